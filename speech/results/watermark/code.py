@@ -16,6 +16,9 @@ LENGTH: Final = 64
 # Coding", table of generator polynomials.
 _GENERATOR: Final = 0o6331141367235453
 
+NEGATIVE: Final = 0o120755
+"""Payloads that differ by these bits have words that differ in every place."""
+
 
 @cache
 def code_words() -> npt.NDArray[np.int8]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import soxr
 
-from speech.results.watermark.code import LENGTH, PAYLOAD_BITS, code_words
-from speech.results.watermark.embedding import fade
-from speech.results.watermark.pattern import BANDS, CHIP_SECONDS, PERIOD, band_shapes
+from speech.results.watermark.code import LENGTH, NEGATIVE, PAYLOAD_BITS, code_words
+from speech.results.watermark.decisions import CHIP_FRAMES, RATE, decide, features, powers
+from speech.results.watermark.pattern import BANDS, PERIOD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-FOUND_FROM: Final = 7.4
-"""Agreement from which a watermark counts as found; see Finding."""
+MOST_CHANCE: Final = 1 / 20_000
+"""A watermark counts as found if chance would agree as well less often than this."""
 
 SHORTEST_SECONDS: Final = 1.0
 """Shorter sounds are not searched."""
@@ -36,22 +37,16 @@ LONGEST_SECONDS: Final = 12.0
 """Of longer sounds, parts of this length are searched: beyond it, a small error in the tempo makes
 the pattern slip."""
 
-_RATE: Final = 16_000
-_WINDOW: Final = 512
-_HOP: Final = 160
-_TRANSFORM: Final = 1024
-_FRAMES: Final = round(CHIP_SECONDS * _RATE / _HOP)
-
 _SPEEDS: Final = tuple(1 + step / 200 for step in range(-5, 6))
 """By which factor the sound became faster: 2.5 % either way, in steps of half of one."""
 
-_KEPT: Final = 256
-"""How many of the tried beginnings and speeds are compared with all code words."""
+_TRIES: Final = CHIP_FRAMES * PERIOD << PAYLOAD_BITS
+"""Beginnings and payloads that are tried at the speed at which the sound was made."""
 
-_TRIES: Final = (2 * len(_SPEEDS) - 1) * _FRAMES * PERIOD << PAYLOAD_BITS
+_OTHER_TRIES: Final = _TRIES * 2 * (len(_SPEEDS) - 1)
+"""The same at all other speeds, where the pitch changed with the tempo or did not."""
 
-_NOISE_FLOORS: Final = 4.0
-_LARGEST: Final = 3.0
+_ROWS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +66,18 @@ class Finding:
     @property
     def is_found(self) -> bool:
         """Whether there is a watermark; on sound without one, once in more than 10 000 times."""
-        return self.agreement >= FOUND_FROM
+        return self.chance <= MOST_CHANCE
 
     @property
     def chance(self) -> float:
         """How often chance agrees as well as this with one of all the tries, at most.
 
-        The sum of a sign drawn for each cell is nearly normal, whatever the sound is.
+        The sum of a sign drawn for each cell is nearly normal, whatever the sound is. One half is
+        left to the speed at which the sound was made, which is the likeliest, the other half to all
+        other speeds.
         """
-        return min(1.0, _TRIES * math.erfc(self.agreement / math.sqrt(2)) / 2)
+        tries = _TRIES if self.speed == 1.0 else _OTHER_TRIES
+        return min(1.0, tries * math.erfc(self.agreement / math.sqrt(2)))
 
 
 def find_watermark(
@@ -96,13 +94,20 @@ def find_watermark(
         What agrees best, whether it counts as found or not; None for a sound that is silent, or
         shorter than a second, and without keys.
     """
-    wave = soxr.resample(samples, sample_rate, _RATE) if sample_rate != _RATE else samples
-    if len(wave) < SHORTEST_SECONDS * _RATE or not wave.any():
-        return None
-    parts = max(1, math.ceil(len(wave) / (LONGEST_SECONDS * _RATE)))
+    findings = find_each(samples, sample_rate, keys)
+    return min(findings, key=lambda found: found.chance, default=None)
+
+
+def find_each(
+    samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
+) -> list[Finding]:
+    """Return what agrees best with each key in each part of a sound; see find_watermark."""
+    wave = soxr.resample(samples, sample_rate, RATE) if sample_rate != RATE else samples
+    if len(wave) < SHORTEST_SECONDS * RATE or not wave.any():
+        return []
+    parts = max(1, math.ceil(len(wave) / (LONGEST_SECONDS * RATE)))
     heard = [_Heard(part) for part in np.array_split(wave, parts) if part.any()]
-    findings = [part.search(key) for part in heard for key in keys]
-    return max(findings, key=lambda found: found.agreement, default=None)
+    return [part.search(key) for part in heard for key in keys]
 
 
 class _Heard:
@@ -113,13 +118,13 @@ class _Heard:
     """
 
     def __init__(self, wave: Floats) -> None:
-        powers = _powers(wave)
+        spectrum = powers(wave)
         self._speeds: list[float] = []
         tried: list[Floats] = []
         for pitch, tempo in _changes():
-            levels = _levels(powers, pitch)
-            for begin in range(_FRAMES):
-                cells = _cells(levels, begin, tempo).ravel()
+            heard = features(spectrum, pitch)
+            for begin in range(CHIP_FRAMES):
+                cells = _cells(heard, begin, tempo).ravel()
                 tried.append(cells / max(float(np.linalg.norm(cells)), 1e-9))
                 self._speeds.append(tempo)
         self._tried = np.stack(tried, axis=1)
@@ -127,18 +132,73 @@ class _Heard:
     def search(self, key: WatermarkKey) -> Finding:
         """Find the payload of a key that agrees best, with its beginning and speed."""
         sums = (_correlator(key) @ self._tried).reshape(PERIOD, LENGTH, -1)
-        bits = sums.transpose(0, 2, 1).reshape(-1, LENGTH)
-        best = np.argsort(np.square(bits).sum(axis=1))[-_KEPT:]
-        agreements = bits[best] @ code_words().astype(np.float32).T
-        row, payload = np.unravel_index(int(np.argmax(agreements)), agreements.shape)
-        speed = self._speeds[int(best[row]) % len(self._speeds)]
-        return Finding(int(payload), float(agreements[row, payload]), speed)
+        bits = sums.transpose(2, 0, 1)
+        unchanged = _closest(bits[:CHIP_FRAMES].reshape(-1, LENGTH), _least(_TRIES))
+        changed = _closest(bits[CHIP_FRAMES:].reshape(-1, LENGTH), _least(_OTHER_TRIES))
+        findings = (
+            Finding(unchanged.payload, unchanged.agreement, 1.0),
+            Finding(
+                changed.payload,
+                changed.agreement,
+                self._speeds[CHIP_FRAMES + changed.row // PERIOD],
+            ),
+        )
+        return min(findings, key=lambda finding: (finding.chance, -finding.agreement))
+
+
+class _Closest(NamedTuple):
+    """Which row of bits agrees best with a code word, and how well."""
+
+    row: int
+    payload: int
+    agreement: float
+
+
+def _closest(bits: Floats, least: float) -> _Closest:
+    """Find the row of bits, float32 [N, LENGTH], that agrees best with a code word.
+
+    No word agrees better with a row than the row's own signs do. So rows are left out whose signs
+    agree worse than a word that was found already, or than is of interest.
+
+    Args:
+        bits: of each beginning and speed.
+        least: how well a watermark agrees that counts as found.
+    """
+    bounds = np.abs(bits).sum(axis=1)
+    order = np.argsort(-bounds)
+    best = _Closest(0, 0, -math.inf)
+    for begin in range(0, len(order), _ROWS):
+        rows = order[begin : begin + _ROWS]
+        if begin and bounds[rows[0]] <= max(best.agreement, least):
+            break
+        agreements = bits[rows] @ _words()
+        for extreme, is_negative in ((agreements.argmax(), False), (agreements.argmin(), True)):
+            place, payload = np.unravel_index(int(extreme), agreements.shape)
+            agreement = abs(float(agreements[place, payload]))
+            if agreement > best.agreement:
+                word = int(payload) ^ NEGATIVE * is_negative
+                best = _Closest(int(rows[place]), word, agreement)
+    return best
+
+
+@cache
+def _words() -> Floats:
+    """Return half of the code words, float32 [LENGTH, 32768]; the others are their negatives."""
+    return np.ascontiguousarray(code_words()[: 1 << PAYLOAD_BITS - 1].T, np.float32)
+
+
+@cache
+def _least(tries: int) -> float:
+    """Return how well a watermark agrees that counts as found after so many tries."""
+    return -NormalDist().inv_cdf(MOST_CHANCE / (2 * tries))
 
 
 def _changes() -> Iterator[tuple[float, float]]:
-    """The changes that are looked for: of pitch and tempo alike, or of the tempo alone."""
-    yield from ((speed, speed) for speed in _SPEEDS)
-    yield from product((1.0,), (speed for speed in _SPEEDS if speed != 1.0))
+    """Yield what is looked for: no change, then of pitch and tempo alike, then of tempo alone."""
+    others = [speed for speed in _SPEEDS if speed != 1.0]
+    yield (1.0, 1.0)
+    yield from ((speed, speed) for speed in others)
+    yield from ((1.0, speed) for speed in others)
 
 
 def _correlator(key: WatermarkKey) -> Floats:
@@ -155,69 +215,21 @@ def _correlator(key: WatermarkKey) -> Floats:
     return correlator.reshape(PERIOD * LENGTH, PERIOD * BANDS)
 
 
-def _powers(wave: Floats) -> Floats:
-    """Return the power of each frame of 10 ms at each frequency."""
-    padded = np.pad(wave, _WINDOW // 2)
-    frames = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::_HOP]
-    spectra = np.fft.rfft(frames * np.hanning(_WINDOW).astype(np.float32), _TRANSFORM)
-    return np.asarray(np.square(np.abs(spectra)), np.float32)
-
-
-def _levels(powers: Floats, pitch: float) -> Floats:
-    """Return the level of each frame and band, [T, BANDS], without what does not change.
-
-    What lies near a band's noise floor says little, so it is flattened.
-    """
-    energies = powers @ band_shapes(_TRANSFORM, _RATE, pitch).T
-    floors = _NOISE_FLOORS * np.quantile(energies, 0.1, axis=0) + 1e-4 * energies.mean(axis=0)
-    levels = np.log(energies + floors + 1e-20)
-    return np.asarray(levels - levels.mean(axis=0), np.float32)
-
-
-def _cells(levels: Floats, begin: int, tempo: float) -> Floats:
-    """Return each chip's level in each band beyond what its neighbours let expect.
+def _cells(heard: Floats, begin: int, tempo: float) -> Floats:
+    """Return how likely each cell of the pattern became louder.
 
     Args:
-        levels: of frames of 10 ms.
+        heard: features of frames of 10 ms.
         begin: which frame a chip begins with.
         tempo: by which factor chips are shorter.
 
     Returns:
         float32 [PERIOD, BANDS]: all periods of the pattern added, the first chip first.
     """
-    length = _FRAMES / tempo
-    count = int((len(levels) - begin) / length)
-    places = begin + (np.arange(count)[:, None] + (np.arange(_FRAMES) + 0.5) / _FRAMES) * length
-    frames = np.minimum(places.astype(np.intp), len(levels) - 1)
-    chips = np.einsum("cfb,f->cb", levels[frames], fade(_FRAMES) / _FRAMES)
-    unexpected = _unexpected(chips)
+    length = CHIP_FRAMES / tempo
+    count = int((len(heard) - begin) / length)
+    steps = np.arange(count)[:, None] + (np.arange(CHIP_FRAMES) + 0.5) / CHIP_FRAMES
+    frames = np.minimum((begin + steps * length).astype(np.intp), len(heard) - 1)
     folded = np.zeros((-(-count // PERIOD) * PERIOD, BANDS), np.float32)
-    folded[:count] = unexpected
+    folded[:count] = decide(heard, frames)
     return np.asarray(folded.reshape(-1, PERIOD, BANDS).sum(axis=0), np.float32)
-
-
-def _unexpected(chips: Floats) -> Floats:
-    """Subtract what the neighbours in time and frequency predict, fitted to this sound."""
-    padded = np.pad(chips, ((2, 2), (2, 2)), mode="edge")
-
-    def around(time: int, band: int) -> Floats:
-        rows = slice(2 + time, 2 + time + chips.shape[0])
-        return padded[rows, 2 + band : 2 + band + chips.shape[1]]
-
-    neighbours = np.stack(
-        [
-            around(-1, 0) + around(1, 0),
-            around(-2, 0) + around(2, 0),
-            around(0, -1) + around(0, 1),
-            around(0, -2) + around(0, 2),
-            around(-1, -1) + around(1, 1) + around(-1, 1) + around(1, -1),
-        ],
-        axis=-1,
-    ).reshape(-1, 5)
-    products = neighbours.T @ neighbours
-    products += 1e-3 * np.trace(products) / 5 * np.eye(5, dtype=np.float32)
-    weights = np.linalg.solve(products, neighbours.T @ chips.ravel())
-    rest = chips - (neighbours @ weights).reshape(chips.shape)
-    # A band of a noisy sound, and a moment between words, count as much as they say.
-    rest /= np.sqrt(np.square(rest).mean(axis=0)) + 1e-6
-    return np.asarray(np.clip(rest, -_LARGEST, _LARGEST), np.float32)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import soxr
 
-from speech.results.watermark.code import code_words
-from speech.results.watermark.detection import find_watermark
-from speech.results.watermark.embedding import Watermark
-from speech.results.watermark.pattern import WatermarkKey
+from speech.results.watermark.code import NEGATIVE, code_words
+from speech.results.watermark.detection import MOST_CHANCE, Finding, find_watermark
+from speech.results.watermark.embedding import Watermark, fade
+from speech.results.watermark.pattern import PERIOD, WatermarkKey, band_edges, band_shapes
 from tests.unit.speech.watermark.speech import RATE, read_aloud
 
 if TYPE_CHECKING:
@@ -42,6 +42,14 @@ def test_any_two_code_words_differ_in_24_places() -> None:
 
     assert differing.min() == 24
     np.testing.assert_array_equal(words[3] * words[0], words[1] * words[2])
+
+
+def test_words_of_payloads_that_differ_by_the_negative_differ_everywhere() -> None:
+    words = code_words()
+    payloads = np.arange(1 << 15)
+
+    np.testing.assert_array_equal(words[payloads ^ NEGATIVE], -words[payloads])
+    assert (payloads ^ NEGATIVE).min() >= 1 << 15
 
 
 def test_the_same_seed_marks_alike_and_another_one_otherwise(
@@ -116,6 +124,44 @@ def test_it_survives(marked: Samples, damage: Callable[[Samples], Samples]) -> N
     assert finding is not None
     assert finding.is_found
     assert finding.payload == PAYLOAD
+
+
+def test_what_was_marked_before_the_depth_followed_the_level_is_found(plain: Samples) -> None:
+    # As the first version marked: one depth in each band, however loud the sound is.
+    size = RATE // 25
+    depths = np.interp(band_edges()[:-1] + 150, (1200, 1800, 2400), (1.0, 3.0, 4.5))
+    gains = (10 ** (KEY.pattern(PAYLOAD) * depths / 20) - 1) @ band_shapes(size, RATE)
+    chips = plain[: len(plain) // size * size].reshape(-1, size)
+    numbers = (KEY.first_chip(7) + np.arange(len(chips))) % PERIOD
+    added = np.fft.irfft(np.fft.rfft(chips) * gains[numbers], size) * fade(size)
+
+    finding = find_watermark((chips + added).astype(np.float32).ravel(), RATE, [KEY])
+
+    assert finding is not None
+    assert finding.is_found
+    assert finding.payload == PAYLOAD
+
+
+def test_soft_parts_are_changed_less_than_loud_ones() -> None:
+    noise = np.random.default_rng(0).standard_normal(RATE).astype(np.float32) * 0.1
+    soft = np.concatenate([noise, noise * np.float32(1e-3)])
+
+    added = WATERMARK.mark(soft, seed=7) - soft
+    ratios = [
+        np.square(a).sum() / np.square(b).sum()
+        for a, b in ((added[:RATE], soft[:RATE]), (added[RATE:], soft[RATE:]))
+    ]
+
+    assert ratios[1] < 0.3 * ratios[0]
+
+
+def test_another_speed_has_to_agree_better_to_be_found() -> None:
+    agreement = 7.2
+
+    assert Finding(1, agreement, 1.0).is_found
+    assert not Finding(1, agreement, 1.02).is_found
+    assert Finding(1, agreement, 1.02).chance == 20 * Finding(1, agreement, 1.0).chance
+    assert Finding(1, 7.0, 1.0).chance == pytest.approx(MOST_CHANCE, rel=0.2)
 
 
 def test_it_is_not_found_where_there_is_none(plain: Samples, marked: Samples) -> None:

@@ -1,0 +1,1 @@
+"""Teaches the detector of the watermark what speech does by itself, and what noise leaves."""
