@@ -31,7 +31,7 @@ class TrainerStart:
     """
 
     def __init__(self, session: AuthorizedSession | requests.Session, url: str) -> None:
-        self._session = session
+        self.session = session
         self._url = url
 
     async def __call__(self) -> None:
@@ -47,7 +47,7 @@ class TrainerStart:
         from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415
 
         try:
-            answer = self._session.post(self._url, json={}, timeout=ANSWER_SECONDS)
+            answer = self.session.post(self._url, json={}, timeout=ANSWER_SECONDS)
             answer.raise_for_status()
         except (requests.RequestException, GoogleAuthError) as error:
             raise TrainerUnavailableError(f"the trainer was not started: {error!r}") from error

@@ -5,6 +5,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import requests
+from google.auth.transport.requests import AuthorizedSession
+from google.oauth2.credentials import Credentials
 
 from functions.convert.settings import ConvertSettings
 from infra.local.configuration.keys import make_key
@@ -13,6 +16,7 @@ from shared.google.cloud_storage import Signer
 from shared.google.firestore.voices import FirestoreVoices
 from shared.google.hmac_signing import HmacSigner
 from shared.google.pubsub import PubSubPublisher
+from shared.google.sharded_bucket import ShardedBucket
 from shared.google.tokens import GoogleTokenVerifier
 from shared.ports.tokens import NoTokenNeeded
 
@@ -45,6 +49,45 @@ def test_the_local_cloud_pushes_without_tokens_and_production_does_not() -> None
 
     assert isinstance(clients.open_push_verifier(a_config()), NoTokenNeeded)
     assert isinstance(clients.open_push_verifier(production), GoogleTokenVerifier)
+
+
+def test_the_trainer_is_started_with_the_identity_of_the_account_and_locally_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def default(scopes: list[str]) -> tuple[Credentials, str]:
+        asked.append(scopes)
+        return Credentials("the token"), "p"
+
+    monkeypatch.setattr("google.auth.default", default)
+    production = a_config(
+        environment="production",
+        push_verification="on",
+        push_audience="https://push.example",
+        push_service_account="pusher@p.example",
+        log_key="k" * 32,
+        signing_key_file=None,
+        signing_service_account="signer@p.example",
+    )
+
+    local = clients.open_trainer(a_config(), "http://127.0.0.1:1")
+    assert not asked
+    deployed = clients.open_trainer(production, "https://run.example/jobs/train:run")
+
+    assert type(local.session) is requests.Session
+    assert isinstance(deployed.session, AuthorizedSession)
+    assert asked == [["https://www.googleapis.com/auth/cloud-platform"]]
+
+
+def test_the_recordings_of_own_characters_are_in_one_bucket_however_many_shards_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
+    config = a_config(upload_shards=4)
+
+    assert clients.open_own_recordings(config, "my-own-recordings").name == "my-own-recordings"
+    assert isinstance(clients.open_bucket(config, "my-uploads"), ShardedBucket)
 
 
 def test_a_key_file_signs_by_itself(tmp_path: Path) -> None:

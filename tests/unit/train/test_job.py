@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from functions.train.settings import TrainSettings
 from shared.own_characters.own_character import Status
 from shared.process.settings import SettingsError, load
 from shared.voices.objects import StorageUnavailableError
+from tests.unit.train.stage import ROOT
 
 if TYPE_CHECKING:
     from tests.unit.train.stage import Stage
@@ -104,3 +107,19 @@ def test_wrong_settings_are_named(wrong: dict[str, object], message: str) -> Non
     load(TrainSettings, **NEEDED)
     with pytest.raises(SettingsError, match=message):
         load(TrainSettings, **NEEDED | wrong)
+
+
+def test_a_job_with_wrong_settings_does_not_start_and_says_why() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "functions.train"],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "PROJECT_ID": "p", "TRAININGS_AT_ONCE": "many"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "OWN_RECORDINGS_BUCKET is not set" in done.stderr
+    assert "TRAININGS_AT_ONCE='many' is wrong" in done.stderr
+    assert "Traceback" not in done.stderr
