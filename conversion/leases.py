@@ -264,13 +264,9 @@ class Lease:
         async with self._one_write:
             # After our own commit there is nothing left to renew, and the lease was not lost.
             if not self.voice.status.is_final:
-                change = partial(
-                    renew, attempt=self.attempt, stage=self._stage, length=self._length()
-                )
+                length = lease_length(self._delay, self._monotonic() - self._taken_at)
+                change = partial(renew, attempt=self.attempt, stage=self._stage, length=length)
                 await self._write_locked(change)
-
-    def _length(self) -> timedelta:
-        return lease_length(self._delay, self._monotonic() - self._taken_at)
 
     def _remaining_seconds(self) -> float:
         """Return how long the lease lasts; a renewal that comes late still gets some time."""

@@ -10,8 +10,6 @@ from shared.voices.voice import ErrorCode, VoiceError
 from speech.engines.interface.text_engine import TextError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conversion.threads import Threads
     from speech.engines.interface.text_engine import SpeechOptions, TextEngine
     from speech.signal.arrays import Samples
@@ -47,17 +45,16 @@ async def speak(
     pieces: list[Samples] = []
     try:
         spoken = await threads.run(engine.speak, _decode(data), options)
-        while (piece := await threads.run(_next, spoken)) is not None:
+        while (piece := await threads.run(next, spoken, None)) is not None:
             pieces.append(piece)
             if sum(map(len, pieces)) > most:
-                raise _too_long(max_seconds)
+                message = (
+                    f"The text takes more than {max_seconds:g} seconds to say; send it in parts."
+                )
+                raise VoiceError(ErrorCode.TOO_LONG, message)
     except TextError as error:
         raise VoiceError(ErrorCode(error.code.value), error.message) from error
     return np.concatenate(pieces)
-
-
-def _next(pieces: Iterator[Samples]) -> Samples | None:
-    return next(pieces, None)
 
 
 def _decode(data: bytes) -> str:
@@ -67,10 +64,3 @@ def _decode(data: bytes) -> str:
         raise VoiceError(
             ErrorCode.TEXT_UNREADABLE, "The text is not in UTF-8; send it again."
         ) from error
-
-
-def _too_long(max_seconds: float) -> VoiceError:
-    return VoiceError(
-        ErrorCode.TOO_LONG,
-        f"The text takes more than {max_seconds:g} seconds to say; send it in parts.",
-    )

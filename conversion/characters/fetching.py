@@ -164,7 +164,8 @@ class FetchedCharacters:
     async def _current(self, character_id: str) -> _Copy:
         """Return the copy of what the bucket has; its load may not be finished."""
         copy = self._copies.get(character_id)
-        if copy is None or (copy.is_loaded and self._is_old(copy)):
+        fresh_since = self._now() - self._limits.refresh_seconds
+        if copy is None or (copy.is_loaded and copy.checked_at <= fresh_since):
             revision = await self._ask_revision(character_id)
             # Another voice may have asked at the same time.
             copy = self._copies.get(character_id)
@@ -177,9 +178,6 @@ class FetchedCharacters:
             copy.checked_at = self._now()
         self._copies.move_to_end(character_id)
         return copy
-
-    def _is_old(self, copy: _Copy) -> bool:
-        return self._now() - copy.checked_at >= self._limits.refresh_seconds
 
     async def _ask_revision(self, character_id: str) -> int:
         try:

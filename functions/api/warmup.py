@@ -143,7 +143,8 @@ class WarmUp:
             character: the character that the instance shall load; None if it need not load one.
         """
         under_way = self._under_way[character]
-        if len(under_way) < self._wanted(character) and self._count() < self._most:
+        count = sum(map(len, self._under_way.values()))
+        if len(under_way) < self._wanted(character) and count < self._most:
             under_way.append(self._begin(character))
         if not under_way:
             return
@@ -156,15 +157,10 @@ class WarmUp:
 
     async def aclose(self) -> None:
         """Cancel the warm-ups under way and close the client."""
-        for request in self._all():
-            request.answered.cancel()
+        for requests in self._under_way.values():
+            for request in requests:
+                request.answered.cancel()
         await self._client.aclose()
-
-    def _all(self) -> list[_Request]:
-        return [request for requests in self._under_way.values() for request in requests]
-
-    def _count(self) -> int:
-        return sum(map(len, self._under_way.values()))
 
     def _wanted(self, character: str | None) -> int:
         """Count the warm-ups that may be under way, now that one more visitor has arrived."""

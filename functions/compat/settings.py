@@ -12,7 +12,7 @@ from conversion.origin.watermarking import WatermarkSettings
 from conversion.serving.planning import read_resources
 from conversion.serving.serving import ServingSettings
 from shared.process import logs
-from shared.process.settings import CommaSeparated, SecretKeys  # noqa: TC001 - likewise
+from shared.process.settings import CommaSeparated, EnvironmentSettings, SecretKeys
 
 Key = Annotated[SecretStr, Field(min_length=16)]
 
@@ -24,7 +24,35 @@ def usual_workers() -> int:
     return min(max(1, round(read_resources().cpus)), _MOST_WORKERS)
 
 
-class CompatSettings(ServingSettings, WatermarkSettings):
+class DialectSettings(EnvironmentSettings):
+    """The settings of the APIs that other clients speak, wherever they run.
+
+    Attributes:
+        voicevox_key: the key that requests of all dialects must carry; None if everybody may call
+            the service.
+        api_keys: further keys, each NAME=KEY with 32 characters or more, separated by commas; what
+            each has is counted.
+        key_characters_per_day: how many characters each key may have spoken in a day, in this
+            service or instance; None for no limit.
+        key_seconds_per_day: how many seconds of recordings each key may have converted, likewise.
+        voicevox_speakers: by which further numbers clients may ask for a character, each
+            NUMBER=CHARACTER, separated by commas: bots know the numbers of another engine.
+        openai_voices: by which further names clients of OpenAI may ask for a character, each
+            NAME=CHARACTER, separated by commas; OpenAI's own names are the first character
+            otherwise.
+        wyoming_port: where Home Assistant finds the voices; None for nowhere, which is usual.
+    """
+
+    voicevox_key: Key | None = None
+    api_keys: SecretKeys = ()
+    key_characters_per_day: Annotated[int, Field(ge=1)] | None = None
+    key_seconds_per_day: Annotated[float, Field(gt=0)] | None = None
+    voicevox_speakers: CommaSeparated = ()
+    openai_voices: CommaSeparated = ()
+    wyoming_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+
+
+class CompatSettings(ServingSettings, WatermarkSettings, DialectSettings):
     """Settings of compat; those of its bases, and these.
 
     Attributes:
@@ -37,21 +65,8 @@ class CompatSettings(ServingSettings, WatermarkSettings):
         allowed_origins: the web sites whose pages may call the service, `*` for all.
         allowed_hosts: the names under which requests without a key may come, beside addresses and
             `localhost`; `*` for all.
-        voicevox_key: the key that requests of all dialects must carry; None if everybody may call
-            the service.
-        api_keys: further keys, each NAME=KEY with 32 characters or more, separated by commas; what
-            each has is counted.
-        key_characters_per_day: how many characters each key may have spoken in a day; None for no
-            limit.
-        key_seconds_per_day: how many seconds of recordings each key may have converted in a day.
-        voicevox_speakers: by which further numbers clients may ask for a character, each
-            NUMBER=CHARACTER, separated by commas: bots know the numbers of another engine.
-        openai_voices: by which further names clients of OpenAI may ask for a character, each
-            NAME=CHARACTER, separated by commas; OpenAI's own names are the first character
-            otherwise.
-        wyoming_port: where Home Assistant finds the voices; None for nowhere, which is usual.
-        wyoming_host: the address of that port. Its protocol knows no key: whoever reaches it may
-            let the characters speak.
+        wyoming_host: the address of the port for Wyoming. Its protocol knows no key: whoever
+            reaches it may let the characters speak.
         backlog: how many texts wait in line in each process.
         data_dir: where presets and the user dictionary are kept; None keeps them until the end.
         weights_dir: where several processes keep the networks that they share; a folder of this
@@ -59,13 +74,6 @@ class CompatSettings(ServingSettings, WatermarkSettings):
         slots_dir: where several processes agree about who speaks; a folder of this run if None.
     """
 
-    voicevox_key: Key | None = None
-    api_keys: SecretKeys = ()
-    key_characters_per_day: Annotated[int, Field(ge=1)] | None = None
-    key_seconds_per_day: Annotated[float, Field(gt=0)] | None = None
-    voicevox_speakers: CommaSeparated = ()
-    openai_voices: CommaSeparated = ()
-    wyoming_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     wyoming_host: str = "127.0.0.1"
     backlog: Annotated[int, Field(ge=0, le=1000)] = 64
     port: Annotated[int, Field(ge=1, le=65535)] = 50_021

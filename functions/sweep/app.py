@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from shared.errors import PassingError
 from shared.http.authorization import authorization_of
-from shared.http.trace import TraceMiddleware
+from shared.http.push import app_with_probe
 from shared.ports.tokens import TokenRefusedError
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
     from starlette.requests import Request
 
     from functions.sweep.own_characters import OwnCharacterSweep
@@ -51,9 +50,4 @@ def create_app(
             _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
             return PlainTextResponse("unexpected error", 500)
 
-    routes = [Route("/", sweep, methods=["POST"]), Route("/healthz", _healthz)]
-    return Starlette(routes=routes, middleware=[Middleware(TraceMiddleware)])
-
-
-async def _healthz(_request: Request) -> Response:
-    return Response(status_code=204)
+    return app_with_probe(Route("/", sweep, methods=["POST"]))

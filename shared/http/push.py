@@ -87,12 +87,17 @@ def push_app(
     verifier: TokenVerifier, handle: Callable[[PushMessage], Awaitable[None]]
 ) -> Starlette:
     """Return an application with `POST /` for pushes and `GET /healthz` for probes."""
-    routes = [push_route("/", verifier, handle), Route("/healthz", _healthz)]
+    return app_with_probe(push_route("/", verifier, handle))
+
+
+def app_with_probe(route: Route) -> Starlette:
+    """Return an application with a route and `GET /healthz` for probes."""
+
+    async def healthz(_request: Request) -> Response:
+        return Response(status_code=204)
+
+    routes = [route, Route("/healthz", healthz)]
     return Starlette(routes=routes, middleware=[Middleware(TraceMiddleware)])
-
-
-async def _healthz(_request: Request) -> Response:
-    return Response(status_code=204)
 
 
 async def _read_body(request: Request) -> bytes:

@@ -166,8 +166,8 @@ class HeldBack:
 
 async def until_answered(warm_up: WarmUp) -> None:
     # The end of a warm-up is told to nobody.
-    requests = warm_up._all()  # noqa: SLF001 - see above
-    await asyncio.gather(*(request.answered for request in requests))
+    under_way = warm_up._under_way.values()  # noqa: SLF001 - see above
+    await asyncio.gather(*(request.answered for requests in under_way for request in requests))
 
 
 async def test_each_character_that_must_be_loaded_has_a_warm_up_of_its_own() -> None:
