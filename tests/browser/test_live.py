@@ -135,12 +135,34 @@ def test_visitors_can_hear_the_character_while_they_speak(
 
     def wait_for_sound(_: str) -> None:
         visitor.page.wait_for_function("() => window.loudest() > 0.01")
+        # The portrait says it: its mouth opens and closes.
+        visitor.page.wait_for_selector("#face .mouth.open")
+        visitor.page.wait_for_selector("#face .mouth:not(.open)", state="attached")
 
     visitor.speak(seconds=2, meanwhile=wait_for_sound)
     visitor.wait_for("done")
     _the_right_voice(visitor, cloud, tmp_path)
     # Hearing ends with the recording.
     assert visitor.page.evaluate("() => window.listened.context.state") == "closed"
+
+
+def test_the_mouth_is_still_for_who_prefers_less_motion(new_visitor: OpenPage) -> None:
+    visitor = new_visitor(reduced_motion="reduce")
+    visitor.page.add_init_script(_LISTEN)
+    visitor.open()
+    visitor.page.check("[name=hear]")
+    moved: list[bool] = []
+
+    def look(_: str) -> None:
+        visitor.page.wait_for_function("() => window.loudest() > 0.01")
+        visitor.page.wait_for_selector("#face img")
+        for _attempt in range(20):
+            moved.append(visitor.page.locator("#face .mouth.open").count() > 0)
+            visitor.page.wait_for_timeout(40)
+
+    visitor.speak(seconds=2, meanwhile=look)
+    assert moved
+    assert not any(moved)
 
 
 def _refuse(socket: WebSocketRoute, _: int) -> None:

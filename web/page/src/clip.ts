@@ -1,6 +1,6 @@
 /** Makes a video of a result: the portrait that speaks, both waveforms, name and credit. */
 import type { Character } from "@voice-avatar/client";
-import { movement } from "./face.js";
+import { blinks, movement } from "./face.js";
 import { outline, type Sound } from "./sound.js";
 import { BARS } from "./waveform.js";
 
@@ -37,6 +37,7 @@ const INK = "#1f1a1c";
 const SOFT = "#5d5458";
 const ACCENT = "#c2366b";
 const MOUTH = "#7d2338";
+const LASHES = "rgb(0 0 0 / 0.55)";
 /** As wide as this many Latin letters; others count twice. */
 const CREDIT_LETTERS = 84;
 const TYPEFACE = '"Bricolage Grotesque Variable", system-ui, sans-serif';
@@ -181,11 +182,32 @@ class Picture {
     context.fillRect(x, y, size, size);
     if (this.#portrait !== null) {
       context.drawImage(this.#portrait, x, y, size, size);
+      this.#drawEyes(x, y, size, share);
       this.#drawMouth(x, y, size, share);
     }
     context.restore();
     if (this.#portrait === null)
       this.#write(Array.from(this.#clip.name)[0] ?? "", y + size * 0.66, size * 0.5, "#fff", 700);
+  }
+
+  #drawEyes(left: number, top: number, size: number, share: number): void {
+    const { face } = this.#clip.character;
+    const isStill = share <= 0 || share >= 1;
+    if (face === null || isStill || !blinks(share * this.#clip.converted.seconds)) return;
+    const context = this.#context;
+    for (const eye of face.eyes) {
+      const [x, y] = [left + eye.x * size, top + eye.y * size];
+      const radius = (eye.width * size) / 2;
+      context.fillStyle = face.skin;
+      context.beginPath();
+      context.arc(x, y, radius, 0, 2 * Math.PI);
+      context.fill();
+      context.strokeStyle = LASHES;
+      context.lineWidth = radius * 0.28;
+      context.beginPath();
+      context.arc(x, y, radius * 0.86, 0.15 * Math.PI, 0.85 * Math.PI);
+      context.stroke();
+    }
   }
 
   #drawMouth(left: number, top: number, size: number, share: number): void {

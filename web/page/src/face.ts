@@ -9,6 +9,13 @@ const RATE = 30;
 const CLOSED = 0.3;
 /** Samples that change their sign more often than this are hisses, at which a mouth stays narrow. */
 const HISS_CROSSINGS_PER_SECOND = 5000;
+/** What is quieter than this while somebody is heard live is a pause. */
+const QUIETEST_SPEECH = 0.02;
+/** What is left of the loudest moment, a sixtieth of a second later. */
+const FORGETTING = 0.998;
+const BLINK_EVERY_SECONDS = 3.7;
+const BLINK_AT_SECONDS = 1.6;
+const BLINK_SECONDS = 0.14;
 
 export class Face {
   readonly #root = part("#face", HTMLElement);
@@ -43,8 +50,12 @@ export class Face {
   /** Opens the mouth as at one moment of the sound, as a share of its length; 0 and 1 close it. */
   move(fraction: number): void {
     const index = Math.floor(fraction * this.#movement.length);
-    const isStill = this.#stillness.matches || fraction <= 0 || fraction >= 1;
-    const opening = isStill ? 0 : (this.#movement[index] ?? 0);
+    this.open(fraction <= 0 || fraction >= 1 ? 0 : (this.#movement[index] ?? 0));
+  }
+
+  /** Opens the mouth so far, from 0 to 1; not for those who prefer less motion. */
+  open(wanted: number): void {
+    const opening = this.#stillness.matches ? 0 : wanted;
     this.#mouth?.style.setProperty("--open", opening.toFixed(2));
     this.#mouth?.classList.toggle("open", opening > 0);
   }
@@ -58,6 +69,19 @@ export class Face {
   }
 }
 
+/** How far the mouth is open at what is heard just now; what comes is not known yet. */
+export class RunningMovement {
+  #loudest = QUIETEST_SPEECH;
+
+  /** Takes the samples of the last moment, at `rate` Hz; returns 0 to 1. */
+  next(samples: Float32Array, rate: number): number {
+    const level = levelOf(samples);
+    this.#loudest = Math.max(level, this.#loudest * FORGETTING, QUIETEST_SPEECH);
+    const hisses = (crossings(samples) * rate) / samples.length > HISS_CROSSINGS_PER_SECOND;
+    return openingAt(level / this.#loudest, hisses);
+  }
+}
+
 /** How far the mouth is open, from 0 to 1, for each thirtieth of a second. */
 export function movement({ samples, seconds }: Sound): number[] {
   const count = Math.max(1, Math.round(seconds * RATE));
@@ -65,15 +89,30 @@ export function movement({ samples, seconds }: Sound): number[] {
   const steps = Array.from({ length: count }, (_, index) =>
     samples.subarray(Math.floor(index * size), Math.floor((index + 1) * size)),
   );
-  const levels = steps.map((step) =>
-    Math.sqrt(step.reduce((sum, sample) => sum + sample * sample, 0) / (step.length || 1)),
-  );
+  const levels = steps.map(levelOf);
   const loudest = Math.max(...levels, 1e-9);
   return steps.map((step, index) => {
-    const level = Math.sqrt((levels[index] ?? 0) / loudest);
-    const opening = Math.max(0, (level - CLOSED) / (1 - CLOSED));
-    return crossings(step) * RATE > HISS_CROSSINGS_PER_SECOND ? opening * 0.3 : opening;
+    const hisses = crossings(step) * RATE > HISS_CROSSINGS_PER_SECOND;
+    return openingAt((levels[index] ?? 0) / loudest, hisses);
   });
+}
+
+/** Whether the eyes are closed at this moment of a video, in seconds: as often as on the page. */
+export function blinks(seconds: number): boolean {
+  const moment = seconds % BLINK_EVERY_SECONDS;
+  return moment >= BLINK_AT_SECONDS && moment < BLINK_AT_SECONDS + BLINK_SECONDS;
+}
+
+/** Root mean square. */
+function levelOf(samples: Float32Array): number {
+  const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / (samples.length || 1);
+  return Math.sqrt(power);
+}
+
+/** How far the mouth is open at a share of the loudest level. */
+function openingAt(share: number, hisses: boolean): number {
+  const opening = Math.max(0, (Math.sqrt(share) - CLOSED) / (1 - CLOSED));
+  return hisses ? opening * 0.3 : opening;
 }
 
 /** How often the samples change their sign. */

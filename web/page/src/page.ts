@@ -10,7 +10,7 @@ import type {
 } from "@voice-avatar/client";
 import { ClipMaker } from "./clipMaker.js";
 import { part } from "./elements.js";
-import { Face } from "./face.js";
+import { Face, RunningMovement } from "./face.js";
 import { fileName, saveAs } from "./files.js";
 import { Hearing } from "./hearing.js";
 import type { Mode } from "./modes.js";
@@ -254,7 +254,7 @@ export class Page {
     await this.#attempt(async (signal) => {
       const contentType = recordingType();
       if (contentType === null) throw new PageError("unsupported_browser");
-      const hearing = this.#setup.hears ? new Hearing() : null;
+      const hearing = this.#setup.hears ? this.#startHearing() : null;
       const recorder = this.#startRecorder(contentType, hearing !== null);
       void recorder.finished.catch(() => undefined).then(() => hearing?.stop());
       // What cannot be converted fails here, before the recording ends for the service.
@@ -274,6 +274,12 @@ export class Page {
     });
   }
 
+  /** Lets the visitor hear the character, whose mouth moves with it. */
+  #startHearing(): Hearing {
+    const movement = new RunningMovement();
+    return new Hearing((samples, rate) => this.#face.open(movement.next(samples, rate)));
+  }
+
   #startRecorder(contentType: string, isHeard: boolean): Recorder {
     const { maxSeconds } = this.#limits;
     this.#ring.clear();
@@ -285,7 +291,11 @@ export class Page {
       isHeard,
       signal: this.#work.signal,
       onStart: () =>
-        this.#update({ scene: "recording", notice: (w) => w.recordingStarted(String(maxSeconds)) }),
+        this.#update({
+          scene: "recording",
+          isHeard,
+          notice: (w) => w.recordingStarted(String(maxSeconds)),
+        }),
       onLevel: (level, seconds) => {
         this.#ring.meter(level, seconds, maxSeconds);
         this.#view.countdown(maxSeconds - seconds, this.#state.words);

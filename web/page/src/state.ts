@@ -47,6 +47,8 @@ export interface State extends Attempt {
   /** What the visitor wants to do next. */
   readonly wanted: Mode;
   readonly stage: Stage;
+  /** Whether the character is heard while the visitor speaks. */
+  readonly isHeard: boolean;
   /** The sentence in the status line. */
   readonly notice: Notice;
 }
@@ -75,6 +77,7 @@ export function initialState(words: Words): State {
     mode: "speak",
     wanted: "speak",
     stage: "uploading",
+    isHeard: false,
     notice: SILENCE,
   };
 }

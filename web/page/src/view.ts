@@ -116,7 +116,8 @@ export class View {
     const spoken = plays && (playing === "converted" ? words.pauseOf(name) : words.playOf(name));
     this.#main.setAttribute("aria-label", spoken || label);
     this.#ring.toggleAttribute("data-busy", scene === "busy");
-    this.#face.show(scene === "done" ? speaker : null);
+    const isSpeaking = scene === "done" || (scene === "recording" && state.isHeard);
+    this.#face.show(isSpeaking ? speaker : null);
   }
 
   #renderStages({ scene, mode, stage }: State): void {

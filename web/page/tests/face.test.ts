@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { movement } from "../src/face.js";
+import { blinks, movement, RunningMovement } from "../src/face.js";
 
 const RATE = 24_000;
 
@@ -38,5 +38,34 @@ describe("the mouth", () => {
 
   test("does not move without a sound", () => {
     expect(Math.max(...movement(sound(new Float32Array(RATE))))).toBe(0);
+  });
+});
+
+describe("the mouth while the character is heard live", () => {
+  const MOMENT = 1024;
+
+  test("opens at vowels of any loudness, narrowly at hisses, and closes in pauses", () => {
+    for (const peak of [0.5, 0.08]) {
+      const running = new RunningMovement();
+      const open = (samples: Float32Array): number => running.next(samples, RATE);
+      expect(open(tone(200, peak).subarray(0, MOMENT))).toBeGreaterThan(0.9);
+      expect(open(tone(6000, peak).subarray(0, MOMENT))).toBeLessThan(0.4);
+      expect(open(new Float32Array(MOMENT))).toBe(0);
+    }
+  });
+
+  test("stays closed at noise without speech", () => {
+    const noise = tone(200, 0.001).subarray(0, MOMENT);
+    expect(new RunningMovement().next(noise, RATE)).toBe(0);
+  });
+});
+
+describe("the eyes in a video", () => {
+  test("blink now and then, and shortly", () => {
+    const moments = Array.from({ length: 1000 }, (_, index) => blinks(index / 100));
+    const closed = moments.filter(Boolean).length / 1000;
+    expect(closed).toBeGreaterThan(0.02);
+    expect(closed).toBeLessThan(0.06);
+    expect(blinks(0)).toBe(false);
   });
 });
