@@ -32,7 +32,7 @@ REST_SECONDS: Final = 1.0
 
 
 class Slots(Protocol):
-    """Limits what is done at once."""
+    """Limits work that is done at once."""
 
     def slot(self, client: str | None = None) -> AbstractAsyncContextManager[None]:
         """Wait for a slot of a client, and have it inside the context."""

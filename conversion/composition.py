@@ -1,4 +1,4 @@
-"""Puts together what convert and live share, from their settings."""
+"""Builds the parts that convert and live share, from their settings."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) ->
 def open_verifier(
     config: ConverterSettings, tools: Tools, turn: Callable[[], AbstractAsyncContextManager[None]]
 ) -> Verifier:
-    """Build what says of a file whether this deployment made it.
+    """Build the verifier of files that may have been made here.
 
     Args:
         config: the settings.
@@ -116,7 +116,7 @@ def open_verifier(
 
 
 def open_credentials(config: CredentialSettings) -> ResultCredentials | None:
-    """Open what signs results, and load its library beside the start; None without certificates.
+    """Open the signer of results, and load its library beside the start; None without certificates.
 
     Raises:
         SettingsError: the key is wrong.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from conversion.characters.lending import LoadedCharacter
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
-    from speech.bundles.ahead import Content
+    from speech.bundles.preloading import Content
     from speech.decoding.decoder import Decoder
     from speech.networks.settings import SessionSettings
     from speech.results.watermark.marked import Marker
@@ -52,7 +52,7 @@ def build_and_rehearse(
     marker: Marker | None,
     read: Callable[[Path], Content],
 ) -> dict[str, LoadedCharacter]:
-    """Do what build_characters does, and convert a hum with each of them."""
+    """Build the characters, and convert a hum with each of them."""
     characters = build_characters(folder, session, max_bytes, marker, read)
     for character in characters.values():
         rehearse_conversion(character)

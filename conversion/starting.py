@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from conversion.origin.watermarking import open_marker
-from speech.bundles.ahead import GraphsAhead
+from speech.bundles.preloading import PreloadedGraphs
 from speech.decoding.decoder import Decoder
 from speech.networks.settings import SessionSettings
 from speech.text.front_end import FrontEnd
@@ -62,7 +62,7 @@ async def starting_tools(
     starting = asyncio.create_task(decoder.start())
     # Let the event loop start the decoder's process now: the caller may block the loop for long.
     await asyncio.sleep(0)
-    graphs = GraphsAhead(config.characters_dir, ThreadPoolExecutor(1, "reading-ahead"))
+    graphs = PreloadedGraphs(config.characters_dir, ThreadPoolExecutor(1, "preloading"))
     # Imported here: the decoder starts and the graphs are read meanwhile.
     from conversion.rehearsal import build_and_rehearse, rehearse_decoding  # noqa: PLC0415
 

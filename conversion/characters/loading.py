@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from conversion.characters.lending import LoadedCharacter
 from shared.characters.manifest import MAX_BUNDLE_BYTES
-from speech.bundles.ahead import read_content
 from speech.bundles.bundle import Graph
+from speech.bundles.preloading import read_content
 from speech.bundles.reading import (
     assemble_character,
     check_size,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from shared.characters.bucket import CharacterBucket, PublishedCharacter
     from shared.characters.manifest import CharacterManifest, GraphFile
-    from speech.bundles.ahead import Content
     from speech.bundles.bundle import Character
+    from speech.bundles.preloading import Content
     from speech.engines.interface.engine import EngineKind
     from speech.networks.session import GraphSession
     from speech.networks.settings import SessionSettings
@@ -152,7 +152,7 @@ def build_characters(
         session: how their graphs run.
         max_bytes: how many bytes the graphs of one bundle may have together.
         marker: marks what they speak; None to mark nothing.
-        read: reads a graph's file; see speech.bundles.ahead.
+        read: reads a graph's file; see speech.bundles.preloading.
 
     Raises:
         BundleError: a bundle will not work, or there is none.

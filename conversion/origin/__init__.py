@@ -1,1 +1,1 @@
-"""Where results come from: what marks and signs them, and what verifies a file."""
+"""The origin of results: marks, signatures, and the verification of files."""

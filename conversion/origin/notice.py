@@ -104,7 +104,7 @@ class SpokenNotice:
 
 
 def open_notice(config: NoticeSettings) -> SpokenNotice | None:
-    """Return what says the notice of a deployment; None where it has none."""
+    """Build the spoken notice of a deployment; None where it has none."""
     if config.notice == "off":
         return None
     return SpokenNotice(config.notice, config.notice_languages)

@@ -108,7 +108,7 @@ async def _pass_the_end(
 
 
 def limit_clients(server: Config) -> None:
-    """Bound what clients of WebSockets may do, for every Hypercorn server of this process."""
+    """Bound the clients of WebSockets, for every Hypercorn server of this process."""
     for module in (h11, h2):
         module.WSStream = BoundedStream  # type: ignore[attr-defined]
     server.websocket_max_message_size = LARGEST_MESSAGE

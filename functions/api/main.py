@@ -174,7 +174,7 @@ def open_making(config: ApiSettings, services: OwnCharacterServices | None) -> M
 def open_access(
     config: ApiSettings, services: OwnCharacterServices | None
 ) -> OwnCharacterAccess | None:
-    """Build what says who may use visitors' own characters; None where there are none."""
+    """Build the rules of visitors' own characters; None where there are none."""
     if services is None or not config.own_characters_per_day:
         return None
     from functions.api.own_characters.access import OwnCharacterAccess  # noqa: PLC0415 - as above

@@ -127,7 +127,7 @@ class Compat:
 
 
 def compose(doors: Doors, room: Room) -> Compat:
-    """Build what one process serves.
+    """Build all dialects of one process.
 
     Raises:
         BundleError: no character takes text, or one that a number or a name names.

@@ -49,7 +49,7 @@ def build(
     kept: Kept,
     decoder: Decoder,
 ) -> Compat:
-    """Build what one process serves from its settings and the loaded characters.
+    """Build the dialects of one process from its settings and the loaded characters.
 
     Args:
         config: the settings.

@@ -184,7 +184,7 @@ class Computation:
         yield
 
     async def result(self, enter_stage: Callable[[str], None]) -> Made:
-        """Wait for what was made; `enter_stage` is called with the present and later stages.
+        """Wait for the result; `enter_stage` is called with the present and later stages.
 
         Raises:
             Exception: as `Conversion.make` says.

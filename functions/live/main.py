@@ -93,7 +93,7 @@ def build(
 
 
 def open_admission(config: LiveSettings) -> Admission:
-    """Build the limit of what one instance converts at once."""
+    """Build the admission of one instance."""
     # Every recording that has come is converted: how many come at once is limited already.
     return Admission(running=config.concurrency, waiting=config.sockets)
 

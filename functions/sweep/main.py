@@ -69,7 +69,7 @@ def open_services(config: SweepSettings) -> Services:
 
 
 def open_own_characters(config: SweepSettings) -> OwnCharacterSweep | None:
-    """Open what looks after visitors' own characters; None where they cannot make any."""
+    """Open the sweep of visitors' own characters; None where they cannot make any."""
     open_characters = clients.characters_opener(config)
     recordings, trainer = config.own_recordings_bucket, config.trainer_url
     if open_characters is None or recordings is None or trainer is None:

@@ -66,7 +66,7 @@ class Form(GroupedMetadata):
     expected: str
 
     def __iter__(self) -> Iterator[object]:
-        """Yield what pydantic is to check."""
+        """Yield the validator for pydantic."""
         yield StringConstraints(pattern=self.pattern, max_length=self.longest)
         yield Expected(self.expected)
 
@@ -79,7 +79,7 @@ class Text(GroupedMetadata):
     what: str = "a text"
 
     def __iter__(self) -> Iterator[object]:
-        """Yield what pydantic is to check."""
+        """Yield the validator for pydantic."""
         yield from Form(_SEEN_TEXT, self.longest, f"{self.what} of 1 to {self.longest} characters")
         yield BeforeValidator(_require_seen)
 
@@ -91,7 +91,7 @@ class LongText(GroupedMetadata):
     longest: int
 
     def __iter__(self) -> Iterator[object]:
-        """Yield what pydantic is to check."""
+        """Yield the validator for pydantic."""
         yield from Form(_NOT_BLANK, self.longest, f"a text of 1 to {self.longest} characters")
 
 
@@ -103,7 +103,7 @@ class Number(GroupedMetadata):
     high: float
 
     def __iter__(self) -> Iterator[object]:
-        """Yield what pydantic is to check."""
+        """Yield the validator for pydantic."""
         yield Field(ge=self.low, le=self.high)
         yield Expected(f"a number from {self.low:g} to {self.high:g}")
 
@@ -116,7 +116,7 @@ class WholeNumber(GroupedMetadata):
     high: int
 
     def __iter__(self) -> Iterator[object]:
-        """Yield what pydantic is to check."""
+        """Yield the validator for pydantic."""
         yield Field(ge=self.low, le=self.high)
         yield BeforeValidator(_whole)
         yield Expected(f"a whole number from {self.low} to {self.high}")
@@ -131,7 +131,7 @@ class Entries(GroupedMetadata):
     what: str
 
     def __iter__(self) -> Iterator[object]:
-        """Yield what pydantic is to check."""
+        """Yield the validator for pydantic."""
         yield Field(min_length=self.least, max_length=self.most)
         yield BeforeValidator(self._check)
 

@@ -142,7 +142,7 @@ def open_push_verifier(settings: PushSettings) -> TokenVerifier:
 
 
 def open_trainer(settings: CommonSettings, url: str) -> TrainerStart:
-    """Build what starts the trainer of visitors' own characters.
+    """Build the starter of the trainer of visitors' own characters.
 
     Args:
         settings: of the local cloud, whose trainer asks for no identity, or of production.

@@ -145,7 +145,7 @@ class VoiceStore(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close what the store holds open."""
+        """Close the store's connections."""
         ...
 
 

@@ -20,5 +20,5 @@ class Publisher(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close what the publisher holds open."""
+        """Close the publisher's connections."""
         ...

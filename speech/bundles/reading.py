@@ -18,12 +18,12 @@ from shared.characters.manifest import (
     log_set_aside,
     read_manifest,
 )
-from speech.bundles.ahead import Content, read_content
 from speech.bundles.bundle import BundleError, Character, Graph
 from speech.bundles.contracts import Contract, EngineContracts
 from speech.bundles.files import find_graph, read_file
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.portraits import check_portrait
+from speech.bundles.preloading import Content, read_content
 
 
 def load_characters(
@@ -41,7 +41,7 @@ def load_characters(
         folder: of the bundles.
         engines: those that their manifests may name.
         max_bytes: how many bytes the graphs of one bundle may have together.
-        read: reads a graph's file; see speech.bundles.ahead.
+        read: reads a graph's file; see speech.bundles.preloading.
 
     Raises:
         BundleError: one of these will not work, or there is none.

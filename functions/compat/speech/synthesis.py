@@ -271,7 +271,7 @@ class SpokenStream:
         return self._now() - self._waits_since if self._waiting else 0.0
 
     def put(self, encoded: bytes) -> None:
-        """Add what was spoken."""
+        """Add a piece of speech."""
         if not encoded:
             return
         if not self._waiting:

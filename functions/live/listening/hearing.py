@@ -48,7 +48,7 @@ _FULL_SCALE: Final = 32_767
 
 
 class Hearing:
-    """Converts what is decoded and sends it to the visitor, until it is stopped.
+    """Converts decoded samples and sends them to the visitor, until it is stopped.
 
     Args:
         engine: of the character.
@@ -69,7 +69,7 @@ class Hearing:
         self._task = asyncio.create_task(self._run())
 
     def take(self, piece: Piece) -> None:
-        """Take what was decoded next; returns at once."""
+        """Take the next decoded samples; returns at once."""
         if not self._task.done():
             self._pieces.put_nowait(piece)
 

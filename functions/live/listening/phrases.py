@@ -1,4 +1,4 @@
-"""Converts what is complete of a recording, up to a pause, while the visitor goes on.
+"""Converts the phrases of a recording, up to a pause, while the visitor goes on.
 
 Only characters that are slow gain from it. What is converted ahead changes nothing of the result:
 the conversion at the end takes a piece only if it would convert it from the same input. It has half
@@ -55,7 +55,7 @@ class Phrases:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def take(self, piece: Piece) -> None:
-        """Take what was decoded next; returns at once."""
+        """Take the next decoded samples; returns at once."""
         self._pauses = self._pauses or Pauses(piece.sample_rate)
         self._heard.append(piece.samples)
         if self._pauses.push(piece.samples):
@@ -64,7 +64,7 @@ class Phrases:
             task.add_done_callback(self._under_way.discard)
 
     async def finish(self) -> None:
-        """Wait for what is being converted: threads cannot be stopped."""
+        """Wait for the conversions under way: threads cannot be stopped."""
         await asyncio.gather(*self._under_way)
 
     async def _convert(self, sample_rate: int) -> None:

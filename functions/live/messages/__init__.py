@@ -1,1 +1,1 @@
-"""The protocol of `live`, and what comes in and goes out by it."""
+"""The protocol of `live`, and its messages in both directions."""

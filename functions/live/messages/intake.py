@@ -64,7 +64,7 @@ class HeldBytes:
 
     @contextmanager
     def share(self) -> Iterator[Callable[[int], None]]:
-        """Yield what counts the bytes of one connection, until its end.
+        """Yield the counter of one connection's bytes, until its end.
 
         Raises:
             RefusedError: there is no memory for these bytes.

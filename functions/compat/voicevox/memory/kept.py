@@ -27,7 +27,7 @@ class Kept:
 
     @classmethod
     def opened(cls, folder: Path | None = None) -> Kept:
-        """Open what is kept in a folder; None keeps it in this process."""
+        """Open the presets and words of a folder; None keeps them in this process."""
         if folder is None:
             return cls(Presets(), UserDictionary())
         folder.mkdir(parents=True, exist_ok=True)

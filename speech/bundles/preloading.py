@@ -36,7 +36,7 @@ def read_content(path: Path) -> Content:
     return Content(data, hashlib.sha256(data).hexdigest())
 
 
-class GraphsAhead:
+class PreloadedGraphs:
     """Reads the graphs of all bundles of a folder in the background, the largest first.
 
     Args:

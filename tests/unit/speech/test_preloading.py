@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from speech.bundles import ahead
-from speech.bundles.ahead import GraphsAhead
+from speech.bundles import preloading
+from speech.bundles.preloading import PreloadedGraphs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,39 +25,39 @@ def test_what_was_read_ahead_is_given_out_with_its_hash_as_it_was_then(
     tmp_path: Path, graph: Path
 ) -> None:
     with ThreadPoolExecutor(1) as thread:
-        ahead_of_time = GraphsAhead(tmp_path, thread)
+        preloaded = PreloadedGraphs(tmp_path, thread)
     graph.write_bytes(b"another")
 
-    content = ahead_of_time.read(graph)
+    content = preloaded.read(graph)
 
     assert content.data == b"a graph"
     assert content.sha256 == hashlib.sha256(b"a graph").hexdigest()
 
 
 def test_what_was_given_out_is_not_kept(tmp_path: Path, graph: Path) -> None:
-    ahead_of_time = GraphsAhead(tmp_path, ThreadPoolExecutor(1))
-    ahead_of_time.read(graph)
+    preloaded = PreloadedGraphs(tmp_path, ThreadPoolExecutor(1))
+    preloaded.read(graph)
     graph.write_bytes(b"another")
 
-    assert ahead_of_time.read(graph).data == b"another"
+    assert preloaded.read(graph).data == b"another"
 
 
 def test_a_file_beyond_the_limit_is_read_when_it_is_asked_for(
     tmp_path: Path, graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "MOST_BYTES", 3)
+    monkeypatch.setattr(preloading, "MOST_BYTES", 3)
 
     with ThreadPoolExecutor(1) as thread:
-        ahead_of_time = GraphsAhead(tmp_path, thread)
+        preloaded = PreloadedGraphs(tmp_path, thread)
     graph.write_bytes(b"another")
 
-    assert ahead_of_time.read(graph).data == b"another"
+    assert preloaded.read(graph).data == b"another"
 
 
 def test_a_file_that_is_gone_is_an_error_of_who_asks_for_it(tmp_path: Path, graph: Path) -> None:
-    ahead_of_time = GraphsAhead(tmp_path, ThreadPoolExecutor(1))
-    ahead_of_time.close()
+    preloaded = PreloadedGraphs(tmp_path, ThreadPoolExecutor(1))
+    preloaded.close()
     graph.unlink()
 
     with pytest.raises(FileNotFoundError):
-        ahead_of_time.read(graph)
+        preloaded.read(graph)
