@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from functions.api.answers import problems
 from functions.api.answers.body_limit import BodyLimitMiddleware
-from functions.api.answers.documentation import FramingMiddleware, describe
+from functions.api.answers.documentation import AnswerHeadersMiddleware, describe
 from functions.api.own_characters import KEY_HEADER
 from functions.api.protection import app_check
 from functions.api.protection.origins import OriginMiddleware
@@ -65,7 +65,7 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
         allowed=allowed_origins,
         headers=["Authorization", "Content-Type", app_check.HEADER, KEY_HEADER],
     )
-    app.add_middleware(FramingMiddleware)
+    app.add_middleware(AnswerHeadersMiddleware)
     app.add_middleware(TraceMiddleware)
     return app
 

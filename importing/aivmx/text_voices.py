@@ -19,6 +19,7 @@ from importing.bundles.bundles import (
 from importing.bundles.portraits import draw_portrait
 from importing.files.apart import run_apart
 from importing.files.errors import VoiceFileError
+from importing.files.reading import require_file
 from shared.characters.manifest import SCHEMA_VERSION
 from speech.engines.style_bert_vits2.aivm_media import AivmxError
 from speech.engines.style_bert_vits2.encoder import FEATURES
@@ -58,9 +59,12 @@ def read_text_voice(path: Path) -> TextVoice:
         VoiceFileError: it cannot be read, or is no usable voice; the message begins with its name.
     """
     try:
+        require_file(path)
+        voice, portrait = run_apart(_read_with_portrait, path)
+        # Afterwards: a file that is too large was refused.
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        return TextVoice(*run_apart(_read_with_portrait, path), sha256)
+        return TextVoice(voice, portrait, sha256)
     except OSError as error:
         raise VoiceFileError(
             f"{path.name}: expected a readable file, found none ({error.strerror})."

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from importing.files.errors import VoiceFileError, shown
+from importing.files.reading import read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,21 +170,11 @@ def read_consent(path: Path) -> Consent:
         VoiceFileError: it cannot be read, or an answer is missing, empty or wrong.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_CONSENT_BYTES + 1)
-        if len(content) > MAX_CONSENT_BYTES:
-            raise VoiceFileError(
-                f"{path.name}: expected at most {MAX_CONSENT_BYTES} bytes, found more."
-            )
-        text = content.decode("utf-8")
+        text = read_file(path, MAX_CONSENT_BYTES).decode("utf-8")
         answers = json.loads(text) if path.suffix == ".json" else _read_toml(text)
-    except OSError as error:
-        raise VoiceFileError(
-            f"{path.name}: expected a readable file, found none ({error.strerror})."
-        ) from error
+    except VoiceFileError as error:
+        raise VoiceFileError(f"{path.name}: {error}") from error
     except (ValueError, RecursionError) as error:
-        if isinstance(error, VoiceFileError):
-            raise
         raise VoiceFileError(
             f"{path.name}: expected JSON or TOML in UTF-8, found {shown(str(error))}."
         ) from error

@@ -16,6 +16,7 @@ def read_file(path: Path, most: int) -> bytes:
     Raises:
         VoiceFileError: it cannot be read, or is larger.
     """
+    require_file(path)
     try:
         with path.open("rb") as file:
             content = file.read(most + 1)
@@ -24,3 +25,13 @@ def read_file(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise VoiceFileError(f"expected at most {most} bytes, found more.")
     return content
+
+
+def require_file(path: Path) -> None:
+    """Refuse a pipe, a device and a folder, of which some would be waited for without an end.
+
+    Raises:
+        VoiceFileError: it is one of them.
+    """
+    if path.exists() and not path.is_file():
+        raise VoiceFileError("expected a file, found something else.")

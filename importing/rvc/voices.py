@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from importing.files.apart import run_apart
 from importing.files.errors import VoiceFileError
+from importing.files.reading import require_file
 from importing.rvc.checkpoint.voice_config import FEATURE_SIZES
 from importing.rvc.checkpoint.voice_file import read_voice
 from importing.rvc.exports.reading import MAX_EXPORT_BYTES, read_export
@@ -64,6 +65,7 @@ def import_voice(path: Path) -> ImportedVoice:
     if path.suffix.lower() not in _SUFFIXES:
         raise VoiceFileError(f"{path.name}: expected a .pth or an .onnx, found another kind.")
     try:
+        require_file(path)
         return _from_export(path) if path.suffix.lower() == ".onnx" else _from_checkpoint(path)
     except VoiceFileError as error:
         raise VoiceFileError(f"{path.name}: {error}") from error

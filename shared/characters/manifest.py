@@ -394,6 +394,9 @@ def read_manifest(path: Path) -> CharacterManifest:
             its folder is not named by its id.
     """
     path = path / MANIFEST if path.is_dir() else path
+    if path.exists() and not path.is_file():
+        # A pipe would be waited for without an end.
+        raise ManifestError(f"{path.name}: expected a file in {path.parent}, found something else.")
     try:
         with path.open("rb") as file:
             content = file.read(MAX_MANIFEST_BYTES + 1)

@@ -41,8 +41,11 @@ def describe(app: FastAPI) -> None:
     app.mount("/docs/static", StaticFiles(packages=[("fastapi_offline", "static")]))
 
 
-class FramingMiddleware:
-    """ASGI middleware: no page of another site may show an answer of this one in a frame.
+class AnswerHeadersMiddleware:
+    """ASGI middleware: what browsers must not do with an answer, whatever it is.
+
+    No page of another site may show it in a frame, none may take it for another kind of file, and
+    answers of the API, which have keys and signed addresses, are not kept unless they say so.
 
     Args:
         app: serves the requests.
@@ -54,11 +57,14 @@ class FramingMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
 
-        async def send_with_header(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
                 # An answer may have a policy of its own; browsers apply both.
-                policy = "frame-ancestors 'none'"
-                MutableHeaders(scope=message).append("Content-Security-Policy", policy)
+                headers.append("Content-Security-Policy", "frame-ancestors 'none'")
+                headers["X-Content-Type-Options"] = "nosniff"
+                if scope["path"].startswith("/api/"):
+                    headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        await self._app(scope, receive, send_with_header)
+        await self._app(scope, receive, send_with_headers)

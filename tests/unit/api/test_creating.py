@@ -4,6 +4,7 @@ import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -334,6 +335,20 @@ async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(
     answers = [await client.get(f"/{each}") for each in loaded]
     assert [answer.status_code for answer in answers] == [200, 200]
     assert "SwaggerUIBundle" in answers[1].text
+
+
+async def test_answers_are_neither_kept_nor_taken_for_another_kind_of_file(
+    client: httpx.AsyncClient,
+) -> None:
+    """They have keys and signed addresses."""
+    answers = [
+        await client.post("/api/v1/voices"),
+        await client.get(f"/api/v1/conversion/{uuid4()}"),
+        await client.get("/api/v1/no-such-route"),
+    ]
+
+    assert {each.headers["Cache-Control"] for each in answers} == {"no-store"}
+    assert {each.headers["X-Content-Type-Options"] for each in answers} == {"nosniff"}
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/healthz", "/api/v1/voices", "/no"])

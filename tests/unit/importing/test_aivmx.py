@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from importing.aivmx.graphs import parse_aivmx, read_aivmx
+from importing.aivmx.text_voices import read_text_voice
+from importing.files.errors import VoiceFileError
 from speech.bundles.bundle import Graph
 from speech.bundles.onnx_model import inspect_model
 from speech.engines.style_bert_vits2.aivm import style_id
 from speech.engines.style_bert_vits2.aivm_media import AivmxError
 from speech.engines.style_bert_vits2.synthesis import CONTRACT
 from tests.support.golden_speech import FOLDER
+from tests.support.pipes import a_pipe
 from tests.unit.speech import graphs
 
 if TYPE_CHECKING:
@@ -280,3 +283,10 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(place: int, byte: int) ->
         sentence = str(error)
 
     assert "\n" not in sentence
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "voice.aivmx"
+
+    with a_pipe(path), pytest.raises(VoiceFileError, match=r"voice\.aivmx: expected a file"):
+        read_text_voice(path)

@@ -7,6 +7,7 @@ import pytest
 
 from importing.bundles.consent import QUESTIONS, ask_consent, read_consent
 from importing.files.errors import VoiceFileError
+from tests.support.pipes import a_pipe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +110,13 @@ def test_a_text_may_have_as_many_dots_as_it_likes(tmp_path: Path, quotes: str) -
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(VoiceFileError, match=r"consent\.json: expected a readable file"):
         read_consent(tmp_path / "consent.json")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "consent.json"
+
+    with a_pipe(path), pytest.raises(VoiceFileError, match=r"consent\.json: expected a file"):
+        read_consent(path)
 
 
 def test_every_answer_is_asked_for() -> None:

@@ -15,6 +15,8 @@ import pytest
 from importing.files.errors import VoiceFileError
 from importing.files.torch_archive import MAX_MEMBERS
 from importing.rvc.checkpoint.voice_file import HIFI_GAN, MRF_HIFI_GAN, VoiceFile, read_voice
+from importing.rvc.voices import import_voice
+from tests.support.pipes import a_pipe
 from tests.unit.importing.torch_files import Raw, Stored, archive
 from tests.unit.importing.voices import Kind, checkpoint, voice_bytes, weights_of
 
@@ -462,3 +464,9 @@ def test_tuples_in_tuples_are_never_hashed() -> None:
     message = refusal(archive(checkpoint(Kind()) | {"info": Raw(b"}(" + doubled + b"K\x01u")}))
 
     assert "expected a well-formed pickle" in message
+
+
+@pytest.mark.parametrize("name", ["voice.pth", "voice.onnx"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    with a_pipe(tmp_path / name), pytest.raises(VoiceFileError, match=f"{name}: expected a file"):
+        import_voice(tmp_path / name)

@@ -22,6 +22,7 @@ from shared.characters.manifest import (
     read_manifests,
 )
 from shared.characters.schema import render_schema
+from tests.support.pipes import a_pipe
 from tests.unit.speech.bundles import manifest
 
 FOLDER = Path("tester")
@@ -205,6 +206,11 @@ def test_a_file_that_is_not_a_manifest_is_refused(content: bytes, sentence: str)
 
 def test_a_missing_manifest_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="expected a readable file"):
+        read_manifest(tmp_path)
+
+
+def test_a_manifest_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    with a_pipe(tmp_path / "character.json"), pytest.raises(ManifestError, match="something else"):
         read_manifest(tmp_path)
 
 
