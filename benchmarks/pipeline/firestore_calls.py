@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 WRITE: Final = "Commit"
 READ: Final = "BatchGetDocuments"
-LISTEN: Final = "Listen"
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _FRAME_HEADER_BYTES: Final = 9

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 PEOPLE: Final = ROOT / "training" / "people"
 READ_RATE: Final = 24_000
-_PERTH: Final = "perth.perth_net.perth_net_implicit.perth_watermarker"
 SECONDS: Final = 3.0
 _COST_SECONDS: Final = 5.0
 TEXTS: Final = (

@@ -1,6 +1,5 @@
 """From text to the phones, tones and alignment that voices of Style-Bert-VITS2 (JP-Extra) take."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,7 +15,6 @@ _NO_READING = "、"
 _SIGNS = frozenset(PUNCTUATION)
 _SILENT = _SIGNS | {PAD}
 _WIDE_SIGNS: Mapping[str, str] = MappingProxyType({"？": "?", "！": "!"})
-_KATAKANA = re.compile("[\u30a0-\u30ff]+")
 _LENGTHENED = SPEAKABLE_VOWELS | {"N"}
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Self
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from infra.local.storage.protocol.resources import Bucket, Json, NotificationConfig, StoredObject
 
@@ -129,7 +130,7 @@ class Catalogue:
     def find_bucket(self, name: str) -> Bucket | None:
         """The bucket of this name."""
         row = self._connection.execute("SELECT * FROM buckets WHERE name = ?", (name,)).fetchone()
-        return None if row is None else _bucket(row)
+        return None if row is None else Bucket(**_values(row, "fields"))
 
     def list_buckets(self, project: str, prefix: str, after: str, limit: int) -> list[Bucket]:
         """A project's buckets behind the name `after`, in the order of their names."""
@@ -138,20 +139,14 @@ class Catalogue:
             " ORDER BY name LIMIT ?",
             (project, after, len(prefix), prefix, limit),
         )
-        return [_bucket(row) for row in rows]
+        return [Bucket(**_values(row, "fields")) for row in rows]
 
     def put_bucket(self, bucket: Bucket) -> None:
         """Insert or replace a bucket."""
         self._connection.execute(
-            "INSERT OR REPLACE INTO buckets VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                bucket.name,
-                bucket.project,
-                bucket.metageneration,
-                bucket.created,
-                bucket.updated,
-                json.dumps(bucket.fields),
-            ),
+            "INSERT OR REPLACE INTO buckets"
+            " VALUES (:name, :project, :metageneration, :created, :updated, :fields)",
+            _columns(asdict(bucket), "fields"),
         )
 
     def delete_bucket(self, name: str) -> None:
@@ -181,20 +176,9 @@ class Catalogue:
         self._connection.execute(
             "INSERT OR REPLACE INTO objects (bucket, name, generation, metageneration, content_id,"
             " size, crc32c, md5, created, updated, fields)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                stored.bucket,
-                stored.name,
-                stored.generation,
-                stored.metageneration,
-                stored.content_id,
-                stored.size,
-                stored.crc32c,
-                stored.md5,
-                stored.created,
-                stored.updated,
-                json.dumps(stored.fields),
-            ),
+            " VALUES (:bucket, :name, :generation, :metageneration, :content_id,"
+            " :size, :crc32c, :md5, :created, :updated, :fields)",
+            _columns(asdict(stored), "fields"),
         )
 
     def delete_object(self, bucket: str, name: str) -> None:
@@ -223,15 +207,9 @@ class Catalogue:
     def add_config(self, config: NotificationConfig) -> int:
         """Store a configuration under a new id, which is returned."""
         cursor = self._connection.execute(
-            "INSERT INTO notification_configs VALUES (NULL, ?, ?, ?, ?, ?, ?)",
-            (
-                config.bucket,
-                config.topic,
-                json.dumps(config.event_types),
-                config.object_name_prefix,
-                config.payload_format,
-                json.dumps(dict(config.custom_attributes)),
-            ),
+            "INSERT INTO notification_configs VALUES (NULL, :bucket, :topic, :event_types,"
+            " :object_name_prefix, :payload_format, :custom_attributes)",
+            _columns(asdict(config), "event_types", "custom_attributes"),
         )
         return int(cursor.lastrowid or 0)
 
@@ -256,12 +234,7 @@ class Catalogue:
         rows = self._connection.execute(
             "SELECT * FROM outbox WHERE message_id > ? ORDER BY message_id", (message_id,)
         )
-        return [
-            OutboxMessage(
-                int(row["message_id"]), row["topic"], row["data"], json.loads(row["attributes"])
-            )
-            for row in rows
-        ]
+        return [OutboxMessage(**_values(row, "attributes")) for row in rows]
 
     def delete_message(self, message_id: int) -> None:
         """Forget a notification that was published."""
@@ -272,15 +245,9 @@ class Catalogue:
     def put_session(self, session: UploadSession) -> None:
         """Insert or replace an upload session."""
         self._connection.execute(
-            "INSERT OR REPLACE INTO upload_sessions VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                session.session_id,
-                session.bucket,
-                session.content_id,
-                session.created,
-                json.dumps(session.plan),
-                None if session.result is None else json.dumps(session.result),
-            ),
+            "INSERT OR REPLACE INTO upload_sessions"
+            " VALUES (:session_id, :bucket, :content_id, :created, :plan, :result)",
+            _columns(session._asdict(), "plan", "result"),
         )
 
     def find_session(self, session_id: str) -> UploadSession | None:
@@ -288,17 +255,7 @@ class Catalogue:
         row = self._connection.execute(
             "SELECT * FROM upload_sessions WHERE session_id = ?", (session_id,)
         ).fetchone()
-        if row is None:
-            return None
-        result = None if row["result"] is None else json.loads(row["result"])
-        return UploadSession(
-            row["session_id"],
-            row["bucket"],
-            row["content_id"],
-            row["created"],
-            json.loads(row["plan"]),
-            result,
-        )
+        return None if row is None else UploadSession(**_values(row, "plan", "result"))
 
     def delete_session(self, session_id: str) -> None:
         """Forget an upload session."""
@@ -309,40 +266,25 @@ class Catalogue:
         self._connection.execute("DELETE FROM upload_sessions WHERE created < ?", (moment,))
 
 
-def _bucket(row: sqlite3.Row) -> Bucket:
-    return Bucket(
-        name=row["name"],
-        project=row["project"],
-        metageneration=row["metageneration"],
-        created=row["created"],
-        updated=row["updated"],
-        fields=json.loads(row["fields"]),
-    )
+def _columns(values: dict[str, Any], *as_json: str) -> dict[str, Any]:
+    """Return values as they are stored: some of them, but for None, as JSON."""
+    written = {name: json.dumps(values[name]) for name in as_json if values[name] is not None}
+    return values | written
+
+
+def _values(row: sqlite3.Row, *as_json: str) -> dict[str, Any]:
+    """Return the values of a row by their columns; the inverse of `_columns`."""
+    values = dict(zip(row.keys(), row, strict=True))
+    return values | {name: json.loads(values[name]) for name in as_json if values[name] is not None}
 
 
 def _object(row: sqlite3.Row) -> StoredObject:
-    return StoredObject(
-        bucket=row["bucket"],
-        name=row["name"],
-        generation=row["generation"],
-        metageneration=row["metageneration"],
-        content_id=row["content_id"],
-        size=row["size"],
-        crc32c=row["crc32c"],
-        md5=row["md5"],
-        created=row["created"],
-        updated=row["updated"],
-        fields=json.loads(row["fields"]),
-    )
+    # A folder of an earlier version has a column more.
+    known = {field.name for field in fields(StoredObject)}
+    values = _values(row, "fields")
+    return StoredObject(**{name: values[name] for name in known})
 
 
 def _config(row: sqlite3.Row) -> NotificationConfig:
-    return NotificationConfig(
-        bucket=row["bucket"],
-        config_id=row["config_id"],
-        topic=row["topic"],
-        event_types=tuple(json.loads(row["event_types"])),
-        object_name_prefix=row["object_name_prefix"],
-        payload_format=row["payload_format"],
-        custom_attributes=json.loads(row["custom_attributes"]),
-    )
+    values = _values(row, "event_types", "custom_attributes")
+    return NotificationConfig(**values | {"event_types": tuple(values["event_types"])})
