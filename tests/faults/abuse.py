@@ -19,6 +19,7 @@ import tempfile
 import time
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +51,9 @@ README: Final = Path(__file__).parent / "README.md"
 HONEST: Final = 10
 PAUSE_SECONDS: Final = 4.0
 """How long an honest visitor waits before the next recording: nobody speaks faster."""
+
+PROCESSES: Final = (1, 2)
+"""How many of them `compat` has: one, and several that share their places."""
 
 _LAST_SECONDS: Final = 60.0
 _SETTLING_SECONDS: Final = 5.0
@@ -184,12 +188,13 @@ async def compare_clients(seconds: float, attacks: Sequence[str]) -> list[Row]:
     """Measure what a client of `compat` does that wants everything, likewise."""
     rows: list[Row] = []
     keys = ",".join(f"{name}={key}" for name, key in greedy_clients.KEYS.items())
-    for attack in attacks:
+    for attack, processes in product(attacks, PROCESSES):
         # A new service for each, so that nothing of the attack before is under way.
-        with compat_process(API_KEYS=keys, HOST="127.0.0.1") as address:
+        with compat_process(API_KEYS=keys, HOST="127.0.0.1", WORKERS=str(processes)) as address:
             alone = await greedy_clients.measure(address, seconds)
             beside, counts = await greedy_clients.measure_beside(address, seconds, attack)
-            rows.append(Row(attack, "one key of compat", alone, beside, counts, "-"))
+            place = f"one key of compat, {processes} processes"
+            rows.append(Row(attack, place, alone, beside, counts, "-"))
             _say(" | ".join(map(str, rows[-1].cells())))
     return rows
 
