@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-# Imports a module and prints the setting at the moment at which NumPy is looked for.
+# Imports a module until NumPy is looked for, and prints the setting at that moment.
 SCRIPT = """
 import importlib, os, sys
 
 class Looking:
     def find_spec(self, name, path=None, target=None):
         if name == "numpy":
-            print(os.environ.get("OPENBLAS_NUM_THREADS"))
+            print(os.environ.get("OPENBLAS_NUM_THREADS"), flush=True)
+            os._exit(0)
 
 sys.meta_path.insert(0, Looking())
 importlib.import_module(sys.argv[1])
