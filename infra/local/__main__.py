@@ -245,11 +245,8 @@ def _own_characters(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
         if parsed.public_characters:
             raise UsageError("--public-characters needs --own-characters N")
         return None
-    if parsed.embedded is False or parsed.scale_to_zero is not None:
-        raise UsageError(
-            "--own-characters keeps its documents in memory: leave --emulators and"
-            " --scale-to-zero out"
-        )
+    if parsed.scale_to_zero is not None:
+        raise UsageError("--own-characters needs a converter that stays: leave --scale-to-zero out")
     # Imported here: the other commands do without its packages.
     from infra.local.cloud.own_characters import training_program  # noqa: PLC0415
 

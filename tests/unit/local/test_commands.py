@@ -12,6 +12,8 @@ from infra.local.processes.processes import StartError
 if TYPE_CHECKING:
     import argparse
 
+    from infra.local.configuration.options import CloudOptions
+
 
 def parsed(*arguments: str) -> argparse.Namespace:
     return _parser().parse_args(arguments)
@@ -120,12 +122,26 @@ def test_serve_takes_several_origins_as_browsers_write_them() -> None:
     assert found.origins == ["http://localhost:5173", "https://a.example"]
 
 
-@pytest.mark.parametrize("other", [("--emulators",), ("--scale-to-zero", "60")])
-def test_own_characters_are_refused_beside_what_cannot_keep_them(
-    other: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+def test_own_characters_are_refused_beside_a_converter_that_goes(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["serve", "--own-characters", "3", *other]) == 2
-    assert "--own-characters keeps its documents in memory" in capsys.readouterr().err
+    assert main(["serve", "--own-characters", "3", "--scale-to-zero", "60"]) == 2
+    assert "leave --scale-to-zero out" in capsys.readouterr().err
+
+
+def test_own_characters_are_made_with_the_emulators_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(options: CloudOptions, *, embedded: bool | None, **_more: object) -> None:
+        assert options.own_characters is not None
+        assert embedded is False
+        raise StartError("everything would be started now")
+
+    monkeypatch.setattr("infra.local.__main__.local_cloud", start)
+    monkeypatch.setattr("infra.local.cloud.own_characters.training_program", lambda: "python")
+
+    assert main(["serve", "--own-characters", "3", "--emulators"]) == 2
+    assert capsys.readouterr().err == "error: everything would be started now\n"
 
 
 def test_without_the_packages_of_the_training_a_sentence_says_how_to_get_them(
