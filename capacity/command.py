@@ -36,6 +36,7 @@ ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "scale.md"
 PAGE_PICTURE: Final = ROOT / "docs" / "images" / "scale.svg"
 PICTURE: Final = ROOT / ".local" / "capacity.svg"
+MOST_OWN_CHARACTERS: Final = 1_000_000
 
 
 class _Parser(argparse.ArgumentParser):
@@ -80,6 +81,8 @@ def parser() -> argparse.ArgumentParser:
     crowd.add_argument("--texts", type=_number, metavar="SHARE", help=text)
     text = "of the visitors speak into a WebSocket"
     crowd.add_argument("--live", type=_number, metavar="SHARE", help=text)
+    text = "characters of their own voice that visitors make meanwhile"
+    crowd.add_argument("--own-characters", type=_number, default=0.0, metavar="N", help=text)
     deployed = parser.add_argument_group("what is deployed (defaults of the Terraform module)")
     deployed.add_argument("--min-instances", type=int, default=1, metavar="N")
     deployed.add_argument("--api-min-instances", type=int, default=0, metavar="N")
@@ -175,8 +178,11 @@ def _parameters(wish: argparse.Namespace) -> Parameters:
             raise PlanningError(f"--{name} is {share:g}; it is a share from 0 to below 1.")
     if shares.get("texts", 0) + shares.get("live", 0) >= 1:
         raise PlanningError("--texts and --live are shares that together must be below 1.")
+    if not 0 <= wish.own_characters <= MOST_OWN_CHARACTERS:
+        raise PlanningError(f"--own-characters must be from 0 to {MOST_OWN_CHARACTERS:,}.")
+    wanted = shares | {"own_characters": wish.own_characters}
     return parameters.replaced(
-        {f"visitor.{name}": Duration(share) for name, share in shares.items()}
+        {f"visitor.{name}": Duration(share) for name, share in wanted.items()}
     )
 
 

@@ -37,6 +37,7 @@ class Bill:
         storage: objects.
         messages: Pub/Sub.
         results: bytes to the visitors.
+        own_characters: making characters of visitors' own voices.
     """
 
     converter: float
@@ -47,6 +48,7 @@ class Bill:
     storage: float
     messages: float
     results: float
+    own_characters: float
 
     @property
     def together(self) -> float:
@@ -60,6 +62,7 @@ class Bill:
             + self.storage
             + self.messages
             + self.results
+            + self.own_characters
         )
 
 
@@ -97,7 +100,13 @@ def bill(simulation: Simulation) -> Bill:
         * prices["voice.result_bytes"]
         / GIB
         * prices["price.gib_to_the_internet"],
+        own_characters=prices["visitor.own_characters"] * _character(prices),
     )
+
+
+def _character(prices: Parameters) -> float:
+    second = _second(prices, "job_", prices["training.cpus"], prices["training.gib"])
+    return prices["training.seconds"] * second + prices["training.besides"]
 
 
 def _second(prices: Parameters, kind: str, cpus: float, gib: float) -> float:

@@ -112,6 +112,7 @@ def quotas(summaries: Sequence[tuple[str, Summary]]) -> Table:
 def costs(summary: Summary) -> Table:
     """Build the table of costs."""
     bill = summary.bill
+    made = [("characters of visitors' own voices", f"{bill.own_characters:,.2f}")]
     rows = (
         ("converters at work", f"{bill.converter:,.2f}"),
         ("idle minimum instances", f"{bill.idle:,.2f}"),
@@ -121,6 +122,7 @@ def costs(summary: Summary) -> Table:
         ("Cloud Storage", f"{bill.storage:,.2f}"),
         ("Pub/Sub", f"{bill.messages:,.2f}"),
         ("results to the visitors", f"{bill.results:,.2f}"),
+        *(made if bill.own_characters else []),
         ("**together**", f"{bill.together:,.2f}"),
     )
     return Table("What it costs, US$", ("for", "US$"), rows)

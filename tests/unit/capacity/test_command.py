@@ -34,6 +34,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--per-day", "10", "--min-instances", "5", "--max-instances", "3"], "more than the most"),
         (["--per-day", "10", "--leaving", "1.5"], "it is a share from 0 to below 1"),
         (["--per-day", "10", "--api-concurrency", "0"], "must be from 1 to 1000"),
+        (["--per-day", "10", "--own-characters", "-1"], "--own-characters must be from 0"),
         (["--arrivals", "nobody.csv"], "nobody.csv cannot be read"),
         (["--arrivals", "nobody.csv", "--per-day", "3"], "--arrivals says who comes"),
         (["--visitors", "3"], "--help shows what can be said"),

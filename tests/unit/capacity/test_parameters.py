@@ -9,6 +9,7 @@ import hcl2
 import pytest
 
 from benchmarks.cost.run import Prices
+from benchmarks.cost.training import JobPrices, Training, training_dollars
 from capacity.model.errors import PlanningError
 from capacity.model.parameters import CLOUD, KINDS, Duration, read_parameters
 from capacity.model.settings import CONVERSIONS_PER_CPU, Settings
@@ -68,6 +69,22 @@ def test_prices_are_those_of_the_page_about_deploying() -> None:
         "gib_to_the_internet",
     ):
         assert parameters[f"price.{name}"] == pytest.approx(getattr(prices, name)), name
+
+
+def test_a_character_costs_what_the_page_about_own_characters_says() -> None:
+    parameters, training, job = read_parameters(), Training(), JobPrices()
+    dollars = training_dollars(training, Prices(), job)
+    assert parameters["training.seconds"] == training.seconds + training.start_seconds
+    assert (parameters["training.cpus"], parameters["training.gib"]) == (
+        training.cpus,
+        training.gib,
+    )
+    assert parameters["price.job_cpu_second"] == job.cpu_second
+    assert parameters["price.job_gib_second"] == job.gib_second
+    besides = sum(dollars.values()) - dollars["job"]
+    assert parameters["training.besides"] == pytest.approx(besides, abs=5e-5)
+    limits = (TERRAFORM / "own_characters.tf").read_text()
+    assert 'limits = { cpu = "2", memory = "4Gi" }' in limits
 
 
 def test_defaults_are_those_of_the_terraform_module() -> None:
