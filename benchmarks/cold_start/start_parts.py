@@ -138,7 +138,7 @@ def measure_deployable(name: str, absent: Sequence[str]) -> dict[str, float]:
         kind = getattr(import_module(f"functions.{name}.settings"), kinds[name])
         config = settings.load(kind)
         if name == "convert":
-            module.open_stores(config)
+            import_module("conversion.composition").open_stores(config)
         else:
             module.build(config, module.open_services(config))
 
