@@ -73,7 +73,7 @@ class Extent:
     keys: int
 
 
-FULL: Final = Extent(readers=35, slow_readers=12, keys=200)
+FULL: Final = Extent(readers=35, slow_readers=12, keys=180)
 QUICK: Final = Extent(readers=2, slow_readers=1, keys=1)
 
 
@@ -94,8 +94,7 @@ def run(options: Options) -> Report:
         for path in sorted(PEOPLE.glob("*/*.opus"))[::2]
     ]
     sounds = list(_made(plan, readers))
-    rng = np.random.default_rng(1)
-    found, wrong = _find_marked(sounds, rng)
+    found, wrong = _find_marked(sounds)
     plain = [*(Sound("readers", samples, READ_RATE) for samples in readers), *sounds]
     searched, false = _search_unmarked(plain, plan.keys)
     cost = _cost()
@@ -146,22 +145,35 @@ def _speech_of(samples: Samples, rate: int) -> Samples:
     return samples[begin : begin + count]
 
 
-def _find_marked(
-    sounds: Sequence[Sound], rng: np.random.Generator
-) -> tuple[Mapping[tuple[str, str], list[bool]], int]:
-    """Mark each sound with a key and a payload of its own, damage it and search it."""
+def _find_marked(sounds: Sequence[Sound]) -> tuple[Mapping[tuple[str, str], list[bool]], int]:
+    """Mark each sound with a key and a payload of its own, damage it and search it.
+
+    Returns:
+        By damage and source, whether each sound's mark was found with its bits; and how often
+        others than its bits were found.
+    """
     found: dict[tuple[str, str], list[bool]] = defaultdict(list)
     wrong = 0
-    for seed, sound in enumerate(sounds):
-        key, payload = WatermarkKey(rng.bytes(32)), int(rng.integers(1 << 16))
-        marked = Watermark(key, payload, sound.sample_rate).mark(sound.samples, seed)
-        for name, damage in DAMAGES.items():
-            finding = find_watermark(damage(marked, sound.sample_rate), sound.sample_rate, [key])
-            is_found = finding is not None and finding.is_found
-            is_right = finding is not None and finding.payload == payload
-            found[name, sound.source].append(is_found and is_right)
-            wrong += is_found and not is_right
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as processes:
+        searched = processes.map(_found_after_damages, sounds, range(len(sounds)))
+        for sound, answers in zip(sounds, searched, strict=True):
+            for name, answer in answers.items():
+                found[name, sound.source].append(answer is True)
+                wrong += answer is False
     return found, wrong
+
+
+def _found_after_damages(sound: Sound, seed: int) -> dict[str, bool | None]:
+    """Return for each damage whether the right bits were found; None if nothing was."""
+    rng = np.random.default_rng([0, seed])
+    key, payload = WatermarkKey(rng.bytes(32)), int(rng.integers(1 << 16))
+    marked = Watermark(key, payload, sound.sample_rate).mark(sound.samples, seed)
+    answers: dict[str, bool | None] = {}
+    for name, damage in DAMAGES.items():
+        finding = find_watermark(damage(marked, sound.sample_rate), sound.sample_rate, [key])
+        is_found = finding is not None and finding.is_found
+        answers[name] = finding.payload == payload if finding is not None and is_found else None
+    return answers
 
 
 def _search_unmarked(sounds: Sequence[Sound], keys: int) -> tuple[int, int]:
