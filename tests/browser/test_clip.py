@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from shared.characters.manifest import read_manifest
+from tests.browser.endpoints import ROOT
 from tests.browser.sounds import decode
 from tests.browser.test_verifying import ask
 
@@ -47,6 +49,8 @@ def test_a_clip_shows_a_face_that_speaks_and_carries_the_sound_with_its_watermar
     mouths = [mouth_pixels(picture) for picture in pictures]
     assert max(mouths) > 100
     assert min(mouths) < 0.2 * max(mouths)
+    closed = [eyes_are_closed(picture) for picture in pictures]
+    assert 0 < sum(closed) < 0.2 * len(closed)
     assert likeness(decode(clip, _RATE), decode(result, _RATE)) > 0.9
     assert ask(visitor, clip) == "copy"
 
@@ -61,6 +65,17 @@ def mouth_pixels(picture: np.ndarray) -> int:
     """Count the pixels of an open mouth's colour."""
     distance = np.abs(picture.astype(np.int16) - np.array(_MOUTH, np.int16)).max(axis=2)
     return int((distance < 24).sum())
+
+
+def eyes_are_closed(picture: np.ndarray) -> bool:
+    """Look whether skin is where Hina's right eye is, and not its pupil."""
+    face = read_manifest(ROOT / "characters" / "hina").preview.face
+    assert face is not None
+    top = (picture.shape[0] - 1080) // 2 + 70
+    x, y = round(280 + 520 * face.eyes[0].x), round(top + 520 * face.eyes[0].y)
+    skin = [int(face.skin[at : at + 2], 16) for at in (1, 3, 5)]
+    seen = picture[y - 3 : y + 3, x - 3 : x + 3].mean(axis=(0, 1))
+    return bool(np.abs(seen - skin).max() < 40)
 
 
 def likeness(heard: Samples, expected: Samples) -> float:

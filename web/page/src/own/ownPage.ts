@@ -95,6 +95,8 @@ export class OwnPage {
   }
 
   speak(language: Language): void {
+    // It was said in the other language.
+    part("#copied", HTMLElement).textContent = "";
     this.#update({ language });
   }
 
