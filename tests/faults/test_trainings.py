@@ -28,7 +28,14 @@ from shared.characters.own_ids import new_character_id
 from shared.characters.spoken_consent import draw_sentence
 from shared.google import clients
 from shared.own_characters import own_character as own
-from shared.own_characters.objects import Kind, kept_prefix, new_recording_name, recordings_prefix
+from shared.own_characters.objects import (
+    CARD,
+    Kind,
+    card_prefix,
+    kept_prefix,
+    new_recording_name,
+    recordings_prefix,
+)
 from shared.own_characters.own_character import OwnCharacter, Status, TypedConsent
 from shared.own_characters.store import DayLimits, UnknownOwnCharacterError
 from shared.process.settings import load
@@ -137,8 +144,9 @@ class Workshop:
         stored = await self.stored(character)
         assert stored.status is Status.READY, stored
         found = await self.characters.list(f"{character.character_id}/")
-        manifests = [each for each in found if each.name.endswith(".json")]
-        assert [each.name for each in manifests] == [manifest_name(character.character_id)]
+        card = card_prefix(character.character_id)
+        written = [each.name for each in found if each.name.endswith(".json")]
+        assert sorted(written) == [card + CARD, manifest_name(character.character_id)]
         assert not await self.recordings.list(recordings_prefix(character.character_id))
 
 
