@@ -114,7 +114,7 @@ run "owners" {
 run "logs_without_voice_ids" {
   assert {
     condition = (
-      toset(keys(google_secret_manager_secret_iam_member.reads_log_key)) == setsubtract(keys(local.names), ["live"])
+      toset(keys(google_secret_manager_secret_iam_member.reads_log_key)) == setsubtract(keys(local.names), ["live", "train"])
       && alltrue([for function in google_cloudfunctions2_function.this : contains(function.service_config[0].secret_environment_variables[*].key, "LOG_KEY")])
       && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "LOG_KEY" && length(env.value_source) == 1]) == 1
     )
@@ -175,7 +175,7 @@ run "watching" {
       google_monitoring_slo.wait.goal == 0.95
       && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].range[0].max == 3000
       && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].distribution_filter == google_monitoring_alert_policy.wait.conditions[0].condition_threshold[0].filter
-      && { for condition in google_monitoring_alert_policy.objective.conditions : regex("[0-9]+s", condition.condition_threshold[0].filter) => floor(10 * condition.condition_threshold[0].threshold_value) } == { "21600s" = 56, "3600s" = 134 }
+      && { for condition in google_monitoring_alert_policy.objective.conditions : regex("\"([0-9]+s)\"", condition.condition_threshold[0].filter)[0] => floor(10 * condition.condition_threshold[0].threshold_value) } == { "21600s" = 56, "3600s" = 134 }
     )
     error_message = "the objective is another than the variables say, or an alert on it comes too late"
   }
