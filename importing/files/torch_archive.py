@@ -26,6 +26,10 @@ _END_BYTES = 22
 _LONGEST_COMMENT = 0xFFFF
 # The end of the central directory: magic, two disks, two counts, its size, its offset, a comment.
 _END = struct.Struct("<4s4H2LH")
+# Its numbers as ZIP64 has them, behind a locator in front of it; zipfile prefers these.
+_END64_MAGIC = b"PK\x06\x06"
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR_BYTES = 20
 _LARGEST_ENTRY = 512  # of the central directory, by far
 
 
@@ -139,12 +143,16 @@ def _checked_size(file: BinaryIO) -> int:
     size = file.seek(0, 2)
     if size > MAX_ARCHIVE_BYTES:
         raise VoiceFileError(f"expected at most {MAX_ARCHIVE_BYTES} bytes, found {size}.")
-    file.seek(max(0, size - _END_BYTES - _LONGEST_COMMENT))
+    file.seek(max(0, size - _END_BYTES - _LONGEST_COMMENT - _END64.size - _LOCATOR_BYTES))
     tail = file.read()
     at = tail.rfind(_END_MAGIC)
     if at < 0 or len(tail) - at < _END_BYTES:
         raise VoiceFileError("expected a whole ZIP archive, found one that ends too early.")
     _, _, _, _, count, directory, _, _ = _END.unpack_from(tail, at)
+    at64 = at - _LOCATOR_BYTES - _END64.size
+    if at64 >= 0 and tail.startswith(_END64_MAGIC, at64):
+        *_, count64, directory64, _ = _END64.unpack_from(tail, at64)
+        count, directory = max(count, count64), max(directory, directory64)
     if count > MAX_MEMBERS or directory > MAX_MEMBERS * _LARGEST_ENTRY:
         raise VoiceFileError(
             f"expected an archive of at most {MAX_MEMBERS} parts, found a larger table of contents."

@@ -353,6 +353,24 @@ def test_a_table_of_contents_without_end_is_refused_unread() -> None:
     assert "found a larger table of contents" in refusal(bytes(content))
 
 
+@pytest.mark.parametrize("comment", [0, 0xFFFF])
+@pytest.mark.parametrize("wrong", ["count", "directory"])
+def test_zip64_hides_no_table_of_contents_without_end(wrong: str, comment: int) -> None:
+    content = archive(checkpoint(Kind()))
+    begin, end = content.index(b"PK\x01\x02"), content.rindex(b"PK\x05\x06")
+    count = MAX_MEMBERS + 1 if wrong == "count" else 9
+    directory = 1 << 40 if wrong == "directory" else end - begin
+    end64 = struct.pack(
+        "<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, directory, begin
+    )
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, end, 1)
+    last = content[end:-2] + struct.pack("<H", comment) + bytes(comment)
+
+    message = refusal(content[:end] + end64 + locator + last)
+
+    assert "found a larger table of contents" in message
+
+
 def test_a_part_that_is_there_twice_is_refused() -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         content = archive(checkpoint(Kind()), extra={"voice/data/0": b"other"})
