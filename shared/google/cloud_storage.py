@@ -226,6 +226,9 @@ class CloudStorageBucket:
             return await self._call(
                 blob.download_as_bytes,
                 end=max_bytes,
+                # Whoever uploads may say that it is compressed (Content-Encoding); unpacked by the
+                # library, which knows no limit, it could take all memory.
+                raw_download=True,
                 # In one request instead of several chunks.
                 single_shot_download=True,
                 **self._retrying,

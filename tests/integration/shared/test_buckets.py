@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import threading
+import zlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,7 @@ from tests.integration.storage.serving import (
 from tests.support.tls_proxy import tls_proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 MINUTE = timedelta(minutes=1)
@@ -186,6 +188,24 @@ async def test_a_signed_upload_works_once_as_signed(bucket: CloudStorageBucket) 
 
     facts = await bucket.find("a")
     assert (facts.content_type, facts.bytes) == ("audio/webm;codecs=opus", 5)
+
+
+@pytest.mark.parametrize(
+    ("coding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)]
+)
+async def test_what_says_that_it_is_compressed_is_read_as_it_is_stored(
+    bucket: CloudStorageBucket, coding: str, compress: Callable[[bytes], bytes]
+) -> None:
+    bomb, limit = compress(bytes(1_000_000)), 10_000
+    upload = await bucket.sign_upload(
+        "a", content_type="audio/webm", max_bytes=limit, lifetime=MINUTE
+    )
+    assert (await put(upload, bomb, **{"Content-Encoding": coding})).status_code == 200
+
+    facts = await bucket.find("a")
+
+    assert facts.bytes == len(bomb) < limit
+    assert await bucket.read("a", facts.generation, max_bytes=limit) == bomb
 
 
 async def test_an_expired_upload_address_is_refused(
