@@ -43,7 +43,7 @@ class UnreadableVoiceError(ValueError):
 
 
 class VoiceExistsError(Exception):
-    """A document of this voice_id exists already."""
+    """Another document of this voice_id exists already."""
 
 
 class ConflictError(PassingError):
@@ -93,8 +93,11 @@ class VoiceStore(Protocol):
     async def create(self, voice: Voice) -> None:
         """Write a new document.
 
+        If the very same one is there, only the answer to an earlier try was lost: that is a
+        success.
+
         Raises:
-            VoiceExistsError: a document of this voice_id exists.
+            VoiceExistsError: another document of this voice_id exists.
         """
         ...
 

@@ -57,6 +57,16 @@ class VoiceStoreContract:
 
         assert (await store.read(voice.voice_id)).voice == voice
 
+    async def test_a_voice_whose_creation_is_tried_again_is_created(
+        self, store: VoiceStore
+    ) -> None:
+        voice = a_waiting()
+
+        await store.create(voice)
+        await store.create(voice)
+
+        assert (await store.read(voice.voice_id)).voice == voice
+
     async def test_an_unknown_voice_is_named(self, store: VoiceStore) -> None:
         voice_id = voices_of.new_voice_id()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from functions.api.answers.problems import Problem
 from functions.api.taking.choice import Source
 from shared.pipeline.recordings import store_recording
-from shared.ports.store import UnknownVoiceError, VoiceExistsError, change
+from shared.ports.store import UnknownVoiceError, change
 from shared.voices import voice as voices_of
 from shared.voices.media import (
     SNIFF_BYTES,
@@ -97,9 +97,7 @@ class VoiceIntake:
             max_bytes=self._max_bytes,
             lifetime=self._upload_lifetime,
         )
-        # If it exists, the answer to our own write was lost: no other voice has this voice_id.
-        with suppress(VoiceExistsError):
-            await self._voices.create(voice)
+        await self._voices.create(voice)
         return voice, signed
 
     async def accept_recording(

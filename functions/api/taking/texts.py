@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,12 +19,7 @@ from functions.api.answers.problems import Problem
 from functions.api.taking.choice import Source
 from shared.errors import PassingError
 from shared.pipeline.conversion_requests import request_conversion
-from shared.ports.store import (
-    ConflictError,
-    StoreUnavailableError,
-    UnknownVoiceError,
-    VoiceExistsError,
-)
+from shared.ports.store import ConflictError, StoreUnavailableError, UnknownVoiceError
 from shared.process.logs import about_voice
 from shared.voices import voice as voices_of
 from shared.voices.media import TEXT_CONTENT_TYPE
@@ -104,8 +98,7 @@ class TextIntake:
             client=client,
         )
         # on_upload erases an object without a document, so the document comes first.
-        with suppress(VoiceExistsError):  # the answer to our own write was lost
-            await self._voices.create(voice)
+        await self._voices.create(voice)
         with about_voice(voice.voice_id):
             try:
                 await self._request(voice, await self._store(voice, text))

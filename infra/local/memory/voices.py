@@ -51,10 +51,12 @@ class MemoryVoices:
         return len(self._entries)
 
     async def create(self, voice: Voice) -> None:
-        """Write a new document; `VoiceExistsError` if there is one."""
-        if voice.voice_id in self._entries:
+        """Write a new document; `VoiceExistsError` if there is another one."""
+        entry = self._entries.get(voice.voice_id)
+        if entry is None:
+            self._write(voice)
+        elif entry.voice != voice:
             raise VoiceExistsError(f"there is a voice {voice.voice_id} already")
-        self._write(voice)
 
     async def read(self, voice_id: str) -> Snapshot:
         """Read a document; `UnknownVoiceError` if there is none."""

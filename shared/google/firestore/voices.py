@@ -61,12 +61,14 @@ class FirestoreVoices:
         self._call = Calls(client).call
 
     async def create(self, voice: Voice) -> None:
-        """Write a new document; `VoiceExistsError` if there is one."""
+        """Write a new document; `VoiceExistsError` if there is another one."""
         with passing_errors():
             try:
                 await self._call(self._reference(voice.voice_id).create, to_document(voice))
             except google_errors.AlreadyExists as error:
-                raise VoiceExistsError(f"there is a voice {voice.voice_id} already") from error
+                # An earlier try may have written it, whose answer was lost.
+                if (await self.read(voice.voice_id)).voice != voice:
+                    raise VoiceExistsError(f"there is a voice {voice.voice_id} already") from error
 
     async def read(self, voice_id: str) -> Snapshot:
         """Read a document; `UnknownVoiceError` if there is none."""

@@ -104,6 +104,19 @@ async def test_calls_go_on_although_the_network_forgot_their_connection(
         assert await read() == snapshot.voice
 
 
+async def test_a_voice_is_created_although_the_network_forgot_the_answer(
+    store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
+) -> None:
+    await store_behind_proxy.create(a_waiting())
+    proxy.forget()
+    voice = a_waiting()
+
+    async with asyncio.timeout(20):
+        await store_behind_proxy.create(voice)
+
+    assert (await store.read(voice.voice_id)).voice == voice
+
+
 async def test_a_watched_voice_goes_on_after_the_connection_broke(
     store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from functions.api.answers.body_limit import LARGEST_BYTES
 from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
-from shared.ports.store import VoiceExistsError
 from shared.voices.documents import document_path
 from shared.voices.live_tickets import Tickets
 from shared.voices.voice import Options, OutputFormat, Status, parse_voice_id
@@ -271,24 +270,6 @@ async def test_unknown_paths_and_methods_are_problems_too(client: httpx.AsyncCli
 
     problem(response, 405, "method_not_allowed")
     assert response.headers["allow"] == "POST, PUT"
-
-
-class ForgetfulVoices(WatchedVoices):
-    """Loses the answer to a write, and the library's repetition finds the document there."""
-
-    async def create(self, voice: Voice) -> None:
-        await super().create(voice)
-        raise VoiceExistsError(voice.voice_id)
-
-
-async def test_a_voice_is_created_although_the_stores_answer_was_lost(stage: Stage) -> None:
-    stage.voices = ForgetfulVoices()
-    async with stage.client() as client:
-        created = await client.post("/api/v1/voices")
-
-    assert created.status_code == 201
-    voice_id = created.json()["voice_id"]
-    assert (await stage.voices.read(voice_id)).voice.status is Status.WAITING
 
 
 class BrokenVoices(WatchedVoices):
