@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from conversion.line import Line
@@ -48,7 +48,8 @@ class Admission:
         running: how many conversions, or spoken texts, run at once.
         waiting: how many more requests may wait.
         spare: how many more may run beside one client that runs all of them; see Line.
-        slots: limits what runs, where other processes run some of it; None if this one runs all.
+        slots: limits what runs, where other processes run some of it; None for a Line, if this one
+            runs all.
         now: a clock in seconds that never goes back.
     """
 
@@ -70,8 +71,8 @@ class Admission:
         # The last two clients suffice: one of them is not the client that asks.
         self._seen: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
-        self._line = Line(running, spare, now)
-        self._slots = slots
+        # Not both: who waits for a slot of all processes would have a place in the line meanwhile.
+        self._slots = slots or Line(running, spare, now)
         self._few = running // 2
         self._count = 0
 
@@ -119,8 +120,7 @@ class Admission:
         Args:
             client: whose it is; those who wait take turns.
         """
-        slot = nullcontext() if self._slots is None else self._slots.slot(client)
-        async with self._line.place(client), slot:
+        async with self._slots.slot(client):
             self._count += 1
             try:
                 yield
@@ -128,10 +128,8 @@ class Admission:
                 self._count -= 1
 
     def should_pass_on(self, client: str | None) -> bool:
-        """Return whether another client waits that has had less time of what runs."""
-        return self._line.should_pass_on(client) or (
-            self._slots is not None and self._slots.should_pass_on(client)
-        )
+        """Return whether a client that runs something should let another one that waits run."""
+        return self._slots.should_pass_on(client)
 
     @asynccontextmanager
     async def running_ahead(self) -> AsyncIterator[bool]:

@@ -67,7 +67,7 @@ class Line:
         return any(self._had[other] < had for other in self._waiting if other != client)
 
     @asynccontextmanager
-    async def place(self, client: Client) -> AsyncIterator[None]:
+    async def slot(self, client: Client = None) -> AsyncIterator[None]:
         """Wait for a place, and have it inside the context.
 
         Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import secrets
 from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _LOOK_AGAIN_SECONDS: Final = 0.25
 _MOST_SIGNS: Final = 1 << 16
+_PIPE: Final = "released-"
 
 
 class SharedSlots:
@@ -25,8 +27,10 @@ class SharedSlots:
     would leave processors idle. Here whichever process has something to do takes a slot.
 
     A slot is the lock of a file, which says whose it is. The system releases it when a process
-    ends, however it ends. A process that releases one puts a sign into a named pipe, which wakes
-    whoever waits; a slot of a process that was killed is found by looking again after a while.
+    ends, however it ends. A process that releases one puts a sign into the named pipe of each
+    process, which wakes all that wait there; a slot of a process that was killed is found by
+    looking again after a while. With one pipe for all, a process in which nobody may take the slot
+    would keep the sign from those who may.
 
     Clients share the slots, whatever the process: who has one takes no other while somebody else
     waits. What is under way is not stopped, so while one client has all slots, each other one may
@@ -44,10 +48,12 @@ class SharedSlots:
         self._folder = folder
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._waiting: set[asyncio.Event] = set()
-        pipe = folder / "released"
-        with suppress(FileExistsError):
-            os.mkfifo(pipe, 0o600)
+        name = secrets.token_hex(8)
+        pipe = folder / f"opening-{name}"
+        os.mkfifo(pipe, 0o600)
         self._signs = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+        # Only now, because one that nobody reads is taken for that of a process that has ended.
+        pipe.rename(folder / f"{_PIPE}{name}")
 
     @asynccontextmanager
     async def slot(self, client: str | None = None) -> AsyncIterator[None]:
@@ -64,13 +70,13 @@ class SharedSlots:
                 with self._seen_waiting(name):
                     while (descriptor := self._take(name)) is None:
                         await self._wait_for_sign()
-                # All signs were taken out, also those for the others: there may be more slots.
-                self._give_sign()
+                # While it waited, others may have left a slot to it.
+                self._give_signs()
         try:
             yield
         finally:
             os.close(descriptor)
-            self._give_sign()
+            self._give_signs()
 
     def should_pass_on(self, client: str | None) -> bool:
         """Return whether another client waits, in whichever process."""
@@ -119,9 +125,16 @@ class SharedSlots:
                 os.close(descriptor)
         return names
 
-    def _give_sign(self) -> None:
-        with suppress(BlockingIOError):  # there are more than enough of them
-            os.write(self._signs, b"\0")
+    def _give_signs(self) -> None:
+        for pipe in self._folder.glob(f"{_PIPE}*"):
+            try:
+                descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:  # of a process that has ended
+                pipe.unlink(missing_ok=True)
+                continue
+            with suppress(BlockingIOError):  # there are more than enough of them
+                os.write(descriptor, b"\0")
+            os.close(descriptor)
 
     async def _wait_for_sign(self) -> None:
         loop, given = asyncio.get_running_loop(), asyncio.Event()
@@ -139,8 +152,7 @@ class SharedSlots:
                 loop.remove_reader(self._signs)
 
     def _wake(self) -> None:
-        with suppress(BlockingIOError):  # another process has taken them out
-            os.read(self._signs, _MOST_SIGNS)
+        os.read(self._signs, _MOST_SIGNS)
         for given in self._waiting:
             given.set()
 

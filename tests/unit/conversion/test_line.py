@@ -27,7 +27,7 @@ class Works:
             await settle()
 
     async def _work(self, name: str) -> None:
-        async with self.line.place(name[0]):
+        async with self.line.slot(name[0]):
             self.had_turns.append(name)
             await self.go_on.acquire()
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,6 +63,52 @@ async def test_who_waits_is_woken_by_another_process(
         await asyncio.gather(*waiting)
 
     assert sorted(ended) == [2, 3]
+
+
+async def test_no_process_takes_the_sign_away_from_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has a slot already is woken first, and may not take another one."""
+    monkeypatch.setattr("conversion.serving.shared_slots._LOOK_AGAIN_SECONDS", 60.0)
+    first, second, third = processes(tmp_path, 3, slots=2)
+    waits, may_go_on, has_come = threading.Event(), threading.Event(), threading.Event()
+
+    async def work(slots: SharedSlots, client: str) -> None:
+        async with slots.slot(client):
+            has_come.set()
+
+    async def wait_in_a_busy_process() -> None:
+        waiting = asyncio.create_task(work(second, "modest"))
+        await asyncio.sleep(0.01)
+        waits.set()
+        may_go_on.wait()  # the loop stands still meanwhile
+        await waiting
+
+    async with first.slot("greedy"):
+        async with third.slot("another"):
+            busy = threading.Thread(target=lambda: asyncio.run(wait_in_a_busy_process()))
+            busy.start()
+            await asyncio.to_thread(waits.wait)
+            held_back = asyncio.create_task(work(first, "greedy"))
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        assert not has_come.is_set()
+        may_go_on.set()
+        came = await asyncio.to_thread(has_come.wait, 5)
+        held_back.cancel()
+    await asyncio.to_thread(busy.join)
+
+    assert came
+
+
+async def test_the_pipe_of_a_process_that_was_killed_is_removed(tmp_path: Path) -> None:
+    (slots,) = processes(tmp_path, 1, slots=1)
+    os.mkfifo(tmp_path / "released-by-nobody")
+
+    async with slots.slot():
+        pass
+
+    assert not (tmp_path / "released-by-nobody").exists()
 
 
 async def test_a_slot_of_a_process_that_was_killed_is_found(tmp_path: Path) -> None:
