@@ -321,10 +321,10 @@ def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
         portrait = await dependencies.catalogue.portrait(character)
         if portrait is None:
             raise Problem(404, ErrorCode.UNKNOWN_CHARACTER, "There is no portrait of this name.")
-        # A portrait is the voice owner's file; this header stops any script in it.
+        # A portrait is the voice owner's file; this header stops any script and form in it.
         headers = {
             "Content-Security-Policy": "default-src 'none'; img-src data:; style-src"
-            " 'unsafe-inline'",
+            " 'unsafe-inline'; sandbox",
             "Cache-Control": f"max-age={PORTRAIT_SECONDS}",
         }
         return Response(portrait, headers=headers, media_type="image/svg+xml")

@@ -186,7 +186,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(
     assert characters[1]["portrait_url"] is None
 
 
-async def test_a_portrait_is_served_so_that_it_cannot_run_scripts(
+async def test_a_portrait_is_served_so_that_it_runs_no_script_and_sends_no_form(
     client: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     (tmp_path / "portrait.svg").write_text("<svg/>")
@@ -194,9 +194,10 @@ async def test_a_portrait_is_served_so_that_it_cannot_run_scripts(
     response = await client.get("/api/v1/characters/mei/portrait")
 
     assert (response.text, response.headers["content-type"]) == ("<svg/>", "image/svg+xml")
-    assert response.headers["content-security-policy"].startswith(
-        "default-src 'none'; img-src data:;"
-    )
+    policy = response.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    # A form in it would be sent anywhere: `default-src` says nothing of forms.
+    assert "; sandbox" in policy
     assert response.headers["cache-control"] == "max-age=300"
 
 
