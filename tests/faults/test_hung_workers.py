@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import psutil
 import pytest
 
 from tests.faults.endings import require_one_result
+from tests.support.heartbeats import let_have_been_silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 
 PROCESSES = 3
 DELIVERIES = 20
+TIMEOUT = 300
 PATIENCE_SECONDS = 60.0
 
 
@@ -58,14 +59,16 @@ async def held_process(cloud: FaultyCloud, voice_id: str, point: str) -> int:
 async def test_hung_processes_are_replaced_and_their_neighbour_converts_meanwhile(
     cloud: FaultyCloud,
 ) -> None:
-    several = await cloud.start_convert(WORKERS=str(PROCESSES), TIMEOUT="10")
+    several = await cloud.start_convert(WORKERS=str(PROCESSES), TIMEOUT=str(TIMEOUT))
     await until(lambda: ready(several) == PROCESSES)
 
     looping = await upload_for(cloud, several, held_at="standing_still")
     hung = {await held_process(cloud, looping, "standing_still")}
     stopped = await upload_for(cloud, several, held_at="converting")
     hung |= {await held_process(cloud, stopped, "converting")}
-    os.kill(cloud.barriers.pids(stopped, "converting")[0], signal.SIGSTOP)
+    frozen = psutil.Process(cloud.barriers.pids(stopped, "converting")[0])
+    frozen.send_signal(signal.SIGSTOP)
+    await until(lambda: frozen.status() == psutil.STATUS_STOPPED)
     (neighbour,) = processes(several) - hung
 
     other = await upload_for(cloud, several)
@@ -76,6 +79,8 @@ async def test_hung_processes_are_replaced_and_their_neighbour_converts_meanwhil
     assert done.attempt == 1
     assert cloud.barriers.pids(other, "done") == [neighbour]
     assert readiness.status_code == httpx.codes.NO_CONTENT
+    for each in hung:
+        let_have_been_silent(each, seconds=TIMEOUT + 1)
     await until(lambda: ready(several) == PROCESSES + len(hung))
     assert neighbour in processes(several)
     assert not hung & processes(several)

@@ -17,6 +17,7 @@ import pytest
 from infra.local.configuration.keys import make_key
 from infra.local.configuration.options import ROOT
 from infra.local.processes.processes import Process, Supervisor
+from tests.support.heartbeats import let_have_been_silent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -117,14 +118,16 @@ async def test_a_process_that_is_killed_is_replaced_and_the_other_goes_on(tmp_pa
 
 
 async def test_a_process_that_hangs_before_it_serves_is_replaced(tmp_path: Path) -> None:
-    async with running(tmp_path, WORKERS="2", TIMEOUT="5") as container:
+    async with running(tmp_path, WORKERS="2", TIMEOUT="300") as container:
         await container.until(lambda: container.started() == 2)
         first = container.workers()
         os.kill(min(first), signal.SIGKILL)
         await container.until(lambda: bool(container.workers() - first))
         (hung,) = container.workers() - first
         os.kill(hung, signal.SIGSTOP)
+        await container.until(lambda: psutil.Process(hung).status() == psutil.STATUS_STOPPED)
         assert container.started() == 2
+        let_have_been_silent(hung, seconds=301)
 
         await container.until(lambda: container.started() == 3)
 
