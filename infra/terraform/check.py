@@ -155,13 +155,13 @@ def copy_of_module(tree: Path) -> Path:
     """Copy the module, and beside it only a few of the sources that it puts into archives.
 
     Each test plans these archives, which takes five times as long with all sources: longer than the
-    schema check waits. The folders that use the module are checked with all sources.
+    schema check waits. The example is checked with all sources.
 
     Args:
         tree: the folder that stands for the checkout.
 
     Returns:
-        The module's copy.
+        The module's copy, with the deployment in it.
     """
     copied = tree / MODULE.relative_to(ROOT)
     shutil.copytree(MODULE, copied, ignore=shutil.ignore_patterns(".*"))
@@ -179,7 +179,7 @@ def _check_folders(program: Path, run: Run, module: Path) -> int:
         values = [] if folder == FULL else ["--var-file", str(TRIAL)]
         # The newest schemas that can be had without a registry are of an older version than the
         # module asks for; README.md says what was compared beside them.
-        checked = module if folder == MODULE else folder
+        checked = folder if folder == FULL else module / folder.relative_to(MODULE)
         code = run([str(program), "--any-version", *values, str(checked)], environment)
         if code == NOT_CHECKED:
             print(f"NOT CHECKED: the schema check could not run in {folder.relative_to(ROOT)}.")

@@ -112,7 +112,7 @@ def test_a_finding_of_the_schema_check_is_reported(stand_in: Path) -> None:
 def test_a_schema_check_that_cannot_run_does_not_count_as_a_check(
     stand_in: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    machine = Machine({str(FOLDERS[1]): 2})
+    machine = Machine({str(FOLDERS[-1]): 2})
 
     code = check(terraform="tf", registry_answers=lambda: False, stand_in=stand_in, run=machine)
 
