@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 SERVICES: Final = ("api", "on_upload", "convert")
 """Those on the way of a voice."""
+
+TOGETHER: Final = "together"
 
 BATCH_SECONDS: Final = 6.0
 """Steps wait for five seconds at most before they are sent (OpenTelemetry's default)."""
@@ -70,8 +73,8 @@ async def run(options: Options) -> Report:
         "traces",
         (costs_table(before, after),),
         facts={
-            "the converter's processor time with traces by that without (at most 1.02)": median(
-                ratios(before, after, "convert")
+            "a voice's processor time with traces by that without (at most 1.02)": median(
+                ratios(before, after, TOGETHER)
             ),
             "bytes that were sent for each voice": sum(taken)
             / (plan.warm_ups + plan.rounds * plan.voices),
@@ -81,7 +84,7 @@ async def run(options: Options) -> Report:
 
 async def measure(without: Visitors, traced: Visitors, plan: Extent) -> tuple[Spent, Spent]:
     """Return the processor time per voice without and with traces."""
-    spent: tuple[Spent, Spent] = ({name: [] for name in SERVICES}, {name: [] for name in SERVICES})
+    spent: tuple[Spent, Spent] = (defaultdict(list), defaultdict(list))
     both = (without, traced)
     for turn in range(plan.rounds):
         before = [processor_time(visitors.cloud.pids) for visitors in both]
@@ -97,8 +100,9 @@ async def measure(without: Visitors, traced: Visitors, plan: Extent) -> tuple[Sp
 
 
 def processor_time(pids: Mapping[str, int]) -> dict[str, float]:
-    """Return the milliseconds that each service has used so far."""
-    return {name: 1000 * cpu_seconds(pids[name]) for name in SERVICES}
+    """Return the milliseconds that each service, and all of them, have used so far."""
+    times = {name: 1000 * cpu_seconds(pids[name]) for name in SERVICES}
+    return {**times, TOGETHER: sum(times.values())}
 
 
 def ratios(before: Spent, after: Spent, service: str) -> list[float]:
@@ -109,7 +113,7 @@ def ratios(before: Spent, after: Spent, service: str) -> list[float]:
 def costs_table(before: Spent, after: Spent) -> Table:
     """Return the table of the services."""
     rows: list[tuple[Cell, ...]] = []
-    for service in SERVICES:
+    for service in (*SERVICES, TOGETHER):
         found = ratios(before, after, service)
         times = (median(before[service]), median(after[service]))
         rows.append((service, *times, median(found), min(found), max(found), len(found)))
