@@ -29,13 +29,14 @@ from conversion.composition import Services
 from conversion.serving.planning import Resources
 from conversion.starting import Tools
 from functions.combined.main import building
-from functions.combined.settings import CombinedSettings
+from functions.combined.settings import CombinedSettings, Switch
 from functions.compat.composition import Compat, Doors, Room, compose
 from functions.compat.elevenlabs import routes as elevenlabs
 from functions.compat.keys.access import Access
 from functions.compat.running.protocol import PATH, SUBPROTOCOL
 from functions.compat.settings import CompatSettings
 from functions.compat.speech import encoders
+from functions.compat.speech.slow_readers import PIECE_BYTES
 from functions.compat.voicevox.memory.kept import Kept
 from functions.compat.voicevox.queries import queries
 from functions.compat.voicevox.queries.models import AudioQuery
@@ -218,6 +219,54 @@ async def test_live_and_the_dialects_beside_it_share_their_places(
 
     assert {answer.status_code for answer in free.values()} == {200}
     assert {answer.status_code for answer in full.values()} == {503}
+
+
+async def test_a_long_answer_is_sent_in_pieces_each_of_which_has_a_limit(
+    mei: LoadedCharacter, decoder: Decoder
+) -> None:
+    compat = compat_of(mei, decoder, Admission(running=1, waiting=1))
+    sizes: list[int] = []
+
+    async def counted(scope: Any, receive: Any, send: Any) -> None:
+        async def count(message: Any) -> None:
+            sizes.append(len(message.get("body", b"")))
+            await send(message)
+
+        await compat.app(scope, receive, count)
+
+    async with client_of(counted) as client:
+        said = {"model": "tts-1", "voice": "mei", "input": "はい、そうです。" * 3}
+        answer = await client.post("/v1/audio/speech", json=said | {"response_format": "wav"})
+
+    assert len(answer.content) > 2 * PIECE_BYTES
+    assert max(sizes) <= PIECE_BYTES
+
+
+@pytest.mark.parametrize(("is_alone", "status"), [(Switch.ON, 422), (Switch.OFF, 501)])
+async def test_beside_live_clients_leave_presets_with_the_only_instance(
+    mei: LoadedCharacter,
+    decoder: Decoder,
+    monkeypatch: pytest.MonkeyPatch,
+    is_alone: Switch,
+    status: int,
+) -> None:
+    config = CombinedSettings.model_construct(
+        host="127.0.0.1",
+        concurrency=1,
+        sockets=1,
+        max_speech_seconds=60.0,
+        characters_dir=Path(),
+        allowed_origins=(),
+        voicevox_alone=is_alone,
+    )
+    services = Services(cast("Any", None), Tools(decoder, {"mei": mei}))
+    given: list[Any] = []
+    monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
+
+    async with building(config, services, Kept.opened()), client_of(given[3]) as client:
+        answer = await client.post("/add_preset", json={})
+
+    assert answer.status_code == status
 
 
 @pytest.mark.parametrize(
