@@ -1,5 +1,6 @@
 """Measures the speed of the service; see README.md."""
 
-# First of all, because this package decides how NumPy's matrix library runs, as it does in the
-# services.
+# First of all, because these packages decide how NumPy's matrix library and ONNX Runtime run, as
+# they do in the services.
 import conversion  # noqa: F401
+import speech  # noqa: F401

@@ -1,1 +1,7 @@
 """Decoding, conversion and encoding of speech, and the character bundles; knows no cloud."""
+
+import os
+
+# Before anything loads ONNX Runtime, which otherwise sends Microsoft what models are loaded and how
+# (since 1.31 on Linux, too), with a number for the machine that it keeps in the home folder.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

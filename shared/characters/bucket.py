@@ -76,7 +76,8 @@ class CharacterBucket:
 
     def __init__(self, open_bucket: Callable[[], Bucket]) -> None:
         self._open_bucket = open_bucket
-        self._manifests: dict[str, tuple[int, CharacterManifest]] = {}
+        # By the name of the object: its generation, and what it says or what is wrong with it.
+        self._manifests: dict[str, tuple[int, CharacterManifest | str]] = {}
 
     @cached_property
     def _bucket(self) -> Bucket:
@@ -128,7 +129,8 @@ class CharacterBucket:
         ]
         found = await asyncio.gather(*(self._judge(each, objects) for each in manifests))
         published = [each for each in found if each is not None]
-        self._manifests = {each.manifest.id: (each.revision, each.manifest) for each in published}
+        names = {each.name for each in manifests}
+        self._manifests = {name: read for name, read in self._manifests.items() if name in names}
         return MappingProxyType({each.manifest.id: each for each in published})
 
     async def read_graph(self, character: PublishedCharacter, role: str) -> bytes:
@@ -162,18 +164,26 @@ class CharacterBucket:
     async def _judge(
         self, found: ObjectFacts, objects: Sequence[ObjectFacts]
     ) -> PublishedCharacter | None:
-        character_id = _id_of(found.name) or ""
-        known = self._manifests.get(character_id)
         try:
-            if known is not None and known[0] == found.generation:
-                return _published(found, known[1], objects)
-            return _published(found, await self._read_manifest(found), objects)
-        except NoSuchCharacterError:
-            return None
+            return _published(found, await self._known_manifest(found), objects)
         except (ManifestError, IncompleteCharacterError) as error:
+            character_id = _id_of(found.name)
             extra = {"event": "character_not_listed", "character": character_id}
             _LOG.warning("character %s is not listed: %s", character_id, error, extra=extra)
             return None
+
+    async def _known_manifest(self, found: ObjectFacts) -> CharacterManifest:
+        """Read a manifest once, also where the list of which it is one is given up."""
+        generation, known = self._manifests.get(found.name, (None, None))
+        if known is None or generation != found.generation:
+            try:
+                known = await self._read_manifest(found)
+            except ManifestError as error:
+                known = str(error)
+            self._manifests[found.name] = found.generation, known
+        if isinstance(known, str):
+            raise ManifestError(known)
+        return known
 
     async def _find_manifest(self, character_id: str) -> ObjectFacts:
         if _ID.fullmatch(character_id) is None or character_id == ENCODERS:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -147,6 +148,31 @@ async def test_a_manifest_is_read_again_only_when_it_has_changed(stage: Stage) -
     stage.put("ada", credit="Voice: somebody else")
 
     assert (await stage.characters.list())["ada"].manifest.credit == "Voice: somebody else"
+
+
+async def test_what_a_list_has_read_that_was_given_up_is_not_read_again(stage: Stage) -> None:
+    """Otherwise a bucket of very many characters would never be listed in time."""
+    for name in ("ada", "eva", "ida", "taro"):
+        stage.put(name)
+    stage.objects.put("ida/character.json", b"{}")
+    read, most = list[str](), 3
+    really_read = stage.objects.read
+
+    async def read_slowly(name: str, generation: int, *, max_bytes: int) -> bytes:
+        if len(read) == most:
+            await asyncio.Event().wait()
+        read.append(name)
+        return await really_read(name, generation, max_bytes=max_bytes)
+
+    stage.objects.read = read_slowly  # type: ignore[method-assign]
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await stage.characters.list()
+    most = 4
+
+    async with asyncio.timeout(5):
+        assert list(await stage.characters.list()) == ["ada", "eva", "taro"]
+    assert sorted(read) == [f"{name}/character.json" for name in ("ada", "eva", "ida", "taro")]
 
 
 async def test_a_bucket_out_of_reach_is_not_an_empty_one(stage: Stage) -> None:
