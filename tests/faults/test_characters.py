@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -98,8 +99,7 @@ class Stage:
 
     async def add(self, character: str) -> tuple[str, PushMessage]:
         """Create a voice; return its id and its conversion message."""
-        now = self.voices._now()  # noqa: SLF001 - the store's clock
-        voice = create(new_voice_id(), character, Options(), now=now)
+        voice = create(new_voice_id(), character, Options(), now=datetime.now(UTC))
         await self.voices.create(voice)
         return voice.voice_id, conversion_message(voice.voice_id)
 

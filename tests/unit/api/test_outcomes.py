@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from starlette.requests import Request
 
 from functions.api.answers.problems import Problem
 from functions.api.protection.client_names import ClientNames
@@ -18,9 +20,9 @@ from functions.api.protection.limits import (
 )
 from functions.api.protection.outcomes import IN_PROGRESS_SECONDS, LOOKS, Outcomes
 from infra.local.memory.voices import MemoryVoices
-from shared.http.client_networks import networks_of
 from shared.ports.store import StoreUnavailableError
 from shared.voices.voice import ErrorCode, Status, VoiceError
+from tests.support.reachable import objects_kept_by
 from tests.support.voices import NOW, a_converting, a_done, a_failed, a_queued, a_waiting
 from tests.unit.api.stage import Stage, problem
 
@@ -69,7 +71,7 @@ class Scene:
         self.clock = Clock()
         self.voices = Voices()
         self.limits = RequestLimits(
-            per_minute=PER_MINUTE, waiting=0, trusted_proxies=1, now=self.clock
+            per_minute=PER_MINUTE, waiting=0, trusted_proxies=1, now=self.clock, sleep=at_once
         )
         self.outcomes = Outcomes(
             self.voices, self.limits, in_progress=in_progress, seconds=1200.0, now=self.clock
@@ -83,14 +85,36 @@ class Scene:
 
     def requests_left(self, client: str = CLIENT) -> int:
         """Count the requests that a client could send now."""
-        # A request costs one token of each bucket.
-        buckets = copy.deepcopy(self.limits._buckets)  # noqa: SLF001
+        limits = copy.deepcopy(self.limits)
         for count in range(10 * PER_MINUTE):
-            if any(buckets[kind].pause(network) for kind, network in networks_of(client)):
+            if not is_admitted(limits, client):
                 return count
-            for kind, network in networks_of(client):
-                buckets[kind].take(network)
         raise AssertionError("there is no limit")
+
+    def pause(self, client: str = CLIENT) -> float:
+        """Return the seconds, in quarters, after which a client's next request is admitted."""
+        limits, clock = copy.deepcopy((self.limits, self.clock))
+        begin = clock.seconds
+        while not is_admitted(limits, client):
+            clock.seconds += 0.25
+        return clock.seconds - begin
+
+
+def request_of(client: str) -> Request:
+    address = client.replace("::/64", "::1").encode()
+    return Request({"type": "http", "headers": [(b"x-forwarded-for", address)], "client": None})
+
+
+def is_admitted(limits: RequestLimits, client: str) -> bool:
+    try:
+        limits.admit(request_of(client))
+    except Problem:
+        return False
+    return True
+
+
+async def at_once(_: float) -> None:
+    """Let a request's turn come at once."""
 
 
 @pytest.fixture
@@ -157,8 +181,7 @@ async def test_a_client_that_only_sends_broken_recordings_sends_a_tenth(scene: S
     sent, begin = 0, scene.clock.seconds
     while scene.clock.seconds < begin + 10 * WINDOW_SECONDS:
         await scene.outcomes.settle(CLIENT)
-        buckets = scene.limits._buckets[""]  # noqa: SLF001 - what `admit` asks
-        if buckets.take(CLIENT) == 0:
+        if is_admitted(scene.limits, CLIENT):
             await scene.made(a_failed(HOSTILE))
             sent += 1
         scene.clock.seconds += 0.5
@@ -168,15 +191,17 @@ async def test_a_client_that_only_sends_broken_recordings_sends_a_tenth(scene: S
 
 
 async def test_requests_that_wait_for_their_turn_do_not_hide_failures(scene: Scene) -> None:
-    buckets = scene.limits._buckets[""]  # noqa: SLF001 - as if many waited
-    buckets.charge(CLIENT, 1000, PATIENCE_SECONDS)
-    before = buckets.pause(CLIENT)
+    with suppress(Problem):
+        while True:
+            await scene.limits.admit_in_turn(request_of(CLIENT))
+    before = scene.pause()
+    assert before > PATIENCE_SECONDS
 
     await scene.made(a_failed(HOSTILE))
     await scene.outcomes.settle(CLIENT)
 
     # Ten requests of 240 in a minute.
-    assert buckets.pause(CLIENT) == pytest.approx(before + 2.5)
+    assert scene.pause() == before + 2.5
 
 
 async def test_others_behind_the_same_address_still_get_in(scene: Scene) -> None:
@@ -269,7 +294,7 @@ async def test_voices_that_end_make_room(scene: Scene) -> None:
 async def test_a_few_voices_are_looked_at_for_each_new_one_and_in_turn(scene: Scene) -> None:
     for _ in range(20):
         await scene.made(a_waiting())
-    last = await scene.made(a_failed(HOSTILE))
+    await scene.made(a_failed(HOSTILE))
 
     for _ in range(20 // LOOKS):
         await scene.outcomes.settle(CLIENT)
@@ -277,18 +302,19 @@ async def test_a_few_voices_are_looked_at_for_each_new_one_and_in_turn(scene: Sc
     await scene.outcomes.settle(CLIENT)
 
     assert scene.requests_left() == BURST - 10
-    assert last.voice_id not in scene.outcomes._created  # noqa: SLF001 - it is over
+    assert len(scene.outcomes) == 20  # the last one is over
 
 
 async def test_a_voice_whose_recording_can_no_longer_come_is_forgotten(scene: Scene) -> None:
-    await scene.made(a_waiting())
+    kept = objects_kept_by(scene.outcomes)
+    for number in range(20):
+        scene.outcomes.remember(f"192.0.{number}.1", a_waiting().voice_id)
     scene.clock.seconds += 1200.0
 
     await scene.outcomes.settle(OTHER)
 
     assert len(scene.outcomes) == 0
-    assert not scene.outcomes._counts  # noqa: SLF001 - nothing is kept
-    assert not scene.outcomes._of_network  # noqa: SLF001 - as above
+    assert objects_kept_by(scene.outcomes) <= kept + 5
 
 
 async def test_a_store_that_does_not_answer_refuses_nobody(scene: Scene) -> None:

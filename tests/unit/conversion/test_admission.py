@@ -7,6 +7,7 @@ import pytest
 
 from conversion.admission import OTHERS_SECONDS, REST_SECONDS, Admission
 from shared.http.push import OverloadedError
+from tests.support.reachable import objects_kept_by
 from tests.support.virtual_time import settle
 
 
@@ -136,12 +137,17 @@ def test_requests_whose_client_is_unknown_are_limited_together() -> None:
 
 def test_nothing_is_kept_of_clients_that_have_no_place() -> None:
     admission = Admission(running=2, waiting=2)
-    for number in range(100):
-        with admission.admit(f"{number}"):
-            pass
 
-    assert not admission._admitted_of  # noqa: SLF001 - it must not grow
-    assert len(admission._seen) == 2  # noqa: SLF001 - likewise
+    def let_clients_come(first: int, after: int) -> None:
+        for number in range(first, after):
+            with admission.admit(f"{number}"):
+                pass
+
+    let_clients_come(0, 10)
+    kept = objects_kept_by(admission)
+    let_clients_come(10, 110)
+
+    assert objects_kept_by(admission) <= kept + 5
 
 
 def test_after_a_failure_a_client_rests_while_others_come() -> None:
@@ -168,8 +174,10 @@ def test_after_a_failure_a_client_that_is_alone_goes_on() -> None:
 def test_nothing_is_kept_of_clients_that_have_rested() -> None:
     clock = Clock()
     admission = Admission(running=2, waiting=2, now=clock)
+    admission.failed("first")
+    kept = objects_kept_by(admission)
     for number in range(100):
-        admission.failed(f"{number}")
         clock.seconds += REST_SECONDS
+        admission.failed(f"{number}")
 
-    assert len(admission._rests_until) == 1  # noqa: SLF001 - it must not grow
+    assert objects_kept_by(admission) <= kept + 5
