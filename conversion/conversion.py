@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    import numpy as np
-    import numpy.typing as npt
-
     from conversion.characters.lending import LoadedCharacter
     from conversion.origin.credentials import ResultCredentials
     from conversion.origin.notice import NoticePlace, SpokenNotice
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from speech.decoding.decoder import Decoder
     from speech.decoding.recordings.recording import DecodeLimits, Recording
     from speech.engines.interface.ahead import Ahead
+    from speech.engines.interface.marks import Mark, MarkedPiece
     from speech.results.encoding import Encoded
     from speech.results.marking import Marking
 
@@ -62,11 +60,13 @@ class Made:
         encoded: the file.
         marking: what is written into it.
         seconds: the recording's length; None for a text.
+        phones: see Result.
     """
 
     encoded: Encoded
     marking: Marking
     seconds: float | None
+    phones: str = ""
 
 
 class EarlyWork(Protocol):
@@ -168,6 +168,7 @@ class Conversion:
             VoiceError: the voice cannot be converted; trying again cannot help.
             DecoderUnavailableError: trying again may help.
         """
+        marks: Sequence[Mark] = ()
         if voice.options.speaking is None:
             with stages.enter("decoding", timed_as="decode"):
                 recording = await self._decode(data, content_type, early)
@@ -183,17 +184,21 @@ class Conversion:
             seconds = round(recording.seconds, 3)
         else:
             with stages.enter("speaking", timed_as="speak"):
-                samples = await self._speak(voice, character, data, voice.options.speaking)
+                spoken = await self._speak(voice, character, data, voice.options.speaking)
+            samples, marks = spoken.samples, spoken.marks
             seconds = None
         marking = character.text_marking if voice.is_text else character.marking
         engine = character.text_engine if voice.is_text else character.engine
         rate = engine.sample_rate if engine else character.manifest.sample_rate
         notice: NoticePlace = "off"
+        late = 0.0
         if self._notice is not None:
             with stages.stopwatch.stage("notice"):
-                samples, notice = await self._notice.add(
+                noticed, notice = await self._notice.add(
                     samples, rate, character.text_engine, self.threads.run
                 )
+            late = (len(noticed) - len(samples)) / rate if notice == "before" else 0.0
+            samples = noticed
         with stages.enter("encoding", timed_as="encode"):
             encoded = await self.threads.run(
                 encode, samples, rate, voice.options.output_format, marking
@@ -201,7 +206,7 @@ class Conversion:
         if self._credentials is not None:
             with stages.stopwatch.stage("sign"):
                 encoded = await self._credentials.add(encoded, character.manifest, marking, notice)
-        return Made(encoded, marking, seconds)
+        return Made(encoded, marking, seconds, _write_phones(marks, late))
 
     async def store(self, voice: Voice, made: Made, stages: Stages) -> Outcome:
         """Store what was made for a leased voice, as the result of its present attempt.
@@ -210,7 +215,7 @@ class Conversion:
             StorageUnavailableError: trying again may help.
         """
         with stages.enter("storing", timed_as="store"):
-            result = await self._store(voice, made.encoded, made.marking)
+            result = await self._store(voice, made)
         watch = stages.stopwatch
         return Outcome(result, made.seconds, watch.milliseconds(), watch.laps)
 
@@ -263,7 +268,7 @@ class Conversion:
 
     async def _speak(
         self, voice: Voice, character: LoadedCharacter, text: bytes, speaking: Speaking
-    ) -> npt.NDArray[np.float32]:
+    ) -> MarkedPiece:
         # A process that only converts recordings does not import what speaks text.
         from conversion.synthesis import speak  # noqa: PLC0415 - see above
         from speech.engines.interface.text_engine import SpeechOptions  # noqa: PLC0415 - likewise
@@ -273,7 +278,8 @@ class Conversion:
             self.threads, character.text_engine, text, options, self._max_speech_seconds
         )
 
-    async def _store(self, voice: Voice, encoded: Encoded, marking: Marking) -> Result:
+    async def _store(self, voice: Voice, made: Made) -> Result:
+        encoded = made.encoded
         name = result_name(voice.voice_id, voice.attempt, encoded.extension.removeprefix("."))
         # Signing and writing run at the same time, because each is a slow request in the cloud.
         signing = asyncio.create_task(self._sign(voice, name, encoded.extension))
@@ -292,7 +298,8 @@ class Conversion:
             bytes=len(encoded.data),
             seconds=round(encoded.seconds, 3),
             sha256=hashlib.sha256(encoded.data).hexdigest(),
-            synthetic=marking.tags(),
+            synthetic=made.marking.tags(),
+            phones=made.phones,
         )
 
     async def _write(self, name: str, encoded: Encoded) -> str:
@@ -324,6 +331,11 @@ def conversion_options(voice: Voice, ahead: Ahead | None = None) -> ConversionOp
 def _seed(voice: Voice) -> int:
     """Return a number that depends on the voice alone, so that every attempt gives the same."""
     return zlib.crc32(voice.voice_id.encode())
+
+
+def _write_phones(marks: Sequence[Mark], late: float) -> str:
+    phones = (mark.later(late) for mark in marks if mark.kind == "phone")
+    return " ".join(f"{phone.text}:{phone.begin * 1000:.0f}" for phone in phones)
 
 
 def _too_large(size: int, most: int) -> VoiceError:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.voices.voice import ErrorCode, VoiceError
+from speech.engines.interface.marks import MarkedPiece, speak_marked
 from speech.engines.interface.text_engine import TextError
 
 if TYPE_CHECKING:
     from conversion.threads import Threads
+    from speech.engines.interface.marks import Mark
     from speech.engines.interface.text_engine import SpeechOptions, TextEngine
     from speech.signal.arrays import Samples
 
@@ -21,8 +23,8 @@ async def speak(
     data: bytes,
     options: SpeechOptions,
     max_seconds: float,
-) -> Samples:
-    """Speak a text: float32 [samples] at the engine's sample rate.
+) -> MarkedPiece:
+    """Speak a text, at the engine's sample rate, with marks where the voice knows any.
 
     Each piece is computed in a thread of its own, so that cancelling ends the work after a piece.
 
@@ -43,18 +45,22 @@ async def speak(
         )
     most = round(max_seconds * engine.sample_rate)
     pieces: list[Samples] = []
+    marks: list[Mark] = []
+    begin = 0
     try:
-        spoken = await threads.run(engine.speak, _decode(data), options)
+        spoken = await threads.run(speak_marked, engine, _decode(data), options)
         while (piece := await threads.run(next, spoken, None)) is not None:
-            pieces.append(piece)
-            if sum(map(len, pieces)) > most:
+            marks += [mark.later(begin / engine.sample_rate) for mark in piece.marks]
+            pieces.append(piece.samples)
+            begin += len(piece.samples)
+            if begin > most:
                 message = (
                     f"The text takes more than {max_seconds:g} seconds to say; send it in parts."
                 )
                 raise VoiceError(ErrorCode.TOO_LONG, message)
     except TextError as error:
         raise VoiceError(ErrorCode(error.code.value), error.message) from error
-    return np.concatenate(pieces)
+    return MarkedPiece(np.concatenate(pieces), tuple(marks))
 
 
 def _decode(data: bytes) -> str:

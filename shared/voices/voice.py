@@ -269,6 +269,8 @@ class Result:
         seconds: its length.
         sha256: hexadecimal digest of its content.
         synthetic: the machine-readable statement that this is synthetic speech.
+        phones: of a text, where the voice knows them, for lips: each phone as Open JTalk names it,
+            with the milliseconds at which it begins ("o:120 h:205 a:260"); "" otherwise.
     """
 
     bucket: str
@@ -280,6 +282,7 @@ class Result:
     seconds: float
     sha256: str
     synthetic: Mapping[str, str] = field(default_factory=dict)
+    phones: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,11 @@ class UploadAccepted(_Model):
 
 
 class ResultFacts(_Model):
-    """The converted audio."""
+    """The converted audio.
+
+    `phones`: of a text, where the voice knows them: each phone as Open JTalk names it, with the
+    milliseconds at which it begins (`o:120 h:205 a:260`); empty otherwise.
+    """
 
     url: str
     url_expires_at: datetime
@@ -163,6 +167,7 @@ class ResultFacts(_Model):
     seconds: float
     sha256: str
     synthetic: dict[str, str]
+    phones: str
 
 
 class ConversionDone(_Model):

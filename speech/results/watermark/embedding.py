@@ -161,6 +161,11 @@ class WatermarkStream:
         self._loudest = _LEAST
         self._waiting = np.zeros(0, np.float32)
 
+    @property
+    def waiting(self) -> int:
+        """How many samples wait for the rest of their chip."""
+        return len(self._waiting)
+
     def push(self, samples: Samples) -> Samples:
         """Take the next samples, float32 [N]; return all chips that are complete."""
         held = np.concatenate([self._waiting, samples]) if len(self._waiting) else samples

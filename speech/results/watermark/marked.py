@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from speech.engines.interface.engine import ConvertsAhead
+from speech.engines.interface.marks import MarkedPiece, speak_marked
 from speech.results.watermark.embedding import Watermark
 from speech.signal.clock import NoClock
 
@@ -152,6 +155,19 @@ class MarkedTextEngine:
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text and mark it; see TextEngine."""
         return self._watermark.mark_pieces(self._engine.speak(text, options), options.seed)
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        """Speak a text and mark it, and tell its words and phones; see MarkingEngine."""
+        return self._mark_each(speak_marked(self._engine, text, options), options.seed)
+
+    def _mark_each(self, pieces: Iterator[MarkedPiece], seed: int) -> Iterator[MarkedPiece]:
+        stream = self._watermark.open(seed)
+        for piece in pieces:
+            # What waits for the rest of its chip begins the next piece.
+            late = stream.waiting / self.sample_rate
+            marks = tuple(mark.later(late) for mark in piece.marks)
+            yield MarkedPiece(stream.push(piece.samples), marks)
+        yield MarkedPiece(stream.end_with(np.zeros(0, np.float32)))
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         """Find the accent phrases of a text; see PhraseEngine."""

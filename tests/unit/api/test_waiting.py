@@ -62,6 +62,7 @@ async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(
             "seconds": 2.5,
             "sha256": "ab" * 32,
             "synthetic": {"comment": "Synthetic speech", "character": "mei"},
+            "phones": "",
         },
         "timings": {"decode": 1.5, "network": 20.0},
     }

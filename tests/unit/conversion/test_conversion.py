@@ -23,6 +23,7 @@ from shared.voices.voice import ErrorCode, Options, OutputFormat, Speaking, Voic
 from speech.decoding.recordings.recording import DecodeLimits, Recording
 from speech.engines.interface.ahead import Ahead
 from speech.engines.interface.engine import ConversionOptions
+from speech.engines.interface.marks import Mark, MarkedPiece
 from speech.engines.interface.text_engine import SpeechOptions
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
@@ -584,6 +585,39 @@ async def test_a_text_may_be_as_long_as_without_the_notice() -> None:
     outcome = await stage.run(stage.text())
 
     assert outcome.result.seconds == pytest.approx(3.3, abs=0.02)
+
+
+class MarkingSpeaker(FakeSpeaker):
+    """Knows that in the middle of every piece a word and its phone begin."""
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        marks = (Mark("word", "はい", 0.25), Mark("phone", "h", 0.25))
+        return (MarkedPiece(piece, marks) for piece in self.speak(text, options))
+
+
+@pytest.mark.parametrize(
+    ("place", "phones"),
+    [
+        (None, "h:250 h:750"),
+        # After two pieces of the notice and a pause of 0.3 s.
+        ("before", "h:1550 h:2050"),
+        ("after", "h:250 h:750"),
+    ],
+)
+async def test_the_result_of_a_text_says_when_its_phones_are_heard(
+    place: Literal["before", "after"] | None, phones: str
+) -> None:
+    stage = Stage(notice=place and SpokenNotice(place, ["en"]))
+    speaker = cast("PhraseEngine", MarkingSpeaker(2))
+    stage.character = replace(stage.character, text_engine=speaker)
+
+    outcome = await stage.run(stage.text())
+
+    assert outcome.result.phones == phones
+
+
+async def test_the_result_of_a_recording_knows_no_phones(stage: Stage) -> None:
+    assert (await stage.run(stage.voice())).result.phones == ""
 
 
 async def test_a_character_that_takes_no_text_gives_its_results_without_a_notice() -> None:

@@ -12,6 +12,7 @@ import pytest
 from conversion.synthesis import speak
 from conversion.threads import Threads
 from shared.voices.voice import ErrorCode, VoiceError
+from speech.engines.interface.marks import Mark, MarkedPiece
 from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class FakeSpeaker:
             yield np.full(self.sample_rate, 0.5, np.float32)
 
 
-async def spoken(engine: FakeSpeaker | None, data: bytes = TEXT.encode(), **more: Any) -> Samples:
+async def spoken(
+    engine: FakeSpeaker | None, data: bytes = TEXT.encode(), **more: Any
+) -> MarkedPiece:
     options = SpeechOptions(**more.get("asked", {}), seed=7)
     return await speak(Threads(), engine, data, options, more.get("seconds", 9))
 
@@ -62,15 +65,31 @@ async def spoken(engine: FakeSpeaker | None, data: bytes = TEXT.encode(), **more
 async def test_a_text_is_spoken_as_was_asked() -> None:
     engine = FakeSpeaker()
 
-    samples = await spoken(engine, asked={"speed": 1.5, "style": 3})
+    said = await spoken(engine, asked={"speed": 1.5, "style": 3})
 
-    assert len(samples) == 200
+    assert len(said.samples) == 200
+    assert said.marks == ()
     assert engine.asked == [
         (
             TEXT,
             SpeechOptions(speed=1.5, style=3, seed=7),
         )
     ]
+
+
+class MarkingSpeaker(FakeSpeaker):
+    """Knows that its phone begins in the middle of every piece."""
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        pieces = self.speak(text, options)
+        return (MarkedPiece(piece, (Mark("phone", "a", 0.5),)) for piece in pieces)
+
+
+async def test_the_marks_of_all_pieces_are_told_from_the_first_sample_on() -> None:
+    said = await spoken(MarkingSpeaker(pieces=3))
+
+    assert [mark.begin for mark in said.marks] == [0.5, 1.5, 2.5]
+    assert len(said.samples) == 300
 
 
 @pytest.mark.parametrize("code", list(TextErrorCode))

@@ -6,6 +6,7 @@ import type {
   Face,
   Feature,
   LiveOffer,
+  Phone,
   SignedUpload,
   TextAbility,
   Verification,
@@ -155,6 +156,7 @@ function parseLive(offer: unknown): LiveOffer | null {
 }
 
 export function parseResult(result: Answer): VoiceResult {
+  const phones = parsePhones(stringOr(result["phones"], ""));
   return {
     url: asString(result["url"], "result.url"),
     urlExpiresAt: moment(result["url_expires_at"]),
@@ -162,7 +164,16 @@ export function parseResult(result: Answer): VoiceResult {
     bytes: numberOr(result["bytes"], null),
     seconds: numberOr(result["seconds"], null),
     sha256: stringOr(result["sha256"], null),
+    ...(phones.length > 0 ? { phones } : {}),
   };
+}
+
+/** What cannot be understood is left out: nobody hears it. */
+function parsePhones(text: string): Phone[] {
+  return [...text.matchAll(/(?<= |^)([A-Za-z]+):(\d+)(?= |$)/g)].map(([, phone = "", begin]) => ({
+    phone,
+    begin: Number(begin) / 1000,
+  }));
 }
 
 /** A Firestore timestamp or an ISO 8601 text. */

@@ -165,6 +165,14 @@ export interface VoiceUpdate {
   readonly stage: string | null;
 }
 
+/** A sound of speech, as Open JTalk names it: `a`, `ky`, `N`, `cl` for a closure, a capital vowel for a
+ * whispered one. */
+export interface Phone {
+  readonly phone: string;
+  /** When it begins, in seconds after the first sample. */
+  readonly begin: number;
+}
+
 /** The converted recording. */
 export interface VoiceResult {
   /** Signed address, readable until `urlExpiresAt`. */
@@ -174,6 +182,8 @@ export interface VoiceResult {
   readonly bytes: number | null;
   readonly seconds: number | null;
   readonly sha256: string | null;
+  /** What is said in the result of a text, for lips; missing where the voice does not know it. */
+  readonly phones?: readonly Phone[];
   /** The audio itself, if it came with the result already. */
   readonly audio?: Blob;
 }

@@ -1,6 +1,6 @@
 /** Makes a video of a result: the portrait that speaks, both waveforms, name and credit. */
 import type { Character } from "@voice-avatar/client";
-import { blinks, movement } from "./face.js";
+import { blinks, type Mouth, movement, SHUT } from "./face.js";
 import { outline, type Sound } from "./sound.js";
 import { BARS } from "./waveform.js";
 
@@ -137,7 +137,7 @@ class Picture {
   readonly #clip: Clip;
   readonly #portrait: HTMLImageElement | null;
   readonly #context: CanvasRenderingContext2D;
-  readonly #movement: readonly number[];
+  readonly #movement: readonly Mouth[];
   readonly #levels: { readonly own: readonly number[]; readonly converted: readonly number[] };
 
   constructor(canvas: HTMLCanvasElement, clip: Clip, portrait: HTMLImageElement | null) {
@@ -213,8 +213,8 @@ class Picture {
   #drawMouth(left: number, top: number, size: number, share: number): void {
     const { face } = this.#clip.character;
     const index = Math.floor(share * this.#movement.length);
-    const opening = share <= 0 || share >= 1 ? 0 : (this.#movement[index] ?? 0);
-    if (face === null || opening <= 0) return;
+    const { open, wide } = share <= 0 || share >= 1 ? SHUT : (this.#movement[index] ?? SHUT);
+    if (face === null || open <= 0) return;
     const context = this.#context;
     const [x, y] = [left + face.mouth.x * size, top + face.mouth.y * size];
     const width = face.mouth.width * size;
@@ -225,7 +225,8 @@ class Picture {
     context.fill();
     context.fillStyle = MOUTH;
     context.beginPath();
-    context.ellipse(x, y, width * 0.42, width * 0.48 * (0.12 + 0.88 * opening), 0, 0, 2 * Math.PI);
+    const tall = width * 0.48 * (0.12 + 0.88 * open);
+    context.ellipse(x, y, width * 0.42 * wide, tall, 0, 0, 2 * Math.PI);
     context.fill();
   }
 

@@ -17,13 +17,35 @@ const BLINK_EVERY_SECONDS = 3.7;
 const BLINK_AT_SECONDS = 1.6;
 const BLINK_SECONDS = 0.14;
 
+/** The shape of a mouth. */
+export interface Mouth {
+  /** How far it is open, from 0, shut, to 1. */
+  readonly open: number;
+  /** Its width beside the usual one. */
+  readonly wide: number;
+}
+
+export const SHUT: Mouth = { open: 0, wide: 1 };
+/** Consonants that do not need the lips. */
+const BETWEEN: Mouth = { open: 0.2, wide: 0.95 };
+/** Lips at the vowels of Japanese: `a` is the most open, `i` the widest, `u` and `o` are narrow. */
+const VOWELS: Readonly<Record<string, Mouth>> = {
+  a: { open: 1, wide: 1 },
+  e: { open: 0.6, wide: 1.1 },
+  i: { open: 0.35, wide: 1.2 },
+  o: { open: 0.7, wide: 0.75 },
+  u: { open: 0.3, wide: 0.65 },
+};
+/** Quieter than this share of the loudest moment, nobody speaks. */
+const PAUSE = 0.02;
+
 export class Face {
   readonly #root = part("#face", HTMLElement);
   readonly #image = part("#face img", HTMLImageElement);
   readonly #stillness = window.matchMedia("(prefers-reduced-motion: reduce)");
   #shown = "";
   #mouth: HTMLElement | null = null;
-  #movement: readonly number[] = [];
+  #movement: readonly Mouth[] = [];
 
   /** Shows a character's portrait, if it has one. */
   show(character: Character | null): void {
@@ -50,14 +72,16 @@ export class Face {
   /** Opens the mouth as at one moment of the sound, as a share of its length; 0 and 1 close it. */
   move(fraction: number): void {
     const index = Math.floor(fraction * this.#movement.length);
-    this.open(fraction <= 0 || fraction >= 1 ? 0 : (this.#movement[index] ?? 0));
+    const isHeard = fraction > 0 && fraction < 1;
+    this.open(isHeard ? (this.#movement[index] ?? SHUT) : SHUT);
   }
 
-  /** Opens the mouth so far, from 0 to 1; not for those who prefer less motion. */
-  open(wanted: number): void {
-    const opening = this.#stillness.matches ? 0 : wanted;
-    this.#mouth?.style.setProperty("--open", opening.toFixed(2));
-    this.#mouth?.classList.toggle("open", opening > 0);
+  /** Opens the mouth; not for those who prefer less motion. */
+  open(wanted: Mouth): void {
+    const { open, wide } = this.#stillness.matches ? SHUT : wanted;
+    this.#mouth?.style.setProperty("--open", open.toFixed(2));
+    this.#mouth?.style.setProperty("--wide", wide.toFixed(2));
+    this.#mouth?.classList.toggle("open", open > 0);
   }
 
   #add({ x, y, width }: Feature, name: string): HTMLElement {
@@ -73,17 +97,17 @@ export class Face {
 export class RunningMovement {
   #loudest = QUIETEST_SPEECH;
 
-  /** Takes the samples of the last moment, at `rate` Hz; returns 0 to 1. */
-  next(samples: Float32Array, rate: number): number {
+  /** Takes the samples of the last moment, at `rate` Hz. */
+  next(samples: Float32Array, rate: number): Mouth {
     const level = levelOf(samples);
     this.#loudest = Math.max(level, this.#loudest * FORGETTING, QUIETEST_SPEECH);
     const hisses = (crossings(samples) * rate) / samples.length > HISS_CROSSINGS_PER_SECOND;
-    return openingAt(level / this.#loudest, hisses);
+    return { open: openingAt(level / this.#loudest, hisses), wide: 1 };
   }
 }
 
-/** How far the mouth is open, from 0 to 1, for each thirtieth of a second. */
-export function movement({ samples, seconds }: Sound): number[] {
+/** The mouth at each thirtieth of a second: by what is said, where that is known, or by the sound. */
+export function movement({ samples, seconds, phones = [] }: Sound): Mouth[] {
   const count = Math.max(1, Math.round(seconds * RATE));
   const size = samples.length / count;
   const steps = Array.from({ length: count }, (_, index) =>
@@ -92,9 +116,20 @@ export function movement({ samples, seconds }: Sound): number[] {
   const levels = steps.map(levelOf);
   const loudest = Math.max(...levels, 1e-9);
   return steps.map((step, index) => {
+    const share = (levels[index] ?? 0) / loudest;
+    const phone = phones.filter(({ begin }) => begin <= index / RATE).at(-1)?.phone;
+    // Phones do not tell where a pause begins.
+    if (phone !== undefined) return share < PAUSE ? SHUT : shapeOf(phone);
     const hisses = crossings(step) * RATE > HISS_CROSSINGS_PER_SECOND;
-    return openingAt((levels[index] ?? 0) / loudest, hisses);
+    return { open: openingAt(share, hisses), wide: 1 };
   });
+}
+
+function shapeOf(phone: string): Mouth {
+  // A capital vowel is whispered: the lips do the same.
+  const vowel = VOWELS[phone.toLowerCase()];
+  if (vowel !== undefined) return vowel;
+  return /^([mbp]y?|cl)$/.test(phone) ? SHUT : BETWEEN;
 }
 
 /** Whether the eyes are closed at this moment of a video, in seconds: as often as on the page. */

@@ -3,6 +3,7 @@ import type {
   AnnouncedVoice,
   Character,
   ConvertProgress,
+  Phone,
   RecordingSource,
   SpeakProgress,
   VoiceAvatar,
@@ -404,14 +405,15 @@ export class Page {
 
   async #fetchResult(result: VoiceResult): Promise<void> {
     const blob = await this.#client.download(result, this.#work.signal);
-    await this.#show(blob, result.seconds);
+    await this.#show(blob, result.seconds, result.phones);
   }
 
   /** Shows and plays the converted audio; `seconds` counts where this browser cannot decode it. */
-  async #show(blob: Blob, seconds: number | null): Promise<void> {
+  async #show(blob: Blob, seconds: number | null, phones: readonly Phone[] = []): Promise<void> {
     const { signal } = this.#work;
-    const sound = await decode(blob);
+    const decoded = await decode(blob);
     if (signal.aborted) return;
+    const sound = decoded && { ...decoded, phones };
     const length = seconds ?? this.#state.own?.seconds ?? 1;
     this.#done(
       blob,

@@ -1,4 +1,5 @@
 /** Decodes, checks and plays the audio that the page holds, and determines its type. */
+import type { Phone } from "@voice-avatar/client";
 import { PageError } from "./problems.js";
 
 /** The service accepts this much more than its limit, because encoders add some samples. */
@@ -14,6 +15,8 @@ export interface Sound {
   readonly samples: Float32Array;
   /** Whether the samples are the sound's; otherwise they only fill its picture. */
   readonly isDecoded: boolean;
+  /** What is said in it, where that is known. */
+  readonly phones?: readonly Phone[];
 }
 
 /** The decoded audio, or null if this browser cannot decode it: then the service checks it. */

@@ -16,13 +16,17 @@ function sound(...parts: Float32Array[]): Parameters<typeof movement>[0] {
   return { blob: new Blob(), seconds: samples.length / RATE, samples, isDecoded: true };
 }
 
+function opened(heard: Parameters<typeof movement>[0]): number[] {
+  return movement(heard).map(({ open }) => open);
+}
+
 function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 describe("the mouth", () => {
   test("is closed in pauses and open in loud vowels", () => {
-    const openings = movement(sound(tone(200, 0.5), new Float32Array(RATE), tone(200, 0.1)));
+    const openings = opened(sound(tone(200, 0.5), new Float32Array(RATE), tone(200, 0.1)));
     expect(openings).toHaveLength(90);
     expect(mean(openings.slice(0, 30))).toBeGreaterThan(0.9);
     expect(mean(openings.slice(30, 60))).toBe(0);
@@ -32,12 +36,30 @@ describe("the mouth", () => {
   });
 
   test("stays narrow at a hiss as loud as a vowel", () => {
-    const openings = movement(sound(tone(200, 0.5), tone(6000, 0.5)));
+    const openings = opened(sound(tone(200, 0.5), tone(6000, 0.5)));
     expect(mean(openings.slice(32))).toBeLessThan(0.4);
   });
 
   test("does not move without a sound", () => {
-    expect(Math.max(...movement(sound(new Float32Array(RATE))))).toBe(0);
+    expect(Math.max(...opened(sound(new Float32Array(RATE))))).toBe(0);
+  });
+
+  test("has the shapes of what is said where that is known, and is closed where nobody speaks", () => {
+    const said = sound(tone(200, 0.5), new Float32Array(RATE));
+    const phones = [
+      { phone: "m", begin: 0.2 },
+      { phone: "a", begin: 0.4 },
+      { phone: "U", begin: 0.6 },
+      { phone: "i", begin: 0.8 },
+    ];
+    const shapes = movement({ ...said, phones });
+    const [m, a, u, i] = [9, 15, 21, 27].map((index) => shapes[index]);
+    expect(m?.open).toBe(0);
+    expect(a?.open).toBe(1);
+    expect(u?.open).toBeLessThan(0.5);
+    expect(u?.wide).toBeLessThan(i?.wide ?? 0);
+    expect(shapes[3]?.open).toBeGreaterThan(0);
+    expect(shapes.slice(30).every(({ open }) => open === 0)).toBe(true);
   });
 });
 
@@ -47,7 +69,7 @@ describe("the mouth while the character is heard live", () => {
   test("opens at vowels of any loudness, narrowly at hisses, and closes in pauses", () => {
     for (const peak of [0.5, 0.08]) {
       const running = new RunningMovement();
-      const open = (samples: Float32Array): number => running.next(samples, RATE);
+      const open = (samples: Float32Array): number => running.next(samples, RATE).open;
       expect(open(tone(200, peak).subarray(0, MOMENT))).toBeGreaterThan(0.9);
       expect(open(tone(6000, peak).subarray(0, MOMENT))).toBeLessThan(0.4);
       expect(open(new Float32Array(MOMENT))).toBe(0);
@@ -56,7 +78,7 @@ describe("the mouth while the character is heard live", () => {
 
   test("stays closed at noise without speech", () => {
     const noise = tone(200, 0.001).subarray(0, MOMENT);
-    expect(new RunningMovement().next(noise, RATE)).toBe(0);
+    expect(new RunningMovement().next(noise, RATE).open).toBe(0);
   });
 });
 

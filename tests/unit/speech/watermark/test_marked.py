@@ -12,6 +12,7 @@ from importing.trial.trial import speech_like
 from speech.bundles.reading import load_character
 from speech.engines.interface.ahead import Ahead
 from speech.engines.interface.engine import ConversionOptions, ConvertsAhead
+from speech.engines.interface.marks import speak_marked
 from speech.engines.interface.text_engine import SpeechOptions
 from speech.engines.registry import ENGINES
 from speech.networks.settings import SessionSettings
@@ -24,6 +25,7 @@ from tests.unit.speech.watermark.speech import RATE, read_aloud
 
 if TYPE_CHECKING:
     from conversion.characters.lending import LoadedCharacter
+    from speech.engines.interface.text_engine import PhraseEngine
     from speech.signal.arrays import Samples
     from speech.signal.clock import StageClock
 
@@ -90,6 +92,35 @@ def test_a_spoken_text_is_marked_once(
         spoken, np.concatenate(list(expected.speak(text, SpeechOptions(seed=3))))
     )
     assert found_in(spoken) == found_in(again) == 77
+
+
+def test_a_marked_text_tells_its_phones_where_they_are_heard(
+    characters: tuple[LoadedCharacter, LoadedCharacter],
+) -> None:
+    plain, marked = (each.text_engine for each in characters)
+    assert plain is not None
+    assert marked is not None
+    text = "こんにちは。きょうは、とてもいい天気ですね。"
+
+    expected, samples = phones_of(plain, text)
+    phones, marked_samples = phones_of(marked, text)
+
+    assert [phone for phone, _ in phones[:4]] == ["k", "o", "N", "n"]
+    assert phones == expected
+    assert len(marked_samples) == len(samples)
+    assert found_in(marked_samples) == 77
+
+
+def phones_of(engine: PhraseEngine, text: str) -> tuple[list[tuple[str, float]], Samples]:
+    """The phones of a text with the seconds at which they begin, and its samples."""
+    found, pieces, begin = [], [], 0
+    for piece in speak_marked(engine, text, SpeechOptions(seed=3)):
+        seconds = begin / engine.sample_rate
+        phones = [mark for mark in piece.marks if mark.kind == "phone"]
+        found += [(mark.text, round(mark.begin + seconds, 6)) for mark in phones]
+        pieces.append(piece.samples)
+        begin += len(piece.samples)
+    return found, np.concatenate(pieces)
 
 
 class SlowEngine:
