@@ -45,7 +45,8 @@ CONSTRAINTS = "requirements/constraints.txt"
 HASHES = "--generate-hashes"
 """What is deployed is only installed from the very files that were locked."""
 TRAINER = "functions/train"
-PYTORCH_FOR_CPUS = "https://download.pytorch.org/whl/cpu"
+PYTORCH_INDEX = "PYTORCH_INDEX"
+"""The variable with the address of PyTorch's packages for CPUs (CONTRIBUTING.md)."""
 REQUIREMENTS = (
     *sorted(ROOT.glob("requirements/*.in")),
     # The trainer's image has an environment of its own, which no session makes.
@@ -243,12 +244,15 @@ def character(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def lock(session: nox.Session) -> None:
     """Lock the newest versions of all dependencies."""
+    index = os.environ.get(PYTORCH_INDEX)
+    if not index:
+        session.error(f"set {PYTORCH_INDEX}, or PyTorch is locked with CUDA: see CONTRIBUTING.md")
     environment = Environment(session, "lock")
     environment.compile_lock(CONSTRAINTS, "requirements/lint.in", "requirements/browser.in")
     for name in DEPLOYABLES:
         folder = f"functions/{name}"
         # Its speaker encoder asks setuptools, which is only locked on demand, for a module.
-        trainers = ("--allow-unsafe", f"--extra-index-url={PYTORCH_FOR_CPUS}")
+        trainers = ("--allow-unsafe", f"--extra-index-url={index}")
         environment.compile_lock(
             f"{folder}/requirements.txt",
             f"{folder}/requirements.in",

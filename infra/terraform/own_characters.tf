@@ -156,6 +156,7 @@ resource "terraform_data" "train_image" {
       IMAGE           = local.train_image_name
       PROJECT_ID      = var.project_id
       PROVIDER        = "cpu"
+      PYTORCH_INDEX   = var.own_characters.pytorch_index
       REGION          = coalesce(var.build_region, var.region)
       SERVICE_ACCOUNT = google_service_account.this["build"].id
       STAGING         = "gs://${google_storage_bucket.sources.name}/staged"

@@ -329,13 +329,14 @@ variable "notification_channels" {
 }
 
 variable "own_characters" {
-  description = "Lets visitors make characters of their own voice, in the page or by the API; null: off, and nothing of it is there. Needs characters. `per_day` is how many all visitors together may begin in a day, `per_owner` how many one visitor may, `public` whether owners may show a character to everybody, `at_once` how many are trained at the same time by a job with 2 CPUs and 4 GiB, `training_seconds` how long one training may take. One training costs about US$ 0.02 (docs/own-characters.md). `image` is the trainer's image if Cloud Build shall not build it."
+  description = "Lets visitors make characters of their own voice, in the page or by the API; null: off, and nothing of it is there. Needs characters. `per_day` is how many all visitors together may begin in a day, `per_owner` how many one visitor may, `public` whether owners may show a character to everybody, `at_once` how many are trained at the same time by a job with 2 CPUs and 4 GiB, `training_seconds` how long one training may take. One training costs about US$ 0.01 (docs/own-characters.md). `pytorch_index` is the address of PyTorch's packages for CPUs, which https://pytorch.org/get-started/locally/ shows after --index-url (Linux, Pip, CPU); `image` is the trainer's image if Cloud Build shall not build it."
   type = object({
     at_once          = optional(number, 1)
     image            = optional(string)
     per_day          = optional(number, 20)
     per_owner        = optional(number, 3)
     public           = optional(bool, false)
+    pytorch_index    = optional(string)
     training_seconds = optional(number, 1800)
   })
   default = null

@@ -137,7 +137,7 @@ run "with_a_sign_in" {
   variables {
     characters              = {}
     firebase_authentication = { email = true }
-    own_characters          = { at_once = 2, training_seconds = 3600 }
+    own_characters          = { at_once = 2, training_seconds = 3600, pytorch_index = "https://packages.example/cpu" }
   }
 
   assert {

@@ -654,7 +654,7 @@ run "own_characters_without_a_place" {
   command = plan
 
   variables {
-    own_characters = {}
+    own_characters = { pytorch_index = "https://packages.example/cpu" }
   }
 
   expect_failures = [
@@ -667,7 +667,7 @@ run "own_characters_without_a_number" {
 
   variables {
     characters     = {}
-    own_characters = { per_day = 0 }
+    own_characters = { per_day = 0, pytorch_index = "https://packages.example/cpu" }
   }
 
   expect_failures = [
@@ -680,7 +680,7 @@ run "trainings_without_an_end" {
 
   variables {
     characters     = {}
-    own_characters = { training_seconds = 100000 }
+    own_characters = { training_seconds = 100000, pytorch_index = "https://packages.example/cpu" }
   }
 
   expect_failures = [
@@ -694,6 +694,19 @@ run "a_trainer_that_could_be_another_one_tomorrow" {
   variables {
     characters     = {}
     own_characters = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/train:latest" }
+  }
+
+  expect_failures = [
+    var.own_characters,
+  ]
+}
+
+run "a_trainer_whose_packages_are_nowhere" {
+  command = plan
+
+  variables {
+    characters     = {}
+    own_characters = { per_day = 20 }
   }
 
   expect_failures = [

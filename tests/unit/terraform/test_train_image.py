@@ -83,4 +83,6 @@ def test_only_this_image_has_pytorch_and_it_has_the_build_for_cpus() -> None:
     assert with_torch == ["train"]
     assert "+cpu" in requirements.split("\ntorch==")[1].split("\n")[0]
     assert "nvidia-" not in requirements
-    assert "https://download.pytorch.org/whl/cpu" in DOCKERFILE.read_text()
+    # Not from the package index: the operator says where it is, the hashes what it is.
+    (install,) = (line for line in instructions("RUN") if "--require-hashes" in line)
+    assert '--extra-index-url "${PYTORCH_INDEX:?is not set}"' in install
