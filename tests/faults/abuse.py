@@ -33,6 +33,7 @@ from benchmarks.measuring.report import Report, Table
 from functions.api.settings import ApiSettings
 from infra.local.cloud.emulators import find_emulators
 from infra.local.commands.visitor import RefusedError, Visitor, Wish
+from infra.local.configuration import names
 from shared.voices.voice import Status
 from tests.faults import greedy_clients
 from tests.faults.attacks import ATTACKS, PLACES, Attacker, Waits, endings
@@ -54,6 +55,14 @@ PAUSE_SECONDS: Final = 4.0
 
 PROCESSES: Final = (1, 2)
 """How many of them `compat` has: one, and several that share their places."""
+
+_MAKING: Final = {
+    "OWN_CHARACTERS_PER_DAY": "20",
+    "OWN_RECORDINGS_BUCKET": names.OWN_RECORDINGS_BUCKET,
+    # No training comes so far: nothing that is sent is speech.
+    "TRAINER_URL": "http://127.0.0.1:9",
+}
+"""Lets visitors make characters of their own voice, as docs/own-characters.md has it."""
 
 _LAST_SECONDS: Final = 60.0
 _SETTLING_SECONDS: Final = 5.0
@@ -166,7 +175,7 @@ async def compare(seconds: float, attacks: Sequence[str]) -> list[Row]:
             running = faulty_cloud(find_emulators(), Path(folder), as_deployed=True)
             cloud = await stack.enter_async_context(running)
             convert = cloud.front.default["convert"].removesuffix("/push")
-            api = await cloud.start_function("api", CONVERT_URL=convert, **_limits())
+            api = await cloud.start_function("api", CONVERT_URL=convert, **_limits(), **_MAKING)
             stage = Stage(cloud, api.url.rstrip("/"))
             await measure(stage, 5.0)
             for attack in attacks:
@@ -201,21 +210,21 @@ async def compare_clients(seconds: float, attacks: Sequence[str]) -> list[Row]:
 
 def _limits() -> dict[str, str]:
     """Return the limits of the api that it has by itself, which the local cloud switches off."""
-    names = ("rate_limit_per_minute", "waiting_per_client", "trusted_proxies")
+    limits = ("rate_limit_per_minute", "waiting_per_client", "trusted_proxies")
     fields = ApiSettings.model_fields
-    return {name.upper(): str(fields[name].default) for name in names}
+    return {name.upper(): str(fields[name].default) for name in limits}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="abuse", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=30.0, help="for each measurement")
-    names = (*ATTACKS, *greedy_clients.ATTACKS)
-    parser.add_argument("--attack", action="append", choices=names, help="only this one")
+    attacks = (*ATTACKS, *greedy_clients.ATTACKS)
+    parser.add_argument("--attack", action="append", choices=attacks, help="only this one")
     text = "bring the figures into tests/faults/README.md"
     parser.add_argument("--write", action="store_true", help=text)
     wish = parser.parse_args(arguments)
-    rows = asyncio.run(_compare_all(wish.seconds, wish.attack or names))
+    rows = asyncio.run(_compare_all(wish.seconds, wish.attack or attacks))
     table = Table("Honest visitors", COLUMNS, tuple(row.cells() for row in rows))
     report = Report("abuse", (table,))
     report.show()

@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import httpx
 
@@ -39,6 +39,18 @@ _SENT: Final = (
     "Opus, 10 000 hidden packets",
 )
 """Of the costliest files those that take most processor time for what the client has to send."""
+
+OWN_CHARACTER: Final = {
+    "name": "Nobody",
+    "language": "en",
+    "owner": "Nobody",
+    "contact": "nobody@example.org",
+    "is_my_own_voice": True,
+    "no_public_figure_no_minor": True,
+}
+
+_RECORDINGS_SHARE: Final = 0.8
+"""Of what is asked about own characters: recordings for those that were begun."""
 
 _REFUSED: Final = 400
 _WAITED_TO_THE_END: Final = 504
@@ -139,6 +151,8 @@ class Attacker:
         self._addresses = addresses
         self._files = cycle(COSTLIEST[name] for name in _SENT)
         self._created: list[str] = []
+        self._own_url = f"{api}/api/v1/own-characters"
+        self._owned: list[tuple[str, dict[str, str]]] = []
         self.counts = Counts()
         self._client = httpx.AsyncClient(
             timeout=_LAST_SECONDS, limits=httpx.Limits(max_connections=None)
@@ -194,6 +208,34 @@ class Attacker:
         )
         self.counts.count(answer.status_code)
 
+    async def collect_recordings(self) -> None:
+        """Begin a character of the own voice, or send one more recording of nothing for it."""
+        if self._owned and random.random() < _RECORDINGS_SHARE:  # noqa: S311 - no secrets
+            await self._send_nothing(*random.choice(self._owned))  # noqa: S311 - no secrets
+            return
+        answer = await self._ask(self._own_url, {}, OWN_CHARACTER)
+        if answer.is_success:
+            begun = answer.json()
+            key = {"Own-Character-Key": begun["key"]}
+            self._owned.append((f"{self._own_url}/{begun['character_id']}", key))
+
+    async def _send_nothing(self, character: str, key: dict[str, str]) -> None:
+        """Upload a few bytes that are no sound, and ask for the training."""
+        wish = {"kind": "speech", "content_type": "audio/webm"}
+        answer = await self._ask(f"{character}/recordings", key, wish)
+        if answer.is_success:
+            upload = answer.json()["upload"]
+            await self._client.put(upload["url"], headers=upload["headers"], content=b"nothing")
+        await self._ask(f"{character}/training", key, None)
+
+    async def _ask(
+        self, url: str, key: dict[str, str], body: dict[str, Any] | None
+    ) -> httpx.Response:
+        self.counts.sent += 1
+        answer = await self._client.post(url, json=body, headers={**key, **self._origin()})
+        self.counts.count(answer.status_code)
+        return answer
+
     async def _wait(self, voice_id: str) -> int:
         answer = await self._client.get(f"{self._waiting_url}/{voice_id}", headers=self._origin())
         return answer.status_code
@@ -241,6 +283,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "waits": Attacker.wait_for_nothing,
     "stalled uploads": Attacker.stall_upload,
     "verifications": Attacker.verify_noise,
+    "own characters": Attacker.collect_recordings,
     # The last, because its recordings are still being refused and delivered again afterwards.
     "costly files": Attacker.send_costly_file,
 }
