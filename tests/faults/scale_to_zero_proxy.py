@@ -94,17 +94,17 @@ class Front:
     async def acknowledged(
         self, voice_id: str, service: str = "convert", *, messages: int = 1
     ) -> None:
-        """Wait until all messages about a voice, at least this many, are acknowledged."""
+        """Wait until all messages about a voice that have come, and this many, are acknowledged."""
         await self._until(lambda: self._settled(voice_id, service) >= messages)
 
     def _settled(self, voice_id: str, service: str) -> int:
-        """Count the acknowledged messages about a voice; 0 while one is not acknowledged."""
+        """Count the acknowledged messages about a voice; -1 while one is not acknowledged."""
         ends: Counter[str] = Counter()
         for delivery in self.about(voice_id, service):
             if delivery.status is None:
-                return 0
+                return -1
             ends[delivery.message_id] += delivery.status in ACKNOWLEDGING
-        return len(ends) if all(ends.values()) else 0
+        return len(ends) if all(ends.values()) else -1
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         try:
