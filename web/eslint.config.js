@@ -2,6 +2,9 @@ import js from "@eslint/js";
 import { defineConfig } from "eslint/config";
 import typescript from "typescript-eslint";
 
+// Names, credits and licences are other people's texts: a page shows them as text only.
+const MARKUP = ["innerHTML", "outerHTML", "insertAdjacentHTML", "setHTMLUnsafe", "srcdoc"];
+
 export default defineConfig(
   { ignores: ["**/dist/"] },
   js.configs.recommended,
@@ -12,6 +15,7 @@ export default defineConfig(
     rules: {
       complexity: ["error", 12],
       "no-console": "error",
+      "no-restricted-properties": ["error", ...MARKUP.map((property) => ({ property }))],
       // Numbers in sentences are numbers to the reader, too.
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
       // An abort rejects with the signal's reason, whatever that is.
