@@ -8,14 +8,18 @@ somebody waits for it. What the process has is compared with what it had after t
 
 Pools keep what they once needed at the same moment, up to their bounds, and so grow for as long as
 the load is new to them. Their threads are counted apart from all others, and the connections to
-Cloud Storage are opened before the first voice.
+Cloud Storage are opened before the first voice. malloc keeps freed memory likewise, for each of its
+arenas, of which there are as many as threads needed one at the same moment. So what is in use is
+counted beside the memory that the process has.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import random
+import sys
 import tempfile
 import threading
 import time
@@ -65,7 +69,16 @@ SETTLING_SECONDS: Final = 45.0
 """How long what was dropped may take to end: longer than any idle connection is kept."""
 
 ALLOWED: Final = 0.05
-LEAST: Final[Mapping[str, float]] = {"memory (MB)": 16, "tasks": 3}
+ALLOWED_OF: Final[Mapping[str, float]] = {"memory (MB)": 0.25}
+"""By which share more of something may grow: memory grows with what malloc keeps of freed memory.
+After 500 voices it was 13 % more, and what was in use 2 %."""
+
+LEAST: Final[Mapping[str, float]] = {
+    "memory (MB)": 16,
+    "memory in use (MB)": 16,
+    "thousands of objects": 16,
+    "tasks": 3,
+}
 """What so many more of are no leak, however few there were; of all others one more is too much."""
 
 BOUNDED: Final[Mapping[str, str]] = {"threads in pools": "places for threads in pools"}
@@ -90,7 +103,7 @@ class State:
             f"{name} have grown from {before.counts[name]:g} to {now:g}"
             for name, now in self.counts.items()
             if name not in BOUNDED
-            and now > before.counts[name] * (1 + ALLOWED)
+            and now > before.counts[name] * (1 + ALLOWED_OF.get(name, ALLOWED))
             and now > before.counts[name] + LEAST.get(name, 0)
         ]
 
@@ -106,6 +119,8 @@ def state_of(folder: Path) -> State:
             counts["processes"] += 1
             counts["file descriptors"] += process.num_fds()
             counts["memory (MB)"] += round(process.memory_info().rss / 1e6)
+    counts["memory in use (MB)"] = round(_bytes_in_use() / 1e6)
+    counts["thousands of objects"] = round(sys.getallocatedblocks() / 1e3)
     pools = _open(ThreadPoolExecutor)
     pooled = {thread for pool in pools for thread in pool._threads}  # noqa: SLF001 - no other way
     counts["threads outside of pools"] = len({*threading.enumerate()} - pooled)
@@ -115,6 +130,28 @@ def state_of(folder: Path) -> State:
     # A bucket keeps the emptied object of an erased voice for a day, so that its name stays used.
     files = sum(1 for path in folder.rglob("*") if "storage" not in path.parts)
     return State(counts | {"tasks": tasks, "files": files})
+
+
+class _MallocFacts(ctypes.Structure):
+    """`struct mallinfo2` of glibc; see mallinfo(3)."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def _bytes_in_use() -> int:
+    """Ask glibc's malloc how much it has handed out; Python's own objects are not among it."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None) if sys.platform == "linux" else None
+    if ask is None:
+        return 0
+    ask.restype = _MallocFacts
+    facts = ask()
+    return int(facts.uordblks + facts.hblkhd)
 
 
 def _open(kind: type[_Kind]) -> list[_Kind]:

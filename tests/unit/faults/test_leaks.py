@@ -7,6 +7,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tests.faults.leaks import State, state_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ BEFORE = State(
         "tasks": 20,
         "file descriptors": 100,
         "memory (MB)": 300,
+        "memory in use (MB)": 300,
     }
 )
 
@@ -31,12 +34,13 @@ def later(**changes: float) -> State:
         "places": "places for threads in pools",
         "fds": "file descriptors",
         "memory": "memory (MB)",
+        "used": "memory in use (MB)",
     }
     return State({**BEFORE.counts, **{names[name]: value for name, value in changes.items()}})
 
 
 def test_what_stays_within_a_twentieth_is_no_leak() -> None:
-    assert later(threads=21, fds=105, memory=315).grown_since(BEFORE) == []
+    assert later(threads=21, fds=105, used=315, memory=375).grown_since(BEFORE) == []
 
 
 def test_a_pool_that_fills_is_no_leak_but_another_pool_is() -> None:
@@ -51,12 +55,14 @@ def test_what_grows_by_more_is_named() -> None:
     assert later(threads=22).grown_since(BEFORE) == [
         "threads outside of pools have grown from 20 to 22"
     ]
-    assert later(memory=317).grown_since(BEFORE) == ["memory (MB) have grown from 300 to 317"]
+    assert later(used=317).grown_since(BEFORE) == ["memory in use (MB) have grown from 300 to 317"]
+    assert later(memory=376).grown_since(BEFORE) == ["memory (MB) have grown from 300 to 376"]
 
 
 async def test_tasks_descriptors_and_files_are_counted(tmp_path: Path) -> None:
     before = state_of(tmp_path)
     task = asyncio.create_task(asyncio.sleep(60))
+    kept = [np.ones(2_000_000), [object() for _ in range(60_000)]]
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait)
     with (tmp_path / "kept").open("w"), ThreadPoolExecutor(3) as pool:
@@ -69,5 +75,7 @@ async def test_tasks_descriptors_and_files_are_counted(tmp_path: Path) -> None:
 
     more = {name: after.counts[name] - before.counts[name] for name in before.counts}
     assert min(more[name] for name in ("tasks", "file descriptors", "files")) > 0
+    assert 15 <= more["memory in use (MB)"] <= 20, len(kept)
+    assert 55 <= more["thousands of objects"] <= 70
     assert more["threads outside of pools"] == more["threads in pools"] == 1
     assert more["places for threads in pools"] == 3
