@@ -1,16 +1,45 @@
-"""How the tests are distributed among several processes."""
+"""Which tests run, and how they are distributed among several processes."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = ("tests/faults/", "tests/integration/firestore/", "tests/unit/capacity/")
 """Folders whose files share what takes long to start or to compile: a cloud, an emulator, Numba."""
+
+TRAINER = Path(__file__).parents[1] / ".nox" / "training" / "bin" / "python"
+"""The Python that has PyTorch; `nox -s install` makes it."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the trainings that take minutes."""
+    text = "run the tests that train a character really, for minutes; they need `nox -s install`"
+    parser.addoption("--train", action="store_true", help=text)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Leave the tests that train really to who asks for them."""
+    if not config.getoption("--train"):
+        skip = pytest.mark.skip(reason="trains for minutes: --train")
+        for item in items:
+            if item.get_closest_marker("trains"):
+                item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def trainer() -> Path:
+    """The Python that has what a training needs."""
+    if not TRAINER.exists():
+        pytest.skip("PyTorch is not installed; `nox -s install` installs it")
+    return TRAINER
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,11 +1,13 @@
 """A local cloud whose visitors may make characters of their own voice: `python -m ... FOLDER`.
 
 The training command is stood in for by the program of the trainer's unit tests, which copies a
-bundle: the browser's environment has no PyTorch.
+bundle, because the browser's environment has no PyTorch. With `--python` and the path of one that
+has it, that one trains really, though shortly.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import signal
 import sys
@@ -20,11 +22,13 @@ _BUNDLE = ROOT / "characters" / "mei"
 _PROGRAM = ROOT / "tests" / "unit" / "train" / "trainer_program.py"
 
 
-async def serve(folder: Path) -> None:
+async def serve(folder: Path, python: str | None) -> None:
     """Serve until the process is told to end."""
-    command = (sys.executable, str(_PROGRAM), "train", str(_BUNDLE))
+    copying = (sys.executable, str(_PROGRAM), "train", str(_BUNDLE))
+    command = copying if python is None else (python, "-m", "training", "--quick")
     making = OwnCharacterOptions(50, command, allows_public=True)
-    options = CloudOptions(folder, web_root=ROOT / "web" / "page" / "dist", own_characters=making)
+    page = ROOT / "web" / "page" / "dist"
+    options = CloudOptions(folder, web_root=page, own_characters=making)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
     async with local_cloud(options, embedded=False, note=print) as cloud:
@@ -33,4 +37,8 @@ async def serve(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1])))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--python")
+    given = parser.parse_args()
+    asyncio.run(serve(given.folder, given.python))

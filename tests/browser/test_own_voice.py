@@ -16,7 +16,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.endpoints import ROOT, Endpoints
-from tests.browser.sounds import SAMPLE, decode, loudness, write_wav
+from tests.browser.sounds import MICROPHONE_RATE, SAMPLE, decode, loudness, write_wav
+from tests.support.owners import minutes_of_reading, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
     from tests.browser.conftest import NewVisitorAt
 
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
+_TRAINING_SECONDS = 900
+_READY = "Ada has your voice."
 _FILE_SECONDS = 40
 _RATE = 16_000
 
@@ -58,13 +61,20 @@ def serving(folder: Path, *arguments: str) -> Iterator[Endpoints]:
             yield Endpoints.read(told, needs_firestore=False)
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(timeout=30)
+            process.wait(timeout=60)
 
 
 @pytest.fixture(scope="module")
 def own_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
     """A local cloud whose trainer copies a bundle."""
     with serving(tmp_path_factory.mktemp("own-voice")) as endpoints:
+        yield endpoints
+
+
+@pytest.fixture
+def training_cloud(tmp_path: Path, trainer: Path) -> Iterator[Endpoints]:
+    """A local cloud whose trainer trains, though shortly."""
+    with serving(tmp_path, "--python", str(trainer)) as endpoints:
         yield endpoints
 
 
@@ -76,6 +86,19 @@ def reading(tmp_path_factory: pytest.TempPathFactory) -> Path:
     quiet = np.tile(tone, 20)[: 2 * 48_000]
     samples = np.concatenate([quiet[:24_000], voice, quiet])
     return write_wav(tmp_path_factory.mktemp("voices") / "reading.wav", samples)
+
+
+@pytest.fixture(scope="session")
+def breathless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A microphone before which somebody speaks on and on: wherever a recording begins or ends."""
+    frame = MICROPHONE_RATE // 100
+    voice = decode(SAMPLE)
+    pieces = voice[: len(voice) // (10 * frame) * 10 * frame].reshape(-1, 10, frame)
+    loudest = sorted(pieces, key=lambda piece: min(map(loudness, piece)))[-12:]
+    # Without moments as quiet as the room it would be noise.
+    gap = np.zeros(2 * frame, np.float32)
+    samples = np.concatenate([part for piece in loudest for part in (piece.ravel(), gap)])
+    return write_wav(tmp_path_factory.mktemp("voices") / "breathless.wav", samples)
 
 
 @pytest.fixture(scope="session")
@@ -194,6 +217,44 @@ def test_an_owner_renames_shares_withdraws_and_keeps_the_recordings(
     expect(page.locator("#copied")).to_contain_text("The character stays.")
 
 
+@pytest.mark.trains
+def test_a_character_is_trained_really_of_what_its_owner_says(
+    visitor_at: NewVisitorAt, training_cloud: Endpoints, tmp_path: Path
+) -> None:
+    """The owner is the voice of Open JTalk; the training is short, so the result is poor."""
+    page = visitor_at(training_cloud).page
+    page.goto(f"{training_cloud.page}own.html")
+    agree_to_the_terms(page, language="ja")
+    files = [
+        write_wav(tmp_path / f"{number}.wav", samples)
+        for number, samples in enumerate(minutes_of_reading())
+    ]
+    page.set_input_files("#files", files)
+    expect(page.locator("#to-consent")).to_be_visible(timeout=120_000)
+    kept = page.evaluate(_KEPT)
+    agreement = spoken(kept["sentence"])
+    sentence = write_wav(tmp_path / "sentence.wav", agreement)
+
+    owner = visitor_at(training_cloud, microphone=sentence)
+    page = owner.page
+    page.goto(f"{training_cloud.page}own.html#{kept['characterId']}.{kept['key']}")
+    expect(page.locator("#to-consent")).to_be_visible(timeout=30_000)
+    page.click("#to-consent")
+    # Without the last second of the silence after it.
+    read_and_keep(page, seconds=len(agreement) / MICROPHONE_RATE - 1)
+    page.click("#train", timeout=30_000)
+
+    expect(page.locator("#headline")).to_have_text(_READY, timeout=_TRAINING_SECONDS * 1000)
+    page.click("#card summary")
+    expect(page.locator("#figures")).to_contain_text("minutes of your speech")
+    expect(page.locator("#pairs li")).to_have_count(3)
+    page.click("#speak")
+    owner.wait_for("start")
+    owner.speak(seconds=3)
+    owner.wait_for("done")
+    assert loudness(decode(owner.download(tmp_path))) > 0.001
+
+
 @pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_step_has_an_accessibility_violation(
@@ -232,9 +293,9 @@ def test_the_secret_link_opens_a_character_on_another_device(
 
 
 def test_a_sentence_that_is_cut_off_is_told_and_its_owner_decides(
-    visitor_at: NewVisitorAt, own_cloud: Endpoints, reading: Path
+    visitor_at: NewVisitorAt, own_cloud: Endpoints, breathless: Path
 ) -> None:
-    visitor = visitor_at(own_cloud, microphone=reading)
+    visitor = visitor_at(own_cloud, microphone=breathless)
     page = visitor.page
     page.goto(f"{own_cloud.page}own.html")
     agree_to_the_terms(page)

@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import psutil
 import pytest
@@ -39,6 +41,8 @@ from shared.own_characters.objects import (
 from shared.own_characters.own_character import OwnCharacter, Status, TypedConsent
 from shared.own_characters.store import DayLimits, UnknownOwnCharacterError
 from shared.process.settings import load
+from speech.results.wav import write_wav
+from tests.support.owners import RATE, minutes_of_reading, spoken
 from tests.unit.train.stage import BUNDLE, PROGRAM, speech
 
 if TYPE_CHECKING:
@@ -52,6 +56,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 
+_LOG = logging.getLogger(__name__)
+
 STAGES = {
     "selection": "reading",
     "lessons": "preparing",
@@ -60,6 +66,7 @@ STAGES = {
 }
 MANY = DayLimits(1000, 1000)
 PATIENCE = 90
+TRAINING_PATIENCE = 1200
 STAND_IN = """
 import json, pathlib, runpy, sys
 here = pathlib.Path(__file__).parent.parent
@@ -103,7 +110,13 @@ class Workshop:
             return await (await self.start(is_restarted=is_restarted)).wait()
 
     async def queued(self) -> OwnCharacter:
-        """Begin a character, bring its recordings, and ask for the training."""
+        """Begin a character, bring recordings of nobody, and ask for the training."""
+        character = await self.begun("en")
+        await self.bring(character, Kind.SPEECH, speech(5))
+        await self.bring(character, Kind.CONSENT, speech(2))
+        return await self.asked_for(character)
+
+    async def begun(self, language: Literal["en", "ja"]) -> OwnCharacter:
         now = datetime.now(UTC)
         begun = own.begin(
             new_character_id(),
@@ -111,15 +124,20 @@ class Workshop:
             key="a secret",
             owner=None,
             consent=TypedConsent("Ada Example", "ada@example.org", now.date().isoformat()),
-            sentence=draw_sentence("en", now.date()),
+            sentence=draw_sentence(language, now.date()),
             now=now,
         )
-        for kind, sound in ((Kind.SPEECH, speech(5)), (Kind.CONSENT, speech(2))):
-            name = new_recording_name(begun.character_id, kind)
-            await self.recordings.write(name, io.BytesIO(sound), content_type="audio/wav")
         await self.store.create(begun, limits=MANY, by="ada")
-        snapshot = await self.store.read(begun.character_id)
-        return (await self.store.replace(snapshot, own.queue(begun, now))).character
+        return begun
+
+    async def bring(self, character: OwnCharacter, kind: Kind, sound: bytes) -> None:
+        name = new_recording_name(character.character_id, kind)
+        await self.recordings.write(name, io.BytesIO(sound), content_type="audio/wav")
+
+    async def asked_for(self, character: OwnCharacter) -> OwnCharacter:
+        snapshot = await self.store.read(character.character_id)
+        queued = own.queue(snapshot.character, datetime.now(UTC))
+        return (await self.store.replace(snapshot, queued)).character
 
     async def stored(self, character: OwnCharacter) -> OwnCharacter:
         return (await self.store.read(character.character_id)).character
@@ -280,3 +298,44 @@ async def test_a_job_that_stood_still_until_another_had_made_the_character_chang
         assert await frozen.wait() == 0
     await workshop.require_one_bundle(character)
     assert await workshop.stored(character) == done
+
+
+@pytest.mark.trains
+async def test_a_real_training_that_is_killed_while_it_learns_goes_on_from_what_it_had_learnt(
+    workshop: Workshop, trainer: Path
+) -> None:
+    workshop.environment |= {"TRAINING_PYTHON": str(trainer), "TRAINING_FOLDER": str(ROOT)}
+    character = await workshop.begun("ja")
+    for recording in minutes_of_reading():
+        await workshop.bring(character, Kind.SPEECH, write_wav(recording, RATE))
+    agreement = write_wav(spoken(character.sentence.text), RATE)
+    await workshop.bring(character, Kind.CONSENT, agreement)
+    await workshop.asked_for(character)
+    job = await workshop.start()
+    begin = time.monotonic()
+    async with asyncio.timeout(TRAINING_PATIENCE):
+        while True:
+            stored = await workshop.stored(character)
+            has_learnt = stored.stage == "learning the voice" and (stored.share or 0) > 0.4
+            if has_learnt and "learner.pt" in await workshop.kept(character):
+                break
+            assert job.returncode is None
+            await asyncio.sleep(0.2)
+
+    signal_all(job, signal.SIGKILL)
+
+    assert await job.wait() == -signal.SIGKILL
+    killed = time.monotonic()
+    again = await workshop.start(is_restarted=True)
+    shares: list[float] = []
+    async with asyncio.timeout(TRAINING_PATIENCE):
+        while again.returncode is None:
+            stored = await workshop.stored(character)
+            if stored.stage == "learning the voice" and stored.share is not None:
+                shares.append(stored.share)
+            await asyncio.sleep(0.2)
+    _LOG.info("killed after %.0f s, ready %.0f s later", killed - begin, time.monotonic() - killed)
+    assert again.returncode == 0
+    assert min(shares) > 0.2
+    await workshop.require_one_bundle(character)
+    assert (await workshop.stored(character)).tries == 2
