@@ -39,6 +39,12 @@ def reset(proxy: Proxy) -> None:
     proxy.reset()
 
 
+def reset_while_it_waits(proxy: Proxy) -> None:
+    """The client has sent what it wants and has no answer yet: it learns of the reset only then."""
+    proxy.delay_seconds = 0.3
+    asyncio.get_running_loop().call_later(0.2, proxy.reset)
+
+
 @pytest_asyncio.fixture
 async def proxy(pubsub_emulator: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
     async with Proxy(pubsub_emulator) as running:
@@ -46,7 +52,9 @@ async def proxy(pubsub_emulator: str, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         yield running
 
 
-@pytest.mark.parametrize("spoil", [forgotten, delayed, cut_in_the_answer, reset])
+@pytest.mark.parametrize(
+    "spoil", [forgotten, delayed, cut_in_the_answer, reset, reset_while_it_waits]
+)
 async def test_messages_are_published_over_a_new_connection(
     pubsub_emulator: str, proxy: Proxy, spoil: Callable[[Proxy], None]
 ) -> None:

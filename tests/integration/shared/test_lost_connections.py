@@ -43,6 +43,12 @@ def reset(proxy: Proxy) -> None:
     proxy.reset()
 
 
+def reset_while_it_waits(proxy: Proxy) -> None:
+    """The client has sent what it wants and has no answer yet: it learns of the reset only then."""
+    proxy.delay_seconds = 0.3
+    asyncio.get_running_loop().call_later(0.2, proxy.reset)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -77,7 +83,9 @@ async def write_once(bucket: CloudStorageBucket, name: str, size: int | None) ->
         await write(bucket, name, size)
 
 
-@pytest.mark.parametrize("spoil", [forgotten, delayed, cut_in_the_answer, reset])
+@pytest.mark.parametrize(
+    "spoil", [forgotten, delayed, cut_in_the_answer, reset, reset_while_it_waits]
+)
 async def test_every_call_to_cloud_storage_goes_on_over_a_new_connection(
     bucket: CloudStorageBucket, proxy: Proxy, spoil: Callable[[Proxy], None]
 ) -> None:
