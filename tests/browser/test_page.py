@@ -130,9 +130,11 @@ def test_no_button_covers_the_portrait(open_page: OpenPage, width: int, height: 
 _WATCH_THE_MOUTH = """
 () => {
   window.openings = new Set();
+  window.widths = new Set();
   const mouth = document.querySelector("#face .mouth");
   new MutationObserver(() => {
     window.openings.add(mouth.style.getPropertyValue("--open"));
+    window.widths.add(mouth.style.getPropertyValue("--wide"));
   }).observe(mouth, { attributes: true });
 }
 """
@@ -153,6 +155,22 @@ def test_the_mouth_moves_while_the_character_is_heard_and_closes_at_the_end(
     openings = {float(each) for each in visitor.page.evaluate("[...window.openings]")}
     assert (len(openings) > 5) == moves
     assert not visitor.page.locator("#face .mouth.open").count()
+    assert set(visitor.page.evaluate("[...window.widths]")) <= {"1.00"}
+
+
+def test_the_lips_have_the_shapes_of_what_is_said_in_a_text(open_page: OpenPage) -> None:
+    visitor = open_page(microphone=None)
+    visitor.page.check("[name=character][value=mei]", force=True)
+    visitor.page.check("[name=mode][value=type]", force=True)
+    visitor.page.fill("#text", "あいうえお、まみむめも。")
+    visitor.press()
+    visitor.wait_for("done")
+    visitor.page.evaluate(_WATCH_THE_MOUTH)
+    visitor.wait_until_played()
+    visitor.press()
+    visitor.wait_until_played()
+    # Those of the vowels; a sound alone tells no width.
+    assert {"0.65", "0.75", "1.10", "1.20"} <= set(visitor.page.evaluate("[...window.widths]"))
 
 
 def test_credits_are_folded_and_in_the_pages_language(open_page: OpenPage) -> None:
