@@ -244,7 +244,10 @@ def open_sign_in(config: ApiSettings) -> SignIn:
     """Build the verifier of signed-in visitors."""
     if config.firebase_auth is FirebaseAuth.OFF:
         return SignIn(None)
-    certificates = CertificateCache(partial(fetch_certificates, FIREBASE_CERTIFICATES))
+    if config.signing_key_file is not None:
+        certificates = CertificateCache(partial(read_own_key, Path(config.signing_key_file)))
+    else:
+        certificates = CertificateCache(partial(fetch_certificates, FIREBASE_CERTIFICATES))
     return SignIn(FirebaseTokenVerifier(certificates, project_id=config.project_id))
 
 

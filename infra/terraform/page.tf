@@ -33,6 +33,7 @@ locals {
     # The page's policy allows this socket, and the page offers what only live can do.
     live          = local.live_url
     ownCharacters = local.has_own
+    signIn        = var.firebase_authentication
   })
 }
 

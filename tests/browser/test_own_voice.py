@@ -78,6 +78,13 @@ def training_cloud(tmp_path: Path, trainer: Path) -> Iterator[Endpoints]:
         yield endpoints
 
 
+@pytest.fixture
+def account_cloud(tmp_path: Path) -> Iterator[Endpoints]:
+    """A local cloud whose visitors sign in."""
+    with serving(tmp_path, "--sign-in") as endpoints:
+        yield endpoints
+
+
 @pytest.fixture(scope="session")
 def reading(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A microphone before which somebody waits, reads a sentence, and waits again."""
@@ -253,6 +260,64 @@ def test_a_character_is_trained_really_of_what_its_owner_says(
     owner.speak(seconds=3)
     owner.wait_for("done")
     assert loudness(decode(owner.download(tmp_path))) > 0.001
+
+
+def test_where_visitors_sign_in_a_character_belongs_to_an_account(
+    visitor_at: NewVisitorAt,
+    account_cloud: Endpoints,
+    reading: Path,
+    long_recordings: list[Path],
+    axe: str,
+) -> None:
+    visitor = visitor_at(account_cloud, microphone=reading)
+    page = visitor.page
+    page.goto(f"{account_cloud.page}own.html")
+    expect(page.locator("#headline")).to_have_text("Sign in first.")
+    expect(page.locator("#terms")).to_be_hidden()
+    page.evaluate(axe)
+    assert page.evaluate(_AXE) == []
+    sign_in(page, "#enter")
+    expect(page.locator("#problem-title")).to_have_text("Address or password is wrong.")
+    sign_in(page, "#create-account")
+    expect(page.locator("#signed-in-as")).to_have_text("Signed in as ada@example.org.")
+    agree_to_the_terms(page)
+    page.set_input_files("#files", long_recordings)
+    expect(page.locator("#status")).to_have_text(_ADDED, timeout=60_000)
+    page.click("#to-consent")
+    read_and_keep(page)
+    with page.expect_request(lambda request: "/Listen/channel" in request.url):
+        page.click("#train")
+    expect(page.locator("#headline")).to_have_text(_READY, timeout=60_000)
+    kept = page.evaluate(_KEPT)
+
+    # The first page speaks as who has signed in: nobody else may speak with a private character.
+    page.click("#speak")
+    visitor.wait_for("start")
+    assert character_of(page) == kept["characterId"]
+    visitor.speak(seconds=3)
+    visitor.wait_for("done")
+
+    secret_link = f"{account_cloud.page}own.html#{kept['characterId']}.{kept['key']}"
+    other = visitor_at(account_cloud).page
+    other.goto(secret_link)
+    expect(other.locator("#headline")).to_have_text("Sign in first.")
+    other.click("#enter-anonymously")
+    expect(other.locator("#problem-title")).to_have_text("This character was deleted.")
+    other.click("#sign-out")
+    sign_in(other, "#enter")
+    other.goto("about:blank")
+    other.goto(secret_link)
+    expect(other.locator("#headline")).to_have_text(_READY)
+
+
+def sign_in(page: Page, button: str) -> None:
+    page.fill("#address", "ada@example.org")
+    page.fill("#password", "a long enough one")
+    page.click(button)
+
+
+def character_of(page: Page) -> str | None:
+    return page.locator("[name=character]:checked").get_attribute("value")
 
 
 @pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])

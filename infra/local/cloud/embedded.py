@@ -84,7 +84,7 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
             provisioning.plan_subscriptions(addresses, options.timeouts),
         )
         stack.push_async_callback(topics.aclose)
-        key = make_key()
+        key = options.sign_in.key if options.sign_in else make_key()
         key.write(scratch / "signing-key.json")
         storage = create_storage(
             root=scratch / "storage",

@@ -196,7 +196,8 @@ class _Starter:
 
     async def start_all(self, emulators: Emulators | None) -> None:
         """Start every process without waiting for any."""
-        make_key().write(self._key_file)
+        sign_in = self._options.sign_in
+        (sign_in.key if sign_in else make_key()).write(self._key_file)
         if emulators is not None:
             await self._start_emulators(emulators)
         await self._start_storage()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.local.configuration.addresses import Addresses
-    from infra.local.configuration.options import CloudOptions
+    from infra.local.configuration.options import CloudOptions, SignInOptions
 
 # Google's client libraries find an emulator through these variables alone.
 FIRESTORE_VARIABLE: Final = "FIRESTORE_EMULATOR_HOST"
@@ -79,6 +79,7 @@ def page_config(
     app_check_token: str | None = None,
     *,
     has_own_characters: bool = False,
+    sign_in: SignInOptions | None = None,
 ) -> dict[str, Any]:
     """Return the configuration of the page.
 
@@ -86,6 +87,7 @@ def page_config(
         addresses: where the services listen.
         app_check_token: the App Check token for the page; None if App Check is off.
         has_own_characters: whether visitors may make characters of their own voice.
+        sign_in: how visitors sign in; None if they cannot.
     """
     has_firestore = addresses.firestore is not None
     attested = {} if app_check_token is None else {"appCheck": {"token": app_check_token}}
@@ -96,6 +98,8 @@ def page_config(
         "firestoreEmulator": addresses.firestore,
         "live": addresses.live_socket,
         "ownCharacters": has_own_characters,
+        "signIn": {"email": True, "anonymous": True} if sign_in else None,
+        "authEmulator": sign_in.address if sign_in else None,
         "storage": addresses.storage,
     }
 
@@ -119,6 +123,8 @@ def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path
         environment["OWN_CHARACTERS_PER_OWNER"] = str(options.own_characters.per_day)
         environment["OWN_RECORDINGS_BUCKET"] = names.OWN_RECORDINGS_BUCKET
         environment["TRAINER_URL"] = str(addresses.trainer)
+    if options.sign_in is not None:
+        environment["FIREBASE_AUTH"] = "on"
     token = None
     if options.app_check:
         environment["APP_CHECK"] = "on"
@@ -126,7 +132,12 @@ def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path
     if options.web_root is not None:
         environment["WEB_ROOT"] = str(options.web_root)
         environment["PAGE_CONFIG"] = json.dumps(
-            page_config(addresses, token, has_own_characters=options.own_characters is not None)
+            page_config(
+                addresses,
+                token,
+                has_own_characters=options.own_characters is not None,
+                sign_in=options.sign_in,
+            )
         )
     return environment
 

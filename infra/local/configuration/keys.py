@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 KEY_ID: Final = "local"
+SECONDS_OF_AN_HOUR: Final = 3_600
 SECONDS_OF_A_DAY: Final = 86_400
 
 
@@ -36,16 +37,25 @@ class SigningKey:
 
         It is valid for a day.
         """
+        issuer, audience = f"{APP_CHECK_ISSUER}local", [f"projects/{project_id}"]
+        return self._token({"iss": issuer, "aud": audience, "sub": "local"}, SECONDS_OF_A_DAY)
+
+    def visitor_token(self, project_id: str, uid: str, **claims: object) -> str:
+        """Return a token like those of Firebase Authentication; it is valid for an hour.
+
+        Args:
+            project_id: the project of the accounts.
+            uid: whose it is.
+            claims: what it says besides.
+        """
+        issuer = f"https://securetoken.google.com/{project_id}"
+        said = {"iss": issuer, "aud": project_id, "sub": uid, "user_id": uid}
+        return self._token({**claims, **said}, SECONDS_OF_AN_HOUR)
+
+    def _token(self, claims: dict[str, object], seconds: int) -> str:
         now = int(time.time())
-        claims = {
-            "iss": f"{APP_CHECK_ISSUER}local",
-            "aud": [f"projects/{project_id}"],
-            "sub": "local",
-            "iat": now,
-            "exp": now + SECONDS_OF_A_DAY,
-        }
         signer = RSASigner(self.private_key, KEY_ID)
-        return str(jwt.encode(signer, claims).decode())
+        return str(jwt.encode(signer, {**claims, "iat": now, "exp": now + seconds}).decode())
 
     def write(self, path: Path) -> None:
         """Write it as a service account's key file that only its owner can read."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from shared.process.timeouts import Timeouts
+
+if TYPE_CHECKING:
+    from infra.local.configuration.keys import SigningKey
 
 ROOT: Final = Path(__file__).parents[3]
 """The repository's root: where packages are imported from."""
@@ -67,6 +70,19 @@ class OwnCharacterOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class SignInOptions:
+    """How visitors sign in, where something takes the place of Firebase Authentication.
+
+    Attributes:
+        address: where it is, `http://HOST:PORT`; pages ask it as they ask Firebase's emulator.
+        key: signs the tokens that the api takes. It is also the local cloud's own.
+    """
+
+    address: str
+    key: SigningKey
+
+
+@dataclass(frozen=True, slots=True)
 class CloudOptions:
     """The options of a local cloud.
 
@@ -100,6 +116,7 @@ class CloudOptions:
         scaling: how the conversion container starts and stops; None to keep it running.
         liveness: how the conversion container is asked whether it still works.
         own_characters: lets visitors make characters; None to offer none.
+        sign_in: lets visitors sign in; None if they cannot.
     """
 
     folder: Path = ROOT / ".local"
@@ -128,6 +145,7 @@ class CloudOptions:
     scaling: Scaling | None = None
     liveness: LivenessProbe = field(default_factory=LivenessProbe)
     own_characters: OwnCharacterOptions | None = None
+    sign_in: SignInOptions | None = None
 
     @property
     def timeouts(self) -> Timeouts:

@@ -104,6 +104,11 @@ run "owners" {
     error_message = "signing in is not on, or from other sites, or every plan shows the block that Google adds"
   }
 
+  assert {
+    condition     = jsondecode(output.page_configuration).signIn == { anonymous = true, email = true }
+    error_message = "the page does not know how visitors sign in"
+  }
+
   # The second one renews a visitor's token after an hour.
   assert {
     condition     = contains(keys(google_project_service.this), "identitytoolkit.googleapis.com") && contains(keys(google_project_service.this), "securetoken.googleapis.com")

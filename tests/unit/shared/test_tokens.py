@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.datastructures import Headers
 
+from infra.local.configuration.keys import make_key
+from shared.google.app_check import read_own_key
 from shared.google.tokens import (
     GRACE_SECONDS,
     LEAST_SECONDS_BETWEEN_FETCHES,
@@ -37,6 +39,7 @@ from tests.support.tokens import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @cache
@@ -387,3 +390,17 @@ def test_an_answer_without_certificates_is_none(status: int, body: bytes) -> Non
         pytest.raises(CertificatesUnavailableError, match=address),
     ):
         fetch_certificates(address)
+
+
+async def test_the_local_clouds_own_key_proves_who_has_signed_in(tmp_path: Path) -> None:
+    key = make_key()
+    key.write(tmp_path / "key.json")
+    certificates = CertificateCache(lambda: read_own_key(tmp_path / "key.json"))
+    verifier = FirebaseTokenVerifier(certificates, project_id="p")
+
+    claims = await verifier.verify(f"Bearer {key.visitor_token('p', 'ada')}")
+
+    assert claims["sub"] == "ada"
+    for token in (key.visitor_token("other", "ada"), make_key().visitor_token("p", "ada")):
+        with pytest.raises(TokenRefusedError):
+            await verifier.verify(f"Bearer {token}")

@@ -1,5 +1,5 @@
 /** The client's listener in Cloud Firestore: a module of its own, to load the SDK only when needed. */
-import { deleteApp, initializeApp } from "firebase/app";
+import { deleteApp, type FirebaseApp, initializeApp } from "firebase/app";
 import {
   connectFirestoreEmulator,
   doc,
@@ -14,17 +14,22 @@ import type { FirebaseConfig, Listen } from "./types.js";
 export function createListen(firebase: FirebaseConfig, emulator: string | null): Listen {
   return (path, onDocument, onError) => {
     const app = initializeApp({ ...firebase }, `voice-avatar-${crypto.randomUUID()}`);
-    const firestore = initializeFirestore(app, { localCache: memoryLocalCache() });
-    if (emulator !== null) {
-      const { hostname, port } = new URL(`http://${emulator}`);
-      connectFirestoreEmulator(firestore, hostname, Number(port));
-    }
-    const unsubscribe = listenIn(firestore)(path, onDocument, onError);
+    const unsubscribe = listenAs(app, emulator)(path, onDocument, onError);
     return () => {
       unsubscribe();
       void deleteApp(app);
     };
   };
+}
+
+/** A listener as the user who is signed in to an application, which has no Firestore yet. */
+export function listenAs(app: FirebaseApp, emulator: string | null): Listen {
+  const firestore = initializeFirestore(app, { localCache: memoryLocalCache() });
+  if (emulator !== null) {
+    const { hostname, port } = new URL(`http://${emulator}`);
+    connectFirestoreEmulator(firestore, hostname, Number(port));
+  }
+  return listenIn(firestore);
 }
 
 /** A listener in the caller's Firestore, as the user who is signed in to that application. */

@@ -2,6 +2,7 @@
 import "@fontsource-variable/bricolage-grotesque/wght.css";
 import "./style.css";
 import { VoiceAvatar } from "@voice-avatar/client";
+import { Account } from "./account.js";
 import { part } from "./elements.js";
 import { acceptFiles } from "./files.js";
 import { initialLanguage, remember } from "./language.js";
@@ -14,7 +15,10 @@ import { Verifying } from "./verifying.js";
 async function main(): Promise<void> {
   let language = initialLanguage();
   const config = await siteConfig();
-  const avatar = new VoiceAvatar({ ...config, ownCharacterKey: keyOfKept });
+  const account = new Account(config);
+  // Most visitors have never signed in, and load nothing for it.
+  const identity = account.isUsed ? account.identity() : {};
+  const avatar = new VoiceAvatar({ ...config, ...identity, ownCharacterKey: keyOfKept });
   const page = new Page(avatar, language, { canHear: Boolean(config.live) });
   part("#own-voice", HTMLElement).hidden = !config.ownCharacters;
   const verifying = new Verifying(avatar, language);

@@ -6,7 +6,17 @@ export type SiteConfig = VoiceAvatarConfig & {
   readonly live?: string | null;
   /** Whether visitors may make characters of their own voice. */
   readonly ownCharacters?: boolean;
+  /** How visitors can sign in; none can if it is missing. */
+  readonly signIn?: SignInWays | null;
+  /** Address of Firebase Authentication's emulator. */
+  readonly authEmulator?: string | null;
 };
+
+/** How visitors can sign in: with e-mail address and password, or without an account. */
+export interface SignInWays {
+  readonly email: boolean;
+  readonly anonymous: boolean;
+}
 
 /** How long the settings may take; without them the api is at the page's own origin. */
 const CONFIG_MILLISECONDS = 20_000;

@@ -109,6 +109,15 @@ describe("the content security policy", () => {
     );
   });
 
+  test("where visitors sign in, lets the page reach Firebase Authentication", () => {
+    const signIn = { email: true, anonymous: false };
+    const policy = contentSecurityPolicy({ api: "https://api.example", firebase: {}, signIn });
+    expect(policy).toContain(
+      "https://firestore.googleapis.com https://identitytoolkit.googleapis.com https://securetoken.googleapis.com;",
+    );
+    expect(policy).toContain("script-src 'self';");
+  });
+
   test("where App Check vouches for the page, lets reCAPTCHA in and nobody else", () => {
     const appCheck = { appId: "1:2:web:3", siteKey: "s" };
     const policy = contentSecurityPolicy({ api: "https://api.example", firebase: {}, appCheck });

@@ -6,12 +6,14 @@ export interface SiteConfig {
   readonly appCheck?: object | null;
   readonly firebase?: object | null;
   readonly firestoreEmulator?: string | null;
+  readonly signIn?: object | null;
   /** Address of the socket that takes recordings while they are spoken. */
   readonly live?: string | null;
   readonly storage?: string;
 }
 
 const APP_CHECK = "https://content-firebaseappcheck.googleapis.com";
+const ACCOUNTS = ["https://identitytoolkit.googleapis.com", "https://securetoken.googleapis.com"];
 const RECAPTCHA = "https://www.google.com/recaptcha/";
 const RECAPTCHA_FRAMES = [RECAPTCHA, "https://recaptcha.google.com/recaptcha/"];
 const RECAPTCHA_SCRIPTS = [RECAPTCHA, "https://www.gstatic.com/recaptcha/"];
@@ -47,7 +49,8 @@ function services(config: SiteConfig): string[] {
   const storage = new URL(config.storage ?? "https://storage.googleapis.com").origin;
   const live = config.live ? [new URL(config.live).origin] : [];
   const attestation = isAttested(config) ? [APP_CHECK, RECAPTCHA] : [];
-  return [storage, ...live, ...firestore(config), ...attestation];
+  const accounts = config.signIn ? ACCOUNTS : [];
+  return [storage, ...live, ...firestore(config), ...accounts, ...attestation];
 }
 
 function firestore({ firebase, firestoreEmulator }: SiteConfig): string[] {

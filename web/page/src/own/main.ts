@@ -3,6 +3,7 @@ import "@fontsource-variable/bricolage-grotesque/wght.css";
 import "../style.css";
 import "./own.css";
 import { OwnCharacters } from "@voice-avatar/client/own-characters";
+import { Account } from "../account.js";
 import { part } from "../elements.js";
 import { initialLanguage, remember } from "../language.js";
 import { siteConfig } from "../site.js";
@@ -11,7 +12,9 @@ import { OwnPage } from "./ownPage.js";
 async function main(): Promise<void> {
   let language = initialLanguage();
   const config = await siteConfig();
-  const page = new OwnPage(new OwnCharacters(config), language);
+  const account = new Account(config);
+  const identity = account.ways === null ? {} : account.identity();
+  const page = new OwnPage(new OwnCharacters({ ...config, ...identity }), account, language);
   part("#language", HTMLButtonElement).addEventListener("click", () => {
     language = language === "ja" ? "en" : "ja";
     remember(language);

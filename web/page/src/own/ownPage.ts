@@ -7,6 +7,8 @@ import type {
   OwnerOf,
   Visibility,
 } from "@voice-avatar/client/own-characters";
+import type { SignIn } from "@voice-avatar/client/sign-in";
+import { type Account, rememberSignedIn } from "../account.js";
 import { part } from "../elements.js";
 import { PageError, problemOf } from "../problems.js";
 import { Recorder, recordingType } from "../recorder.js";
@@ -47,6 +49,7 @@ interface Take {
 
 export class OwnPage {
   readonly #client: OwnCharacters;
+  readonly #account: Account;
   readonly #ring = new Ring(part("#ring", HTMLElement));
   readonly #card: Card;
   readonly #player = new Player(() => undefined);
@@ -56,8 +59,9 @@ export class OwnPage {
   #take: Take | null = null;
   #retry: (() => Promise<void>) | null = null;
 
-  constructor(client: OwnCharacters, language: Language) {
+  constructor(client: OwnCharacters, account: Account, language: Language) {
     this.#client = client;
+    this.#account = account;
     this.#card = new Card(client, (error) => this.#fail(error, null));
     this.#state = {
       scene: "loading",
@@ -73,13 +77,33 @@ export class OwnPage {
       canKeep: false,
       stage: "queued",
       share: null,
+      ways: account.ways,
+      visitor: null,
     };
     part(`[name=language][value=${language}]`, HTMLInputElement).checked = true;
     this.#listen();
   }
 
-  /** Opens the character of the address, or the one that was used last, or the terms. */
+  /** Begins where the visitor was; where visitors sign in, that comes first. */
   async open(): Promise<void> {
+    if (this.#account.ways === null) await this.#openCharacter();
+    else
+      await this.#attempt(async () => {
+        const { visitor } = await this.#account.open();
+        if (visitor === null) this.#update({ scene: "signIn" });
+        else await this.#entered();
+      });
+  }
+
+  /** Goes on as who has signed in. */
+  async #entered(): Promise<void> {
+    rememberSignedIn(true);
+    this.#update({ visitor: (await this.#account.open()).visitor });
+    await this.#openCharacter();
+  }
+
+  /** Opens the character of the address, or the one that was used last, or the terms. */
+  async #openCharacter(): Promise<void> {
     const named = ownerIn(location.hash);
     // The key stays in no address bar and in no history.
     if (named !== null) history.replaceState(null, "", location.pathname);
@@ -117,6 +141,7 @@ export class OwnPage {
       event.preventDefault();
       void this.#attempt(() => this.#begin());
     });
+    this.#listenToSignIn(pressed);
     pressed("#main", () => this.#pressed());
     pressed("#listen", () => this.#player.play());
     pressed("#keep", () => this.#attempt(() => this.#save()));
@@ -159,6 +184,44 @@ export class OwnPage {
     });
   }
 
+  #listenToSignIn(pressed: (selector: string, act: () => Promise<void>) => void): void {
+    const address = (): string => part("#address", HTMLInputElement).value.trim();
+    const password = part("#password", HTMLInputElement);
+    const form = part("#with-account", HTMLFormElement);
+    const entering = (enter: (signIn: SignIn) => Promise<void>): Promise<void> =>
+      this.#attempt(async () => {
+        await enter(await this.#account.open());
+        password.value = "";
+        await this.#entered();
+      });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void entering((signIn) => signIn.enter(address(), password.value));
+    });
+    pressed("#create-account", async () => {
+      if (form.reportValidity())
+        await entering((signIn) => signIn.create(address(), password.value));
+    });
+    pressed("#forgot-password", () =>
+      this.#attempt(async () => {
+        if (!part("#address", HTMLInputElement).reportValidity()) return;
+        await (await this.#account.open()).sendPassword(address());
+        const { passwordSent } = OWN_WORDS[this.#state.language];
+        part("#sign-in-status", HTMLElement).textContent = passwordSent;
+      }),
+    );
+    pressed("#enter-anonymously", () => entering((signIn) => signIn.enterAnonymously()));
+    pressed("#sign-out", () => this.#attempt(() => this.#leave()));
+  }
+
+  async #leave(): Promise<void> {
+    await (await this.#account.open()).leave();
+    rememberSignedIn(false);
+    this.#work.abort();
+    this.#work = new AbortController();
+    this.#update({ scene: "signIn", visitor: null, own: null, service: null, notice: SILENCE });
+  }
+
   async #pressed(): Promise<void> {
     if (this.#state.scene === "recording") this.#recorder?.stop();
     else if (this.#recorder === null) await this.#attempt(() => this.#record());
@@ -192,7 +255,8 @@ export class OwnPage {
     const state = await this.#client.show(owner).catch((error: unknown) => {
       if (!(error instanceof VoiceAvatarError) || error.code !== "unknown_own_character")
         throw error;
-      forget(owner);
+      // Where visitors sign in, it may be that of another account.
+      if (this.#account.ways === null) forget(owner);
       this.#update({ scene: "terms", own: null, all: keptCharacters() });
       throw error;
     });

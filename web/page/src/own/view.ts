@@ -1,13 +1,22 @@
 /** Shows the state of the page of own characters. Reads the state and never changes it. */
 import { element, part } from "../elements.js";
 import type { OwnCharacterState } from "@voice-avatar/client/own-characters";
+import type { SignInWays } from "../site.js";
 import type { Language } from "../words.js";
 import type { Kept, Spoken } from "./keeping.js";
 import { SENTENCES } from "./sentences.js";
 import { OWN_WORDS, type OwnWords } from "./words.js";
 
 export type Scene =
-  "loading" | "terms" | "reading" | "recording" | "judged" | "waiting" | "ready" | "unavailable";
+  | "loading"
+  | "signIn"
+  | "terms"
+  | "reading"
+  | "recording"
+  | "judged"
+  | "waiting"
+  | "ready"
+  | "unavailable";
 /** What is read: a sentence, or the agreement. */
 export type Task = "speech" | "consent";
 
@@ -34,6 +43,10 @@ export interface OwnState {
   readonly canKeep: boolean;
   readonly stage: string;
   readonly share: number | null;
+  /** How visitors can sign in; null where they need not. */
+  readonly ways: SignInWays | null;
+  /** Who is signed in: an address, or "" without an account; null if nobody is. */
+  readonly visitor: string | null;
 }
 
 export const NEEDED_SECONDS = 120;
@@ -71,6 +84,7 @@ export function render(state: OwnState, remove: (spoken: Spoken) => void): void 
   renderTrouble(state);
   renderDial(state, words);
   renderCollected(state, words, remove);
+  renderSignIn(state, words);
   show("#terms", state.scene === "terms");
   show("#training", state.scene === "waiting");
   setText(part("#stage", HTMLElement), words.stages[state.stage] ?? state.stage);
@@ -81,10 +95,19 @@ export function render(state: OwnState, remove: (spoken: Spoken) => void): void 
   show("#ownership", state.own !== null && state.scene !== "terms" && state.scene !== "loading");
 }
 
+function renderSignIn({ scene, ways, visitor }: OwnState, words: OwnWords): void {
+  show("#sign-in", scene === "signIn");
+  show("#with-account", ways?.email ?? false);
+  show("#without-account", ways?.anonymous ?? false);
+  show("#signed-in", visitor !== null && scene !== "signIn");
+  setText(part("#signed-in-as", HTMLElement), words.signedInAs(visitor ?? ""));
+}
+
 function renderHead(state: OwnState, words: OwnWords): void {
   const { scene, task, own } = state;
   const reads = task === "consent" ? "consent" : "speech";
-  const step = scene === "loading" ? "terms" : isReading(scene) ? reads : scene;
+  const step =
+    scene === "loading" || scene === "signIn" ? "terms" : isReading(scene) ? reads : scene;
   const at = STEPS.indexOf(step as (typeof STEPS)[number]);
   for (const [index, name] of STEPS.entries()) {
     const place = part(`[data-step=${name}]`, HTMLElement);
@@ -95,13 +118,17 @@ function renderHead(state: OwnState, words: OwnWords): void {
   const heads: Record<string, readonly [string, string]> = {
     loading: [words.loading, ""],
     unavailable: [words.unavailable, ""],
+    signIn: [words.headlineSignIn, words.leadSignIn],
     terms: [words.headlineTerms, words.leadTerms],
     speech: [words.headlineSpeech, words.leadSpeech],
     consent: [words.headlineConsent, words.leadConsent],
     waiting: [words.headlineWaiting, words.leadWaiting],
     ready: [words.headlineReady(own?.name ?? ""), words.leadReady],
   };
-  const [headline, lead] = heads[scene === "loading" ? "loading" : step] ?? ["", ""];
+  const [headline, lead] = heads[scene === "loading" || scene === "signIn" ? scene : step] ?? [
+    "",
+    "",
+  ];
   setText(part("#headline", HTMLElement), headline);
   setText(part("#lead", HTMLElement), lead);
   show("#steps", scene !== "unavailable");
@@ -211,7 +238,8 @@ function renderRecordings(own: Kept, words: OwnWords, remove: (spoken: Spoken) =
 /** The visitor's characters in this browser, but the one that is shown. */
 export function renderOthers(state: OwnState, open: (kept: Kept) => void): void {
   const others = state.all.filter(({ characterId }) => characterId !== state.own?.characterId);
-  show("#others", state.scene !== "recording" && (others.length > 0 || state.scene === "ready"));
+  const isElsewhere = state.scene === "recording" || state.scene === "signIn";
+  show("#others", !isElsewhere && (others.length > 0 || state.scene === "ready"));
   part("#others ul", HTMLElement).replaceChildren(
     ...others.map((kept) => {
       const button = element("button", "link", kept.name);
