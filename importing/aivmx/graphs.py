@@ -16,6 +16,8 @@ from google.protobuf.message import DecodeError
 
 from importing.aivmx.noise import RandomGraphError, take_noise_as_input
 from importing.aivmx.wide_convolutions import widen_convolutions
+from importing.files.errors import VoiceFileError
+from importing.files.reading import read_file
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.engines.style_bert_vits2.aivm import ENTRIES, AivmxFacts, read_facts
 from speech.engines.style_bert_vits2.aivm_media import AivmxError
@@ -48,14 +50,9 @@ def read_aivmx(path: Path) -> AivmxVoice:
         AivmxError: see parse_aivmx; or the file cannot be read, or is too large.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise AivmxError(
-            f"{path.name}: expected a readable file, found none ({error.strerror})."
-        ) from error
-    if len(content) > MAX_FILE_BYTES:
-        raise AivmxError(f"{path.name}: expected at most {MAX_FILE_BYTES} bytes, found more.")
+        content = read_file(path, MAX_FILE_BYTES)
+    except VoiceFileError as error:
+        raise AivmxError(str(error)) from error
     return parse_aivmx(content)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from importing.files.errors import VoiceFileError
@@ -19,10 +20,12 @@ def read_file(path: Path, most: int) -> bytes:
     require_file(path)
     try:
         with path.open("rb") as file:
-            content = file.read(most + 1)
+            # First its size, which costs no memory: a file may say that it has terabytes.
+            is_larger = os.fstat(file.fileno()).st_size > most
+            content = b"" if is_larger else file.read(most + 1)
     except OSError as error:
         raise VoiceFileError(f"expected a readable file, found none ({error.strerror}).") from error
-    if len(content) > most:
+    if is_larger or len(content) > most:
         raise VoiceFileError(f"expected at most {most} bytes, found more.")
     return content
 

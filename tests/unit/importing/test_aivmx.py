@@ -266,7 +266,7 @@ def test_chance_that_cannot_be_taken_out_is_refused(graph: onnx.GraphProto, sent
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AivmxError, match=r"voice\.aivmx: expected a readable file"):
+    with pytest.raises(AivmxError, match=r"^expected a readable file"):
         read_aivmx(tmp_path / "voice.aivmx")
 
 
