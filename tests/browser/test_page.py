@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,6 +226,44 @@ def test_markup_in_the_services_answers_is_shown_as_text(
     visitor.open()
     visitor.page.click(".character summary")
     assert visitor.text(".character").count(markup) >= 3, "name, credit and licence"
+    assert visitor.page.locator("a[href^=javascript], img[src=x]").count() == 0
+
+
+def test_markup_in_the_answers_about_an_own_character_is_shown_as_text(
+    new_visitor: OpenPage, cloud: Endpoints
+) -> None:
+    markup = "<img src=x onerror=alert(1)>"
+    owner = {"characterId": f"own-{'a' * 26}", "key": "k" * 30}
+    kept = {"name": markup, "language": "en", "sentence": markup, "at": 0, "spoken": []}
+    told = json.dumps([owner | kept | {"isReady": True}])
+    answer = {
+        "character_id": owner["characterId"],
+        "document": markup,
+        "name": markup,
+        "status": "ready",
+        "sentence": markup,
+        "recordings": [],
+        "stage": markup,
+        "share": 0.5,
+        "error": {"code": markup, "message": markup},
+        "expires_at": None,
+        "is_usable": True,
+        "visibility": "link",
+        "allowed_visibilities": ["private", "link"],
+        "keeps_recordings": True,
+        "can_train_again": True,
+    }
+    site = httpx.get(f"{cloud.page}config.json").json()
+    visitor = new_visitor()
+    visitor.page.add_init_script(
+        f"localStorage.setItem('voice-avatar-own-characters', {json.dumps(told)})"
+    )
+    visitor.answer("**/config.json", "GET", json=site | {"ownCharacters": True})
+    visitor.answer("**/api/v1/own-characters/*", "GET", json=answer)
+
+    visitor.page.goto(f"{cloud.page}own.html")
+    expect(visitor.page.locator("#headline")).to_contain_text(markup)
+
     assert visitor.page.locator("a[href^=javascript], img[src=x]").count() == 0
 
 
