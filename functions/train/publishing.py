@@ -38,12 +38,17 @@ async def try_bundle(folder: Path) -> CharacterManifest:
 
 
 async def publish(bucket: Bucket, manifest: CharacterManifest) -> None:
-    """Put a bundle into the bucket: the graphs first, the manifest last."""
+    """Put a bundle that was tried into the bucket: graphs and portrait first, the manifest last."""
     for graph in manifest.graphs.values():
         path = find_graph(manifest.folder, graph.file, graph.sha256)
         is_shared = path.parent != manifest.folder
         name = shared_graph_name(graph) if is_shared else graph_name(manifest.id, graph)
         await _write_once(bucket, name, path.read_bytes(), "application/octet-stream")
+    portrait = manifest.preview.portrait
+    if portrait is not None:
+        name = f"{manifest.id}/{portrait}"
+        await bucket.delete(name)
+        await _write_once(bucket, name, (manifest.folder / portrait).read_bytes(), "image/svg+xml")
     content = (manifest.folder / MANIFEST).read_bytes()
     # An attempt that was taken over may have published other graphs.
     await bucket.delete(manifest_name(manifest.id))

@@ -179,9 +179,9 @@ def owner_fields(consent: Consent) -> dict[str, Any]:
     }
 
 
-def preview(portrait: bytes | None) -> dict[str, Any]:
-    """Write the preview of a character that has been imported."""
-    return {"colour": COLOUR, "portrait": None if portrait is None else PORTRAIT}
+def preview(portrait: bytes | None, colour: str = COLOUR) -> dict[str, Any]:
+    """Write the preview of a character that has been imported, or trained."""
+    return {"colour": colour, "portrait": None if portrait is None else PORTRAIT}
 
 
 def entry(role: str, content: bytes) -> dict[str, Any]:

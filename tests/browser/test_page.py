@@ -199,15 +199,26 @@ def test_credit_licence_and_terms_are_shown_before_the_recording(
     assert visitor.page.get_attribute(".character a:last-child", "href") == character["terms_url"]
 
 
-def test_a_character_without_a_portrait_has_a_monogram(
-    new_visitor: OpenPage, cloud: Endpoints
+@pytest.mark.parametrize("portrait", [None, "/api/v1/characters/nobody/portrait"])
+def test_a_character_whose_portrait_is_not_there_has_its_initial_also_when_it_has_spoken(
+    new_visitor: OpenPage, cloud: Endpoints, portrait: str | None
 ) -> None:
     characters = httpx.get(f"{cloud.api}/api/v1/characters").json()
-    characters["characters"][0]["portrait_url"] = None
+    characters["characters"][0] |= {"portrait_url": portrait, "colour": "#2f6f9f"}
+    initial = characters["characters"][0]["name"]["en"][0]
     visitor = new_visitor()
     visitor.answer("**/api/v1/characters", "GET", json=characters)
     visitor.open()
-    assert visitor.text(".portrait") == characters["characters"][0]["name"]["en"][0]
+    expect(visitor.page.locator(".portrait").first).to_have_text(initial)
+    expect(visitor.page.locator("#face")).to_be_hidden()
+
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+
+    expect(visitor.page.locator("#face .initial")).to_have_text(initial)
+    expect(visitor.page.locator("#face .initial")).to_be_visible()
+    expect(visitor.page.locator("#face img")).to_be_hidden()
+    assert not visitor.page.locator("#face .feature").count()
 
 
 def test_markup_in_the_services_answers_is_shown_as_text(

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from importing.bundles.bundles import COLOUR
 from importing.bundles.consent import Ask, Consent, ask_consent, read_consent
 from importing.bundles.portraits import read_portrait
 from importing.files.errors import VoiceFileError
@@ -26,7 +25,7 @@ from training.recordings.choosing.screening import Utterance
 from training.recordings.choosing.selection import Selection, select
 from training.recordings.consent.consent_request import ConsentRequest, usual_language
 from training.recordings.consent.spoken_consent import WITHOUT, check_spoken_consent
-from training.recordings.results.bundle import Names, keep_shared, write_bundle
+from training.recordings.results.bundle import Names, colour_of, keep_shared, write_bundle
 from training.recordings.results.judgement import Judge, judge
 from training.recordings.results.owners_card import write_owners_card
 from training.recordings.results.page import write_page, write_samples
@@ -157,7 +156,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     )
     consent = _consent(options.consent, work, ask)
     # Before the training, so that a wrong picture does not cost it.
-    portrait = None if options.portrait is None else read_portrait(options.portrait, COLOUR)
+    portrait = options.portrait and read_portrait(options.portrait, colour_of(options.character))
     request = ConsentRequest(places.work, options.character, dt.date.today)
     spoken = None
     if not options.no_spoken_consent:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -24,9 +25,12 @@ from shared.own_characters.own_character import COLLECTING_DAYS, MAX_TRIES, Stat
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import StoredObject
+from tests.unit.train import stage as stages
 from tests.unit.train.stage import BUNDLE, PROGRAM, Stage, speech
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from shared.own_characters.own_character import OwnCharacter
     from shared.voices.objects import ObjectFacts
 
@@ -83,6 +87,32 @@ async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage
     left = {name.split("/")[0] for name in stage.recordings.objects}
     assert left == {other.character_id}
     assert (await stage.stored(other)).status is Status.QUEUED
+
+
+async def test_a_portrait_that_the_training_has_drawn_is_published(stage: Stage) -> None:
+    character = await stage.queued()
+    await stage.runner("draw").train_next()
+    bucket = CharacterBucket(lambda: stage.characters)
+    published = (await bucket.list(with_own={character.character_id}))[character.character_id]
+    portrait = await bucket.read_portrait(published, 100_000)
+    assert portrait == (BUNDLE / "portrait.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "markup", ["<script>alert(1)</script>", '<image href="https://example.org/a.png"/>']
+)
+async def test_a_portrait_that_is_more_than_a_drawing_is_not_published(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, markup: str
+) -> None:
+    bundle = shutil.copytree(BUNDLE, tmp_path / "mei")
+    shutil.copytree(BUNDLE.parent / "encoders", tmp_path / "encoders")
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg">{markup}</svg>'
+    (bundle / "portrait.svg").write_text(svg, "utf-8")
+    monkeypatch.setattr(stages, "BUNDLE", bundle)
+    character = await stage.queued()
+    await stage.runner("draw").train_next()
+    assert await error_of(stage, character) == ("failed", "bundle_refused")
+    assert not stage.characters.objects
 
 
 async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_go(

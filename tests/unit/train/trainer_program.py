@@ -86,7 +86,9 @@ shutil.copytree(given.bundle, target)
 shutil.copytree(given.bundle.parent / "encoders", given.into / "encoders")
 manifest = json.loads((target / "character.json").read_text("utf-8"))
 manifest |= {"id": given.as_, "name": {"ja": given.name_, "en": given.name_}}
-manifest |= {"consent": consent["consent"], "preview": {"colour": "#aabbcc", "portrait": None}}
+portrait = "portrait.svg" if given.behaviour == "draw" else None
+manifest |= {"consent": consent["consent"]}
+manifest |= {"preview": {"colour": "#aabbcc", "portrait": portrait}}
 (target / "character.json").write_text(json.dumps(manifest), "utf-8")
 listening = given.work / given.as_ / "listen"
 listening.mkdir(parents=True)

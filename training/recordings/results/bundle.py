@@ -1,6 +1,7 @@
 """Writes the bundle of a character that was trained from recordings."""
 
 import datetime as dt
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,18 @@ from training.recordings.teaching.stages import Trained
 SHARED = (content.ROLE, content.STREAM_ROLE)
 """The roles of graphs that are kept once for all characters."""
 TOOL = "Voice Avatar, trained from recordings"
+_COLOURS = (
+    "#5b6abf", "#2f6f9f", "#1f7a78", "#5d8534", "#8a6d1f", "#b5651d", "#a8434f", "#a3487f",
+    "#7a5cb8",
+)  # fmt: skip
+
+
+def colour_of(character: str) -> str:
+    """Choose a character's colour by its id: #rrggbb.
+
+    Where many have no portrait, colour and initial tell them apart.
+    """
+    return _COLOURS[hashlib.sha256(character.encode()).digest()[0] % len(_COLOURS)]
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,8 @@ def write_bundle(
     keep_shared(base, target.parent)
     entries = {role: graph.model_dump() for role, graph in shared.items()}
     entries |= {role: entry(role, content) for role, content in graphs.items()}
-    manifest = _manifest(names, consent, trained.melody, entries) | {"preview": preview(portrait)}
+    shown = preview(portrait, colour_of(names.character))
+    manifest = _manifest(names, consent, trained.melody, entries) | {"preview": shown}
     write_files(target, manifest, graphs, portrait)
     return target
 

@@ -154,6 +154,11 @@ export function nameOf(character: Character | null, words: Words): string {
   return character?.name[words.language] ?? character?.name["en"] ?? character?.id ?? "";
 }
 
+/** What stands for a character without a portrait. */
+export function initialOf(name: string): string {
+  return Array.from(name)[0] ?? "";
+}
+
 /** The same letters in the same form: case, width and kind of kana do not count. */
 export function folded(text: string): string {
   return text
@@ -234,14 +239,16 @@ function linked(text: string, address: string | null): string | HTMLElement {
 function portrait(character: Character, name: string): HTMLElement {
   const frame = element("span", "portrait");
   frame.setAttribute("aria-hidden", "true");
-  const monogram = element("span", "monogram", Array.from(name)[0] ?? "");
+  const initial = element("span", "initial", initialOf(name));
+  // Not the colour of the character that is chosen.
+  if (character.colour !== null) initial.style.setProperty("--accent", character.colour);
   if (character.portraitUrl === null) {
-    frame.append(monogram);
+    frame.append(initial);
     return frame;
   }
   const image = element("img", "");
   Object.assign(image, { alt: "", loading: "lazy", decoding: "async" });
-  image.addEventListener("error", () => image.replaceWith(monogram), { once: true });
+  image.addEventListener("error", () => image.replaceWith(initial), { once: true });
   image.src = character.portraitUrl;
   frame.append(image);
   return frame;

@@ -1,5 +1,6 @@
 /** Makes a video of a result: the portrait that speaks, both waveforms, name and credit. */
 import type { Character } from "@voice-avatar/client";
+import { initialOf } from "./characterList.js";
 import { blinks, type Mouth, movement, SHUT } from "./face.js";
 import { outline, type Sound } from "./sound.js";
 import { BARS } from "./waveform.js";
@@ -187,7 +188,7 @@ class Picture {
     }
     context.restore();
     if (this.#portrait === null)
-      this.#write(Array.from(this.#clip.name)[0] ?? "", y + size * 0.66, size * 0.5, "#fff", 700);
+      this.#write(initialOf(this.#clip.name), y + size * 0.66, size * 0.5, "#fff", 700);
   }
 
   #drawEyes(left: number, top: number, size: number, share: number): void {

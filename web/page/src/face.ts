@@ -1,5 +1,6 @@
 /** The portrait, whose mouth moves with what is heard and whose eyes blink. */
 import type { Character, Feature } from "@voice-avatar/client";
+import { initialOf } from "./characterList.js";
 import { element, part } from "./elements.js";
 import type { Sound } from "./sound.js";
 
@@ -42,21 +43,30 @@ const PAUSE = 0.02;
 export class Face {
   readonly #root = part("#face", HTMLElement);
   readonly #image = part("#face img", HTMLImageElement);
+  readonly #initial = part("#face .initial", HTMLElement);
   readonly #stillness = window.matchMedia("(prefers-reduced-motion: reduce)");
   #shown = "";
   #mouth: HTMLElement | null = null;
   #movement: readonly Mouth[] = [];
 
-  /** Shows a character's portrait, if it has one. */
-  show(character: Character | null): void {
-    const portrait = character?.portraitUrl ?? null;
-    this.#root.hidden = portrait === null;
-    if (portrait === null || portrait === this.#shown) return;
-    this.#shown = portrait;
-    this.#image.src = portrait;
-    for (const feature of this.#root.querySelectorAll(".feature")) feature.remove();
-    this.#mouth = null;
-    const face = character?.face ?? null;
+  constructor() {
+    this.#image.addEventListener("error", () => this.#leavePortrait());
+  }
+
+  /** Shows a character's portrait, or the initial of its name if there is none, or none comes. */
+  show(character: Character | null, name: string): void {
+    this.#root.hidden = character === null;
+    if (character === null) return;
+    this.#initial.textContent = initialOf(name);
+    const { id, portraitUrl, face } = character;
+    const shown = `${id} ${portraitUrl}`;
+    if (shown === this.#shown) return;
+    this.#shown = shown;
+    this.#leavePortrait();
+    if (portraitUrl === null) return;
+    this.#image.src = portraitUrl;
+    this.#image.hidden = false;
+    this.#initial.hidden = true;
     if (face === null) return;
     this.#root.style.setProperty("--skin", face.skin);
     for (const eye of face.eyes) this.#add(eye, "eye");
@@ -82,6 +92,14 @@ export class Face {
     this.#mouth?.style.setProperty("--open", open.toFixed(2));
     this.#mouth?.style.setProperty("--wide", wide.toFixed(2));
     this.#mouth?.classList.toggle("open", open > 0);
+  }
+
+  #leavePortrait(): void {
+    this.#image.hidden = true;
+    this.#image.removeAttribute("src");
+    this.#initial.hidden = false;
+    for (const feature of this.#root.querySelectorAll(".feature")) feature.remove();
+    this.#mouth = null;
   }
 
   #add({ x, y, width }: Feature, name: string): HTMLElement {

@@ -117,7 +117,7 @@ export class View {
     this.#main.setAttribute("aria-label", spoken || label);
     this.#ring.toggleAttribute("data-busy", scene === "busy");
     const isSpeaking = scene === "done" || (scene === "recording" && state.isHeard);
-    this.#face.show(isSpeaking ? speaker : null);
+    this.#face.show(isSpeaking ? speaker : null, name);
   }
 
   #renderStages({ scene, mode, stage }: State): void {

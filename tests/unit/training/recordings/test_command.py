@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from training.recordings.choosing import others
 from training.recordings.choosing.others import find_others
 from training.recordings.command import Places, clear, main, measure
 from training.recordings.consent.spoken_consent import WITHOUT
+from training.recordings.results.bundle import colour_of
 from training.recordings.runs.errors import RecordingsError
 
 ROOT = Path(__file__).parents[4]
@@ -105,6 +107,12 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     assert clear(["ada"], folder / "work") == 0
     assert not (folder / "work" / "ada").exists()
     assert bundle.is_dir()
+
+
+def test_characters_without_a_portrait_differ_in_their_colours() -> None:
+    colours = {colour_of(f"own-{number}") for number in range(100)}
+    assert len(colours) == 9
+    assert all(re.fullmatch("#[0-9a-f]{6}", each) for each in colours)
 
 
 class AtTheTerminal:
