@@ -56,6 +56,8 @@ _ROWS = (
 LONG = "ー"
 _LONGEST_MORA = 2
 
+_PARTS: Mapping[str, tuple[str, str]] = MappingProxyType({"kw": ("k", "w"), "gw": ("g", "w")})
+
 
 @dataclass(frozen=True)
 class Sound:
@@ -66,8 +68,10 @@ class Sound:
 
     @property
     def phones(self) -> tuple[str, ...]:
-        """The phones, in order."""
-        return (self.vowel,) if self.consonant is None else (self.consonant, self.vowel)
+        """The phones, in order; クヮ and グヮ have three, because no voice knows kw and gw."""
+        if self.consonant is None:
+            return (self.vowel,)
+        return (*_PARTS.get(self.consonant, (self.consonant,)), self.vowel)
 
 
 def _sounds() -> Iterator[tuple[str, Sound]]:

@@ -140,6 +140,18 @@ def test_the_accent_distinguishes_words(text: str, tones: list[int], reader: Rea
     assert list(phonemes(reader.read(text)).tones) == tones
 
 
+def test_a_voice_knows_the_phones_of_every_mora() -> None:
+    assert {phone for sound in SOUNDS.values() for phone in sound.phones} <= IDS.keys()
+
+
+@pytest.mark.parametrize("text", ["クヮルテット", "グヮム"])
+def test_a_rare_mora_has_phones_that_voices_know(text: str, reader: Reader) -> None:
+    found = phonemes(reader.read(normalise(text)))
+
+    assert found.phones[1:4] in {("k", "w", "a"), ("g", "w", "a")}
+    assert len(found.phones) == len(found.tones) == sum(found.word2ph)
+
+
 @given(st.text(max_size=60))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_text_has_phones_that_are_all_accounted_for(text: str) -> None:
