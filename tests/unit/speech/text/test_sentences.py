@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speech.text.sentences import split_sentences
+from speech.text.reading import Reader
+from speech.text.sentences import read_sentences, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,16 @@ def test_a_sentence_that_is_too_long_is_cut_at_a_comma() -> None:
 
 def test_a_sentence_without_a_comma_is_cut_wherever_it_is_too_long() -> None:
     assert [len(piece) for piece in split_sentences("あ" * 300)] == [120, 120, 60]
+
+
+def test_a_number_without_end_is_spoken_in_short_pieces_digit_by_digit() -> None:
+    pieces = split_sentences("1234567890" * 110)
+
+    readings = list(read_sentences(Reader(), pieces))
+
+    assert max(len(reading.labels) for reading in readings) <= 120
+    # Each of ten digits has two to four phones, and at both ends there is silence.
+    assert {len(reading.labels) for reading in readings[:-1]} == {104}
 
 
 @given(st.text(alphabet="あい。、！？.!? \n「」1a", max_size=400))
