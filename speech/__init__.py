@@ -2,6 +2,6 @@
 
 import os
 
-# Before anything loads ONNX Runtime, which otherwise sends Microsoft what models are loaded and how
-# (since 1.31 on Linux, too), with a number for the machine that it keeps in the home folder.
+# Before anything loads ONNX Runtime, which otherwise keeps events for Microsoft's collector: what
+# models are loaded and how (since 1.31 on Linux, too), with a number for the machine.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
