@@ -302,11 +302,15 @@ def test_where_visitors_sign_in_a_character_belongs_to_an_account(
     other.goto(secret_link)
     expect(other.locator("#headline")).to_have_text("Sign in first.")
     other.click("#enter-anonymously")
-    expect(other.locator("#problem-title")).to_have_text("This character was deleted.")
+    title = other.locator("#problem-title")
+    expect(title).to_have_text("This character belongs to another account.")
+    other.click("#language")
+    expect(title).to_have_text("このキャラクターは別のアカウントのものです。")
+    other.click("#language")
+    # As it says; the link need not be opened again.
     other.click("#sign-out")
+    expect(title).to_be_hidden()
     sign_in(other, "#enter")
-    other.goto("about:blank")
-    other.goto(secret_link)
     expect(other.locator("#headline")).to_have_text(_READY)
 
 

@@ -157,10 +157,10 @@ class Making:
 
         A character that was begun by a visitor who was signed in is theirs, with or without the
         key; another one belongs to whoever has the key. Whoever has no right to it is told the
-        same as if it were not there.
+        same as if it were not there; with its key they are told why they have none.
 
         Raises:
-            Problem: `unknown_own_character`.
+            Problem: `unknown_own_character` or `own_character_of_another_account`.
         """
         unknown = Problem(
             404, "unknown_own_character", "There is no such character, or it is not yours."
@@ -171,9 +171,12 @@ class Making:
             character = (await self._services.store.read(character_id)).character
         except UnknownOwnCharacterError:
             raise unknown from None
-        if not character.is_owned_by(uid, key):
-            raise unknown
-        return character
+        if character.is_owned_by(uid, key):
+            return character
+        if key is not None and character.is_key(key):
+            detail = "It belongs to an account; sign in with the one with which it was begun."
+            raise Problem(403, "own_character_of_another_account", detail)
+        raise unknown
 
     async def recordings(self, character: OwnCharacter) -> Sequence[tuple[Kind, str, ObjectFacts]]:
         """List what was uploaded: kind, id and facts of each."""

@@ -206,8 +206,14 @@ async def test_where_visitors_sign_in_only_they_make_characters_each_their_own(
         body = (await client.post(PATH, json=WISH, headers=mine)).json()
         path, key = f"{PATH}/{body['character_id']}", {"Own-Character-Key": body["key"]}
         other = {"Authorization": "Bearer uid:you"}
-        for stranger in (key | other, key, other):
+        for stranger in (other, {"Own-Character-Key": "another"} | other):
             problem(await client.get(path, headers=stranger), 404, "unknown_own_character")
+        # Only who has the secret link is told that there is such a character, and nothing of it.
+        for another in (key | other, key):
+            for method, rest in (("GET", ""), ("DELETE", ""), ("POST", "/training")):
+                answer = await client.request(method, path + rest, headers=another)
+                problem(answer, 403, "own_character_of_another_account")
+                assert str(WISH["name"]) not in answer.text
         # It is the visitor's, whatever became of the key.
         for owner in (mine, key | mine, {"Own-Character-Key": "another"} | mine):
             assert (await client.get(path, headers=owner)).status_code == 200
@@ -485,8 +491,8 @@ async def test_a_signed_in_owner_needs_no_secret(tmp_path: Path, workshop: Works
         body = (await client.post(PATH, json=WISH, headers=mine)).json()
         path, key = f"{PATH}/{body['character_id']}", {"Own-Character-Key": body["key"]}
         assert (await client.get(path, headers=mine)).status_code == 200
-        problem(await client.get(path, headers=key), 404, "unknown_own_character")
-        problem(await client.get(path, headers=key | other), 404, "unknown_own_character")
+        problem(await client.get(path, headers=key), 403, "own_character_of_another_account")
+        problem(await client.get(path, headers=key | other), 403, "own_character_of_another_account")
 
 
 async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(

@@ -58,6 +58,8 @@ export class OwnPage {
   #recorder: Recorder | null = null;
   #take: Take | null = null;
   #retry: (() => Promise<void>) | null = null;
+  /** The character of the address, until one is shown: its owner may have to sign in otherwise. */
+  #linked: OwnerOf | null = null;
 
   constructor(client: OwnCharacters, account: Account, language: Language) {
     this.#client = client;
@@ -107,8 +109,9 @@ export class OwnPage {
     const named = ownerIn(location.hash);
     // The key stays in no address bar and in no history.
     if (named !== null) history.replaceState(null, "", location.pathname);
+    this.#linked = named ?? this.#linked;
     const [last] = keptCharacters();
-    const owner = named ?? last;
+    const owner = this.#linked ?? last;
     if (owner === undefined) this.#update({ scene: "terms" });
     else await this.#attempt(() => this.#adopt(owner));
   }
@@ -253,10 +256,11 @@ export class OwnPage {
   async #adopt(owner: OwnerOf): Promise<void> {
     const known = keptCharacters().find(({ characterId }) => characterId === owner.characterId);
     const state = await this.#client.show(owner).catch((error: unknown) => {
-      if (!(error instanceof VoiceAvatarError) || error.code !== "unknown_own_character")
-        throw error;
+      const code = error instanceof VoiceAvatarError ? error.code : "";
+      const isGone = code === "unknown_own_character";
+      if (!isGone && code !== "own_character_of_another_account") throw error;
       // Where visitors sign in, it may be that of another account.
-      if (this.#account.ways === null) forget(owner);
+      if (isGone && this.#account.ways === null) forget(owner);
       this.#update({ scene: "terms", own: null, all: keptCharacters() });
       throw error;
     });
@@ -479,6 +483,7 @@ export class OwnPage {
   }
 
   #keep(own: Kept): void {
+    this.#linked = null;
     keep(own);
     this.#update({ own, all: keptCharacters() });
   }

@@ -156,6 +156,10 @@ const en = {
       "Read at least two minutes, and speak the agreement once.",
     ],
     unknown_own_character: ["This character was deleted.", "You can begin another one."],
+    own_character_of_another_account: [
+      "This character belongs to another account.",
+      "Sign out, and sign in with the account with which it was made. One that was made without an account opens only in the browser in which it was made.",
+    ],
     no_card: ["There are no figures.", "They are made with a training."],
     not_allowed_here: ["That is not possible here.", "Share its link instead."],
     sign_in_needed: ["Sign in first.", "Only visitors who have signed in may make a character."],
@@ -335,6 +339,10 @@ const ja: OwnWords = {
     ],
     recordings_missing: ["足りないものがあります。", "2分以上読み、声で一度同意してください。"],
     unknown_own_character: ["このキャラクターは削除されています。", "新しく作ることができます。"],
+    own_character_of_another_account: [
+      "このキャラクターは別のアカウントのものです。",
+      "ログアウトして、作ったときのアカウントでログインしてください。アカウントなしで作ったものは、作ったブラウザーでだけ開けます。",
+    ],
     no_card: ["まだ値がありません。", "学習のときに作られます。"],
     not_allowed_here: ["ここではできません。", "代わりにリンクを渡してください。"],
     sign_in_needed: ["先にログインしてください。", "ログインした人だけがキャラクターを作れます。"],
