@@ -281,6 +281,28 @@ resource "google_firestore_field" "own_delete_at" {
   depends_on = [google_firestore_field.own_moment]
 }
 
+# Finds the characters of one account, those that were begun last first.
+resource "google_firestore_index" "own_of_owner" {
+  count = local.own
+
+  project     = var.project_id
+  database    = google_firestore_database.this.name
+  collection  = "own_characters"
+  query_scope = "COLLECTION"
+
+  fields {
+    field_path = "owner"
+    order      = "ASCENDING"
+  }
+
+  fields {
+    field_path = "created_at"
+    order      = "DESCENDING"
+  }
+
+  depends_on = [google_firestore_field.own_delete_at]
+}
+
 # Both watch log entries directly, as the alerts about memory and revisions do.
 resource "google_monitoring_alert_policy" "trainings_fail" {
   count = local.own

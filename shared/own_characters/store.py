@@ -151,6 +151,10 @@ class OwnCharacterStore(Protocol):
         """Read the characters that their owners show to everybody, those that changed first."""
         ...
 
+    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters of a Firebase uid, those that were begun last first."""
+        ...
+
     async def aclose(self) -> None:
         """Close what it is connected with."""
         ...

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from tests.browser.conftest import NewVisitorAt
+    from tests.browser.visitor import Visitor
 
 _START_SECONDS = 120.0
 _TRAINING_SECONDS = 900
@@ -312,6 +313,29 @@ def test_where_visitors_sign_in_a_character_belongs_to_an_account(
     expect(title).to_be_hidden()
     sign_in(other, "#enter")
     expect(other.locator("#headline")).to_have_text(_READY)
+    expect_character_by_the_sign_in_alone(visitor_at(account_cloud), kept)
+
+
+def expect_character_by_the_sign_in_alone(visitor: Visitor, kept: Any) -> None:
+    """Find a character on a device that has no link to it, and sign out."""
+    page = visitor.page
+    page.goto(f"{visitor.cloud.page}own.html")
+    sign_in(page, "#enter")
+    expect(page.locator("#headline")).to_have_text(_READY)
+    expect(page.locator("#come-back")).to_have_text(
+        "On another device, sign in there with this account."
+    )
+    expect(page.locator("#copy-key")).to_be_hidden()
+    page.click("#another")
+    expect(page.locator("#others li")).to_have_text([kept["name"]])
+    page.click("#others li button")
+    page.click("#speak")
+    visitor.wait_for("start")
+    assert character_of(page) == kept["characterId"]
+    page.goto(f"{visitor.cloud.page}own.html")
+    page.click("#sign-out")
+    expect(page.locator("#headline")).to_have_text("Sign in first.")
+    assert page.evaluate("localStorage.getItem('voice-avatar-own-characters')") == "[]"
 
 
 def sign_in(page: Page, button: str) -> None:

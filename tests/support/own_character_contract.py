@@ -235,6 +235,21 @@ class OwnCharacterStoreContract:
 
         assert await store.public(limit=10) == [newer]
 
+    async def test_an_owner_finds_all_characters_of_an_account_and_nobody_elses(
+        self, store: OwnCharacterStore
+    ) -> None:
+        hours = [PAST + timedelta(hours=each) for each in range(3)]
+        ready, begun, failed = a_ready(hours[1]), a_begun(hours[2]), a_failed(hours[0])
+        others = [replace(a_begun(NOW), owner=owner) for owner in ("uid2", "UID", None)]
+        await kept(store, ready, *others, begun, failed)
+        assert await store.of_owner("uid", limit=10) == [begun, ready, failed]
+        assert await store.of_owner("uid", limit=2) == [begun, ready]
+        assert await store.of_owner("nobody", limit=10) == []
+
+        await store.delete(begun.character_id)
+
+        assert await store.of_owner("uid", limit=10) == [ready, failed]
+
     async def test_an_owner_has_so_many_of_the_places_of_a_day(
         self, store: OwnCharacterStore
     ) -> None:

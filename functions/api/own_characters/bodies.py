@@ -97,6 +97,24 @@ class OwnCharacterCreated(_Model):
     expires_at: datetime
 
 
+class ListedOwnCharacter(_Model):
+    """One of the characters of who has signed in, as `OwnCharacterFacts` tells of it."""
+
+    character_id: str
+    name: str
+    language: Literal["en", "ja"]
+    status: Status
+    is_usable: bool
+    visibility: Visibility
+    created_at: datetime
+
+
+class OwnCharacterList(_Model):
+    """The characters of who has signed in: at most 50, those that were begun last first."""
+
+    characters: list[ListedOwnCharacter]
+
+
 class RecordingCreated(_Model):
     """Where a recording is uploaded to."""
 

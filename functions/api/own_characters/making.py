@@ -66,6 +66,7 @@ _DAY_LIMITS: Final = {
     DayLimit.OWNER: ("too_many_own_characters_of_owner", "one visitor can make"),
 }
 _MOST_CARD_BYTES: Final = 2_000_000
+_MOST_LISTED: Final = 50
 _WAV: Final = ".wav"
 _RECORDING_ID: Final = re.compile("[0-9a-f]{32}")
 
@@ -177,6 +178,14 @@ class Making:
             detail = "It belongs to an account; sign in with the one with which it was begun."
             raise Problem(403, "own_character_of_another_account", detail)
         raise unknown
+
+    async def of_owner(self, uid: str) -> Sequence[OwnCharacter]:
+        """Read the characters of who has signed in, at most 50, those that were begun last first.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        return await self._services.store.of_owner(uid, _MOST_LISTED)
 
     async def recordings(self, character: OwnCharacter) -> Sequence[tuple[Kind, str, ObjectFacts]]:
         """List what was uploaded: kind, id and facts of each."""

@@ -69,6 +69,19 @@ def add_own_characters(
         )
 
     @router.get(
+        "/own-characters",
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 422, 429, 503),
+    )
+    async def list_own_characters(authorization: Authorization = None) -> bodies.OwnCharacterList:
+        """List the characters of who has signed in, those that were begun last first."""
+        uid = await sign_in.uid_of(authorization)
+        if uid is None:
+            raise Problem(403, "sign_in_needed", "Only who has signed in has a list of characters.")
+        found = await making.of_owner(uid)
+        return bodies.OwnCharacterList(characters=[_listed(each) for each in found])
+
+    @router.get(
         PATH,
         dependencies=[admitted],
         responses=models.problem_responses(401, 403, 404, 422, 429, 503),
@@ -212,6 +225,18 @@ def _add_ownership(
         """Delete a character, its recordings and its document now."""
         await making.delete(await find(character_id, key, authorization))
         return Response(status_code=204)
+
+
+def _listed(character: OwnCharacter) -> bodies.ListedOwnCharacter:
+    return bodies.ListedOwnCharacter(
+        character_id=character.character_id,
+        name=character.name,
+        language=character.sentence.language,
+        status=character.status,
+        is_usable=character.has_bundle,
+        visibility=character.visibility,
+        created_at=character.created_at,
+    )
 
 
 async def _facts(making: Making, character: OwnCharacter) -> bodies.OwnCharacterFacts:

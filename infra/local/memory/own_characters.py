@@ -83,6 +83,11 @@ class MemoryOwnCharacters:
         """Read the characters that their owners show to everybody, those that changed first."""
         return [each.character for each in self._found(is_public)[:limit]]
 
+    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters of a Firebase uid, those that were begun last first."""
+        found = [each for each, _ in self._entries.values() if each.owner == owner]
+        return sorted(found, key=lambda each: each.created_at, reverse=True)[:limit]
+
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
 

@@ -28,6 +28,7 @@ run "off_there_is_nothing_of_it" {
       && length(google_cloud_run_v2_job_iam_member.starts_training) == 0
       && length(google_storage_bucket_iam_member.erases_own_characters) == 0
       && length(google_firestore_field.own_unindexed) + length(google_firestore_field.own_moment) + length(google_firestore_field.own_delete_at) == 0
+      && length(google_firestore_index.own_of_owner) == 0
       && length(google_monitoring_alert_policy.trainings_fail) + length(google_monitoring_alert_policy.trainings_wait) == 0
       && length(terraform_data.train_image) == 0
       && !contains(keys(google_service_account.this), "train")
@@ -120,6 +121,9 @@ run "on" {
       && alltrue([for field in google_firestore_field.own_delete_at : field.field == "delete_at" && length(field.ttl_config) == 1])
       && alltrue([for field in google_firestore_field.own_moment : field.collection == "own_characters" && one(field.index_config[0].indexes).order == "ASCENDING"])
       && toset([for field in google_firestore_field.own_moment : field.field]) == toset(["clean_at", "public_at", "train_at"])
+      && [for field in google_firestore_index.own_of_owner[0].fields : "${field.field_path} ${field.order}"] == ["owner ASCENDING", "created_at DESCENDING"]
+      && google_firestore_index.own_of_owner[0].collection == "own_characters"
+      && google_firestore_index.own_of_owner[0].query_scope == "COLLECTION"
       && alltrue([for field in google_firestore_field.own_unindexed : field.field == "*" && length(field.index_config[0].indexes) == 0])
     )
     error_message = "documents of characters do not expire, or a query has no index, or names are in one"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from google.api_core import exceptions as google_errors
-from google.cloud.firestore_v1.base_query import FieldFilter
+from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from google.cloud.firestore_v1.transforms import DELETE_FIELD
 
 from shared.google.firestore.calls import Calls, moment_of, passing_errors
@@ -22,7 +22,7 @@ from shared.own_characters.documents import (
     to_state,
 )
 from shared.own_characters.store import Begun, OwnCharacterSnapshot, UnknownOwnCharacterError
-from shared.ports.store import COMPETITION_LIMIT, ConflictError
+from shared.ports.store import COMPETITION_LIMIT, ConflictError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -167,6 +167,28 @@ class FirestoreOwnCharacters:
     async def public(self, limit: int) -> Sequence[OwnCharacter]:
         """Read the characters that their owners show to everybody, those that changed first."""
         return [each.character for each in await self._read("public_at", "<=", limit)]
+
+    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters of a Firebase uid, those that were begun last first.
+
+        Raises:
+            StoreUnavailableError: Firestore does not answer, or its index is not built yet.
+        """
+        query = (
+            self._client.collection(COLLECTION)
+            .where(filter=FieldFilter("owner", "==", owner))
+            .order_by("created_at", direction=BaseQuery.DESCENDING)
+            .limit(limit)
+        )
+        with passing_errors():
+            try:
+                found = await self._call(query.get)
+            except google_errors.FailedPrecondition as error:
+                raise StoreUnavailableError(
+                    f"the index on owner and created_at of {COLLECTION} is missing or still being"
+                    f" built, which takes minutes; Firestore says: {error.message}"
+                ) from error
+        return [_snapshot(document).character for document in found]
 
     async def aclose(self) -> None:
         """Close the client's connection."""

@@ -492,7 +492,65 @@ async def test_a_signed_in_owner_needs_no_secret(tmp_path: Path, workshop: Works
         path, key = f"{PATH}/{body['character_id']}", {"Own-Character-Key": body["key"]}
         assert (await client.get(path, headers=mine)).status_code == 200
         problem(await client.get(path, headers=key), 403, "own_character_of_another_account")
-        problem(await client.get(path, headers=key | other), 403, "own_character_of_another_account")
+        problem(
+            await client.get(path, headers=key | other), 403, "own_character_of_another_account"
+        )
+
+
+async def test_who_has_signed_in_finds_all_own_characters_without_any_secret(
+    tmp_path: Path, workshop: Workshop
+) -> None:
+    stage = Stage(folder=tmp_path, making=workshop.making, verifier=UidTokens())
+    mine, other = ({"Authorization": f"Bearer uid:{uid}"} for uid in ("me", "you"))
+    async with stage.client() as client:
+        for name, who in (("First", mine), ("Theirs", other), ("Second", mine)):
+            workshop.clock.time += timedelta(hours=1)
+            body = (await client.post(PATH, json=WISH | {"name": name}, headers=who)).json()
+        answer = await client.get(PATH, headers=mine)
+        assert [each["name"] for each in answer.json()["characters"]] == ["Second", "First"]
+        assert answer.json()["characters"][0] == {
+            "character_id": body["character_id"],
+            "name": "Second",
+            "language": "en",
+            "status": "collecting",
+            "is_usable": False,
+            "visibility": "private",
+            "created_at": workshop.clock.time.isoformat().replace("+00:00", "Z"),
+        }
+        # The key that nobody else has is no sign-in.
+        key = {"Own-Character-Key": body["key"]}
+        problem(await client.get(PATH, headers=key), 403, "sign_in_needed")
+        wrong = {"Authorization": "Bearer somebody"}
+        problem(await client.get(PATH, headers=wrong), 401, "token_refused")
+
+
+async def test_the_list_of_an_account_has_at_most_fifty(tmp_path: Path, workshop: Workshop) -> None:
+    for hours in range(60):
+        now = workshop.clock.time - timedelta(hours=hours)
+        await workshop.store.create(
+            own.begin(
+                new_character_id(),
+                name=f"{hours} hours ago",
+                key="a secret",
+                owner="me",
+                consent=own.TypedConsent("Ada Example", "ada@example.org", "2026-11-23"),
+                sentence=draw_sentence("ja", now.date()),
+                now=now,
+            ),
+            limits=DayLimits(100, 100),
+            by="me",
+        )
+    stage = Stage(folder=tmp_path, making=workshop.making, verifier=UidTokens())
+    async with stage.client() as client:
+        listed = (await client.get(PATH, headers={"Authorization": "Bearer uid:me"})).json()
+    assert [each["name"] for each in listed["characters"]] == [
+        f"{hours} hours ago" for hours in range(50)
+    ]
+
+
+async def test_without_a_sign_in_there_is_no_list(client: httpx.AsyncClient) -> None:
+    _, key = await begin(client)
+    problem(await client.get(PATH, headers=key), 403, "sign_in_needed")
 
 
 async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(

@@ -10,6 +10,7 @@ from google.api_core import exceptions as google_errors
 from google.auth.credentials import AnonymousCredentials
 
 from shared.google.firestore.client import RenewableClient
+from shared.google.firestore.own_characters import FirestoreOwnCharacters
 from shared.google.firestore.voices import FirestoreVoices
 from shared.ports.store import StoreUnavailableError
 from shared.voices.voice import Status
@@ -26,10 +27,13 @@ class RefusingClient:
     def collection_group(self, _name: str) -> Self:
         return self
 
+    def collection(self, _name: str) -> Self:
+        return self
+
     def where(self, **_terms: object) -> Self:
         return self
 
-    def order_by(self, _field: str) -> Self:
+    def order_by(self, _field: str, **_terms: object) -> Self:
         return self
 
     def limit(self, _count: int) -> Self:
@@ -94,6 +98,16 @@ async def test_before_its_index_is_built_a_search_says_what_is_missing_and_where
         StoreUnavailableError, match="index on sweep_shard, status and updated_at"
     ) as refused:
         await search(error)
+
+    assert WHERE in str(refused.value)
+
+
+async def test_so_does_the_search_for_the_characters_of_an_account() -> None:
+    error = google_errors.FailedPrecondition(f"The query requires an index. See {WHERE}")
+    store = FirestoreOwnCharacters(cast("RenewableClient", RefusingClient(error)))
+
+    with pytest.raises(StoreUnavailableError, match="index on owner and created_at") as refused:
+        await store.of_owner("uid", limit=50)
 
     assert WHERE in str(refused.value)
 

@@ -10,7 +10,7 @@
  * await owner.train({ characterId, key });
  * ```
  *
- * Keep id and key: nobody can tell them again. Every failure is a {@link VoiceAvatarError}.
+ * Keep id and key: nobody can tell them again, but to who has signed in ({@link OwnCharacters.list}). Every failure is a {@link VoiceAvatarError}.
  */
 import { type Answer, asArray, asObject, asString, parseUpload, stringOr } from "./answers.js";
 import { Api } from "./api.js";
@@ -37,7 +37,8 @@ const PASSING: ReadonlySet<string> = new Set(["network", "unavailable", "rate_li
 /** What an owner holds: who knows the id may speak with the character, the key changes it. */
 export interface OwnerOf {
   readonly characterId: string;
-  readonly key: string;
+  /** Null for a character of an account, which the sign-in changes. */
+  readonly key: string | null;
 }
 
 /** The terms to which an owner agrees. */
@@ -117,6 +118,17 @@ export interface OwnCharacterState {
   readonly canTrainAgain: boolean;
 }
 
+/** One of the characters of an account. */
+export interface ListedOwnCharacter {
+  readonly characterId: string;
+  readonly name: string;
+  readonly language: "en" | "ja";
+  readonly status: OwnCharacterState["status"];
+  readonly isUsable: boolean;
+  readonly visibility: Visibility;
+  readonly createdAt: Date;
+}
+
 /** The client of an owner. */
 export class OwnCharacters {
   readonly #api: Api;
@@ -138,7 +150,7 @@ export class OwnCharacters {
   async begin(
     terms: OwnCharacterTerms,
     signal?: AbortSignal,
-  ): Promise<OwnerOf & { readonly sentence: string }> {
+  ): Promise<{ readonly characterId: string; readonly key: string; readonly sentence: string }> {
     const { isMyOwnVoice, noPublicFigureNoMinor, ...others } = terms;
     const agreed = {
       is_my_own_voice: isMyOwnVoice,
@@ -190,6 +202,18 @@ export class OwnCharacters {
   async train(owner: OwnerOf, signal?: AbortSignal): Promise<OwnCharacterState> {
     const options = { signal, headers: keyOf(owner) };
     return parseState(await this.#api.json("POST", `${pathOf(owner)}/training`, options));
+  }
+
+  /**
+   * Lists the characters of who has signed in, at most 50, those that were begun last first.
+   *
+   * @throws VoiceAvatarError among others `sign_in_needed`.
+   */
+  async list(signal?: AbortSignal): Promise<readonly ListedOwnCharacter[]> {
+    const body = await this.#api.json("GET", PATH, { signal });
+    return asArray(body["characters"], "characters").map((each) =>
+      parseListed(asObject(each, "character")),
+    );
   }
 
   /** Says how far the character is. */
@@ -359,7 +383,19 @@ function pathOf({ characterId }: OwnerOf): string {
 }
 
 function keyOf({ key }: OwnerOf): Record<string, string> {
-  return { "own-character-key": key };
+  return key === null ? {} : { "own-character-key": key };
+}
+
+function parseListed(body: Answer): ListedOwnCharacter {
+  return {
+    characterId: asString(body["character_id"], "character_id"),
+    name: asString(body["name"], "name"),
+    language: body["language"] === "ja" ? "ja" : "en",
+    status: asString(body["status"], "status") as OwnCharacterState["status"],
+    isUsable: body["is_usable"] === true,
+    visibility: asString(body["visibility"], "visibility") as Visibility,
+    createdAt: new Date(asString(body["created_at"], "created_at")),
+  };
 }
 
 function parseState(body: Answer): OwnCharacterState {

@@ -52,6 +52,36 @@ describe("the client of an owner", () => {
     });
   });
 
+  test("lists the characters of an account, which need no key", async () => {
+    const listed = {
+      character_id: ID,
+      name: "Ada",
+      language: "ja",
+      status: "ready",
+      is_usable: true,
+      visibility: "link",
+      created_at: "2026-11-24T12:00:00Z",
+    };
+    const network = new FakeNetwork({
+      "GET /api/v1/own-characters": json(200, { characters: [listed] }),
+      [`GET ${PATH}`]: json(200, STATE),
+    });
+    const owner = client(network);
+    expect(await owner.list()).toEqual([
+      {
+        characterId: ID,
+        name: "Ada",
+        language: "ja",
+        status: "ready",
+        isUsable: true,
+        visibility: "link",
+        createdAt: new Date("2026-11-24T12:00:00Z"),
+      },
+    ]);
+    await owner.show({ characterId: ID, key: null });
+    expect(network.requests[1]?.headers.has("own-character-key")).toBe(false);
+  });
+
   test("uploads a recording to its signed address, with the key and the recording's type", async () => {
     const answer = { recording_id: "r1", upload: CREATED.upload };
     const network = new FakeNetwork({ [`POST ${PATH}/recordings`]: json(201, answer) });

@@ -1,5 +1,14 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { addressOf, forget, keep, type Kept, keptCharacters, ownerIn } from "../src/own/keeping.js";
+import type { ListedOwnCharacter } from "@voice-avatar/client/own-characters";
+import {
+  addressOf,
+  forget,
+  keep,
+  keepListed,
+  type Kept,
+  keptCharacters,
+  ownerIn,
+} from "../src/own/keeping.js";
 
 const ID = `own-${"a".repeat(26)}`;
 const ADA: Kept = {
@@ -36,6 +45,31 @@ test("the character that was used last comes first, and one that is gone is forg
   ]);
   forget(ADA);
   expect(keptCharacters()).toEqual([BEN]);
+});
+
+test("what an account has is offered here, too, and what is known of it stays", () => {
+  const listed = (characterId: string, name: string, isUsable: boolean): ListedOwnCharacter => ({
+    characterId,
+    name,
+    isUsable,
+    language: "ja",
+    visibility: "private",
+    status: "ready",
+    createdAt: new Date(0),
+  });
+  keep(BEN);
+  keep(ADA);
+  const [eve, unfinished] = [`own-${"e".repeat(26)}`, `own-${"u".repeat(26)}`];
+  keepListed([
+    listed(unfinished, "Una", false),
+    listed(eve, "Eve", true),
+    listed(ID, "Adele", true),
+  ]);
+  const [adele, ben, third, ...others] = keptCharacters();
+  expect(adele).toEqual({ ...ADA, name: "Adele", isReady: true });
+  expect(ben).toEqual(BEN);
+  expect(third).toMatchObject({ characterId: eve, key: null, language: "ja", isReady: true });
+  expect(others).toEqual([]);
 });
 
 test("where storage is switched off nothing is kept, and nothing fails", () => {

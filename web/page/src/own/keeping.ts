@@ -1,5 +1,9 @@
 /** Remembers in this browser which characters its visitor has begun, and how far each is. */
-import type { OwnerOf, RecordingKind } from "@voice-avatar/client/own-characters";
+import type {
+  ListedOwnCharacter,
+  OwnerOf,
+  RecordingKind,
+} from "@voice-avatar/client/own-characters";
 
 const PLACE = "voice-avatar-own-characters";
 
@@ -46,6 +50,26 @@ export function keep(kept: Kept): void {
   write([kept, ...others(kept)]);
 }
 
+/**
+ * Remembers the characters of an account that can be used, so that the first page offers them, too;
+ * what this browser knows of them stays.
+ */
+export function keepListed(listed: readonly ListedOwnCharacter[]): void {
+  const left = new Map(listed.map((each) => [each.characterId, each]));
+  const known = keptCharacters().map((kept) => {
+    const now = left.get(kept.characterId);
+    left.delete(kept.characterId);
+    return now === undefined ? kept : { ...kept, name: now.name, isReady: now.isUsable };
+  });
+  const added = [...left.values()]
+    .filter(({ isUsable }) => isUsable)
+    .map(({ characterId, name, language }) => {
+      const unknown = { key: null, sentence: "", at: 0, spoken: [] };
+      return { characterId, name, language, isReady: true, ...unknown };
+    });
+  write([...known, ...added]);
+}
+
 /** Forgets a character that does not exist any more. */
 export function forget(kept: OwnerOf): void {
   write(others(kept));
@@ -53,7 +77,7 @@ export function forget(kept: OwnerOf): void {
 
 /** The address that opens a character on another device: whoever has it owns the character. */
 export function addressOf({ characterId, key }: OwnerOf, page: string): string {
-  return new URL(`own.html#${characterId}.${key}`, page).href;
+  return new URL(`own.html#${characterId}.${key ?? ""}`, page).href;
 }
 
 /** The character that an address opens, or null. */

@@ -19,6 +19,7 @@ import {
   addressOf,
   forget,
   keep,
+  keepListed,
   type Kept,
   keptCharacters,
   ownerIn,
@@ -27,7 +28,15 @@ import {
 import { Card } from "./card.js";
 import { type Heard, screen } from "./screening.js";
 import { secondsOf } from "./sentences.js";
-import { lineOf, type OwnState, render, renderOthers, type Task, type Trouble } from "./view.js";
+import {
+  lineOf,
+  type Named,
+  type OwnState,
+  render,
+  renderOthers,
+  type Task,
+  type Trouble,
+} from "./view.js";
 import { OWN_WORDS } from "./words.js";
 
 const RATE = 24_000;
@@ -72,6 +81,7 @@ export class OwnPage {
       own: null,
       service: null,
       all: keptCharacters(),
+      mine: new Map(),
       notice: SILENCE,
       trouble: null,
       canRetry: false,
@@ -110,10 +120,31 @@ export class OwnPage {
     // The key stays in no address bar and in no history.
     if (named !== null) history.replaceState(null, "", location.pathname);
     this.#linked = named ?? this.#linked;
-    const [last] = keptCharacters();
-    const owner = this.#linked ?? last;
+    const kept = keptCharacters();
+    if (this.#state.visitor !== null) await this.#learnMine();
+    const { mine, visitor } = this.#state;
+    const [newest] = mine.values();
+    const isOpened = ({ characterId }: Kept): boolean => visitor === null || mine.has(characterId);
+    const owner = this.#linked ?? kept.find(isOpened) ?? newest;
     if (owner === undefined) this.#update({ scene: "terms" });
     else await this.#attempt(() => this.#adopt(owner));
+  }
+
+  /** Asks which characters the account has, wherever they were made. */
+  async #learnMine(): Promise<void> {
+    const listed = await this.#client.list(this.#work.signal);
+    keepListed(listed);
+    const mine = listed.map(({ characterId, name }) => ({ characterId, name, key: null }));
+    this.#update({ mine: new Map(mine.map((each) => [each.characterId, each])) });
+    this.#update({ all: this.#all() });
+  }
+
+  /** The characters that this browser knows, and then the others of the account. */
+  #all(): readonly Named[] {
+    const kept = keptCharacters();
+    const known = new Set(kept.map(({ characterId }) => characterId));
+    const others = [...this.#state.mine.values()].filter((each) => !known.has(each.characterId));
+    return [...kept, ...others];
   }
 
   /** Where the operator offers none. */
@@ -218,11 +249,18 @@ export class OwnPage {
   }
 
   async #leave(): Promise<void> {
+    const { visitor, mine } = this.#state;
+    const loses = visitor === "" && mine.size > 0;
+    if (loses && !window.confirm(OWN_WORDS[this.#state.language].signOutReally)) return;
     await (await this.#account.open()).leave();
     rememberSignedIn(false);
+    // Who comes next is somebody else; the account still has them.
+    for (const each of mine.values()) forget(each);
     this.#work.abort();
     this.#work = new AbortController();
-    this.#update({ scene: "signIn", visitor: null, own: null, service: null, notice: SILENCE });
+    const nobody = { visitor: null, own: null, service: null, mine: new Map<string, Named>() };
+    this.#update({ scene: "signIn", ...nobody, notice: SILENCE });
+    this.#update({ all: this.#all() });
   }
 
   async #pressed(): Promise<void> {
@@ -246,6 +284,8 @@ export class OwnPage {
     } as const;
     const begun = await this.#client.begin(terms);
     const { name, language } = terms;
+    if (this.#state.visitor !== null)
+      this.#update({ mine: new Map(this.#state.mine).set(begun.characterId, { ...begun, name }) });
     this.#keep({ ...begun, name, language, at: 0, spoken: [], isReady: false });
     this.#update({ service: await this.#client.show(begun) });
     this.#toTask("speech");
@@ -259,9 +299,8 @@ export class OwnPage {
       const code = error instanceof VoiceAvatarError ? error.code : "";
       const isGone = code === "unknown_own_character";
       if (!isGone && code !== "own_character_of_another_account") throw error;
-      // Where visitors sign in, it may be that of another account.
-      if (isGone && this.#account.ways === null) forget(owner);
-      this.#update({ scene: "terms", own: null, all: keptCharacters() });
+      if (isGone) forget(owner);
+      this.#update({ scene: "terms", own: null, all: this.#all() });
       throw error;
     });
     this.#keep({ ...owner, ...reconciled(known ?? null, state) });
@@ -446,10 +485,13 @@ export class OwnPage {
     if (!window.confirm(OWN_WORDS[this.#state.language].deleteReally)) return;
     await this.#client.delete(own);
     forget(own);
+    const mine = new Map(this.#state.mine);
+    mine.delete(own.characterId);
+    this.#update({ mine });
     this.#work.abort();
     this.#work = new AbortController();
     const notice: OwnState["notice"] = (w) => w.deleted;
-    this.#update({ scene: "terms", own: null, service: null, all: keptCharacters(), notice });
+    this.#update({ scene: "terms", own: null, service: null, all: this.#all(), notice });
     part("#copied", HTMLElement).textContent = "";
   }
 
@@ -485,7 +527,7 @@ export class OwnPage {
   #keep(own: Kept): void {
     this.#linked = null;
     keep(own);
-    this.#update({ own, all: keptCharacters() });
+    this.#update({ own, all: this.#all() });
   }
 
   #required(): Kept {

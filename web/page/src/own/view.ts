@@ -1,6 +1,6 @@
 /** Shows the state of the page of own characters. Reads the state and never changes it. */
 import { element, part } from "../elements.js";
-import type { OwnCharacterState } from "@voice-avatar/client/own-characters";
+import type { OwnCharacterState, OwnerOf } from "@voice-avatar/client/own-characters";
 import type { SignInWays } from "../site.js";
 import type { Language } from "../words.js";
 import type { Kept, Spoken } from "./keeping.js";
@@ -27,6 +27,11 @@ export interface Trouble {
   readonly detail: string;
 }
 
+/** A character, by its name. */
+export interface Named extends OwnerOf {
+  readonly name: string;
+}
+
 export interface OwnState {
   readonly scene: Scene;
   readonly task: Task;
@@ -34,7 +39,10 @@ export interface OwnState {
   readonly own: Kept | null;
   /** What the service said of it last. */
   readonly service: OwnCharacterState | null;
-  readonly all: readonly Kept[];
+  /** Those that this browser or the account knows. */
+  readonly all: readonly Named[];
+  /** Those of the account, by id. */
+  readonly mine: ReadonlyMap<string, Named>;
   /** The sentence in the status line. */
   readonly notice: (words: OwnWords) => string;
   readonly trouble: ((language: Language) => Trouble) | null;
@@ -92,7 +100,16 @@ export function render(state: OwnState, remove: (spoken: Spoken) => void): void 
   if (state.share === null) share.removeAttribute("value");
   else share.value = state.share;
   renderResult(state);
-  show("#ownership", state.own !== null && state.scene !== "terms" && state.scene !== "loading");
+  renderOwnership(state, words);
+}
+
+/** How the character is reached on another device, and gone. */
+function renderOwnership({ own, mine, scene, visitor }: OwnState, words: OwnWords): void {
+  show("#ownership", own !== null && scene !== "terms" && scene !== "loading");
+  const isOfAccount = own !== null && mine.has(own.characterId);
+  const byAccount = visitor === "" ? words.comeBackHere : words.comeBackByAccount;
+  setText(part("#come-back", HTMLElement), isOfAccount ? byAccount : words.comeBack);
+  show("#copy-key", !isOfAccount);
 }
 
 function renderSignIn({ scene, ways, visitor }: OwnState, words: OwnWords): void {
@@ -235,16 +252,16 @@ function renderRecordings(own: Kept, words: OwnWords, remove: (spoken: Spoken) =
   );
 }
 
-/** The visitor's characters in this browser, but the one that is shown. */
-export function renderOthers(state: OwnState, open: (kept: Kept) => void): void {
+/** The visitor's characters, but the one that is shown. */
+export function renderOthers(state: OwnState, open: (character: Named) => void): void {
   const others = state.all.filter(({ characterId }) => characterId !== state.own?.characterId);
   const isElsewhere = state.scene === "recording" || state.scene === "signIn";
   show("#others", !isElsewhere && (others.length > 0 || state.scene === "ready"));
   part("#others ul", HTMLElement).replaceChildren(
-    ...others.map((kept) => {
-      const button = element("button", "link", kept.name);
+    ...others.map((character) => {
+      const button = element("button", "link", character.name);
       button.type = "button";
-      button.addEventListener("click", () => open(kept));
+      button.addEventListener("click", () => open(character));
       const entry = element("li", "");
       entry.append(button);
       return entry;

@@ -24,6 +24,8 @@ const en = {
   signedInAs: (address: string) =>
     address === "" ? "Signed in without an account." : `Signed in as ${address}.`,
   signOut: "Sign out",
+  signOutReally:
+    "You have no account: after signing out, nobody can open or delete your characters. Sign out all the same?",
   headlineTerms: "A character with your own voice.",
   leadTerms:
     "Read aloud for two to five minutes. Some minutes later your character says in your voice what anybody speaks or types.",
@@ -122,6 +124,8 @@ const en = {
   asItWas: "Leave the character as it is",
   asItWasReally: "Delete the recordings and leave the character as it is?",
   comeBack: "This browser remembers your character. For another device:",
+  comeBackByAccount: "On another device, sign in there with this account.",
+  comeBackHere: "Only this browser can open it, for about a month.",
   copyKey: "Copy your secret link",
   copied: "Copied. Keep the secret link to yourself.",
   linkCopied: "Copied.",
@@ -206,6 +210,8 @@ const ja: OwnWords = {
   signedInAs: (address) =>
     address === "" ? "アカウントなしで利用中です。" : `${address}でログイン中です。`,
   signOut: "ログアウト",
+  signOutReally:
+    "アカウントがないため、ログアウトするとキャラクターを開くことも削除することもできなくなります。ログアウトしますか？",
   headlineTerms: "あなたの声のキャラクター。",
   leadTerms:
     "2〜5分ほど文を読み上げてください。数分後には、話した言葉や入力した文を、あなたの声のキャラクターが話します。",
@@ -305,6 +311,8 @@ const ja: OwnWords = {
   asItWas: "キャラクターを今のままにする",
   asItWasReally: "録音を削除して、キャラクターを今のままにしますか？",
   comeBack: "キャラクターはこのブラウザーに記憶されています。別の端末では：",
+  comeBackByAccount: "別の端末では、このアカウントでログインしてください。",
+  comeBackHere: "開けるのはこのブラウザーだけで、約1か月間です。",
   copyKey: "秘密のリンクをコピー",
   copied: "コピーしました。秘密のリンクは人に渡さないでください。",
   linkCopied: "コピーしました。",
