@@ -60,9 +60,10 @@ def test_what_grows_by_more_is_named() -> None:
 
 
 async def test_tasks_descriptors_and_files_are_counted(tmp_path: Path) -> None:
+    state_of(tmp_path)  # the first look imports and allocates
     before = state_of(tmp_path)
     task = asyncio.create_task(asyncio.sleep(60))
-    kept = [np.ones(2_000_000), [object() for _ in range(60_000)]]
+    kept = [np.ones(8_000_000), [object() for _ in range(60_000)]]
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait)
     with (tmp_path / "kept").open("w"), ThreadPoolExecutor(3) as pool:
@@ -75,7 +76,8 @@ async def test_tasks_descriptors_and_files_are_counted(tmp_path: Path) -> None:
 
     more = {name: after.counts[name] - before.counts[name] for name in before.counts}
     assert min(more[name] for name in ("tasks", "file descriptors", "files")) > 0
-    assert 15 <= more["memory in use (MB)"] <= 20, len(kept)
-    assert 55 <= more["thousands of objects"] <= 70
+    # 64 MB, and what else the process of the tests has begun to use meanwhile.
+    assert 60 <= more["memory in use (MB)"] <= 100, len(kept)
+    assert 55 <= more["thousands of objects"] <= 100
     assert more["threads outside of pools"] == more["threads in pools"] == 1
     assert more["places for threads in pools"] == 3
