@@ -194,17 +194,22 @@ async def test_no_dialect_has_places_beside_those_of_the_process(
     assert refused == ("busy", "error")
 
 
-async def test_live_and_the_dialects_beside_it_share_their_places(
-    mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = CombinedSettings.model_construct(
+def combined_settings(**changes: Any) -> CombinedSettings:
+    return CombinedSettings.model_construct(
         host="127.0.0.1",
         concurrency=1,
         sockets=1,
         max_speech_seconds=60.0,
         characters_dir=Path(),
         allowed_origins=(),
+        **changes,
     )
+
+
+async def test_live_and_the_dialects_beside_it_share_their_places(
+    mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = combined_settings()
     services = Services(cast("Any", None), Tools(decoder, {"mei": mei}))
     given: list[Any] = []
     monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
@@ -250,15 +255,7 @@ async def test_beside_live_clients_leave_presets_with_the_only_instance(
     is_alone: Switch,
     status: int,
 ) -> None:
-    config = CombinedSettings.model_construct(
-        host="127.0.0.1",
-        concurrency=1,
-        sockets=1,
-        max_speech_seconds=60.0,
-        characters_dir=Path(),
-        allowed_origins=(),
-        voicevox_alone=is_alone,
-    )
+    config = combined_settings(voicevox_alone=is_alone)
     services = Services(cast("Any", None), Tools(decoder, {"mei": mei}))
     given: list[Any] = []
     monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
