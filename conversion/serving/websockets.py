@@ -27,6 +27,8 @@ from hypercorn.protocol.ws_stream import WSStream
 from wsproto.events import Event as Frame
 from wsproto.events import Message, Ping, Pong
 
+from conversion.serving.left_clients import LeavableStream
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator
 
@@ -108,8 +110,9 @@ async def _pass_the_end(
 
 
 def limit_clients(server: Config) -> None:
-    """Bound the clients of WebSockets, for every Hypercorn server of this process."""
+    """Bound what clients cost, for every Hypercorn server of this process."""
     for module in (h11, h2):
         module.WSStream = BoundedStream  # type: ignore[attr-defined]
+        module.HTTPStream = LeavableStream  # type: ignore[attr-defined]
     server.websocket_max_message_size = LARGEST_MESSAGE
     server.max_app_queue_size = MOST_QUEUED_MESSAGES

@@ -1,0 +1,84 @@
+"""A client that leaves in the middle of a long answer, with the server that production uses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from hypercorn.protocol import h2, h11
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from conversion.serving.serving import listening_socket
+from conversion.serving.unread_bodies import UnreadBodies
+from conversion.serving.websockets import limit_clients
+from functions.compat.speech.slow_readers import PIECE_BYTES, SlowReadersMiddleware
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypercorn.typing import ASGIFramework
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+PIECES = 500
+REQUEST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Let the connection end as it does when a program is killed: at once, with data unread."""
+    writer.get_extra_info("socket").setsockopt(
+        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+    )
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize("leave", [reset, asyncio.StreamWriter.close], ids=["reset", "close"])
+async def test_nothing_is_written_to_a_client_that_is_gone(
+    leave: Callable[[asyncio.StreamWriter], None],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (h11, h2):
+        # limit_clients changes them for every server of the process.
+        monkeypatch.setattr(module, "HTTPStream", module.HTTPStream)
+        monkeypatch.setattr(module, "WSStream", module.WSStream)
+    ended = asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        await request.body()
+        return Response(bytes(PIECES * PIECE_BYTES))
+
+    routes = Starlette(routes=[Route("/", answer, methods=["POST"])])
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        await SlowReadersMiddleware(routes)(scope, receive, send)
+        if scope["type"] == "http":
+            ended.set()
+
+    config, stop = Config(), asyncio.Event()
+    limit_clients(config)
+    listening = listening_socket("127.0.0.1", 0)
+    port = int(listening.getsockname()[1])
+    config.bind = [f"fd://{listening.detach()}"]
+    app = cast("ASGIFramework", UnreadBodies(answering))
+    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
+    try:
+        with caplog.at_level(logging.WARNING):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(REQUEST)
+            await reader.readexactly(PIECE_BYTES)
+            leave(writer)
+            async with asyncio.timeout(10):
+                await ended.wait()
+    finally:
+        stop.set()
+        await serving
+    assert caplog.messages == []
