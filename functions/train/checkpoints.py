@@ -76,6 +76,9 @@ class Checkpoints:
         newest = {named["file"]: each for named, each in ordered if named["stamp"] == self._stamp}
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, found in newest.items():
+            if found.bytes > MAX_KEPT_BYTES:
+                # A part of it would end every attempt; without it, the training makes it again.
+                continue
             data = await self._bucket.read(found.name, found.generation, max_bytes=MAX_KEPT_BYTES)
             await asyncio.to_thread((self._folder / name).write_bytes, data)
             self._objects[name] = found
@@ -107,7 +110,11 @@ class Checkpoints:
         for file in sorted(self._folder.iterdir()):
             # The training removes what was made of other recordings.
             with suppress(FileNotFoundError):
-                is_kept = file.suffix in _KEPT_ENDINGS and file.name not in _QUICK
+                is_kept = (
+                    file.suffix in _KEPT_ENDINGS
+                    and file.name not in _QUICK
+                    and file.stat().st_size <= MAX_KEPT_BYTES
+                )
                 if is_kept and self._saved.get(file.name) != _version(file):
                     await self._put(file)
 

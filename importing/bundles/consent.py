@@ -252,8 +252,10 @@ def _read_draft(draft: Path | None) -> dict[str, object]:
     if draft is None or not draft.is_file():
         return {}
     try:
-        kept = json.loads(draft.read_text("utf-8"))
-    except ValueError:
+        kept = json.loads(read_file(draft, MAX_CONSENT_BYTES))
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(kept, dict):
         return {}
     answers: dict[str, object] = {}
     for name in QUESTIONS.keys() & kept.keys():

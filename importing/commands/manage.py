@@ -31,6 +31,7 @@ from shared.characters.manifest import (
     ManifestError,
     bundle_folders,
     parse_manifest,
+    read_content,
     read_manifest,
 )
 from shared.process.terminal import plain
@@ -153,8 +154,9 @@ def _own_folder(characters: Path, character: str) -> Path:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    parse_manifest((folder / MANIFEST).read_bytes(), folder)
-    said: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+    content = read_content(folder / MANIFEST)
+    parse_manifest(content, folder)
+    said: dict[str, Any] = json.loads(content)
     return said
 
 

@@ -18,11 +18,12 @@ from google.auth import exceptions as auth_errors
 from google.cloud import storage
 
 from importing.trial.trial import try_bundle
-from shared.characters.bucket import graph_name, manifest_name, shared_graph_name
+from shared.characters.bucket import ID, graph_name, manifest_name, shared_graph_name
 from shared.characters.manifest import (
     ENCODERS,
     MANIFEST,
     MAX_BUNDLE_BYTES,
+    MAX_MANIFEST_BYTES,
     ManifestError,
     parse_manifest,
     read_manifest,
@@ -83,7 +84,10 @@ class CharacterFolder:
         Raises:
             ManifestError: there is no such character.
         """
-        manifest = self._bucket.get_blob(manifest_name(character_id))
+        # Whoever may write to the bucket could have put a manifest among the shared encoders, whose
+        # removal would delete those of all characters.
+        is_id = ID.fullmatch(character_id) is not None and character_id != ENCODERS
+        manifest = self._bucket.get_blob(manifest_name(character_id)) if is_id else None
         if manifest is None:
             raise ManifestError(f"{self._bucket.name}: expected a character {character_id!r}.")
         manifest.delete()
@@ -119,7 +123,9 @@ class CharacterFolder:
         needed = set()
         for blob in blobs:
             if blob.name.endswith(f"/{MANIFEST}"):
-                manifest = parse_manifest(blob.download_as_bytes(), Path(blob.name).parent)
+                # As it is stored: unpacked (Content-Encoding) it could take all memory.
+                content = blob.download_as_bytes(end=MAX_MANIFEST_BYTES, raw_download=True)
+                manifest = parse_manifest(content, Path(blob.name).parent)
                 needed |= {shared_graph_name(graph) for graph in manifest.graphs.values()}
         shared = {blob.name for blob in blobs if blob.name.startswith(f"{ENCODERS}/")}
         return sorted(shared - needed)

@@ -10,6 +10,7 @@ from onnx import ModelProto, StringStringEntryProto
 
 from importing.encoders.content_encoders import FeatureOutput
 from importing.files.errors import VoiceFileError
+from shared.process.reading import read_at_most
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.engines.style_bert_vits2.encoder import (
@@ -21,7 +22,7 @@ from speech.engines.style_bert_vits2.encoder import (
 )
 from speech.networks.session import GraphSession
 from speech.networks.settings import SessionSettings
-from speech.text.phones.tokens import Vocabulary, VocabularyError
+from speech.text.phones.tokens import MAX_VOCABULARY_BYTES, Vocabulary, VocabularyError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def read_tokens(path: Path) -> str:
     """
     try:
         Vocabulary.read(path)
-        return path.read_text("utf-8").removesuffix("\n")
+        return read_at_most(path, MAX_VOCABULARY_BYTES).decode("utf-8").removesuffix("\n")
     except (OSError, VocabularyError) as error:
         raise VoiceFileError(f"{path.name}: {error}") from error
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from importing.encoders.content_encoders import FeatureOutput
 from importing.files.errors import VoiceFileError
 from shared.characters.manifest import ENCODERS
+from shared.process.reading import read_at_most
 from shared.process.writing import write_whole
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SHORTEST_PREFIX = 6
+_MOST_FACTS_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def _as_json(stored: StoredEncoder) -> bytes:
 
 def _read(path: Path) -> StoredEncoder:
     try:
-        said = json.loads(path.read_text("utf-8"))
+        said = json.loads(read_at_most(path, _MOST_FACTS_BYTES))
         outputs = [
             FeatureOutput(str(each["name"]), int(each["width"]), bool(each["channels_first"]))
             for each in said["outputs"]

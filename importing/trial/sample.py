@@ -17,6 +17,7 @@ from importing.files.errors import VoiceFileError
 from importing.trial.measuring import run_module
 from importing.trial.pictures import draw_spectrograms
 from importing.trial.trial import TEXT
+from shared.process.reading import read_at_most
 from shared.voices.voice import VoiceError
 from speech.bundles.bundle import BundleError, Character
 from speech.bundles.reading import load_character
@@ -89,7 +90,7 @@ def _files(into: Path, character: str) -> Sample:
 
 
 def _converted(character: Character, recording: Path) -> dict[str, Sound]:
-    before = asyncio.run(_decoded(recording.read_bytes()))
+    before = asyncio.run(_decoded(read_at_most(recording, DecodeLimits().max_bytes)))
     engine = build_engine(character, SessionSettings())
     after = engine.convert(*before, ConversionOptions())
     return {"the recording": before, "converted": (after, engine.sample_rate)}

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-_ID: Final = re.compile("[a-z][a-z0-9-]{0,31}")
+ID: Final = re.compile("[a-z][a-z0-9-]{0,31}")
+"""What the id of a character is; a folder of another name has none."""
 
 
 class NoSuchCharacterError(LookupError):
@@ -186,7 +187,7 @@ class CharacterBucket:
         return known
 
     async def _find_manifest(self, character_id: str) -> ObjectFacts:
-        if _ID.fullmatch(character_id) is None or character_id == ENCODERS:
+        if ID.fullmatch(character_id) is None or character_id == ENCODERS:
             raise NoSuchCharacterError(character_id)
         try:
             return await self._bucket.find(manifest_name(character_id))
@@ -228,7 +229,7 @@ def shared_graph_name(graph: GraphFile) -> str:
 def _id_of(name: str) -> str | None:
     """Return the id of the character whose manifest has this name, or None."""
     folder, _, file = name.rpartition("/")
-    is_manifest = file == MANIFEST and _ID.fullmatch(folder) is not None and folder != ENCODERS
+    is_manifest = file == MANIFEST and ID.fullmatch(folder) is not None and folder != ENCODERS
     return folder if is_manifest else None
 
 

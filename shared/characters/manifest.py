@@ -394,18 +394,7 @@ def read_manifest(path: Path) -> CharacterManifest:
             its folder is not named by its id.
     """
     path = path / MANIFEST if path.is_dir() else path
-    if path.exists() and not path.is_file():
-        # A pipe would be waited for without an end.
-        raise ManifestError(f"{path.name}: expected a file in {path.parent}, found something else.")
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_MANIFEST_BYTES + 1)
-    except OSError as error:
-        raise ManifestError(
-            f"{path.name}: expected a readable file in {path.parent}, found none"
-            f" ({error.strerror})."
-        ) from error
-    manifest = parse_manifest(content, path.parent)
+    manifest = parse_manifest(read_content(path), path.parent)
     # A link is known by its own name, not by the name of the folder that it leads to.
     name = path.parent.absolute().name
     if manifest.id != name:
@@ -413,6 +402,25 @@ def read_manifest(path: Path) -> CharacterManifest:
             f"{MANIFEST}: field 'id': expected the folder's name {name!r}, found {manifest.id!r}."
         )
     return manifest
+
+
+def read_content(path: Path) -> bytes:
+    """Read what a manifest's file has, or one byte more than a manifest may have.
+
+    Raises:
+        ManifestError: it is missing, or is no file.
+    """
+    if path.exists() and not path.is_file():
+        # A pipe would be waited for without an end.
+        raise ManifestError(f"{path.name}: expected a file in {path.parent}, found something else.")
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_MANIFEST_BYTES + 1)
+    except OSError as error:
+        raise ManifestError(
+            f"{path.name}: expected a readable file in {path.parent}, found none"
+            f" ({error.strerror})."
+        ) from error
 
 
 def parse_manifest(content: bytes, folder: Path) -> CharacterManifest:

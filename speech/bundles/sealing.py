@@ -4,7 +4,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from shared.characters.manifest import MANIFEST
+from shared.characters.manifest import MANIFEST, MAX_MANIFEST_BYTES
+from shared.process.reading import read_at_most
 from shared.process.writing import write_whole
 from speech.bundles.bundle import BundleError
 from speech.bundles.files import find_graph, read_file
@@ -22,7 +23,7 @@ def seal(folder: Path, max_bytes: int) -> None:
     """
     said = folder / MANIFEST
     try:
-        manifest = json.loads(said.read_text("utf-8"))
+        manifest = json.loads(read_at_most(said, MAX_MANIFEST_BYTES))
         for entry in manifest["graphs"].values():
             path = find_graph(folder, entry["file"], entry["sha256"])
             content = read_file(path.parent, path.name, max_bytes)

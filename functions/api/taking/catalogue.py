@@ -19,6 +19,7 @@ from shared.characters.bucket import IncompleteCharacterError, NoSuchCharacterEr
 from shared.characters.manifest import MAX_PORTRAIT_BYTES, CharacterName, ManifestError
 from shared.characters.own_ids import is_own
 from shared.errors import PassingError
+from shared.process.reading import read_at_most
 from shared.voices.objects import StorageUnavailableError
 from shared.voices.voice import ErrorCode
 
@@ -169,7 +170,7 @@ class Catalogue:
             return None
         fetched = self._fetched.get(character_id)
         if fetched is None or self._bucket is None:
-            return await asyncio.to_thread((manifest.folder / manifest.preview.portrait).read_bytes)
+            return await asyncio.to_thread(_built_in_portrait, manifest)
         if fetched.portrait is None:
             return None
         async with self._one_portrait[character_id]:
@@ -252,6 +253,16 @@ async def _read_own(bucket: CharacterBucket, name: str) -> CharacterManifest | N
         if isinstance(error, ManifestError):
             extra = {"event": "character_not_listed"}
             _LOG.warning("a visitor's own character is not used: %s", error, extra=extra)
+        return None
+
+
+def _built_in_portrait(manifest: CharacterManifest) -> bytes | None:
+    path = manifest.folder / str(manifest.preview.portrait)
+    try:
+        return read_at_most(path, MAX_PORTRAIT_BYTES)
+    except OSError as error:
+        extra = {"event": "portrait_not_shown", "character": manifest.id}
+        _LOG.warning("the portrait of %s is not shown: %s", manifest.id, error, extra=extra)
         return None
 
 

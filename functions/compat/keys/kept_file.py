@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shared.process.locking import locked
+from shared.process.reading import read_at_most
+from shared.process.settings import SettingsError
 from shared.process.writing import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+MOST_BYTES: Final = 64 << 20
+"""The largest file that is read: ten thousand of the longest words have less."""
 
 
 class KeptFile:
@@ -25,7 +30,11 @@ class KeptFile:
         self._seen: tuple[int, int] | None = None
 
     def read_new(self) -> bytes | None:
-        """Return the content if it is another one than before, else None."""
+        """Return the content if it is another one than before, else None.
+
+        Raises:
+            SettingsError: it cannot be read, or is larger than what is ever kept.
+        """
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -34,7 +43,12 @@ class KeptFile:
         state = (found.st_ino, found.st_mtime_ns)
         if state == self._seen:
             return None
-        content = self._path.read_bytes()
+        try:
+            content = read_at_most(self._path, MOST_BYTES)
+        except OSError as error:
+            raise SettingsError(
+                f"DATA_DIR: {self._path}: {error.strerror}; move the file away, or restore it."
+            ) from error
         self._seen = state
         return content
 

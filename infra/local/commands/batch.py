@@ -19,6 +19,7 @@ from infra.local.commands.visitor import (
     Wish,
     content_type_of,
     open_client,
+    read_recording,
 )
 from shared.ports.store import StoreUnavailableError
 
@@ -225,8 +226,8 @@ async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: b
         report.is_there = True
         return
     try:
-        recording = await asyncio.to_thread(job.source.read_bytes)
         created = await visitor.create(wish, content_type_of(job.source))
+        recording = await asyncio.to_thread(read_recording, job.source, created)
         await visitor.upload(created, recording)
         voice = await visitor.watch(created["voice_id"], lambda _voice: None)
         await visitor.download(voice, job.target)

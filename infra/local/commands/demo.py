@@ -12,7 +12,7 @@ from rich.console import Console
 
 from infra.local.cloud.starting import local_cloud
 from infra.local.commands.trace import read_spans, waterfall
-from infra.local.commands.visitor import Visitor, Wish, content_type_of, open_client
+from infra.local.commands.visitor import Visitor, Wish, content_type_of, open_client, read_recording
 
 if TYPE_CHECKING:
     from infra.local.cloud.cloud import LocalCloud
@@ -65,7 +65,7 @@ async def show_conversion(
         visitor = Visitor(client, cloud.addresses.api, cloud.voices)
         created = await visitor.create(wish, content_type)
         steps.show(f"POST /api/v1/voices: voice {created['voice_id']}, warm-up sent")
-        content = await asyncio.to_thread(recording.read_bytes)
+        content = await asyncio.to_thread(read_recording, recording, created)
         await visitor.upload(created, content)
         size = f"{len(content)} bytes"
         steps.show(f"PUT {recording.name} ({size}, {content_type}) to the signed address")

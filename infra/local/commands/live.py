@@ -23,6 +23,7 @@ from infra.local.commands.visitor import (
     Wish,
     content_type_of,
     open_client,
+    read_recording,
 )
 from speech.decoding.decoder import Decoder
 from speech.decoding.recordings.recording import DecodeLimits
@@ -93,7 +94,8 @@ async def _speak(cloud: LocalCloud, steps: Steps, wish: Wish, source: Source, ou
                 steps.show(f"speak now, for {source.seconds:g} s")
                 await send_recorded(live, _recorder(source.seconds))
             else:
-                await _speak_file(live, steps, source.path, content_type)
+                recording = await asyncio.to_thread(read_recording, source.path, created)
+                await _speak_file(live, steps, source.path, recording, content_type)
         ended = time.perf_counter()
         steps.show("the speech has ended")
         last = await live.end()
@@ -122,8 +124,9 @@ def _show_times(steps: Steps, live: LiveVisitor, ended: float) -> None:
             steps.show(f"{(at - ended) * 1000:.0f} ms after the end: {what[name]}")
 
 
-async def _speak_file(live: LiveVisitor, steps: Steps, path: Path, content_type: str) -> None:
-    recording = await asyncio.to_thread(path.read_bytes)
+async def _speak_file(
+    live: LiveVisitor, steps: Steps, path: Path, recording: bytes, content_type: str
+) -> None:
     seconds = await _length(recording)
     steps.show(f"speaking: {path.name}, {len(recording)} bytes in {seconds:.1f} s")
     await live.speak(recording, content_type, seconds=seconds)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 from rich.console import Console
 
-from conversion.origin.verifying import Verifier
+from conversion.origin.verifying import MOST_BYTES, Verifier
 from conversion.origin.watermarking import watermark_keys
 from infra.local.configuration.origin import origin_environment
+from shared.process.reading import read_at_most
 from shared.process.terminal import plain
 from shared.voices.voice import VoiceError
 from speech.decoding.decoder import Decoder
@@ -46,9 +47,12 @@ async def run_verify(files: Sequence[Path], folder: Path) -> int:
         verifier = Verifier(decoder, watermark_keys(secrets), environment[_CERTIFICATES])
         for file in files:
             try:
-                found = await verifier.verify(await asyncio.to_thread(file.read_bytes))
+                found = await verifier.verify(
+                    await asyncio.to_thread(read_at_most, file, MOST_BYTES)
+                )
             except (VoiceError, OSError) as error:
-                console.print(f"{file}: {error}", markup=False)
+                why = error.strerror if isinstance(error, OSError) else error
+                console.print(f"{file}: {why}", markup=False)
                 failed = 1
             else:
                 console.print(f"{file}: {plain(_told(found))}", markup=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from shared.process.reading import read_at_most
 from shared.voices.media import CONTENT_TYPES, SNIFF_BYTES, sniff
 from shared.voices.voice import Status
 
@@ -198,6 +200,23 @@ class Visitor:
         draft = path.with_name(f".{path.name}.part")
         draft.write_bytes(response.content)
         draft.replace(path)
+
+
+def read_recording(path: Path, created: Mapping[str, Any]) -> bytes:
+    """Read a recording that a voice was created for.
+
+    Args:
+        path: of the recording.
+        created: the api's answer, which says how large a recording may be.
+
+    Raises:
+        RefusedError: it cannot be read, or is larger.
+    """
+    try:
+        return read_at_most(path, created["upload"]["max_bytes"])
+    except OSError as error:
+        code = "too_large" if error.errno == errno.EFBIG else "unreadable"
+        raise RefusedError(code, f"{path}: {error.strerror}") from error
 
 
 def content_type_of(path: Path) -> str:

@@ -5,8 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from shared.process.reading import read_at_most
 from speech.text.phones.phonemes import Phonemes
 from speech.text.phones.symbols import FIRST_JAPANESE_TONE, IDS, JAPANESE
+
+MAX_VOCABULARY_BYTES = 4 << 20
+"""The largest vocabulary that is read; those of BERTs have a quarter of a megabyte."""
 
 _BLANK = 0
 _CLS, _SEP, _UNK = "[CLS]", "[SEP]", "[UNK]"
@@ -87,7 +91,7 @@ class Vocabulary:
             VocabularyError: it cannot be read, or is no vocabulary.
         """
         try:
-            text = path.read_text("utf-8")
+            text = read_at_most(path, MAX_VOCABULARY_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise VocabularyError(
                 f"{path.name}: expected a vocabulary in UTF-8, found: {error}."

@@ -16,6 +16,7 @@ from infra.local.storage.state.catalogue import CatalogueInUseError
 from tests.integration.storage.serving import RecordingTopic, Server, connected, served
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric import rsa
@@ -351,3 +352,17 @@ async def test_a_second_server_on_the_same_folder_is_refused(server: Server) -> 
     with pytest.raises(CatalogueInUseError, match=str(server.root)):
         async with app.router.lifespan_context(app):
             pass
+
+
+def test_a_resource_without_end_is_refused(server: Server) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b'{"name": "'
+        for _ in range(64):
+            yield b"a" * (1 << 20)
+
+    buckets = f"{server.url}/storage/v1/b?project=a"
+    answer = requests.post(buckets, data=pieces(), timeout=20)
+    assert (answer.status_code, "too large" in answer.text) == (400, True)
+
+    nested = requests.post(buckets, data=b'{"a":' * 100_000, timeout=20)
+    assert (nested.status_code, "not JSON" in nested.text) == (400, True)

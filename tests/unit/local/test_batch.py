@@ -151,7 +151,12 @@ class Service:
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         if request.method == "POST":
-            upload = {"method": "PUT", "url": "http://storage.test/upload", "headers": {}}
+            upload = {
+                "method": "PUT",
+                "url": "http://storage.test/upload",
+                "headers": {},
+                "max_bytes": 8_000_000,
+            }
             voice_id = await self._create()
             return httpx.Response(201, json={"voice_id": voice_id, "upload": upload})
         return httpx.Response(200, content=b"the result")

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Self
 
 from starlette.requests import ClientDisconnect
 
-from infra.local.storage.protocol.errors import IncompleteBodyError, StorageError
-from infra.local.storage.protocol.multipart import parsed_json
+from infra.local.storage.protocol.errors import (
+    IncompleteBodyError,
+    InvalidArgumentError,
+    StorageError,
+)
+from infra.local.storage.protocol.multipart import MOST_METADATA_BYTES, parsed_json
 from infra.local.storage.protocol.preconditions import parsed_number
 
 if TYPE_CHECKING:
@@ -88,6 +92,11 @@ async def json_body(request: Request) -> Json:
     """A request's body as a JSON object, empty where there is none.
 
     Raises:
-        InvalidArgumentError: it is something else.
+        InvalidArgumentError: it is something else, or larger than any resource.
     """
-    return parsed_json(await request.body())
+    content = bytearray()
+    async for piece in request.stream():
+        content += piece
+        if len(content) > MOST_METADATA_BYTES:
+            raise InvalidArgumentError("The object resource is too large.")
+    return parsed_json(bytes(content))

@@ -13,7 +13,7 @@ from infra.local.storage.protocol.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from infra.local.storage.protocol.resources import Json
 
-_MOST_METADATA_BYTES = 1024 * 1024
+MOST_METADATA_BYTES = 1024 * 1024
 _METADATA_PART, _CONTENT_PART, _PARTS = 1, 2, 2
 
 
@@ -92,7 +92,7 @@ class RelatedParts:
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         if self._part == _METADATA_PART:
             self._metadata += data[start:end]
-            if len(self._metadata) > _MOST_METADATA_BYTES:
+            if len(self._metadata) > MOST_METADATA_BYTES:
                 raise InvalidArgumentError("The object resource is too large.")
         else:
             self._content.append(data[start:end])
@@ -109,7 +109,7 @@ def parsed_json(data: bytes) -> Json:
     """
     try:
         value = json.loads(data) if data.strip() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"The body is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise InvalidArgumentError("The body must be a JSON object.")

@@ -1,0 +1,64 @@
+"""`character remove` beside objects that somebody else has put into the bucket of characters."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from importing.commands.publish import CharacterFolder
+from shared.characters.bucket import manifest_name
+from shared.characters.manifest import ENCODERS, ManifestError
+from tests.support.buckets import MemoryBucket
+from tests.unit.shared.character_objects import put_character
+
+HUGE = 64 << 20
+
+
+@pytest.fixture
+def characters(bucket: Any) -> CharacterFolder:
+    """A bucket with the character `ada` and an encoder that nobody needs."""
+    made = MemoryBucket("characters")
+    put_character(made, "ada")
+    for name, stored in made.objects.items():
+        bucket.blob(name).upload_from_string(stored.data)
+    bucket.blob(f"{ENCODERS}/abc.onnx").upload_from_string(b"encoder")
+    return CharacterFolder(bucket, say=lambda _sentence: None)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_huge_manifest_of_somebody_else_takes_no_memory(
+    characters: CharacterFolder, bucket: Any, *, is_packed: bool
+) -> None:
+    blob = bucket.blob(manifest_name("eve"))
+    if is_packed:
+        blob.content_encoding = "gzip"
+        blob.upload_from_string(gzip.compress(bytes(HUGE)))
+    else:
+        blob.upload_from_string(bytes(HUGE))
+
+    tracemalloc.start()
+    try:
+        unused = characters.remove("ada")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    # Nobody can say what the wrong manifest needs.
+    assert unused == ()
+    assert peak < HUGE / 4
+    assert bucket.get_blob(manifest_name("ada")) is None
+
+
+@pytest.mark.parametrize("name", [ENCODERS, "", ".", "..", "ada/..", "ada/", "*", "eve"])
+def test_what_is_no_character_cannot_be_removed(
+    characters: CharacterFolder, bucket: Any, name: str
+) -> None:
+    if name != "eve":
+        bucket.blob(manifest_name(name)).upload_from_string(b"{}")
+    before = {blob.name for blob in bucket.list_blobs()}
+    with pytest.raises(ManifestError, match="expected a character"):
+        characters.remove(name)
+    assert {blob.name for blob in bucket.list_blobs()} == before

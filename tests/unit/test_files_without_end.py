@@ -1,0 +1,188 @@
+"""Files of others that say they have a terabyte, and pipes: refused at once, wherever they lie."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from functions.api.taking.catalogue import Catalogue
+from functions.compat.keys.kept_file import KeptFile
+from functions.train.checkpoints import MAX_KEPT_BYTES, STAMP, Checkpoints
+from importing.bundles.consent import QUESTIONS, ask_consent
+from importing.commands import manage
+from importing.encoders.bert import read_tokens
+from importing.encoders.encoder_store import EncoderStore
+from importing.files.errors import VoiceFileError
+from importing.trial.sample import write_sample
+from infra.local.commands.batch import BatchJob, Report, convert_all
+from infra.local.commands.verify import run_verify
+from infra.local.commands.visitor import Visitor, Wish
+from shared.characters.manifest import MANIFEST
+from shared.own_characters.objects import kept_prefix
+from shared.process.settings import SettingsError
+from speech.bundles.bundle import BundleError
+from speech.bundles.sealing import seal
+from tests.support.buckets import MemoryBucket
+from tests.support.characters import a_manifest
+from tests.unit.importing.test_sample import HELLO, MEI
+from tests.unit.local.test_batch import Service
+from tests.unit.speech.bundles import write_bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TERABYTE = 1 << 40
+
+
+def huge(path: Path) -> Path:
+    """Let a file end after a terabyte; what it has before stays, and the disk holds no more."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    os.truncate(path, TERABYTE)
+    return path
+
+
+def endless(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
+
+
+BAD = pytest.mark.parametrize("make", [huge, endless])
+
+
+def test_a_manifest_that_is_changed_by_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_bundle(tmp_path, id="ada").rename(tmp_path / "ada")
+    huge(tmp_path / "ada" / MANIFEST)
+
+    arguments = ["set", "ada", "--name", "Eve", "--into", str(tmp_path)]
+    assert manage.main(arguments, lambda question: question) == 1
+
+    assert "expected at most" in capsys.readouterr().err
+
+
+def test_a_manifest_that_is_sealed(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path, id="ada")
+    huge(bundle / MANIFEST)
+    with pytest.raises(BundleError, match="expected at most"):
+        seal(bundle, 1 << 20)
+
+
+@BAD
+async def test_a_portrait_that_the_api_shows(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    make(tmp_path / "ada.svg")
+    catalogue = Catalogue({"ada": a_manifest("ada", tmp_path, "ada.svg")})
+    async with asyncio.timeout(5):
+        assert await catalogue.portrait("ada") is None
+
+
+@BAD
+def test_what_clients_of_compat_have_left(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"words\.json: expected"):
+        KeptFile(make(tmp_path / "words.json")).read_new()
+
+
+def test_what_is_known_of_an_encoder(tmp_path: Path) -> None:
+    huge(tmp_path / "encoders" / "abc.json").with_suffix(".onnx").touch()
+    with pytest.raises(VoiceFileError, match="expected at most"):
+        EncoderStore(tmp_path).choose(256, None)
+
+
+def test_the_draft_of_a_consent(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def stop(question: str) -> str:
+        asked.append(question)
+        raise EOFError
+
+    for content in ("", "[]", "[" * 100_000):
+        draft = tmp_path / "draft.json"
+        draft.write_text(content)
+        if not content:
+            huge(draft)
+        with pytest.raises(EOFError):
+            ask_consent(stop, draft)
+    assert len(asked) == 3
+    assert asked[0] == next(iter(QUESTIONS.values()))
+
+
+@BAD
+def test_a_vocabulary(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    with pytest.raises(VoiceFileError, match=r"vocab\.txt: .*expected"):
+        read_tokens(make(tmp_path / "vocab.txt"))
+
+
+@BAD
+def test_the_recording_of_a_sample(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="expected"):
+        write_sample(MEI, make(tmp_path / "recording.wav"), tmp_path)
+
+
+async def test_a_recording_in_a_folder_that_is_converted(tmp_path: Path) -> None:
+    shutil.copy(HELLO, tmp_path / "long.webm")
+    sources = [HELLO, huge(tmp_path / "long.webm"), HELLO]
+    reports = [
+        Report(BatchJob(source, tmp_path / f"{number}.wav"))
+        for number, source in enumerate(sources)
+    ]
+    service = Service()
+    async with httpx.AsyncClient(transport=httpx.MockTransport(service.answer)) as client:
+        await convert_all(
+            Visitor(client, "http://api.test", service.voices),
+            reports,
+            Wish(),
+            overwrite=False,
+            at_once=1,
+            started=lambda _report: None,
+            ended=lambda _report: None,
+        )
+    codes = [report.error and report.error.code for report in reports]
+    assert codes == ["unavailable", "too_large", None]  # the first one's listener is broken
+
+
+@BAD
+async def test_a_file_that_is_verified(
+    make: Callable[[Path], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("WATERMARK_KEYS", "the key of the verifier's tests!")
+    assert await run_verify([make(tmp_path / "a.wav")], tmp_path) == 1
+    assert "a.wav: expected" in capsys.readouterr().out
+
+
+async def test_a_checkpoint_of_a_training(tmp_path: Path) -> None:
+    bucket, stamp = MemoryBucket("recordings"), "a" * 64
+    prefix = f"{kept_prefix('own-a')}{stamp}/000001-00000"
+    bucket.put(f"{prefix}1-lessons.pickle", b"small")
+    bucket.put(f"{prefix}2-others.pickle", b"large")
+    listed = bucket.list
+
+    async def list_a_large_one(name: str = "") -> object:
+        return [
+            replace(each, bytes=MAX_KEPT_BYTES + 1) if "others" in each.name else each
+            for each in await listed(name)
+        ]
+
+    bucket.list = list_a_large_one  # type: ignore[method-assign, assignment]
+    kept = Checkpoints(bucket, "own-a", 2, tmp_path)
+    await kept.restore()
+    assert (tmp_path / STAMP).exists()
+    assert (tmp_path / "lessons.pickle").exists()
+    assert not (tmp_path / "others.pickle").exists()
+
+    # What would not be restored is not kept.
+    huge(tmp_path / "others.pickle")
+    await kept.save()
+    assert len(bucket.objects) == 2
