@@ -69,8 +69,8 @@ export class ClipMaker {
     }
   }
 
-  #offer(blob: Blob, { id }: Character): void {
-    const name = fileName(id, blob.type, new Date());
+  #offer(blob: Blob, character: Character): void {
+    const name = fileName(character, blob.type, new Date());
     this.#file = new File([blob], name, { type: blob.type });
     this.#save.href = URL.createObjectURL(this.#file);
     this.#save.download = name;

@@ -28,7 +28,7 @@ async function main(): Promise<void> {
     page.speak(language);
     verifying.speak(language);
   });
-  acceptFiles((file) => void page.takeFile(file));
+  acceptFiles(part("#file", HTMLInputElement), ([file]) => void page.takeFile(file));
   await page.open();
   await keepShell();
 }

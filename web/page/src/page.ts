@@ -425,7 +425,7 @@ export class Page {
     const address = this.#playback.load("converted", sound);
     const { speaker } = this.#state;
     const at = new Date();
-    const file = new File([blob], fileName(speaker?.id ?? "voice", blob.type, at), {
+    const file = new File([blob], fileName(speaker, blob.type, at), {
       type: blob.type,
     });
     if (speaker !== null && this.#voice !== null) {

@@ -30,5 +30,10 @@ test("a text's statement says that it was spoken from text", () => {
 
 test("a file's name says who speaks and when it was made", () => {
   const at = new Date(2026, 10, 3, 9, 5, 7);
-  expect(fileName("mei", "audio/mpeg", at)).toBe("mei-2026-11-03-090507.mp3");
+  const named = (en: string): string => fileName({ name: { en } }, "audio/mpeg", at);
+  expect(named("Mei")).toBe("mei-2026-11-03-090507.mp3");
+  expect(named("../Ada O’Neil?")).toBe("ada-o-neil-2026-11-03-090507.mp3");
+  expect(named("はな")).toBe("はな-2026-11-03-090507.mp3");
+  expect(named("☆")).toBe("voice-2026-11-03-090507.mp3");
+  expect(fileName(null, "audio/wav", at)).toBe("voice-2026-11-03-090507.wav");
 });
