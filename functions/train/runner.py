@@ -10,7 +10,7 @@ import random
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -35,6 +35,7 @@ from shared.own_characters.own_character import (
     Status,
     TakenOverError,
     TrainingErrorCode,
+    TrainingFailure,
 )
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
 from shared.pipeline.own_recordings import Cleaner, withdraw
@@ -163,10 +164,12 @@ class Runner:
             extra = {"event": "own_character_left"}
             _LOG.info("training left: deleted or taken over meanwhile", extra=extra)
         except RecordingsRefusedError as error:
-            await self._fail(character, TrainingErrorCode.RECORDINGS_REFUSED, str(error))
+            await self._fail(character, error.failure)
         except BundleError as error:
             _LOG.exception("a trained bundle does not work", extra={"event": "bundle_refused"})
-            await self._fail(character, TrainingErrorCode.BUNDLE_REFUSED, str(error))
+            await self._fail(
+                character, TrainingFailure(TrainingErrorCode.BUNDLE_REFUSED, str(error))
+            )
         except TrainerCrashedError as error:
             _LOG.warning("trainer crashed: %s", error, extra={"event": "trainer_crashed"})
             await self._give_back(character, counts=True)
@@ -209,7 +212,8 @@ class Runner:
                 raise
             except RecordingsRefusedError as error:
                 # Its owner knows the recordings, not where they lay.
-                raise RecordingsRefusedError(str(error).replace(f"{folder}/", "")) from error
+                message = error.failure.message.replace(f"{folder}/", "")
+                raise RecordingsRefusedError(replace(error.failure, message=message)) from error
             finally:
                 for each in (keeping, saving, training):
                     each.cancel()
@@ -277,12 +281,14 @@ class Runner:
                 decoded = await self.decoder.decode(data, limits=_LIMITS)
             except VoiceError as error:
                 if kind == Kind.CONSENT:
-                    raise RecordingsRefusedError(f"The spoken consent: {error}") from error
+                    raise _refused(
+                        f"The spoken consent: {error}", TrainingErrorCode.CONSENT_REFUSED
+                    ) from error
                 # Like every recording in which nobody speaks, it does not count.
                 continue
             seconds += decoded.seconds
             if seconds > MAX_SPEECH_SECONDS:
-                raise RecordingsRefusedError(
+                raise _refused(
                     f"The recordings are longer than {MAX_SPEECH_SECONDS / 60:g} minutes; delete"
                     " some of them."
                 )
@@ -293,13 +299,14 @@ class Runner:
                 # What was kept is of these files if they have the same times, too.
                 os.utime(file, ns=(each.generation, each.generation))
 
-    async def _fail(self, character: OwnCharacter, code: TrainingErrorCode, message: str) -> None:
-        _LOG.info("own character failed", extra={"event": "own_character_failed", "code": code})
+    async def _fail(self, character: OwnCharacter, failure: TrainingFailure) -> None:
+        extra = {"event": "own_character_failed", "code": failure.code}
+        _LOG.info("own character failed", extra=extra)
         # Nothing of it helps a training with other recordings.
         await self.recordings.delete_all(kept_prefix(character.character_id))
         await self._change(
             character,
-            lambda each, now: own.fail(each, character.attempt, code, message, now),
+            lambda each, now: own.fail(each, character.attempt, failure, now),
         )
 
     async def _give_back(self, character: OwnCharacter, *, counts: bool) -> None:
@@ -385,11 +392,17 @@ async def _repeat(act: Callable[[], Awaitable[None]], pause: Callable[[], Awaita
         await pause()
 
 
+def _refused(
+    message: str, code: TrainingErrorCode = TrainingErrorCode.RECORDINGS_REFUSED
+) -> RecordingsRefusedError:
+    return RecordingsRefusedError(TrainingFailure(code, message))
+
+
 def _require_as_asked_for(uploaded: Sequence[ObjectFacts]) -> None:
     """Refuse recordings that came after the api had counted them."""
     consents = sum(f"/{Kind.CONSENT.value}/" in each.name for each in uploaded)
     if consents != 1 or len(uploaded) > MAX_RECORDINGS:
-        raise RecordingsRefusedError(
+        raise _refused(
             f"Expected one spoken consent and at most {MAX_RECORDINGS} recordings, found"
             f" {consents} and {len(uploaded)}: some came after the training was asked for. Delete"
             " them, and ask again."

@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.own_characters.own_character import TrainingErrorCode, TrainingFailure
+
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,9 +29,21 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 _REFUSED: Final = 1
 """The command's exit status for recordings that it cannot use, and Python's after an exception."""
 
+_REFUSAL: Final = re.compile(
+    r"(?P<message>.*) \[(?P<code>[a-z_]+)\](?P<recordings>(?: [\w-]+\.wav)*)"
+)
+
 
 class RecordingsRefusedError(Exception):
-    """The recordings or the consent are not accepted; the message is for their owner."""
+    """The recordings or the consent are not accepted.
+
+    Args:
+        failure: why, for programs and for their owner.
+    """
+
+    def __init__(self, failure: TrainingFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
 
 
 class TrainerCrashedError(Exception):
@@ -89,7 +103,7 @@ class Trainer:
         if status == 0:
             return
         if status == _REFUSED and complaints and not any(_TRACEBACK in each for each in complaints):
-            raise RecordingsRefusedError(complaints[-1])
+            raise _refusal(complaints[-1])
         raise TrainerCrashedError(f"it ended with {status}: {' | '.join(complaints[-3:])}")
 
 
@@ -105,6 +119,16 @@ async def _follow(process: Process, report: Callable[[str, float | None], Awaita
         if progress is not None:
             percent = progress[2]
             await report(progress[1], None if percent is None else int(percent) / 100)
+
+
+def _refusal(line: str) -> RecordingsRefusedError:
+    """Read the command's last line: a sentence, mostly a code in brackets, and file names."""
+    told = _REFUSAL.fullmatch(line)
+    if told is None or told["code"] not in set(TrainingErrorCode):
+        return RecordingsRefusedError(TrainingFailure(TrainingErrorCode.RECORDINGS_REFUSED, line))
+    recordings = tuple(name.removesuffix(".wav") for name in told["recordings"].split())
+    failure = TrainingFailure(TrainingErrorCode(told["code"]), told["message"], recordings)
+    return RecordingsRefusedError(failure)
 
 
 async def _last_lines(process: Process) -> Sequence[str]:

@@ -93,7 +93,7 @@ def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacte
         "visibility": Visibility(document["visibility"]),
         "consent": TypedConsent(**document["consent"]),
         "sentence": ConsentSentence.from_json(document["sentence"]),
-        "error": error and TrainingFailure(TrainingErrorCode(error["code"]), error["message"]),
+        "error": error and _failure(error),
     }
     return OwnCharacter(**known | parts)
 
@@ -102,6 +102,12 @@ def begun_since(document: Mapping[str, Any], since: datetime) -> Sequence[Begun]
     """Return what was begun after some moment, from the document `BEGUN`."""
     begun = [Begun(each["at"], each["by"]) for each in document.get("begun", [])]
     return [each for each in begun if each.at > since]
+
+
+def _failure(error: Mapping[str, Any]) -> TrainingFailure:
+    # Those of before name no recordings.
+    recordings = tuple(error.get("recordings", ()))
+    return TrainingFailure(TrainingErrorCode(error["code"]), error["message"], recordings)
 
 
 def _train_at(character: OwnCharacter) -> datetime | None:

@@ -54,6 +54,16 @@ class TrainingErrorCode(StrEnum):
     """Why a training failed."""
 
     RECORDINGS_REFUSED = "recordings_refused"
+    ANOTHER_VOICE = "another_voice"
+    """Somebody else speaks in so many of the recordings that too little is left, or whose they are
+    is doubtful."""
+
+    ECHO = "echo"
+    """Too little is left without those in which a room resounds."""
+
+    CONSENT_REFUSED = "consent_refused"
+    """The spoken consent is another's, has other words, or cannot be understood."""
+
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     BUNDLE_REFUSED = "bundle_refused"
 
@@ -68,10 +78,17 @@ class TakenOverError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TrainingFailure:
-    """Why a training failed, for programs and for the owner."""
+    """Why a training failed.
+
+    Attributes:
+        code: for programs.
+        message: for the owner.
+        recordings: the ids of those that are the reason, where it is some of them.
+    """
 
     code: TrainingErrorCode
     message: str
+    recordings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +252,8 @@ def lease(character: OwnCharacter, now: datetime, seconds: float) -> OwnCharacte
         raise NotAllowedError(f"this character is {character.status.value}")
     if character.tries >= MAX_TRIES:
         message = "The training was interrupted too often; please try again later."
-        return _failed(character, TrainingErrorCode.ATTEMPTS_EXHAUSTED, message, now)
+        failure = TrainingFailure(TrainingErrorCode.ATTEMPTS_EXHAUSTED, message)
+        return _failed(character, failure, now)
     return replace(
         character,
         status=Status.TRAINING,
@@ -298,7 +316,7 @@ def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
 
 
 def fail(
-    character: OwnCharacter, attempt: int, code: TrainingErrorCode, message: str, now: datetime
+    character: OwnCharacter, attempt: int, failure: TrainingFailure, now: datetime
 ) -> OwnCharacter:
     """End a training that cannot succeed with these recordings.
 
@@ -306,7 +324,7 @@ def fail(
         TakenOverError: it is not this attempt's any more.
     """
     _require_attempt(character, attempt)
-    return _failed(character, code, message, now)
+    return _failed(character, failure, now)
 
 
 def give_back(
@@ -333,16 +351,14 @@ def give_back(
     )
 
 
-def _failed(
-    character: OwnCharacter, code: TrainingErrorCode, message: str, now: datetime
-) -> OwnCharacter:
+def _failed(character: OwnCharacter, failure: TrainingFailure, now: datetime) -> OwnCharacter:
     return replace(
         character,
         status=Status.FAILED,
         lease_expires_at=None,
         stage=None,
         share=None,
-        error=TrainingFailure(code, message),
+        error=failure,
         updated_at=now,
     )
 

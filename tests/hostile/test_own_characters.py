@@ -107,7 +107,7 @@ async def test_a_consent_that_is_no_speech_is_none(client: httpx.AsyncClient, na
     assert await put(client, await sign(client, path, key), speech(3)) == 200
     assert await put(client, await sign(client, path, key, "consent"), NO_SPEECH[name]) == 200
     error = await until_refused(client, path, key)
-    assert error["code"] == "recordings_refused"
+    assert error["code"] == "consent_refused"
     assert error["message"].startswith("The spoken consent: ")
 
 

@@ -18,6 +18,7 @@ from shared.own_characters.own_character import (
     OwnCharacter,
     TakenOverError,
     TrainingErrorCode,
+    TrainingFailure,
     TypedConsent,
 )
 from shared.own_characters.store import (
@@ -68,8 +69,8 @@ def a_ready(now: datetime = NOW) -> OwnCharacter:
 
 
 def a_failed(now: datetime = NOW) -> OwnCharacter:
-    message = "The recordings are too quiet."
-    return own.fail(a_leased(now), 1, TrainingErrorCode.RECORDINGS_REFUSED, message, now)
+    failure = TrainingFailure(TrainingErrorCode.ANOTHER_VOICE, "Two people speak.", ("r1", "r2"))
+    return own.fail(a_leased(now), 1, failure, now)
 
 
 def a_cleaned(now: datetime = NOW) -> OwnCharacter:
@@ -89,8 +90,8 @@ def lease(character: OwnCharacter, now: datetime) -> OwnCharacter:
 
 
 def refuse(character: OwnCharacter, now: datetime) -> OwnCharacter:
-    code = TrainingErrorCode.RECORDINGS_REFUSED
-    return own.fail(character, character.attempt, code, "They are too quiet.", now)
+    failure = TrainingFailure(TrainingErrorCode.RECORDINGS_REFUSED, "They are too quiet.")
+    return own.fail(character, character.attempt, failure, now)
 
 
 EVERY_STATE: dict[str, Callable[[], OwnCharacter]] = {

@@ -22,7 +22,7 @@ from training.quality.card import write_tables
 from training.quality.similarity import Embedding
 from training.recordings.choosing.others import Others, find_others
 from training.recordings.choosing.screening import Utterance
-from training.recordings.choosing.selection import Selection, select
+from training.recordings.choosing.selection import Selection, seconds_by_reason, select
 from training.recordings.consent.consent_request import ConsentRequest, usual_language
 from training.recordings.consent.spoken_consent import WITHOUT, check_spoken_consent
 from training.recordings.results.bundle import Names, colour_of, keep_shared, write_bundle
@@ -83,7 +83,11 @@ def main(arguments: Sequence[str], places: Places, ask: Ask, encoder: Embedding)
         return clear(options.clear, places.work)
     try:
         _make(options, places, ask, encoder)
-    except (RecordingsError, VoiceFileError) as error:
+    except RecordingsError as error:
+        # What comes after it is for the program that makes visitors' own characters.
+        sys.stderr.write(f"{' '.join([str(error), f'[{error.code.value}]', *error.files])}\n")
+        return 1
+    except VoiceFileError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:
@@ -200,7 +204,11 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     write_samples(work.listening, judgement)
     # Their language is known of the readers who come with the training alone.
     write_owners_card(
-        work.listening, selection.seconds, judgement, None if options.others else recogniser
+        work.listening,
+        selection.seconds,
+        seconds_by_reason(selection.dropped),
+        judgement,
+        None if options.others else recogniser,
     )
     if options.listen:
         judged = judge_clips(

@@ -131,10 +131,11 @@ class RecordingFacts(_Model):
 
 
 class FailureFacts(_Model):
-    """Why a training failed."""
+    """Why a training failed, and the ids of the recordings that are the reason, if some are."""
 
     code: TrainingErrorCode
     message: str
+    recordings: list[str]
 
 
 class OwnCharacterFacts(_Model):
@@ -194,9 +195,14 @@ class WrongWords(_Read):
 
 
 class CardFigures(_Read):
-    """How a character was measured; `words` is null where no recogniser was installed."""
+    """How a character was measured; `words` is null where no recogniser was installed.
+
+    `unused` tells how many seconds of the recordings were not learnt, and why: `another_voice`,
+    `echo`, `noise`, `clipped`, `music`, `telephone_quality`, `silence`, `too_short`.
+    """
 
     seconds: float
+    unused: dict[str, float] = {}
     likeness: OwnersLikeness
     likeness_of_others: OthersLikeness
     words: WrongWords | None

@@ -255,7 +255,9 @@ async def _facts(making: Making, character: OwnCharacter) -> bodies.OwnCharacter
         share=character.share,
         error=None
         if error is None
-        else bodies.FailureFacts(code=error.code, message=error.message),
+        else bodies.FailureFacts(
+            code=error.code, message=error.message, recordings=list(error.recordings)
+        ),
         expires_at=character.expire_at,
         is_usable=character.has_bundle,
         visibility=character.visibility,

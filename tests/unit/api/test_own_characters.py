@@ -344,19 +344,19 @@ async def test_a_failed_training_says_why_and_the_owner_may_ask_three_times(
     await bring(client, workshop, path, key, "speech")
     await bring(client, workshop, path, key, "consent")
     character_id = path.rpartition("/")[2]
+    failure = own.TrainingFailure(own.TrainingErrorCode.ANOTHER_VOICE, "Two speak.", ("r1",))
     for _ in range(own.MAX_TRAININGS):
         assert (await client.post(f"{path}/training", headers=key)).status_code == 202
         await change_own(workshop.store, character_id, lambda each, now: own.lease(each, now, 60))
         await change_own(
             workshop.store,
             character_id,
-            lambda each, now: own.fail(
-                each, each.attempt, own.TrainingErrorCode.RECORDINGS_REFUSED, "Too quiet.", now
-            ),
+            lambda each, now: own.fail(each, each.attempt, failure, now),
         )
     shown = (await client.get(path, headers=key)).json()
     assert shown["status"] == "failed"
-    assert shown["error"] == {"code": "recordings_refused", "message": "Too quiet."}
+    said = {"code": "another_voice", "message": "Two speak.", "recordings": ["r1"]}
+    assert shown["error"] == said
     problem(await client.post(f"{path}/training", headers=key), 409, "own_character_busy")
 
 
@@ -641,6 +641,8 @@ async def test_an_owner_reads_and_hears_the_card_and_nobody_else(
     card = (await client.get(f"{path}/card", headers=key)).json()
 
     assert (card["words"], card["sounds"]) == (words, ["other-1-original"])
+    # A card of before says nothing of it.
+    assert card["unused"] == {}
     assert card["likeness"] == {"converted": 0.87, "recorded": 0.97, "reachable": 0.92}
     heard = await client.get(f"{path}/card/other-1-original", headers=key)
     assert (heard.content, heard.headers["content-type"]) == (b"as recorded", "audio/wav")

@@ -159,13 +159,34 @@ async def test_what_the_training_refuses_is_told_to_the_owner_who_keeps_the_reco
     assert len(stage.recordings.objects) == 2
 
 
+@pytest.mark.parametrize("code", ["another_voice", "echo", "consent_refused"])
+async def test_the_training_says_with_a_code_what_is_wrong(stage: Stage, code: str) -> None:
+    character = await stage.queued()
+    await stage.runner(f"refuse with {code}").train_next()
+    assert await error_of(stage, character) == ("failed", code)
+    error = (await stage.stored(character)).error
+    assert error is not None
+    assert error.message == "recordings: expected one voice, found two."
+    (speech,) = (name for name in stage.recordings.objects if "/speech/" in name)
+    assert error.recordings == (speech.rpartition("/")[2],)
+
+
+async def test_a_code_that_nobody_knows_is_a_part_of_the_sentence(stage: Stage) -> None:
+    character = await stage.queued()
+    await stage.runner("refuse with temper").train_next()
+    assert await error_of(stage, character) == ("failed", "recordings_refused")
+    error = (await stage.stored(character)).error
+    assert error is not None
+    assert "[temper]" in error.message
+
+
 @pytest.mark.parametrize("consent", [b"<html>", b"", speech(0.1), bytes(50_000)])
 async def test_a_consent_that_is_no_speech_is_refused_before_the_training(
     stage: Stage, consent: bytes
 ) -> None:
     character = await stage.queued(consent=consent)
     await stage.runner().train_next()
-    assert await error_of(stage, character) == ("failed", "recordings_refused")
+    assert await error_of(stage, character) == ("failed", "consent_refused")
     assert not stage.characters.objects
 
 

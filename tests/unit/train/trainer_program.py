@@ -77,6 +77,12 @@ if given.behaviour == "hang":
     time.sleep(600)
 if given.behaviour == "crash":
     raise RuntimeError("out of memory")
+if given.behaviour.startswith("refuse with "):
+    code = given.behaviour.removeprefix("refuse with ")
+    names = [each.name for each in given.recordings.iterdir()]
+    told = f"{given.recordings}: expected one voice, found two. [{code}]"
+    sys.stderr.write(f"{' '.join([told, *names])}\n")
+    raise SystemExit(1)
 if given.behaviour == "refuse":
     sys.stderr.write("a warning of a library\n")
     sys.stderr.write(f"{given.recordings}: expected 2 minutes, found {total:.0f} s\n")
@@ -93,7 +99,14 @@ manifest |= {"preview": {"colour": "#aabbcc", "portrait": portrait}}
 listening = given.work / given.as_ / "listen"
 listening.mkdir(parents=True)
 figures = {"converted": 0.87, "recorded": 0.97, "reachable": 0.92, "before": 0.53, "left": 0.6}
-card = {"seconds": total, "likeness": figures, "likeness_of_others": figures, "words": None}
+unused = {"another_voice": 12.4, "too_short": 30.0}
+card = {
+    "seconds": total,
+    "unused": unused,
+    "likeness": figures,
+    "likeness_of_others": figures,
+    "words": None,
+}
 (listening / "card.json").write_text(json.dumps(card), "utf-8")
 for whose in ("own", "other"):
     for what in ("original", "converted"):

@@ -16,12 +16,14 @@ from speech.signal.chunks import cut_at_pauses
 from speech.signal.clock import NoClock
 from speech.signal.levels import FRAMES_PER_SECOND, decibels, ranked
 from speech.signal.whole.analysis import Analysis, analyse
+from training.recordings.choosing.echo import resounds
 from training.recordings.choosing.reading import Piece
 from training.sound.features import RATE, Floats
 
 SILENCE = "silence"
 CLIPPED = "clipped"
 NOISE = "noise"
+ECHO = "echo"
 MUSIC = "music"
 TELEPHONE = "telephone quality"
 SHORT = "too short"
@@ -88,8 +90,12 @@ def screen(piece: Piece) -> tuple[list[Utterance], list[Dropped]]:
     kept: list[Utterance] = []
     dropped: list[Dropped] = []
     stretches = list(_stretches(analysis))
+    echo = ECHO if resounds(analysis.wave) else None
     for begin, end in stretches:
         reason = _fault(piece, analysis, begin, end)
+        if reason in (None, MUSIC):
+            # Partials that go on sounding in a room seem to be an instrument's.
+            reason = echo or reason
         if reason is None:
             kept.append(_cut(piece, begin, end))
         else:

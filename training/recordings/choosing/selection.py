@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+from shared.own_characters.own_character import TrainingErrorCode
 from training.quality.similarity import Embedding
 from training.recordings.choosing.people import tell_apart
 from training.recordings.choosing.reading import Recording, find_recordings, read_pieces
 from training.recordings.choosing.screening import (
     CLIPPED,
+    ECHO,
     MUSIC,
     NOISE,
     SILENCE,
@@ -37,6 +39,11 @@ _ADVICE = {
         "the rest has telephone quality, nothing above 4 kHz: record it again at 16 kHz or more"
     ),
     OTHER_VOICE: "the rest is in other voices: bring more recordings of the one",
+    ECHO: "the rest resounds: record it again closer to the microphone, or among soft things",
+}
+_CODES = {
+    OTHER_VOICE: TrainingErrorCode.ANOTHER_VOICE,
+    ECHO: TrainingErrorCode.ECHO,
 }
 
 
@@ -87,7 +94,7 @@ def select(folder: Path, encoder: Embedding, report: Callable[[str], None]) -> S
     if selection.utterances:
         selection = _without_others(folder, selection, encoder)
     if selection.seconds < LEAST_SECONDS:
-        raise RecordingsError(_too_little(folder, selection))
+        raise _too_little(folder, selection)
     return selection
 
 
@@ -136,13 +143,15 @@ def _judged_together(utterances: Sequence[Utterance]) -> Iterator[list[Utterance
 
 def _without_others(folder: Path, selection: Selection, encoder: Embedding) -> Selection:
     people = tell_apart(selection.utterances, encoder)
+    flagged = list(zip(selection.utterances, people.owner, strict=True))
+    others = [_drop(utterance, OTHER_VOICE) for utterance, is_owner in flagged if not is_owner]
     if people.second_share:
         raise RecordingsError(
             f"{folder}: expected the voice of one person, found two, the second in"
-            f" {people.second_share:.0%} of the speech; leave out the recordings of one of them."
+            f" {people.second_share:.0%} of the speech; leave out the recordings of one of them.",
+            TrainingErrorCode.ANOTHER_VOICE,
+            _files(others, OTHER_VOICE),
         )
-    flagged = list(zip(selection.utterances, people.owner, strict=True))
-    others = [_drop(utterance, OTHER_VOICE) for utterance, is_owner in flagged if not is_owner]
     kept = [utterance for utterance, is_owner in flagged if is_owner]
     return Selection(kept, selection.dropped + others, selection.unreadable, selection.left_over)
 
@@ -151,17 +160,26 @@ def _drop(utterance: Utterance, reason: str) -> Dropped:
     return Dropped(utterance.file, utterance.start, utterance.start + utterance.seconds, reason)
 
 
-def _too_little(folder: Path, selection: Selection) -> str:
+def _too_little(folder: Path, selection: Selection) -> RecordingsError:
     found = f"found {clock(selection.seconds)}"
     by_reason = seconds_by_reason(selection.dropped)
     reason = max(by_reason, key=lambda name: by_reason[name], default=None)
     # What was dropped is the reason only if it would have been enough.
     explains = reason is not None and selection.seconds + by_reason[reason] >= LEAST_SECONDS
     advice = _ADVICE.get(reason or "", "") if explains else ""
-    return (
+    code = _CODES.get(reason or "") if explains else None
+    files = () if code is None else _files(selection.dropped, reason)
+    return RecordingsError(
         f"{folder}: expected at least {clock(LEAST_SECONDS)} minutes of usable speech, {found};"
-        f" {advice or f'record more, best {clock(RECOMMENDED_SECONDS)} minutes'}."
+        f" {advice or f'record more, best {clock(RECOMMENDED_SECONDS)} minutes'}.",
+        code or TrainingErrorCode.RECORDINGS_REFUSED,
+        files,
     )
+
+
+def _files(dropped: Sequence[Dropped], reason: str | None) -> Sequence[str]:
+    """Return the files of which something was dropped for a reason, each once."""
+    return list(dict.fromkeys(part.file for part in dropped if part.reason == reason))
 
 
 def seconds_by_reason(dropped: Sequence[Dropped]) -> Counter[str]:

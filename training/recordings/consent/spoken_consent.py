@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from shared.characters.spoken_consent import ConsentSentence
+from shared.own_characters.own_character import TrainingErrorCode
 from speech.signal.samples import resample
 from speech.text.reading import Reader
 from speech.text.spoken import write_out
@@ -92,7 +93,8 @@ def check_spoken_consent(
     if seconds < LEAST_SECONDS:
         raise RecordingsError(
             f"{recording.name}: expected the spoken consent, found {seconds:.1f} s of usable"
-            " speech; record the whole sentence again, close to the microphone and without noise."
+            " speech; record the whole sentence again, close to the microphone and without noise.",
+            TrainingErrorCode.CONSENT_REFUSED,
         )
     others = [utterance for utterance in owner if utterance.file != recording.name]
     likeness = voice_likeness(speech, others, encoder)
@@ -100,7 +102,8 @@ def check_spoken_consent(
         raise RecordingsError(
             f"{recording.name}: expected the voice of the recordings, found another one (likeness"
             f" {likeness:.2f}, at least {OWNER_LIKENESS:.2f} wanted); let the owner of the voice"
-            " speak the sentence, with the same microphone."
+            " speak the sentence, with the same microphone.",
+            TrainingErrorCode.CONSENT_REFUSED,
         )
     if recogniser is not None:
         heard = recogniser.understand(speech, sentence.language)
@@ -108,7 +111,8 @@ def check_spoken_consent(
         if missing:
             raise RecordingsError(
                 f"{recording.name}: expected to hear {', '.join(missing)}, found: {heard.strip()}."
-                f" Record this sentence again: {sentence.text}"
+                f" Record this sentence again: {sentence.text}",
+                TrainingErrorCode.CONSENT_REFUSED,
             )
     return SpokenConsent(sentence.day, likeness, recogniser is not None)
 
@@ -183,7 +187,10 @@ def _speech_of(file: Path) -> Floats:
             kept, _ = screen(piece)
             waves += [resample(each.samples, each.rate, RATE) for each in kept]
     except RecordingsError as error:
-        raise RecordingsError(f"{file.name}: expected the spoken consent, but {error}.") from error
+        raise RecordingsError(
+            f"{file.name}: expected the spoken consent, but {error}.",
+            TrainingErrorCode.CONSENT_REFUSED,
+        ) from error
     return np.concatenate(waves) if waves else np.zeros(0, np.float32)
 
 

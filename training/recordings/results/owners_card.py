@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from speech.results.wav import write_wav
@@ -18,6 +18,7 @@ _PAIRS_OF_EACH = 3
 def write_owners_card(
     folder: Path,
     seconds: float,
+    dropped: Mapping[str, float],
     judgement: Judgement,
     recogniser: Recogniser | None,
 ) -> None:
@@ -29,6 +30,7 @@ def write_owners_card(
     Args:
         folder: is there.
         seconds: how much speech was learnt.
+        dropped: how much was not, in seconds by reason.
         judgement: with what there is to listen to.
         recogniser: understands the others, who speak English; None if their words do not count.
     """
@@ -41,6 +43,7 @@ def write_owners_card(
     wrong = None if recogniser is None else _wrong(others[:_PAIRS_OF_EACH], recogniser)
     card = {
         "seconds": round(seconds, 1),
+        "unused": {reason.replace(" ", "_"): round(each, 1) for reason, each in dropped.items()},
         "likeness": _means(judgement.owner, recorded="before", reachable="synthesis"),
         "likeness_of_others": _means(judgement.strangers, before="before", left="left"),
         "words": None if wrong is None else {"wrong": wrong.wrong, "of": wrong.said},

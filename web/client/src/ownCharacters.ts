@@ -77,6 +77,8 @@ export interface OwnCharacterChange {
 export interface OwnCharacterCard {
   /** How much speech was learnt. */
   readonly seconds: number;
+  /** How many seconds were not, by reason, such as `another_voice`, `echo` or `noise`. */
+  readonly unused: Readonly<Record<string, number>>;
   /**
    * Likeness to the owner, 0 to 1, as a speaker encoder hears it, of recordings that were not
    * learnt: converted, as recorded, and as the synthesis alone says them.
@@ -108,6 +110,8 @@ export interface OwnCharacterState {
   readonly share: number | null;
   /** Why the last training failed. */
   readonly error: VoiceAvatarError | null;
+  /** Ids of the recordings because of which it failed, where it is some of them. */
+  readonly refusedRecordings: readonly string[];
   /** Whether it can be spoken with, also while a better training is made. */
   readonly isUsable: boolean;
   readonly visibility: Visibility;
@@ -416,6 +420,7 @@ function parseState(body: Answer): OwnCharacterState {
     stage: stringOr(body["stage"], null),
     share: typeof share === "number" ? share : null,
     error: error === null || error === undefined ? null : failed(asObject(error, "error")),
+    refusedRecordings: refusedBy(error),
     isUsable: body["is_usable"] === true,
     visibility: asString(body["visibility"], "visibility") as Visibility,
     allowedVisibilities: asArray(body["allowed_visibilities"], "allowed_visibilities").map(
@@ -432,6 +437,12 @@ function parseCard(body: Answer): OwnCharacterCard {
   const words = body["words"] === null ? null : asObject(body["words"], "words");
   return {
     seconds: Number(body["seconds"]),
+    unused: Object.fromEntries(
+      Object.entries(asObject(body["unused"] ?? {}, "unused")).map(([reason, seconds]) => [
+        reason,
+        Number(seconds),
+      ]),
+    ),
     likeness: {
       converted: numberOrNull(own["converted"]),
       recorded: numberOrNull(own["recorded"]),
@@ -448,6 +459,12 @@ function parseCard(body: Answer): OwnCharacterCard {
 
 function numberOrNull(value: unknown): number | null {
   return typeof value === "number" ? value : null;
+}
+
+function refusedBy(error: unknown): string[] {
+  if (error === null || error === undefined) return [];
+  const { recordings } = asObject(error, "error");
+  return asArray(recordings ?? [], "recordings").map((each) => asString(each, "recording"));
 }
 
 function failed(error: Answer): VoiceAvatarError {

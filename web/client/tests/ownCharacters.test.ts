@@ -122,7 +122,8 @@ describe("the client of an owner", () => {
   test("tells how a character was measured, and fetches what can be compared", async () => {
     const likeness = { converted: 0.87, recorded: 0.97, reachable: null };
     const others = { converted: 0.7, before: 0.53, left: 0.6 };
-    const card = { seconds: 200, likeness, likeness_of_others: others, words: null };
+    const unused = { another_voice: 12.5 };
+    const card = { seconds: 200, unused, likeness, likeness_of_others: others, words: null };
     const sound = new Response("sound", { headers: { "content-type": "audio/wav" } });
     const network = new FakeNetwork({
       [`GET ${PATH}/card`]: json(200, { ...card, sounds: ["other-1-original"] }),
@@ -131,6 +132,7 @@ describe("the client of an owner", () => {
     const owner = client(network);
     expect(await owner.card(OWNER)).toEqual({
       seconds: 200,
+      unused,
       likeness,
       likenessOfOthers: { converted: 0.7, before: 0.53 },
       words: null,
@@ -150,7 +152,7 @@ describe("the client of an owner", () => {
   });
 
   test("tells how far a character is, and why a training failed", async () => {
-    const error = { code: "recordings_refused", message: "Too quiet." };
+    const error = { code: "another_voice", message: "Two.", recordings: ["r1"] };
     const failed = { ...STATE, status: "failed", stage: null, share: null, error };
     const network = new FakeNetwork({
       [`GET ${PATH}`]: json(200, failed),
@@ -160,7 +162,8 @@ describe("the client of an owner", () => {
     expect(state).toMatchObject({ status: "training", stage: "reading", share: 0.5, error: null });
     expect(state.recordings).toEqual([{ recordingId: "1", kind: "speech", bytes: 7 }]);
     const shown = await client(network).show(OWNER);
-    expect(shown.error).toMatchObject({ code: "recordings_refused", message: "Too quiet." });
+    expect(shown.error).toMatchObject({ code: "another_voice", message: "Two." });
+    expect(shown.refusedRecordings).toEqual(["r1"]);
   });
 
   test("waits until the training has ended, though a question is not answered", async () => {

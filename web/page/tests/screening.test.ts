@@ -46,6 +46,7 @@ describe("a sentence that an owner has read", () => {
     ["incomplete", voice(), { ...ANYTHING, seconds: 8 }],
     ["another_voice", voice(), { ...ANYTHING, pitches: [310, 320, 330] }],
     ["echo", inAHall(voice()), ANYTHING],
+    ["echo", inAHall(voice()).subarray(0, Math.round(4.2 * RATE)), ANYTHING],
   ] as const)("is told to be: %s", (fault, samples, expected) => {
     expect(screen(samples, RATE, expected).fault).toBe(fault);
   });

@@ -146,7 +146,9 @@ def test_the_owner_speaks_the_sentence_and_the_character_says_so_and_nobody_else
     arguments = ["--as", "ada", "--quick", "--language", "en", *given]
 
     assert run(folder, *arguments, ask=asked) == 1
-    assert "expected the voice of the recordings, found another one" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "expected the voice of the recordings, found another one" in said
+    assert said.endswith(" [consent_refused]\n")
     assert not (folder / "characters" / "ada").exists()
 
     (folder / "recordings" / "spoken-consent.wav").unlink()

@@ -40,12 +40,13 @@ def test_the_owners_card_has_figures_words_and_pairs(tmp_path: Path) -> None:
         def understand(self, heard: Floats, _language: str) -> str:
             return "one two three" if heard is wave else "one too three"
 
-    write_owners_card(tmp_path, 200.04, judgement, Hearing())
+    write_owners_card(tmp_path, 200.04, {"another voice": 12.04}, judgement, Hearing())
 
     card = json.loads((tmp_path / "card.json").read_text())
     assert card["likeness"] == {"converted": 0.85, "recorded": 0.97, "reachable": None}
+    assert card["unused"] == {"another_voice": 12.0}
     assert (card["seconds"], card["words"]) == (200.0, {"wrong": 2, "of": 6})
     assert len(list(tmp_path.glob("own-*.wav"))) == 6
     assert len(list(tmp_path.glob("other-*.wav"))) == 4
-    write_owners_card(tmp_path, 200.04, judgement, None)
+    write_owners_card(tmp_path, 200.04, {}, judgement, None)
     assert json.loads((tmp_path / "card.json").read_text())["words"] is None

@@ -10,9 +10,19 @@ import pytest
 import scipy.signal
 from numpy.typing import NDArray
 
+from speech.signal.samples import resample
 from training.quality.similarity import SpeakerEncoder
+from training.recordings.choosing.echo import fast_fall, resounds
+from training.recordings.choosing.others import SHIPPED
 from training.recordings.choosing.reading import Recording, read_pieces
-from training.recordings.choosing.screening import CLIPPED, MUSIC, NOISE, SILENCE, persistence
+from training.recordings.choosing.screening import (
+    CLIPPED,
+    ECHO,
+    MUSIC,
+    NOISE,
+    SILENCE,
+    persistence,
+)
 from training.recordings.choosing.selection import OTHER_VOICE, Selection, seconds_by_reason, select
 from training.recordings.results.report import selection_lines
 from training.recordings.runs.errors import RecordingsError
@@ -37,13 +47,33 @@ def chosen(folder: Path) -> Selection:
     return select(folder, OneVoice(), lambda _: None)
 
 
-def refusal(folder: Path) -> str:
+def refusal(folder: Path, code: str = "recordings_refused") -> str:
     with pytest.raises(RecordingsError) as refused:
         chosen(folder)
     sentence = str(refused.value)
     assert sentence.startswith(f"{folder}: expected")
     assert sentence.endswith(".")
+    assert refused.value.code == code
     return sentence
+
+
+def in_a_room(samples: Floats, seconds: float, louder_voice_db: float) -> Floats:
+    """Speech in an invented room: noise that falls by 60 dB in a time comes after each sound."""
+    length = int(seconds * RATE)
+    tail = np.random.default_rng(7).standard_normal(length) * 10 ** (
+        -3 * np.arange(length) / length
+    )
+    tail[: RATE // 200] = 0
+    tail *= 10 ** (-louder_voice_db / 20) / np.sqrt((tail**2).sum())
+    tail[0] = 1
+    return scipy.signal.fftconvolve(samples, tail)[: len(samples)].astype(np.float32)
+
+
+def readers() -> list[Floats]:
+    """What strangers have read at home, 9 s each, at 16 kHz."""
+    files = sorted((SHIPPED / "strangers").iterdir())
+    pieces = (next(read_pieces(Recording(file, file.name))) for file in files)
+    return [resample(piece.samples, piece.rate, RATE) for piece in pieces]
 
 
 def chords(seconds: float) -> Floats:
@@ -110,8 +140,48 @@ def test_two_people_are_refused(
 ) -> None:
     write_wav(tmp_path / "she.wav", woman[: 80 * RATE], RATE)
     write_wav(tmp_path / "he.wav", man[: 50 * RATE], RATE)
-    with pytest.raises(RecordingsError, match="voice of one person, found two"):
+    with pytest.raises(RecordingsError, match="voice of one person, found two") as refused:
         select(tmp_path, SpeakerEncoder(), lambda _: None)
+    assert (refused.value.code, refused.value.files) == ("another_voice", ["he.wav"])
+
+
+def test_a_guest_is_the_reason_where_too_little_is_left(
+    tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav
+) -> None:
+    write_wav(tmp_path / "she.wav", woman[: 116 * RATE], RATE)
+    write_wav(tmp_path / "he.wav", man[: 14 * RATE], RATE)
+    with pytest.raises(RecordingsError, match="the rest is in other voices") as refused:
+        select(tmp_path, SpeakerEncoder(), lambda _: None)
+    assert (refused.value.code, refused.value.files) == ("another_voice", ["he.wav"])
+
+
+def test_a_room_that_resounds_is_refused(
+    tmp_path: Path, woman: Floats, write_wav: WriteWav
+) -> None:
+    write_wav(tmp_path / "stairs.wav", in_a_room(woman, 1.2, 0), RATE)
+    assert "the rest resounds" in refusal(tmp_path, "echo")
+
+
+def test_echo_is_told_of_one_recording_and_the_others_are_used(
+    tmp_path: Path, woman: Floats, write_wav: WriteWav
+) -> None:
+    write_wav(tmp_path / "room.wav", woman, RATE)
+    write_wav(tmp_path / "stairs.wav", in_a_room(woman[: 6 * RATE], 0.8, 0), RATE)
+    selection = chosen(tmp_path)
+    assert {part.file for part in selection.dropped if part.reason == ECHO} == {"stairs.wav"}
+    assert {utterance.file for utterance in selection.utterances} == {"room.wav"}
+
+
+def test_readers_at_home_have_no_echo_and_have_one_in_a_hall() -> None:
+    dry = readers()
+    assert not any(map(resounds, dry))
+    assert not any(resounds(in_a_room(wave, 0.3, 3)) for wave in dry)
+    assert all(resounds(in_a_room(wave, 0.8, 0)) for wave in dry)
+
+
+def test_a_short_word_and_silence_tell_nothing_of_the_room() -> None:
+    assert fast_fall(np.zeros(RATE, np.float32)) is None
+    assert fast_fall(np.zeros(10, np.float32)) is None
 
 
 @pytest.mark.parametrize(

@@ -65,16 +65,18 @@ def test_the_owners_own_voice_is_accepted_and_anybody_elses_refused(
     assert found.are_words_checked
     assert "2026-11-23" in found.statement
     other = speak("rms", SENTENCE.text, tmp_path / "other.wav")
-    with pytest.raises(RecordingsError, match=r"other\.wav: expected the voice of the recordings"):
+    with pytest.raises(RecordingsError, match=r"other\.wav: expected the voice of") as refused:
         check_spoken_consent(other, SENTENCE, utterances(woman), encoder, None)
+    assert refused.value.code == "consent_refused"
 
 
 def test_a_recording_with_other_words_is_refused(
     tmp_path: Path, woman: NDArray[np.float32]
 ) -> None:
     own = speak("slt", SENTENCE.text, tmp_path / "own.wav")
-    with pytest.raises(RecordingsError, match="expected to hear lemon, castle, doctor, button"):
+    with pytest.raises(RecordingsError, match="to hear lemon, castle, doctor, button") as refused:
         check_spoken_consent(own, OTHERS, utterances(woman), SpeakerEncoder(), Hears(SENTENCE.text))
+    assert refused.value.code == "consent_refused"
 
 
 def test_a_recording_that_says_nothing_is_refused(

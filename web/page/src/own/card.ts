@@ -104,10 +104,21 @@ function figuresOf(card: OwnCharacterCard, words: OwnWords): (readonly [string, 
   const othersText = words.othersText(said(others.converted), said(others.before));
   const figures: (readonly [string, string])[] = [
     [words.learntFrom, words.minutesOfSpeech(minutes.format(card.seconds / 60))],
+    ...unusedOf(card, words),
     [words.likeness, likenessText],
     [words.likenessOfOthers, othersText],
   ];
   if (card.words !== null && card.words.of > 0)
     figures.push([words.wordsWrong, percent.format(card.words.wrong / card.words.of)]);
   return figures;
+}
+
+/** What of the recordings was not learnt, and why; what is shorter than a second tells nothing. */
+function unusedOf(card: OwnCharacterCard, words: OwnWords): (readonly [string, string])[] {
+  const whole = new Intl.NumberFormat(words.language, { maximumFractionDigits: 0 });
+  const parts = Object.entries(words.unusedReasons)
+    .map(([reason, because]) => [card.unused[reason] ?? 0, because] as const)
+    .filter(([seconds]) => seconds >= 1)
+    .map(([seconds, because]) => words.unusedPart(whole.format(seconds), because));
+  return parts.length === 0 ? [] : [[words.unused, parts.join(words.and)]];
 }

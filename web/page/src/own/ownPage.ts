@@ -10,6 +10,7 @@ import type {
 import type { SignIn } from "@voice-avatar/client/sign-in";
 import { type Account, rememberSignedIn } from "../account.js";
 import { part } from "../elements.js";
+import { acceptFiles } from "../files.js";
 import { PageError, problemOf } from "../problems.js";
 import { Recorder, recordingType } from "../recorder.js";
 import { Ring, TICKS } from "../ring.js";
@@ -210,11 +211,10 @@ export class OwnPage {
     );
     pressed("#train-again", () => this.#attempt(() => this.#again()));
     pressed("#as-it-was", () => this.#attempt(() => this.#leaveAsItWas()));
-    const files = part("#files", HTMLInputElement);
-    files.addEventListener("change", () => {
-      const chosen = [...(files.files ?? [])];
-      files.value = "";
-      void this.#attempt(() => this.#takeFiles(chosen));
+    const bringing = part("#files", HTMLInputElement);
+    acceptFiles(bringing, (files) => {
+      // Where no files can be chosen, none can be dropped.
+      if (bringing.checkVisibility()) void this.#attempt(() => this.#takeFiles(files));
     });
   }
 
@@ -313,6 +313,7 @@ export class OwnPage {
     if (state.status === "ready") this.#finish(state);
     else if (state.status === "queued" || state.status === "training") await this.#wait();
     else {
+      this.#update({ service: state });
       this.#toTask("speech");
       if (state.error !== null) this.#fail(state.error, null);
     }

@@ -44,10 +44,13 @@ const PAUSE_FRAMES = 30;
 const EDGE_FRAMES = 6;
 const CUT_BELOW_LOUD_DB = 14;
 const LEAST_SAID = 0.55;
-/** A voice falls silent faster than this: by 20 dB at the end of the sentence. */
-const ECHO_FRAMES = 30;
-const ECHO_FROM_DB = 12;
-const ECHO_TO_DB = 32;
+/** As the trainer's `training/recordings/choosing/echo.py`, which says what they mean. */
+const FALL_FRAMES = 12;
+const SLOWEST_FALL = -105;
+const FASTEST_SHARE = 0.1;
+const LEAST_FALLS = 20;
+const FALL_ABOVE_FLOOR_DB = 20;
+const END_ABOVE_FLOOR_DB = 6;
 const LEAST_PITCHES = 3;
 const OTHER_SEMITONES = 8;
 const LOWEST_HZ = 60;
@@ -76,7 +79,7 @@ export function screen(samples: Float32Array, rate: number, expected: Expected):
     ["cut_off", isCutOff(levels, loud, floor)],
     ["incomplete", expected.seconds !== null && seconds < LEAST_SAID * expected.seconds],
     ["another_voice", isOther(pitch, expected.pitches)],
-    ["echo", hasEcho(levels, loud, floor)],
+    ["echo", hasEcho(samples, rate)],
   ];
   const fault = faults.find(([, isSo]) => isSo)?.[0] ?? null;
   return { seconds: isSilent ? 0 : seconds, pitch, fault };
@@ -132,13 +135,36 @@ function isCutOff(levels: readonly number[], loud: number, floor: number): boole
   });
 }
 
-/** Whether the end of the sentence goes on sounding in the room. */
-function hasEcho(levels: readonly number[], loud: number, floor: number): boolean {
-  // A fall into noise does not tell.
-  if (floor > loud - ECHO_TO_DB - 3) return false;
-  const last = levels.reduce((at, level, index) => (level > loud - ECHO_FROM_DB ? index : at), 0);
-  const silent = levels.findIndex((level, index) => index > last && level < loud - ECHO_TO_DB);
-  return silent >= 0 && silent - last > ECHO_FRAMES;
+/** Whether the room resounds: then no sound falls faster than the room lets it. */
+function hasEcho(samples: Float32Array, rate: number): boolean {
+  // Differences: what is low falls slowly in any voice.
+  const levels = levelsOf(
+    samples.map((sample, index) => sample - (samples[index - 1] ?? sample)),
+    rate,
+  );
+  const floor = ranked(levels, 0.05);
+  const least = Math.max(floor + FALL_ABOVE_FLOOR_DB, ranked(levels, 0.95) - SPEECH_BELOW_LOUD_DB);
+  const falls = levels
+    .map((_, at) => levels.slice(at, at + FALL_FRAMES))
+    .filter(
+      (fall) =>
+        fall.length === FALL_FRAMES &&
+        (fall[0] ?? 0) > least &&
+        // What ends in the noise says how loud that is.
+        (fall.at(-1) ?? 0) > floor + END_ABOVE_FLOOR_DB,
+    )
+    .map(slopeOf)
+    .filter((slope) => slope < 0);
+  return falls.length >= LEAST_FALLS && ranked(falls, FASTEST_SHARE) > SLOWEST_FALL;
+}
+
+/** The slope of levels, in dB a second. */
+function slopeOf(levels: readonly number[]): number {
+  const middle = (levels.length - 1) / 2;
+  const products = levels.map((level, index) => level * (index - middle));
+  const squares = levels.map((_, index) => (index - middle) ** 2);
+  const sum = (values: readonly number[]): number => values.reduce((one, other) => one + other, 0);
+  return (FRAMES_PER_SECOND * sum(products)) / sum(squares);
 }
 
 function isOther(pitch: number | null, pitches: readonly number[]): boolean {

@@ -200,7 +200,7 @@ function renderCollected(state: OwnState, words: OwnWords, remove: (spoken: Spok
     seconds >= GOOD_SECONDS ? words.minutesGood : isEnough ? words.minutesEnough : words.minutesFew;
   setText(part("#minutes-hint", HTMLElement), hint);
   renderNextSteps(state, own, isEnough);
-  renderRecordings(own, words, remove);
+  renderRecordings(own, state.service, words, remove);
 }
 
 /** Where the owner can go from here. */
@@ -227,7 +227,16 @@ function renderResult({ scene, service }: OwnState): void {
   show("#kept-recordings", service.canTrainAgain);
 }
 
-function renderRecordings(own: Kept, words: OwnWords, remove: (spoken: Spoken) => void): void {
+function renderRecordings(
+  own: Kept,
+  service: OwnCharacterState | null,
+  words: OwnWords,
+  remove: (spoken: Spoken) => void,
+): void {
+  const refused = service?.refusedRecordings ?? [];
+  const because = words.unusedReasons[service?.error?.code ?? ""] ?? "";
+  if (own.spoken.some(({ recordingId }) => refused.includes(recordingId)))
+    part("#recordings", HTMLDetailsElement).open = true;
   const number = new Intl.NumberFormat(words.language, { maximumFractionDigits: 1 });
   show("#recordings", own.spoken.length > 0);
   setText(
@@ -246,7 +255,9 @@ function renderRecordings(own: Kept, words: OwnWords, remove: (spoken: Spoken) =
       button.type = "button";
       button.setAttribute("aria-label", `${words.remove}: ${name}`);
       button.addEventListener("click", () => remove(spoken));
-      entry.append(element("span", "", name), button);
+      const isRefused = refused.includes(spoken.recordingId);
+      const told = isRefused ? words.refused(name, because) : name;
+      entry.append(element("span", isRefused ? "strong-text" : "", told), button);
       return entry;
     }),
   );

@@ -78,6 +78,7 @@ const en = {
   toReading: "Read more",
   train: "Make my character",
   bringFiles: "Add recordings",
+  dropHere: "Drop your recordings",
   recordings: (count: string) => `Recordings: ${count}`,
   recording: (number: string, seconds: string) => `Recording ${number}, ${seconds} s`,
   consentRecording: "The spoken agreement",
@@ -112,6 +113,18 @@ const en = {
     "Likeness is what a program hears that tells voices apart: two recordings of one person have about 95 %, two people 50 to 60 %.",
   learntFrom: "Learnt from",
   minutesOfSpeech: (minutes: string) => `${minutes} minutes of your speech`,
+  unused: "Not learnt",
+  unusedPart: (seconds: string, because: string) => `${seconds} s: ${because}`,
+  and: "; ",
+  refused: (recording: string, because: string) => `${recording}: ${because}`,
+  unusedReasons: {
+    another_voice: "somebody else speaks",
+    echo: "the room resounds",
+    noise: "too noisy",
+    clipped: "distorted",
+    music: "music",
+    telephone_quality: "telephone quality",
+  } as Record<string, string>,
   likeness: "Likeness to you, sentences that were not learnt",
   likenessText: (converted: string, recorded: string) => `${converted} (${recorded} as recorded)`,
   likenessOfOthers: "Likeness to you when others speak with it",
@@ -139,6 +152,18 @@ const en = {
     "Your recordings are used for your character alone. What it says is synthetic speech and carries a mark of its origin.",
   problems: {
     recordings_refused: ["These recordings are not enough yet.", "Read more, or read again."],
+    another_voice: [
+      "Somebody else speaks in some of the recordings.",
+      "Delete those in which you are not alone, and read more yourself.",
+    ],
+    echo: [
+      "The room resounds in most of the recordings.",
+      "Read again in a room with curtains or clothes, or closer to the microphone.",
+    ],
+    consent_refused: [
+      "The spoken agreement was not accepted.",
+      "Speak it again: the whole sentence, with the voice and the microphone of the recordings.",
+    ],
     bundle_refused: ["The character did not work.", "Read some sentences more, and try again."],
     attempts_exhausted: ["The training was interrupted.", "Nothing is lost: try again later."],
     too_many_own_characters: [
@@ -265,6 +290,7 @@ const ja: OwnWords = {
   toReading: "もっと読む",
   train: "キャラクターを作る",
   bringFiles: "録音を追加",
+  dropHere: "ここにドロップ",
   recordings: (count) => `録音：${count}件`,
   recording: (number, seconds) => `録音${number}、${seconds}秒`,
   consentRecording: "声による同意",
@@ -299,6 +325,18 @@ const ja: OwnWords = {
     "「似ている度合い」は、声を聞き分けるプログラムの値です。同じ人の二つの録音で約95％、別の人どうしで50〜60％です。",
   learntFrom: "学習に使った録音",
   minutesOfSpeech: (minutes) => `${minutes}分の話し声`,
+  unused: "学習に使わなかった録音",
+  unusedPart: (seconds, because) => `${seconds}秒（${because}）`,
+  and: "、",
+  refused: (recording, because) => `${recording}（${because}）`,
+  unusedReasons: {
+    another_voice: "別の人の声",
+    echo: "部屋の響き",
+    noise: "まわりの音",
+    clipped: "音割れ",
+    music: "音楽",
+    telephone_quality: "電話の音質",
+  },
   likeness: "学習に使わなかった文での、あなたと似ている度合い",
   likenessText: (converted, recorded) => `${converted}（録音のままで${recorded}）`,
   likenessOfOthers: "ほかの人が話したときの、あなたと似ている度合い",
@@ -325,6 +363,18 @@ const ja: OwnWords = {
   privacy:
     "録音はあなたのキャラクターのためだけに使われます。話すのは合成音声で、出所の印が入ります。",
   problems: {
+    another_voice: [
+      "別の人の声が入った録音があります。",
+      "本人以外の声が入った録音を削除して、もっと読んでください。",
+    ],
+    echo: [
+      "多くの録音で部屋が響いています。",
+      "カーテンや服の多い部屋で、またはマイクの近くで読み直してください。",
+    ],
+    consent_refused: [
+      "声による同意が認められませんでした。",
+      "録音と同じ声とマイクで、文の全体をもう一度読んでください。",
+    ],
     recordings_refused: [
       "録音がまだ足りないか、使えません。",
       "もっと読むか、読み直してください。",
