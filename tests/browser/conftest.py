@@ -14,6 +14,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.browser.browsers import chromium_path, microphone_flags
 from tests.browser.endpoints import ROOT, Endpoints, running_cloud
+from tests.browser.owner import serving, write_long_recordings, write_reading
 from tests.browser.sounds import SAMPLE, decode, silence, write_wav
 from tests.browser.visitor import Visitor
 
@@ -67,6 +68,32 @@ def hello(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def muted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A microphone that is muted."""
     return write_wav(tmp_path_factory.mktemp("voices") / "muted.wav", silence(5))
+
+
+@pytest.fixture(scope="session")
+def own_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
+    """A local cloud that offers own characters; its trainer copies a bundle."""
+    with serving(tmp_path_factory.mktemp("own-voice")) as endpoints:
+        yield endpoints
+
+
+@pytest.fixture
+def training_cloud(tmp_path: Path, trainer: Path) -> Iterator[Endpoints]:
+    """The same, but its trainer trains, though shortly."""
+    with serving(tmp_path, "--python", str(trainer)) as endpoints:
+        yield endpoints
+
+
+@pytest.fixture(scope="session")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A microphone before which somebody waits, reads a sentence, and waits again."""
+    return write_reading(tmp_path_factory.mktemp("voices") / "reading.wav")
+
+
+@pytest.fixture(scope="session")
+def long_recordings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Four minutes that the owner has recorded before."""
+    return write_long_recordings(tmp_path_factory.mktemp("recordings"))
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """Takes the documentation's pictures of the page: `python -m tests.browser.pictures`.
 
 Needs what the browser tests need. Every picture shows a real conversion in a running local cloud;
-only the many characters of `page-many` are invented.
+only the many characters of `page-many` are invented. The character that the page of own characters
+shows is not trained: its bundle, figures and pairs are those of the tests.
 """
 
 from __future__ import annotations
@@ -11,20 +12,21 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from playwright.sync_api import sync_playwright
 
 from tests.browser.browsers import chromium_path, microphone_flags
 from tests.browser.crowds import crowd
 from tests.browser.endpoints import ROOT, Endpoints, running_cloud
+from tests.browser.own_pictures import Look, take_own_pictures
 from tests.browser.sounds import SAMPLE, decode, silence, write_wav
 from tests.browser.visitor import Visitor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Playwright
 
 FOLDER: Final = ROOT / "docs" / "images"
 _DESK: Final = {"width": 1280, "height": 820}
@@ -34,13 +36,6 @@ _SCENES: Final = ("start", "recording", "sending", "done", "problem", "many")
 _TEXT: Final = "はじめまして、ひなです。入力した文も、この声でお話しします。"
 _MANY: Final = 300
 _SETTLE_MILLISECONDS: Final = 800
-
-
-class Look(NamedTuple):
-    """How a browser looks at the page, and the scenes that are worth a picture."""
-
-    context: Mapping[str, Any]
-    scenes: tuple[str, ...]
 
 
 LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
@@ -57,6 +52,17 @@ LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         ),
     }
 )
+OWN_LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
+    {
+        "own-voice": Look({"viewport": _DESK, "locale": "en-GB"}, ("reading", "done", "card")),
+        "own-voice-phone": Look(
+            {"viewport": _PHONE, "device_scale_factor": 2, "locale": "en-GB"}, ("sign-in",)
+        ),
+        "own-voice-phone-ja": Look(
+            {"viewport": _PHONE, "device_scale_factor": 2, "locale": "ja-JP"}, ("reading",)
+        ),
+    }
+)
 
 
 def main() -> None:
@@ -64,24 +70,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--endpoints", type=Path, help="endpoints.json of a running local cloud")
     parser.add_argument("--output", type=Path, default=FOLDER, help="folder of the pictures")
-    parser.add_argument("looks", nargs="*", help=f"some of {', '.join(LOOKS)}")
+    parser.add_argument("looks", nargs="*", help=f"some of {', '.join([*LOOKS, *OWN_LOOKS])}")
     wanted = parser.parse_args()
     wanted.output.mkdir(parents=True, exist_ok=True)
+    looks = wanted.looks or [*LOOKS, *OWN_LOOKS]
+    own = {name: look for name, look in OWN_LOOKS.items() if name in looks}
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
+        if firsts := [name for name in looks if name in LOOKS]:
+            _take_first_page(playwright, firsts, wanted.endpoints, Path(scratch), wanted.output)
+        if own:
+            take_own_pictures(playwright, own, Path(scratch), wanted.output)
+
+
+def _take_first_page(
+    playwright: Playwright,
+    looks: Sequence[str],
+    endpoints: Path | None,
+    scratch: Path,
+    folder: Path,
+) -> None:
+    hello = write_wav(scratch / "hello.wav", decode(SAMPLE))
+    muted = write_wav(scratch / "muted.wav", silence(2))
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        hello = write_wav(scratch / "hello.wav", decode(SAMPLE))
-        muted = write_wav(scratch / "muted.wav", silence(2))
         cloud = (
-            Endpoints.read(wanted.endpoints)
-            if wanted.endpoints
-            else stack.enter_context(running_cloud(scratch))
+            Endpoints.read(endpoints) if endpoints else stack.enter_context(running_cloud(scratch))
         )
-        playwright = stack.enter_context(sync_playwright())
         browser = playwright.chromium.launch(
             executable_path=chromium_path(), args=microphone_flags(hello)
         )
-        for look in wanted.looks or LOOKS:
-            _take(browser, cloud, look, muted, wanted.output)
+        for look in looks:
+            _take(browser, cloud, look, muted, folder)
         browser.close()
 
 

@@ -1,13 +1,9 @@
-"""A visitor makes a character of the own voice in the page, speaks with it, and deletes it."""
+"""What an owner of a character does and decides in the page, and what goes wrong on the way."""
 
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -15,7 +11,16 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.endpoints import ROOT, Endpoints
+from tests.browser.owner import (
+    ADDED,
+    KEPT,
+    READY,
+    agree_to_the_terms,
+    read_aloud,
+    read_and_keep,
+    serving,
+    sign_in,
+)
 from tests.browser.sounds import MICROPHONE_RATE, SAMPLE, decode, loudness, write_wav
 from tests.support.owners import minutes_of_reading, spoken
 
@@ -26,74 +31,27 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from tests.browser.conftest import NewVisitorAt
+    from tests.browser.endpoints import Endpoints
     from tests.browser.visitor import Visitor
 
-_START_SECONDS = 120.0
 _TRAINING_SECONDS = 900
-_READY = "Ada has your voice."
-_FILE_SECONDS = 40
-_RATE = 16_000
 
 _AXE = """
 async () => (await axe.run()).violations.map(({ id, nodes }) =>
   `${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`)
 """
 
-_ADDED = "Added: 6. Not usable: 0."
-_KEPT = "JSON.parse(localStorage.getItem('voice-avatar-own-characters'))[0]"
 _OFFERED = """
 Object.fromEntries([...document.querySelectorAll("[name=character]")].map((choice) =>
   [choice.value, choice.closest("label").innerText]))
 """
 
 
-@contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[Endpoints]:
-    """A local cloud that offers characters of visitors' own voices."""
-    told = folder / "endpoints.json"
-    command = [sys.executable, "-m", "tests.browser.own_voice_cloud", str(folder), *arguments]
-    with subprocess.Popen(command, cwd=ROOT) as process:
-        try:
-            late = time.monotonic() + _START_SECONDS
-            while not told.is_file():
-                assert process.poll() is None
-                assert time.monotonic() < late
-                time.sleep(0.1)
-            yield Endpoints.read(told, needs_firestore=False)
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=60)
-
-
 @pytest.fixture(scope="module")
-def own_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
-    """A local cloud whose trainer copies a bundle."""
-    with serving(tmp_path_factory.mktemp("own-voice")) as endpoints:
-        yield endpoints
-
-
-@pytest.fixture
-def training_cloud(tmp_path: Path, trainer: Path) -> Iterator[Endpoints]:
-    """A local cloud whose trainer trains, though shortly."""
-    with serving(tmp_path, "--python", str(trainer)) as endpoints:
-        yield endpoints
-
-
-@pytest.fixture
-def account_cloud(tmp_path: Path) -> Iterator[Endpoints]:
+def account_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
     """A local cloud whose visitors sign in."""
-    with serving(tmp_path, "--sign-in") as endpoints:
+    with serving(tmp_path_factory.mktemp("accounts"), "--sign-in") as endpoints:
         yield endpoints
-
-
-@pytest.fixture(scope="session")
-def reading(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A microphone before which somebody waits, reads a sentence, and waits again."""
-    voice = decode(SAMPLE)
-    tone = voice[: len(voice) // 20]
-    quiet = np.tile(tone, 20)[: 2 * 48_000]
-    samples = np.concatenate([quiet[:24_000], voice, quiet])
-    return write_wav(tmp_path_factory.mktemp("voices") / "reading.wav", samples)
 
 
 @pytest.fixture(scope="session")
@@ -109,65 +67,6 @@ def breathless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_wav(tmp_path_factory.mktemp("voices") / "breathless.wav", samples)
 
 
-@pytest.fixture(scope="session")
-def long_recordings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Five minutes that the owner has recorded before."""
-    folder = tmp_path_factory.mktemp("recordings")
-    voice = decode(SAMPLE, _RATE)
-    samples = np.tile(voice, 10)[: _FILE_SECONDS * _RATE]
-    return [write_wav(folder / f"{number}.wav", samples, _RATE) for number in range(6)]
-
-
-def test_a_visitor_reads_agrees_waits_and_speaks_with_the_own_character(
-    visitor_at: NewVisitorAt,
-    own_cloud: Endpoints,
-    reading: Path,
-    long_recordings: list[Path],
-    tmp_path: Path,
-) -> None:
-    visitor = visitor_at(own_cloud, microphone=reading)
-    page = visitor.page
-    page.goto(own_cloud.page)
-    page.click("#own-voice a")
-    agree_to_the_terms(page)
-    expect(page.locator("#line")).to_have_text("Good morning, everyone. How are you feeling today?")
-
-    read_aloud(page)
-    expect(page.locator("#status")).to_contain_text("Good:")
-    expect(page.locator("#line")).to_have_text("The quick brown fox jumps over the lazy dog.")
-    expect(page.locator("#to-consent")).to_be_hidden()
-    page.set_input_files("#files", long_recordings)
-    expect(page.locator("#status")).to_have_text(_ADDED, timeout=60_000)
-    expect(page.locator("#recordings-title")).to_have_text("Recordings: 7", timeout=30_000)
-
-    page.click("#to-consent")
-    expect(page.locator("#line")).to_contain_text("I agree that a synthetic voice is made")
-    expect(page.locator("#train")).to_be_hidden()
-    read_aloud(page)
-    expect(page.locator("#status")).to_contain_text("You can make your character now")
-    with page.expect_request(lambda request: "/Listen/channel" in request.url):
-        page.click("#train")
-
-    expect(page.locator("#headline")).to_have_text("Ada has your voice.", timeout=60_000)
-    page.click("#speak")
-    visitor.wait_for("start")
-    chosen = page.locator("[name=character]:checked")
-    character = str(chosen.get_attribute("value"))
-    assert re.fullmatch("own-[a-z2-7]{26}", character)
-    visitor.speak(seconds=3)
-    visitor.wait_for("done")
-    expect(page.locator("#headline")).to_have_text("You, as Ada.")
-    assert loudness(decode(visitor.download(tmp_path))) > 0.01
-
-    page.goto(f"{own_cloud.page}own.html")
-    expect(page.locator("#headline")).to_have_text("Ada has your voice.")
-    page.once("dialog", lambda dialog: dialog.accept())
-    page.click("#delete")
-    expect(page.locator("#terms")).to_be_visible()
-    gone = httpx.get(f"{own_cloud.api}/api/v1/characters/{character}")
-    assert (gone.status_code, gone.json()["code"]) == (404, "unknown_character")
-
-
 def test_an_owner_renames_shares_withdraws_and_keeps_the_recordings(
     visitor_at: NewVisitorAt, own_cloud: Endpoints, reading: Path, long_recordings: list[Path]
 ) -> None:
@@ -175,13 +74,13 @@ def test_an_owner_renames_shares_withdraws_and_keeps_the_recordings(
     page.goto(f"{own_cloud.page}own.html")
     agree_to_the_terms(page)
     page.set_input_files("#files", long_recordings)
-    expect(page.locator("#status")).to_have_text(_ADDED, timeout=60_000)
+    expect(page.locator("#status")).to_have_text(ADDED, timeout=60_000)
     page.click("#to-consent")
     read_and_keep(page)
     page.check("#keeps")
     page.click("#train")
-    expect(page.locator("#headline")).to_have_text("Ada has your voice.", timeout=60_000)
-    character = page.evaluate(_KEPT)["characterId"]
+    expect(page.locator("#headline")).to_have_text(READY, timeout=60_000)
+    character = page.evaluate(KEPT)["characterId"]
     friend = visitor_at(own_cloud).page
     link = f"{own_cloud.page}#character={character}"
     expect(page.locator("[name=visibility][value=private]")).to_be_checked()
@@ -190,6 +89,7 @@ def test_an_owner_renames_shares_withdraws_and_keeps_the_recordings(
 
     page.click("#card summary")
     expect(page.locator("#figures")).to_contain_text("87% (97% as recorded)")
+    expect(page.locator("#figures")).to_contain_text("12 s: somebody else speaks")
     expect(page.locator("#pairs li")).to_have_count(2)
     with page.expect_response(lambda answer: answer.url.endswith("/card/own-1-converted")) as heard:
         page.get_by_role("button", name=re.compile("You: As the character")).click()
@@ -239,7 +139,7 @@ def test_a_character_is_trained_really_of_what_its_owner_says(
     ]
     page.set_input_files("#files", files)
     expect(page.locator("#to-consent")).to_be_visible(timeout=120_000)
-    kept = page.evaluate(_KEPT)
+    kept = page.evaluate(KEPT)
     agreement = spoken(kept["sentence"])
     sentence = write_wav(tmp_path / "sentence.wav", agreement)
 
@@ -252,7 +152,7 @@ def test_a_character_is_trained_really_of_what_its_owner_says(
     read_and_keep(page, seconds=len(agreement) / MICROPHONE_RATE - 1)
     page.click("#train", timeout=30_000)
 
-    expect(page.locator("#headline")).to_have_text(_READY, timeout=_TRAINING_SECONDS * 1000)
+    expect(page.locator("#headline")).to_have_text(READY, timeout=_TRAINING_SECONDS * 1000)
     page.click("#card summary")
     expect(page.locator("#figures")).to_contain_text("minutes of your speech")
     expect(page.locator("#pairs li")).to_have_count(3)
@@ -268,28 +168,25 @@ def test_where_visitors_sign_in_a_character_belongs_to_an_account(
     account_cloud: Endpoints,
     reading: Path,
     long_recordings: list[Path],
-    axe: str,
 ) -> None:
     visitor = visitor_at(account_cloud, microphone=reading)
     page = visitor.page
     page.goto(f"{account_cloud.page}own.html")
     expect(page.locator("#headline")).to_have_text("Sign in first.")
     expect(page.locator("#terms")).to_be_hidden()
-    page.evaluate(axe)
-    assert page.evaluate(_AXE) == []
     sign_in(page, "#enter")
     expect(page.locator("#problem-title")).to_have_text("Address or password is wrong.")
     sign_in(page, "#create-account")
     expect(page.locator("#signed-in-as")).to_have_text("Signed in as ada@example.org.")
     agree_to_the_terms(page)
     page.set_input_files("#files", long_recordings)
-    expect(page.locator("#status")).to_have_text(_ADDED, timeout=60_000)
+    expect(page.locator("#status")).to_have_text(ADDED, timeout=60_000)
     page.click("#to-consent")
     read_and_keep(page)
     with page.expect_request(lambda request: "/Listen/channel" in request.url):
         page.click("#train")
-    expect(page.locator("#headline")).to_have_text(_READY, timeout=60_000)
-    kept = page.evaluate(_KEPT)
+    expect(page.locator("#headline")).to_have_text(READY, timeout=60_000)
+    kept = page.evaluate(KEPT)
 
     # The first page speaks as who has signed in: nobody else may speak with a private character.
     page.click("#speak")
@@ -312,7 +209,7 @@ def test_where_visitors_sign_in_a_character_belongs_to_an_account(
     other.click("#sign-out")
     expect(title).to_be_hidden()
     sign_in(other, "#enter")
-    expect(other.locator("#headline")).to_have_text(_READY)
+    expect(other.locator("#headline")).to_have_text(READY)
     expect_character_by_the_sign_in_alone(visitor_at(account_cloud), kept)
 
 
@@ -321,7 +218,7 @@ def expect_character_by_the_sign_in_alone(visitor: Visitor, kept: Any) -> None:
     page = visitor.page
     page.goto(f"{visitor.cloud.page}own.html")
     sign_in(page, "#enter")
-    expect(page.locator("#headline")).to_have_text(_READY)
+    expect(page.locator("#headline")).to_have_text(READY)
     expect(page.locator("#come-back")).to_have_text(
         "On another device, sign in there with this account."
     )
@@ -336,12 +233,6 @@ def expect_character_by_the_sign_in_alone(visitor: Visitor, kept: Any) -> None:
     page.click("#sign-out")
     expect(page.locator("#headline")).to_have_text("Sign in first.")
     assert page.evaluate("localStorage.getItem('voice-avatar-own-characters')") == "[]"
-
-
-def sign_in(page: Page, button: str) -> None:
-    page.fill("#address", "ada@example.org")
-    page.fill("#password", "a long enough one")
-    page.click(button)
 
 
 def character_of(page: Page) -> str | None:
@@ -364,6 +255,57 @@ def test_no_step_has_an_accessibility_violation(
     assert page.evaluate(_AXE) == []
 
 
+@pytest.mark.parametrize(
+    "looks",
+    [
+        {"locale": "ja-JP", "color_scheme": "light"},
+        {"locale": "ja-JP", "color_scheme": "dark"},
+        {"locale": "en-GB", "color_scheme": "dark"},
+    ],
+    ids=lambda looks: "-".join(looks.values()),
+)
+def test_no_step_of_an_account_has_an_accessibility_violation(
+    visitor_at: NewVisitorAt,
+    account_cloud: Endpoints,
+    reading: Path,
+    long_recordings: list[Path],
+    *,
+    axe: str,
+    looks: dict[str, Any],
+) -> None:
+    page = visitor_at(account_cloud, microphone=reading, reduced_motion="reduce", **looks).page
+
+    def expect_no_violation() -> None:
+        assert page.evaluate(_AXE) == []
+
+    page.goto(f"{account_cloud.page}own.html")
+    page.evaluate(axe)
+    address = f"{looks['color_scheme']}@{looks['locale']}.example"
+    sign_in(page, "#enter", address)
+    expect(page.locator("#problem")).to_be_visible()
+    expect_no_violation()
+    sign_in(page, "#create-account", address)
+    expect(page.locator("#terms")).to_be_visible()
+    expect_no_violation()
+    agree_to_the_terms(page)
+    page.set_input_files("#files", long_recordings)
+    expect(page.locator("#recordings-title")).to_contain_text("6", timeout=60_000)
+    page.click("#to-consent")
+    expect_no_violation()
+    read_and_keep(page)
+    page.click("#recordings summary")
+    expect(page.locator("#train")).to_be_visible()
+    expect_no_violation()
+    page.click("#train")
+    page.wait_for_selector("body[data-scene=ready]", timeout=60_000)
+    page.click("#card summary")
+    expect(page.locator("#pairs li")).to_have_count(1)
+    expect_no_violation()
+    page.click("#another")
+    expect(page.locator("#others li")).to_have_count(1)
+    expect_no_violation()
+
+
 def test_the_secret_link_opens_a_character_on_another_device(
     visitor_at: NewVisitorAt, own_cloud: Endpoints, reading: Path
 ) -> None:
@@ -372,7 +314,7 @@ def test_the_secret_link_opens_a_character_on_another_device(
     agree_to_the_terms(page)
     read_aloud(page)
     expect(page.locator("#recordings-title")).to_have_text("Recordings: 1")
-    kept = page.evaluate("JSON.parse(localStorage.getItem('voice-avatar-own-characters'))[0]")
+    kept = page.evaluate(KEPT)
 
     other = visitor_at(own_cloud, microphone=reading, locale="ja-JP").page
     other.goto(f"{own_cloud.page}own.html#{kept['characterId']}.{kept['key']}")
@@ -400,6 +342,33 @@ def test_a_sentence_that_is_cut_off_is_told_and_its_owner_decides(
     assert visitor.sent("POST", "/recordings") == []
     page.click("#keep")
     expect(page.locator("#recordings-title")).to_have_text("Recordings: 1")
+
+
+def test_recordings_because_of_which_a_training_has_failed_are_marked(
+    visitor_at: NewVisitorAt, own_cloud: Endpoints, reading: Path
+) -> None:
+    visitor = visitor_at(own_cloud, microphone=reading)
+    page = visitor.page
+    page.goto(f"{own_cloud.page}own.html")
+    agree_to_the_terms(page)
+    for number in (1, 2):
+        read_and_keep(page)
+        expect(page.locator("#recordings-title")).to_have_text(f"Recordings: {number}")
+    kept = page.evaluate(KEPT)
+    path = f"/api/v1/own-characters/{kept['characterId']}"
+    key = {"Own-Character-Key": kept["key"]}
+    state = httpx.get(f"{own_cloud.api}{path}", headers=key).json()
+    guilty = kept["spoken"][1]["recordingId"]
+    error = {"code": "another_voice", "message": "Two people speak.", "recordings": [guilty]}
+    visitor.answer(f"**{path}", "GET", json=state | {"status": "failed", "error": error})
+
+    page.reload()
+
+    title = "Somebody else speaks in some of the recordings."
+    expect(page.locator("#problem-title")).to_have_text(title)
+    recordings = page.locator("#recordings li")
+    expect(recordings.nth(0)).not_to_contain_text("somebody else")
+    expect(recordings.nth(1)).to_contain_text("s: somebody else speaks")
 
 
 def test_what_nobody_can_hear_is_told_and_not_uploaded(
@@ -437,31 +406,3 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
     while not is_so():
         assert time.monotonic() < late
         time.sleep(0.5)
-
-
-def agree_to_the_terms(page: Page, language: str = "en") -> None:
-    page.fill("[name=name]", "Ada")
-    page.check(f"[name=language][value={language}]", force=True)
-    page.fill("[name=owner]", "Ada Example")
-    page.fill("[name=contact]", "ada@example.org")
-    page.check("[name=isMyOwnVoice]")
-    page.check("[name=noPublicFigureNoMinor]")
-    page.click("#begin")
-    expect(page.locator("#dial")).to_be_visible()
-
-
-def read_aloud(page: Page, seconds: float = 6.4) -> None:
-    """Press the button, read, and press it again."""
-    page.click("#main")
-    page.wait_for_selector("body[data-scene=recording]")
-    page.wait_for_timeout(seconds * 1000)
-    page.click("#main")
-    page.wait_for_selector("body:not([data-scene=recording])")
-
-
-def read_and_keep(page: Page, seconds: float = 6.4) -> None:
-    """The same; what a busy machine has cut off is kept all the same."""
-    read_aloud(page, seconds)
-    page.wait_for_selector("body[data-scene=judged], body[data-scene=reading] #listen:visible")
-    if page.locator("#keep").is_visible():
-        page.click("#keep")
