@@ -31,12 +31,15 @@ from shared.errors import PassingError
 from shared.voices.objects import ObjectMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from shared.ports.bucket import Bucket
     from shared.voices.objects import ObjectFacts
 
 _LOG = logging.getLogger(__name__)
+
+MOST_OBJECTS: Final = 50_000
+"""How many objects of the bucket are looked at, so that a bucket that is filled takes no memory."""
 
 ID: Final = re.compile("[a-z][a-z0-9-]{0,31}")
 """What the id of a character is; a folder of another name has none."""
@@ -79,6 +82,8 @@ class CharacterBucket:
         self._open_bucket = open_bucket
         # By the name of the object: its generation, and what it says or what is wrong with it.
         self._manifests: dict[str, tuple[int, CharacterManifest | str]] = {}
+        # What the log says of those that are not listed, by the name of the manifest.
+        self._told: dict[str, str] = {}
 
     @cached_property
     def _bucket(self) -> Bucket:
@@ -104,34 +109,39 @@ class CharacterBucket:
         """
         found = await self._find_manifest(character_id)
         own, shared, manifest = await asyncio.gather(
-            self._bucket.list(f"{character_id}/"),
-            self._bucket.list(f"{ENCODERS}/"),
+            self._bucket.list(f"{character_id}/", most=MOST_OBJECTS),
+            self._bucket.list(f"{ENCODERS}/", most=MOST_OBJECTS),
             self._read_manifest(found),
         )
-        return _published(found, manifest, [*own, *shared])
+        return _published(found, manifest, {each.name: each for each in (*own, *shared)})
 
     async def list(
         self, *, with_own: Collection[str] = frozenset()
     ) -> Mapping[str, PublishedCharacter]:
         """Return every complete character, by id and in the order of the ids.
 
-        A wrong or incomplete one is left out and logged. Visitors' own characters are left out,
-        too, but for those that are named: their owners decide who may use them.
+        A wrong or incomplete one is left out and logged, once for what is wrong. Visitors' own
+        characters are left out, too, but for those that are named: their owners decide who may
+        use them.
 
         Raises:
             StorageUnavailableError: Cloud Storage did not answer.
         """
-        objects = await self._bucket.list()
+        objects = await self._bucket.list(most=MOST_OBJECTS)
+        if len(objects) == MOST_OBJECTS:
+            self._tell("", f"the bucket has more than {MOST_OBJECTS} objects; others are left out")
         manifests = [
             each
             for each in objects
             if (character_id := _id_of(each.name)) is not None
             and (not is_own(character_id) or character_id in with_own)
         ]
-        found = await asyncio.gather(*(self._judge(each, objects) for each in manifests))
+        by_name = {each.name: each for each in objects}
+        found = await asyncio.gather(*(self._judge(each, by_name) for each in manifests))
         published = [each for each in found if each is not None]
         names = {each.name for each in manifests}
         self._manifests = {name: read for name, read in self._manifests.items() if name in names}
+        self._told = {name: told for name, told in self._told.items() if name in {"", *names}}
         return MappingProxyType({each.manifest.id: each for each in published})
 
     async def read_graph(self, character: PublishedCharacter, role: str) -> bytes:
@@ -163,15 +173,21 @@ class CharacterBucket:
             raise IncompleteCharacterError(str(error)) from error
 
     async def _judge(
-        self, found: ObjectFacts, objects: Sequence[ObjectFacts]
+        self, found: ObjectFacts, objects: Mapping[str, ObjectFacts]
     ) -> PublishedCharacter | None:
         try:
             return _published(found, await self._known_manifest(found), objects)
         except (ManifestError, IncompleteCharacterError) as error:
-            character_id = _id_of(found.name)
-            extra = {"event": "character_not_listed", "character": character_id}
-            _LOG.warning("character %s is not listed: %s", character_id, error, extra=extra)
+            self._tell(found.name, f"character {_id_of(found.name)} is not listed: {error}")
             return None
+
+    def _tell(self, name: str, problem: str) -> None:
+        """Log why the list lacks something, if that is new: it is read every few seconds."""
+        if self._told.get(name) == problem:
+            return
+        self._told[name] = problem
+        extra = {"event": "character_not_listed", "character": _id_of(name)}
+        _LOG.warning("%s", problem, extra=extra)
 
     async def _known_manifest(self, found: ObjectFacts) -> CharacterManifest:
         """Read a manifest once, also where the list of which it is one is given up."""
@@ -234,13 +250,12 @@ def _id_of(name: str) -> str | None:
 
 
 def _published(
-    found: ObjectFacts, manifest: CharacterManifest, objects: Iterable[ObjectFacts]
+    found: ObjectFacts, manifest: CharacterManifest, objects: Mapping[str, ObjectFacts]
 ) -> PublishedCharacter:
-    by_name = {each.name: each for each in objects}
     graphs = {
-        role: _find_graph(manifest.id, graph, by_name) for role, graph in manifest.graphs.items()
+        role: _find_graph(manifest.id, graph, objects) for role, graph in manifest.graphs.items()
     }
-    portrait = by_name.get(f"{manifest.id}/{manifest.preview.portrait}")
+    portrait = objects.get(f"{manifest.id}/{manifest.preview.portrait}")
     return PublishedCharacter(manifest, found.generation, MappingProxyType(graphs), portrait)
 
 

@@ -223,16 +223,20 @@ class CloudStorageBucket:
         """
         blob = self._bucket.blob(name, generation=generation)
         with _storage_errors(f"{self.name}/{name}#{generation}"):
-            return await self._call(
-                blob.download_as_bytes,
-                end=max_bytes,
-                # Whoever uploads may say that it is compressed (Content-Encoding); unpacked by the
-                # library, which knows no limit, it could take all memory.
-                raw_download=True,
-                # In one request instead of several chunks.
-                single_shot_download=True,
-                **self._retrying,
-            )
+            try:
+                return await self._call(
+                    blob.download_as_bytes,
+                    end=max_bytes,
+                    # Whoever uploads may say that it is compressed (Content-Encoding); unpacked by
+                    # the library, which knows no limit, it could take all memory.
+                    raw_download=True,
+                    # In one request instead of several chunks.
+                    single_shot_download=True,
+                    **self._retrying,
+                )
+            except google_errors.RequestRangeNotSatisfiable:
+                # An empty object has no first byte.
+                return b""
 
     async def write(
         self,
@@ -282,14 +286,21 @@ class CloudStorageBucket:
             await self._call(blob.reload, **self._retrying)
         return _facts(blob)
 
-    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
-        """Return every object whose name begins with `prefix`, in the order of the names.
+    async def list(self, prefix: str = "", *, most: int | None = None) -> Sequence[ObjectFacts]:
+        """Return the objects whose names begin with `prefix`; see `Bucket`.
 
         Raises:
             StorageUnavailableError: Cloud Storage did not answer, or has no such bucket.
         """
+
+        def facts() -> Sequence[ObjectFacts]:
+            # One after the other, because the library's objects are ten times as large.
+            listed = self._bucket.list_blobs(prefix=prefix, max_results=most, **self._retrying)
+            return [_facts(blob) for blob in listed]
+
         try:
-            return [_facts(blob) for blob in await self._blobs(prefix)]
+            with _storage_errors(f"{self.name}/{prefix}"):
+                return await self._call(facts)
         except ObjectMissingError as error:
             raise StorageUnavailableError(f"there is no bucket {self.name}") from error
 

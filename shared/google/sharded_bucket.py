@@ -105,10 +105,11 @@ class ShardedBucket:
                 return await shard.find(name)
         raise ObjectMissingError(f"{self.name}/{name} is not there")
 
-    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
-        """Return every object whose name begins with `prefix`, in the order of the names."""
-        found = await asyncio.gather(*(shard.list(prefix) for shard in self._shards))
-        return sorted((facts for each in found for facts in each), key=lambda facts: facts.name)
+    async def list(self, prefix: str = "", *, most: int | None = None) -> Sequence[ObjectFacts]:
+        """Return the objects whose names begin with `prefix`; see `Bucket`."""
+        found = await asyncio.gather(*(shard.list(prefix, most=most) for shard in self._shards))
+        every = (facts for each in found for facts in each)
+        return sorted(every, key=lambda facts: facts.name)[:most]
 
     async def delete(self, name: str, generation: int | None = None) -> None:
         """Delete an object, or one generation of it; it is no error if it does not exist."""

@@ -84,8 +84,13 @@ class Bucket(Protocol):
         """
         ...
 
-    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
-        """Return every object whose name begins with `prefix`, in the order of the names."""
+    async def list(self, prefix: str = "", *, most: int | None = None) -> Sequence[ObjectFacts]:
+        """Return the objects whose names begin with `prefix`, in the order of the names.
+
+        Args:
+            prefix: of the names.
+            most: after how many objects the others are left out; None for all.
+        """
         ...
 
     async def delete(self, name: str, generation: int | None = None) -> None:

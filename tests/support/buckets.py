@@ -98,9 +98,10 @@ class MemoryBucket:
             self.name, name, stored.generation, stored.content_type, len(stored.data)
         )
 
-    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
+    async def list(self, prefix: str = "", *, most: int | None = None) -> Sequence[ObjectFacts]:
         self._require_reach()
-        return [await self.find(name) for name in sorted(self.objects) if name.startswith(prefix)]
+        names = [name for name in sorted(self.objects) if name.startswith(prefix)]
+        return [await self.find(name) for name in names[:most]]
 
     async def delete(self, name: str, generation: int | None = None) -> None:
         self._require_reach()

@@ -110,6 +110,20 @@ async def test_reading_stops_one_byte_after_the_limit(bucket: CloudStorageBucket
     assert await bucket.read("a", generation, max_bytes=10) == b"0123456789"
 
 
+async def test_an_empty_object_is_read(bucket: CloudStorageBucket) -> None:
+    generation = await write(bucket, "a", b"")
+
+    assert await bucket.read("a", generation, max_bytes=4) == b""
+
+
+async def test_a_list_ends_after_so_many_objects(bucket: CloudStorageBucket) -> None:
+    for name in ("c", "a", "b"):
+        await write(bucket, name, b"")
+
+    assert [each.name for each in await bucket.list(most=2)] == ["a", "b"]
+    assert len(await bucket.list()) == 3
+
+
 async def test_another_generation_is_never_read_instead(bucket: CloudStorageBucket) -> None:
     old = await write(bucket, "a", b"old")
     await bucket.delete("a")

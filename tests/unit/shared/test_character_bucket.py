@@ -20,7 +20,7 @@ from tests.support.logs import log_book
 from tests.unit.shared.character_objects import GRAPH, put_character, put_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from shared.characters.manifest import GraphFile
 
@@ -105,6 +105,66 @@ async def test_a_wrong_manifest_is_not_listed(stage: Stage) -> None:
     assert await stage.characters.list() == {}
     with pytest.raises(ManifestError, match="'engine'"):
         await stage.characters.read("ada")
+
+
+async def test_what_is_wrong_is_logged_once_and_again_when_something_else_is(stage: Stage) -> None:
+    """The list is read every few seconds, and whoever fills the bucket could fill the log."""
+    with log_book() as book:
+        for number in range(30):
+            stage.objects.put(manifest_name(f"a{number}"), b"{}")
+        for _ in range(3):
+            await stage.characters.list()
+        assert len(book.of("character_not_listed")) == 30
+
+        stage.put_manifest("a7")
+        await stage.characters.list()
+        await stage.characters.list()
+        assert [each["character"] for each in book.of("character_not_listed")[30:]] == ["a7"]
+
+        await stage.objects.delete(manifest_name("a7"))
+        await stage.characters.list()
+        stage.put_manifest("a7")
+        await stage.characters.list()
+        assert len(book.of("character_not_listed")) == 32
+
+
+async def test_a_bucket_that_somebody_fills_is_read_to_a_limit(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.characters.bucket.MOST_OBJECTS", 4)
+    stage.put("ada")
+    for number in range(100):
+        stage.objects.put(f"b/{number}", b"")
+    stage.put("eva")
+    with log_book() as book:
+        assert list(await stage.characters.list()) == ["ada"]
+    assert len(book.of("character_not_listed")) == 1
+
+
+async def test_thousands_of_manifests_are_listed_in_a_time_that_grows_with_their_number(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was looked up in a table of all objects that was made for it alone."""
+    stage.put("ada")
+    for number in range(50):
+        stage.put(f"a{number}")
+    looked_at = 0
+    really_list = stage.objects.list
+
+    class Counted(tuple[Any, ...]):
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[Any]:
+            nonlocal looked_at
+            looked_at += 1
+            return super().__iter__()
+
+    async def listed(prefix: str = "", *, most: int | None = None) -> Sequence[Any]:
+        return Counted(await really_list(prefix, most=most))
+
+    monkeypatch.setattr(stage.objects, "list", listed)
+    assert len(await stage.characters.list()) == 51
+    assert looked_at <= 3
 
 
 async def test_a_manifest_under_another_name_is_not_listed(stage: Stage) -> None:
