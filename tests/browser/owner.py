@@ -66,9 +66,9 @@ def write_long_recordings(folder: Path) -> list[Path]:
     return [write_wav(folder / f"{number}.wav", samples, _RATE) for number in range(6)]
 
 
-def agree_to_the_terms(page: Page, language: str = "en", name: str = "Ada") -> None:
+def agree_to_the_terms(page: Page, language: str = "en") -> None:
     """Fill the form in, and send it."""
-    page.fill("[name=name]", name)
+    page.fill("[name=name]", "Ada")
     page.check(f"[name=language][value={language}]", force=True)
     page.fill("[name=owner]", "Ada Example")
     page.fill("[name=contact]", "ada@example.org")

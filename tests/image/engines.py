@@ -16,12 +16,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).parents[2]
-DOCKERFILE: Final = "functions/convert/Dockerfile"
-TAG: Final = "localhost/voice-avatar-convert:test"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An image of this repository.
+
+    Attributes:
+        dockerfile: its path in the repository.
+        tag: the name of the image that is built.
+    """
+
+    dockerfile: str
+    tag: str
+
+    @property
+    def ignore_file(self) -> Path | None:
+        """What the build leaves out, where the Dockerfile has a list of its own."""
+        path = ROOT / f"{self.dockerfile}.dockerignore"
+        return path if path.is_file() else None
+
+
+CONVERTER: Final = Recipe("functions/convert/Dockerfile", "localhost/voice-avatar-convert:test")
+TRAINER: Final = Recipe("functions/train/Dockerfile", "localhost/voice-avatar-train:test")
 
 
 class Engine(Protocol):
-    """Builds the image and runs commands in containers of it."""
+    """Builds an image and runs commands in containers of it."""
 
     def has(self, base: str) -> bool:
         """Whether an image is there, or could be pulled from its registry."""
@@ -58,17 +79,19 @@ class Docker:
 
     Attributes:
         program: the engine's program.
+        recipe: the image.
     """
 
     program: str
+    recipe: Recipe
 
     def has(self, base: str) -> bool:
         return _works(self.program, "image", "inspect", base) or _works(self.program, "pull", base)
 
     def build(self, arguments: Mapping[str, str]) -> None:
         options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
-        command = [self.program, "build", *options, f"--file={DOCKERFILE}", f"--tag={TAG}", "."]
-        subprocess.run(command, cwd=ROOT, check=True)
+        command = [self.program, "build", *options, f"--file={self.recipe.dockerfile}"]
+        subprocess.run([*command, f"--tag={self.recipe.tag}", "."], cwd=ROOT, check=True)
 
     def run(
         self, *command: str, environment: Mapping[str, str], credentials: Path
@@ -77,7 +100,7 @@ class Docker:
         ports = [f"--publish=127.0.0.1:{port}:{port}" for port in _ports(environment)]
         return _started(
             *(self.program, "run", "--rm", "--read-only", "--tmpfs=/tmp", *ports, *variables),
-            *(f"--volume={credentials}:{credentials}:ro", TAG, *command),
+            *(f"--volume={credentials}:{credentials}:ro", self.recipe.tag, *command),
         )
 
     def terminate(self, running: subprocess.Popen[str]) -> None:
@@ -93,22 +116,28 @@ class Buildah:
 
     Attributes:
         program: the engine's program.
+        recipe: the image.
     """
 
     program: str
+    recipe: Recipe
 
     def has(self, base: str) -> bool:
         return _works(self.program, "pull", "--policy=missing", base)
 
     def build(self, arguments: Mapping[str, str]) -> None:
         options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
-        command = [self.program, "build", "--layers", *options, f"--file={DOCKERFILE}"]
-        subprocess.run([*command, f"--tag={TAG}", "."], cwd=ROOT, check=True)
+        ignored = self.recipe.ignore_file
+        if ignored is not None:
+            # Not every version finds it by its name.
+            options.append(f"--ignorefile={ignored}")
+        command = [self.program, "build", "--layers", *options, f"--file={self.recipe.dockerfile}"]
+        subprocess.run([*command, f"--tag={self.recipe.tag}", "."], cwd=ROOT, check=True)
 
     def run(
         self, *command: str, environment: Mapping[str, str], credentials: Path
     ) -> subprocess.Popen[str]:
-        container = self._output("from", "--pull-never", TAG)
+        container = self._output("from", "--pull-never", self.recipe.tag)
         variables = [f"--env={name}={value}" for name, value in environment.items()]
         return _started(
             *(self.program, "run", "--network=host"),
@@ -136,21 +165,21 @@ class Buildah:
         return done.stdout.strip()
 
 
-def find_engine() -> Engine | None:
+def find_engine(recipe: Recipe) -> Engine | None:
     """Return an engine that works here, or None; a client without its engine does not count."""
     for name, kind in (("docker", Docker), ("podman", Docker), ("buildah", Buildah)):
         program = shutil.which(name)
         if program is None:
             continue
         if _works(program, "info"):
-            engine: Engine = kind(program)
+            engine: Engine = kind(program, recipe)
             return engine
     return None
 
 
-def base_image() -> str:
-    """Return the image that the Dockerfile builds upon."""
-    lines = (ROOT / DOCKERFILE).read_text().splitlines()
+def base_image(recipe: Recipe) -> str:
+    """Return the image that a Dockerfile builds upon."""
+    lines = (ROOT / recipe.dockerfile).read_text().splitlines()
     return next(line.removeprefix("ARG BASE=") for line in lines if line.startswith("ARG BASE="))
 
 

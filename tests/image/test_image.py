@@ -30,12 +30,6 @@ SETTINGS = {
     "SIGNING_SERVICE_ACCOUNT": "convert@no-project.iam.gserviceaccount.com",
     "UPLOADS_BUCKET": "no-uploads",
 }
-CREDENTIALS = {
-    "type": "authorized_user",
-    "client_id": "nobody",
-    "client_secret": "none",
-    "refresh_token": "none",
-}
 LOOK_AROUND = """
 import importlib.util, json, os, pathlib
 app = pathlib.Path("/app")
@@ -50,16 +44,6 @@ print(json.dumps({
     "writable": [path for path in ("/app", "/app/functions", "/usr") if os.access(path, os.W_OK)],
 }))
 """
-
-
-@pytest.fixture
-def credentials(tmp_path: Path) -> Path:
-    """Credentials of no account, for clients that are only created and not used."""
-    tmp_path.chmod(0o755)
-    path = tmp_path / "credentials.json"
-    path.write_text(json.dumps(CREDENTIALS))
-    path.chmod(0o644)
-    return path
 
 
 def wait_until_ready(process: subprocess.Popen[str], url: str) -> None:
