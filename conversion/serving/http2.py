@@ -4,15 +4,21 @@ Hypercorn handles all frames that have arrived before anything else runs, and h2
 SETTINGS and PING frame. 2 MB of such frames, which are small, kept the probe of liveness waiting
 for seconds. Here a connection's bytes are handled in small pieces, between which others have their
 turn, and a connection with many frames that belong to no request is closed.
+
+Hypercorn 0.18 also ends a connection, and with it the requests of everybody whose front end shares
+it, when the body of one request goes on after its answer, and for a method or a path that it cannot
+read. Here the one request is reset.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import h2.events
 from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
 from hypercorn import protocol
 from hypercorn.events import Closed, RawData
 from hypercorn.protocol.h2 import H2Protocol
@@ -57,12 +63,32 @@ class BoundedH2Protocol(H2Protocol):
             await self._flush()
             await self.send(Closed())
             return
-        await super()._handle_events(events)
+        for event in events:
+            if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
+                self._reset(event.stream_id, ErrorCodes.NO_ERROR)
+                size = event.flow_controlled_length
+                self.connection.acknowledge_received_data(size, event.stream_id)
+                await self._flush()
+            elif isinstance(event, h2.events.RequestReceived) and not _is_readable(event):
+                self._reset(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
+                await self._flush()
+            else:
+                await super()._handle_events([event])
+
+    def _reset(self, stream_id: int, reason: ErrorCodes) -> None:
+        with suppress(ProtocolError):
+            self.connection.reset_stream(stream_id, reason)
 
 
 def use_bounded_http2() -> None:
     """Let Hypercorn use the class above; it has no setting for that."""
     setattr(protocol, H2Protocol.__name__, BoundedH2Protocol)
+
+
+def _is_readable(event: h2.events.RequestReceived) -> bool:
+    """Return whether a request has a method and a path that can be read."""
+    said = dict(event.headers)
+    return all(said.get(name, b"\xff").isascii() for name in (b":method", b":path"))
 
 
 def _allowance(event: h2.events.Event) -> int:

@@ -27,7 +27,7 @@ from hypercorn.protocol.ws_stream import WSStream
 from wsproto.events import Event as Frame
 from wsproto.events import Message, Ping, Pong
 
-from conversion.serving.left_clients import LeavableStream
+from conversion.serving.requests import BoundedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -113,6 +113,6 @@ def limit_clients(server: Config) -> None:
     """Bound what clients cost, for every Hypercorn server of this process."""
     for module in (h11, h2):
         module.WSStream = BoundedStream  # type: ignore[attr-defined]
-        module.HTTPStream = LeavableStream  # type: ignore[attr-defined]
+        module.HTTPStream = BoundedRequest  # type: ignore[attr-defined]
     server.websocket_max_message_size = LARGEST_MESSAGE
     server.max_app_queue_size = MOST_QUEUED_MESSAGES

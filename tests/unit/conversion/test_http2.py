@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
     from starlette.requests import Request
 
+DATA = (8_000).to_bytes(3, "big") + bytes([0, 0, 0, 0, 0, 1]) + bytes(8_000)
+"""A part of the body of request 1."""
 SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + bytes(8)
 PRIORITY = b"\x00\x00\x05\x02\x00\x00\x00\x00\x03" + bytes(5)
@@ -76,9 +78,14 @@ async def ask(client: h2.connection.H2Connection, connection: Any, stream: int) 
     Raises:
         ConnectionError: the server has closed the connection.
     """
-    reader, writer = connection
     address = [(":authority", "a"), (":path", "/healthz"), (":scheme", "http")]
     client.send_headers(stream, [(":method", "GET"), *address], end_stream=True)
+    return await answer_to(client, connection, stream)
+
+
+async def answer_to(client: h2.connection.H2Connection, connection: Any, stream: int) -> int:
+    """Return the status of the answer to one request; see ask."""
+    reader, writer = connection
     status = 0
     while True:
         writer.write(client.data_to_send())
@@ -89,7 +96,7 @@ async def ask(client: h2.connection.H2Connection, connection: Any, stream: int) 
                 raise ConnectionError(str(event.error_code))
             if isinstance(event, h2.events.ResponseReceived):
                 status = int(dict(event.headers)[b":status"])
-            if isinstance(event, h2.events.StreamEnded):
+            if isinstance(event, h2.events.StreamEnded) and event.stream_id == stream:
                 return status
 
 
@@ -122,4 +129,42 @@ async def test_a_connection_with_many_requests_and_their_frames_stays_open() -> 
             for _ in range(12):
                 client.ping(bytes(8))
             assert await ask(client, connection, 2 * number + 1) == 204
+        connection[1].close()
+
+
+async def test_the_rest_of_a_body_after_the_answer_ends_no_other_request() -> None:
+    """A front end sends the requests of many clients over one connection."""
+    client = a_client()
+    async with served() as port, asyncio.timeout(20):
+        connection = await connected(port)
+        address = [(":authority", "a"), (":path", "/nothing"), (":scheme", "http")]
+        client.send_headers(1, [(":method", "POST"), *address])
+        assert await answer_to(client, connection, 1) == 404
+        for _ in range(40):
+            # Together more than the connection's window, which must be given back.
+            connection[1].write(DATA)
+            assert await ask(client, connection, client.get_next_available_stream_id()) == 204
+        connection[1].close()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(":method", "GET"), (":authority", "a"), (":scheme", "http"), (b":path", b"/\xff\xfe")],
+        [(b":method", b"\xff"), (":authority", "a"), (":scheme", "http"), (":path", "/healthz")],
+        [(":method", "CONNECT"), (":authority", "a:443")],
+    ],
+    ids=["path", "method", "no path"],
+)
+async def test_a_request_that_cannot_be_read_ends_no_other_request(headers: list[Any]) -> None:
+    configuration = h2.config.H2Configuration(
+        client_side=True, validate_outbound_headers=False, normalize_outbound_headers=False
+    )
+    client = h2.connection.H2Connection(configuration)
+    client.initiate_connection()
+    async with served() as port, asyncio.timeout(20):
+        connection = await connected(port)
+        assert await ask(client, connection, 1) == 204
+        client.send_headers(3, headers, end_stream=True)
+        assert await ask(client, connection, 5) == 204
         connection[1].close()

@@ -1,4 +1,4 @@
-"""A client that leaves in the middle of a long answer, with the server that production uses."""
+"""Clients that leave in the middle of an answer, or lie about where a request ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import struct
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -22,7 +23,7 @@ from conversion.serving.websockets import limit_clients
 from functions.compat.speech.slow_readers import PIECE_BYTES, SlowReadersMiddleware
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from hypercorn.typing import ASGIFramework
     from starlette.requests import Request
@@ -40,17 +41,17 @@ def reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-@pytest.mark.parametrize("leave", [reset, asyncio.StreamWriter.close], ids=["reset", "close"])
-async def test_nothing_is_written_to_a_client_that_is_gone(
-    leave: Callable[[asyncio.StreamWriter], None],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture(autouse=True)
+def _bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (h11, h2):
         # limit_clients changes them for every server of the process.
         monkeypatch.setattr(module, "HTTPStream", module.HTTPStream)
         monkeypatch.setattr(module, "WSStream", module.WSStream)
-    ended = asyncio.Event()
+
+
+@asynccontextmanager
+async def served(ended: asyncio.Event) -> AsyncIterator[int]:
+    """Serve long answers with the server that production uses; the port."""
 
     async def answer(request: Request) -> Response:
         await request.body()
@@ -71,14 +72,45 @@ async def test_nothing_is_written_to_a_client_that_is_gone(
     app = cast("ASGIFramework", UnreadBodies(answering))
     serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
     try:
-        with caplog.at_level(logging.WARNING):
+        yield port
+    finally:
+        stop.set()
+        await serving
+
+
+@pytest.mark.parametrize("leave", [reset, asyncio.StreamWriter.close], ids=["reset", "close"])
+async def test_nothing_is_written_to_a_client_that_is_gone(
+    leave: Callable[[asyncio.StreamWriter], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = asyncio.Event()
+    with caplog.at_level(logging.WARNING):
+        async with served(ended) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(REQUEST)
             await reader.readexactly(PIECE_BYTES)
             leave(writer)
             async with asyncio.timeout(10):
                 await ended.wait()
-    finally:
-        stop.set()
-        await serving
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\ncontent-length: 0\r\n",
+    ],
+)
+async def test_a_request_with_a_length_and_chunks_is_refused_with_all_that_follows(
+    lengths: bytes,
+) -> None:
+    """A proxy that believes the length would take what follows for another client's request."""
+    ended = asyncio.Event()
+    async with served(ended) as port, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\n" + lengths + b"\r\n0\r\n\r\n" + REQUEST)
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert answer.count(b"HTTP/1.1") == 1
+        assert not ended.is_set()
