@@ -159,7 +159,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         "/voices",
         status_code=201,
         dependencies=[_admitted_in_turn(dependencies)],
-        responses=models.problem_responses(400, 401, 403, 413, 415, 422, 429, 503),
+        responses=models.problem_responses(400, 401, 403, 408, 413, 415, 422, 429, 503),
     )
     async def create_voice(
         request: Request,

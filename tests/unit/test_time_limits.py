@@ -44,7 +44,6 @@ LIMITED_ELSEWHERE: Final = {
     # Bodies and messages of clients.
     "conversion/serving/unread_bodies.py receive_noting": "the application that reads has one",
     "conversion/serving/unread_bodies.py _read_for_ever": "ends when the answer's end is sent",
-    "functions/api/answers/body_limit.py receive_little": "the size; the server ends idle ones",
     "functions/api/answers/waiting.py while_connected": "what is waited for has a limit",
     "functions/api/answers/waiting.py _disconnected": "ends with what is waited for",
     "functions/compat/running/routes.py serve": "accepting sends an answer and waits for none",

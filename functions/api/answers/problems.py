@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Match
 
-from functions.api.answers.body_limit import OversizedBodyError
+from functions.api.answers.body_limit import LateBodyError, OversizedBodyError
 from functions.api.answers.models import RECORDING_TAG, TEXT_TAG
 from shared.errors import PassingError
 from shared.ports.store import (
@@ -152,6 +152,11 @@ async def _oversized(_request: Request, error: Exception) -> JSONResponse:
     return Problem(413, ErrorCode.TOO_LARGE, str(error.detail)).response()
 
 
+async def _late(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, LateBodyError)  # noqa: S101 - as above
+    return Problem(408, "request_timeout", str(error.detail)).response()
+
+
 async def _client_gone(_request: Request, _error: Exception) -> JSONResponse:
     detail = "The client closed the connection."
     return Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail).response()
@@ -190,6 +195,7 @@ _KNOWN: Final = {
     UnreadableVoiceError: _unreadable_voice,
     InvalidVoiceIdError: _invalid_voice_id,
     OversizedBodyError: _oversized,
+    LateBodyError: _late,
     TokenRefusedError: _token_refused,
     ClientDisconnect: _client_gone,
     ClientGoneError: _client_gone,

@@ -50,7 +50,7 @@ def add_own_characters(
         "/own-characters",
         status_code=201,
         dependencies=[admitted],
-        responses=models.problem_responses(401, 403, 413, 415, 422, 429, 503),
+        responses=models.problem_responses(401, 403, 408, 413, 415, 422, 429, 503),
     )
     async def begin_own_character(
         request: Request, wish: bodies.NewOwnCharacter, authorization: Authorization = None
@@ -96,7 +96,7 @@ def add_own_characters(
         f"{PATH}/recordings",
         status_code=201,
         dependencies=[admitted],
-        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422, 429, 503),
+        responses=models.problem_responses(401, 403, 404, 408, 409, 413, 415, 422, 429, 503),
     )
     async def add_recording(
         character_id: CharacterId,
@@ -155,7 +155,7 @@ def _add_ownership(
     @router.patch(
         PATH,
         dependencies=[admitted],
-        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422, 429, 503),
+        responses=models.problem_responses(401, 403, 404, 408, 409, 413, 415, 422, 429, 503),
     )
     async def change_own_character(
         character_id: CharacterId,

@@ -9,6 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from functions.api.answers import body_limit
 from functions.api.answers.body_limit import LARGEST_BYTES
 from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
@@ -169,6 +170,26 @@ async def test_an_endless_request_is_not_read_to_its_end(client: httpx.AsyncClie
 
     assert str(LARGEST_BYTES) in problem(response, 413, "too_large")
     assert sent <= LARGEST_BYTES + 1000
+    assert response.headers["access-control-allow-origin"] == SITE
+
+
+async def test_a_wish_that_does_not_come_is_not_waited_for(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is known, or counted, before the whole wish is there."""
+    monkeypatch.setattr(body_limit, "BODY_SECONDS", 0.2)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"character": '
+        while True:
+            await asyncio.sleep(0.05)
+            yield b" "
+
+    headers = {"Content-Type": "application/json", "Origin": SITE}
+    async with asyncio.timeout(10):
+        response = await client.post("/api/v1/voices", content=body(), headers=headers)
+
+    assert "0.2 seconds" in problem(response, 408, "request_timeout")
     assert response.headers["access-control-allow-origin"] == SITE
 
 
