@@ -81,6 +81,11 @@ class Proxy:
         async with self._changed:
             await self._changed.wait_for(lambda: self.refused >= times)
 
+    async def until_connected(self, times: int) -> None:
+        """Wait until this many connections were let through."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.connections >= times)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refuses:
             self.refused += 1

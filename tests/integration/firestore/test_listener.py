@@ -15,6 +15,8 @@ from tests.support.store_contract import until
 from tests.support.voices import NOW, a_waiting, an_upload, stored
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from google.cloud.firestore_v1 import AsyncClient
 
     from shared.google.firestore.listener import DocumentListener
@@ -84,6 +86,64 @@ async def test_every_waiter_hears_the_change_although_the_network_forgot_its_con
             found = await asyncio.gather(
                 *(until(states, Status.QUEUED) for states in (first, second))
             )
+
+    assert found == queued
+
+
+async def forget_after_all_were_seen(proxy: Proxy) -> None:
+    proxy.forget()
+
+
+async def forget_while_it_connects_again(proxy: Proxy) -> None:
+    opened = proxy.connections
+    proxy.cut()
+    await proxy.until_connected(opened + 1)
+    proxy.forget()
+
+
+async def delay(proxy: Proxy) -> None:
+    proxy.delay_seconds = 1.0
+
+
+async def cut_in_the_next_message(proxy: Proxy) -> None:
+    proxy.cut_in_the_answer(20)
+
+
+async def reset(proxy: Proxy) -> None:
+    proxy.reset()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        forget_after_all_were_seen,
+        forget_while_it_connects_again,
+        delay,
+        cut_in_the_next_message,
+        reset,
+    ],
+)
+async def test_every_waiter_hears_each_change_whatever_the_network_does_between_them(
+    store: FirestoreVoices,
+    store_behind_proxy: FirestoreVoices,
+    proxy: Proxy,
+    spoil: Callable[[Proxy], Awaitable[None]],
+) -> None:
+    """Nothing is asked for after the fault, which could show it: the waiters only listen."""
+    snapshots = [await stored(store, a_waiting()) for _ in range(3)]
+
+    async with AsyncExitStack() as stack:
+        waiting = [
+            await stack.enter_async_context(store_behind_proxy.watch(snapshot.voice.voice_id))
+            for snapshot in snapshots
+        ]
+        for states in waiting:
+            assert await until(states, Status.WAITING)
+        await spoil(proxy)
+        queued = [await queue(store, snapshot) for snapshot in snapshots]
+        async with asyncio.timeout(20):
+            found = await asyncio.gather(*(until(states, Status.QUEUED) for states in waiting))
+        proxy.delay_seconds = 0.0
 
     assert found == queued
 
