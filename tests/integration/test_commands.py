@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -286,6 +287,34 @@ def test_a_service_speaks_and_ends_without_the_means_that_only_linux_has(tmp_pat
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0, said
+
+
+def test_the_local_cloud_serves_and_ends_without_the_means_that_only_linux_has(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "cloud"
+    arguments = ["infra.local", "serve", "--embedded", "--folder", str(folder)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_LINUX, *arguments],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        for _ in range(600):
+            if process.poll() is not None or (folder / "endpoints.json").exists():
+                break
+            time.sleep(0.1)
+        if process.poll() is None:
+            api = json.loads((folder / "endpoints.json").read_text())["api"]
+            assert httpx.get(f"{api}/api/v1/characters", timeout=30).status_code == 200
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     finally:
