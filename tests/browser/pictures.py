@@ -54,9 +54,7 @@ LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
 )
 OWN_LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
     {
-        "own-voice": Look(
-            {"viewport": _DESK, "locale": "en-GB"}, ("reading", "done", "card", "list")
-        ),
+        "own-voice": Look({"viewport": _DESK, "locale": "en-GB"}, ("reading", "done", "card")),
         "own-voice-phone": Look(
             {"viewport": _PHONE, "device_scale_factor": 2, "locale": "en-GB"}, ("sign-in",)
         ),

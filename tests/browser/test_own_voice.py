@@ -358,7 +358,7 @@ def test_recordings_because_of_which_a_training_has_failed_are_marked(
     path = f"/api/v1/own-characters/{kept['characterId']}"
     key = {"Own-Character-Key": kept["key"]}
     state = httpx.get(f"{own_cloud.api}{path}", headers=key).json()
-    guilty = kept["spoken"][1]["recordingId"]
+    guilty = state["recordings"][1]["recording_id"]
     error = {"code": "another_voice", "message": "Two people speak.", "recordings": [guilty]}
     visitor.answer(f"**{path}", "GET", json=state | {"status": "failed", "error": error})
 

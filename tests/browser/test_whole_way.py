@@ -12,6 +12,7 @@ from tests.browser.owner import READY, agree_to_the_terms, read_aloud, read_and_
 from tests.browser.sounds import decode, loudness, median_pitch
 from tests.browser.test_clip import mouth_pixels, pictures_of
 from tests.browser.test_verifying import ask
+from tests.browser.visitor import CONVERSION_MILLISECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,9 +56,7 @@ def test_a_visitor_makes_a_character_and_shares_what_it_says(
 
     page.check("[name=character][value=ned]", force=True)
     page.click("#convert-again")
-    visitor.wait_for("busy")
-    visitor.wait_for("done")
-    expect(page.locator("#headline")).to_have_text("You, as Ned.")
+    expect(page.locator("#headline")).to_have_text("You, as Ned.", timeout=CONVERSION_MILLISECONDS)
     assert visitor.seen().count("recording") == 1
     visitor.wait_until_played()
     # The trainer of these tests makes a copy of Mei, a woman; Ned is a man.

@@ -222,7 +222,7 @@ const ja: OwnWords = {
   stepConsent: "同意",
   stepWaiting: "学習",
   stepReady: "完成",
-  headlineSignIn: "先にログインしてください。",
+  headlineSignIn: "まずはログイン。",
   leadSignIn: "キャラクターはあなただけのものになり、ログインすればどの端末でも使えます。",
   address: "メールアドレス",
   password: "パスワード",
