@@ -14,16 +14,18 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.events import RawData
 from hypercorn.protocol.events import EndBody, Request, Response, StreamClosed
 from hypercorn.protocol.http_stream import HTTPStream
 
 if TYPE_CHECKING:
+    from hypercorn.events import Event as Sent
     from hypercorn.protocol.events import Event
-    from hypercorn.typing import ASGISendEvent
 
 
 class BoundedRequest(HTTPStream):
-    """A request of Hypercorn that ends where its client says, once, and when its client is gone."""
+    """A request of Hypercorn that says once where it ends."""
 
     async def handle(self, event: Event) -> None:
         """Handle what has happened to the connection."""
@@ -38,7 +40,11 @@ class BoundedRequest(HTTPStream):
                 return
         await super().handle(event)
 
-    async def app_send(self, message: ASGISendEvent | None) -> None:
-        """Send what the application sends, unless the client is gone or the answer has ended."""
-        if not self.closed:
-            await super().app_send(message)
+
+class BoundedConnection(TCPServer):
+    """A connection of Hypercorn to which nothing is written when it is gone."""
+
+    async def protocol_send(self, event: Sent) -> None:
+        """Send bytes, unless nobody can get them; a client that only sends no more still can."""
+        if not isinstance(event, RawData) or not self.writer.is_closing():
+            await super().protocol_send(event)

@@ -21,13 +21,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from hypercorn.asyncio import run
 from hypercorn.protocol import h2, h11
 from hypercorn.protocol.events import Body, Data, StreamClosed
 from hypercorn.protocol.ws_stream import WSStream
 from wsproto.events import Event as Frame
 from wsproto.events import Message, Ping, Pong
 
-from conversion.serving.requests import BoundedRequest
+from conversion.serving.requests import BoundedConnection, BoundedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -114,5 +115,6 @@ def limit_clients(server: Config) -> None:
     for module in (h11, h2):
         module.WSStream = BoundedStream  # type: ignore[attr-defined]
         module.HTTPStream = BoundedRequest  # type: ignore[attr-defined]
+    run.TCPServer = BoundedConnection  # type: ignore[attr-defined]
     server.websocket_max_message_size = LARGEST_MESSAGE
     server.max_app_queue_size = MOST_QUEUED_MESSAGES

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from hypercorn.asyncio import serve
+from hypercorn.asyncio import run, serve
+from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.config import Config
 from hypercorn.protocol import h2, h11
 from starlette.applications import Starlette
@@ -47,6 +48,7 @@ def _bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         # limit_clients changes them for every server of the process.
         monkeypatch.setattr(module, "HTTPStream", module.HTTPStream)
         monkeypatch.setattr(module, "WSStream", module.WSStream)
+    monkeypatch.setattr(run, "TCPServer", TCPServer)
 
 
 @asynccontextmanager
@@ -92,6 +94,18 @@ async def test_nothing_is_written_to_a_client_that_is_gone(
             async with asyncio.timeout(10):
                 await ended.wait()
     assert caplog.messages == []
+
+
+async def test_a_client_that_has_said_everything_still_gets_its_answer() -> None:
+    """It has closed its half of the connection, as simple programs do, and reads on."""
+    async with served(asyncio.Event()) as port, asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(REQUEST)
+        writer.write_eof()
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(PIECES * PIECE_BYTES)
+        writer.close()
+    assert head.startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(
