@@ -26,12 +26,17 @@ if TYPE_CHECKING:
     from functions.api.routes import Dependencies
 
 
-def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> FastAPI:
+def create_app(
+    dependencies: Dependencies,
+    allowed_origins: tuple[str, ...],
+    allowed_hosts: tuple[str, ...] = ("*",),
+) -> FastAPI:
     """Return the application.
 
     Args:
         dependencies: what the endpoints depend on.
         allowed_origins: the web sites whose pages may call it.
+        allowed_hosts: the names under which requests may come; see OriginMiddleware.
     """
 
     @asynccontextmanager
@@ -59,7 +64,9 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
 
     app.add_middleware(BodyLimitMiddleware)
     problems.install(app, router.routes, dependencies.line)
-    app.add_middleware(OriginMiddleware, allowed_origins=allowed_origins)
+    app.add_middleware(
+        OriginMiddleware, allowed_origins=allowed_origins, allowed_hosts=allowed_hosts
+    )
     app.add_middleware(
         AllowedOriginsMiddleware,
         allowed=allowed_origins,

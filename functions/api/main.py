@@ -148,7 +148,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         traces=open_traces(config, "api"),
         making=open_making(config, services.own_characters),
     )
-    app = create_app(dependencies, config.allowed_origins)
+    app = create_app(dependencies, config.allowed_origins, config.allowed_hosts)
     if config.web_root is not None:
         serve_page(app, config.web_root, config.page_config or {})
     return app

@@ -42,6 +42,8 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         convert_url: the conversion container's base URL, for the warm-up.
         warm_ups_at_once: how many warm-ups of this instance may wait for converters to start.
         allowed_origins: the web sites whose pages may call the api.
+        allowed_hosts: the names under which requests may come, beside addresses and `localhost`;
+            `*` for all, as where a front end lets only its own names through.
         conversions_topic: short id of the topic of the conversion messages; texts are sent there.
         characters_dir: folder of the manifests of the characters that come with the image.
         default_character: the character of voices that name none; the first built-in one if None.
@@ -77,6 +79,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     conversions_topic: TopicId
     warm_ups_at_once: Annotated[int, Field(ge=1, le=1000)] = 40
     allowed_origins: CommaSeparated = ()
+    allowed_hosts: CommaSeparated = ("*",)
     characters_dir: Path = Path(__file__).parents[2] / "characters"
     default_character: Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,31}$")] | None = None
     max_text_characters: Annotated[int, Field(ge=1, le=2000)] = 500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -34,6 +35,20 @@ def is_allowed_origin(origin: str, host: str | None, allowed: Collection[str]) -
     return pattern is not None and re.fullmatch(pattern, origin) is not None
 
 
+def is_own_host(host: str, allowed: Collection[str]) -> bool:
+    """Return whether a request was sent to this service under a name of its own.
+
+    A page may give its own site's name the address of this machine (DNS rebinding); then a browser
+    takes the service for a part of that site. It cannot give away addresses and `localhost`.
+
+    Args:
+        host: the request's header `Host`.
+        allowed: the other names of the service; "*" for all.
+    """
+    name = _name_in(host)
+    return ANY in allowed or name in allowed or name == "localhost" or _is_address(name)
+
+
 class AllowedOriginsMiddleware(CORSMiddleware):
     """ASGI middleware: lets pages of the allowed origins read the answers (CORS).
 
@@ -53,6 +68,22 @@ class AllowedOriginsMiddleware(CORSMiddleware):
             expose_headers=["Retry-After"],
             max_age=3600,
         )
+
+
+def _name_in(host: str) -> str:
+    """Return the name in a `Host` header, an empty text if there is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _place_of(origin: str) -> str | None:

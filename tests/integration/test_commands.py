@@ -314,7 +314,13 @@ def test_the_local_cloud_serves_and_ends_without_the_means_that_only_linux_has(
             time.sleep(0.1)
         if process.poll() is None:
             api = json.loads((folder / "endpoints.json").read_text())["api"]
-            assert httpx.get(f"{api}/api/v1/characters", timeout=30).status_code == 200
+            for host, status in {
+                "127.0.0.1": 200,
+                "localhost": 200,
+                "attacker.example": 421,
+            }.items():
+                answer = httpx.get(f"{api}/api/v1/characters", headers={"Host": host}, timeout=30)
+                assert answer.status_code == status
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     finally:

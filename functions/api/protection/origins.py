@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 
 from functions.api.answers.body_limit import FILES
 from functions.api.answers.problems import Problem
-from shared.http.origins import ANY, is_allowed_origin
+from shared.http.origins import ANY, is_allowed_origin, is_own_host
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,23 +35,36 @@ class OriginMiddleware:
         app: serves the other requests.
         allowed_origins: the sites whose pages may send them; "*" means any. The origin that the
             request is sent to is always allowed.
+        allowed_hosts: the names under which requests may come, beside addresses and `localhost`;
+            "*" for all.
     """
 
-    def __init__(self, app: ASGIApp, allowed_origins: Collection[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        allowed_origins: Collection[str],
+        allowed_hosts: Collection[str] = (ANY,),
+    ) -> None:
         self._app = app
+        self._hosts = frozenset(allowed_hosts)
         self._allowed = frozenset(allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http" and scope["method"] in _CHANGING:
-            headers = Headers(scope=scope)
-            problem = self._objection(headers)
-            if problem is None and scope["method"] == "POST":
-                problem = _objection_to_type(headers, takes_files=scope["path"] == FILES)
-            if problem is not None:
-                await problem.response()(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        problem = self._problem(scope) if scope["type"] == "http" else None
+        await (problem.response() if problem else self._app)(scope, receive, send)
+
+    def _problem(self, scope: Scope) -> Problem | None:
+        headers = Headers(scope=scope)
+        if not is_own_host(headers.get("host", ""), self._hosts):
+            detail = "The service is not called so; ask the operator to add this name."
+            return Problem(421, "misdirected_request", detail)
+        if scope["method"] not in _CHANGING:
+            return None
+        problem = self._objection(headers)
+        if problem is None and scope["method"] == "POST":
+            problem = _objection_to_type(headers, takes_files=scope["path"] == FILES)
+        return problem
 
     def _objection(self, headers: Headers) -> Problem | None:
         if ANY in self._allowed:

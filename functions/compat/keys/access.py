@@ -7,13 +7,11 @@ import binascii
 import hmac
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
-from shared.http.origins import is_allowed_origin
+from shared.http.origins import is_allowed_origin, is_own_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,7 +94,7 @@ class AccessMiddleware:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers, access = Headers(scope=scope), self._access
-        if not access.keys and not self._is_own(headers.get("host", "")):
+        if not access.keys and not is_own_host(headers.get("host", ""), access.allowed_hosts):
             detail = "Host not allowed; ask the operator to add it to ALLOWED_HOSTS."
             return self._refuse(HTTPStatus.MISDIRECTED_REQUEST, detail)
         origin = headers.get("origin")
@@ -115,28 +113,6 @@ class AccessMiddleware:
             return self._refuse(HTTPStatus.UNAUTHORIZED, detail)
         scope[CLIENT] = owner
         return None
-
-    def _is_own(self, host: str) -> bool:
-        name, allowed = _name_in(host), self._access.allowed_hosts
-        return "*" in allowed or name in allowed or _is_address(name)
-
-
-def _name_in(host: str) -> str:
-    """Return the name in a `Host` header, an empty text if there is none."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_address(name: str) -> bool:
-    if name == "localhost":
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _key_in(headers: Headers) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from infra.local.configuration import names
 from infra.local.configuration.addresses import port_of
 from infra.local.configuration.keys import read_key
 from infra.local.configuration.origin import origin_environment
+from shared.http.origins import ANY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from infra.local.configuration.addresses import Addresses
@@ -104,10 +107,18 @@ def page_config(
     }
 
 
+def _names_of(origins: Sequence[str]) -> Sequence[str]:
+    """Return the names of sites, which may also lead here; "*" if any may."""
+    if ANY in origins:
+        return (ANY,)
+    return sorted({urlsplit(origin).hostname or "" for origin in origins})
+
+
 def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path) -> dict[str, str]:
     environment = {
         "CONVERT_URL": addresses.convert,
         "ALLOWED_ORIGINS": ",".join(addresses.origins(options)),
+        "ALLOWED_HOSTS": ",".join(_names_of(addresses.origins(options))),
         "WAIT_SECONDS": str(options.wait_seconds),
         "RATE_LIMIT_PER_MINUTE": str(options.rate_limit_per_minute),
         "WAITING_PER_CLIENT": "0",

@@ -132,7 +132,7 @@ class Stage:
     own: OwnCharacters | None = None
     warm_up_client: httpx.AsyncClient | None = None
 
-    def app(self) -> FastAPI:
+    def app(self, allowed_hosts: tuple[str, ...] = ("*",)) -> FastAPI:
         characters = {
             "mei": a_manifest("mei", self.folder, portrait="portrait.svg"),
             "taro": a_manifest("taro", self.folder),
@@ -183,12 +183,14 @@ class Stage:
             making=self.making,
             max_text_characters=MAX_CHARACTERS,
         )
-        return create_app(dependencies, (SITE,))
+        return create_app(dependencies, (SITE,), allowed_hosts)
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[httpx.AsyncClient]:
+    async def client(
+        self, allowed_hosts: tuple[str, ...] = ("*",)
+    ) -> AsyncIterator[httpx.AsyncClient]:
         """A client that speaks to the api."""
-        transport = httpx.ASGITransport(self.app(), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(self.app(allowed_hosts), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://api.test") as opened:
             yield opened
 

@@ -76,3 +76,28 @@ async def test_what_only_reads_is_answered_to_every_site(stage: Stage) -> None:
     async with stage.client() as client:
         answer = await client.get("/api/v1/characters", headers={"Origin": STRANGER})
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_a_page_cannot_call_this_machine_under_a_name_of_its_own(
+    stage: Stage, method: str
+) -> None:
+    """DNS rebinding: the page's name has the machine's address, so it is the page's own origin."""
+    headers = {"Origin": "http://attacker.example", "Sec-Fetch-Site": "same-origin"}
+    path = {"GET": "characters", "POST": "voices", "DELETE": f"voices/{new_voice_id()}"}[method]
+    for name, is_served in {
+        "attacker.example": False,
+        "127.0.0.1.attacker.example": False,
+        "localhost.": False,
+        "127.0.0.1:8000": True,
+        "[::1]:8000": True,
+        "localhost": True,
+        "voice.example": True,
+    }.items():
+        origin = {"Origin": f"http://{name}"} if is_served else headers
+        async with stage.client(allowed_hosts=("voice.example",)) as client:
+            answer = await client.request(
+                method, f"/api/v1/{path}", headers={"Host": name, **origin}
+            )
+        assert (answer.status_code != 421) is is_served
+    assert stage.voices.count == (4 if method == "POST" else 0)
