@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from pydantic import TypeAdapter
 
 from functions.api.taking.catalogue import Catalogue
 from functions.compat.keys.kept_file import KeptFile
+from functions.compat.voicevox.memory.kept import Kept
 from functions.train.checkpoints import MAX_KEPT_BYTES, STAMP, Checkpoints
 from importing.bundles.consent import QUESTIONS, ask_consent
 from importing.commands import manage
@@ -89,7 +91,15 @@ async def test_a_portrait_that_the_api_shows(make: Callable[[Path], Path], tmp_p
 @BAD
 def test_what_clients_of_compat_have_left(make: Callable[[Path], Path], tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"words\.json: expected"):
-        KeptFile(make(tmp_path / "words.json")).read_new()
+        KeptFile(make(tmp_path / "words.json")).read_new(TypeAdapter(dict[str, int]))
+
+
+@pytest.mark.parametrize("content", ["", "{", "3", '{"a": "b"}', "[" * 100_000])
+@pytest.mark.parametrize("name", ["words.json", "presets.json"])
+def test_what_no_client_of_compat_has_left(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(SettingsError, match=rf"DATA_DIR: .*{name}: .*; move the file away"):
+        Kept.opened(tmp_path).presets.all()
 
 
 def test_what_is_known_of_an_encoder(tmp_path: Path) -> None:

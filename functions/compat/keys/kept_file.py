@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pydantic import ValidationError
 
 from shared.process.locking import locked
 from shared.process.reading import read_at_most
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from pydantic import TypeAdapter
+
+Kept = TypeVar("Kept")
 MOST_BYTES: Final = 64 << 20
 """The largest file that is read: ten thousand of the longest words have less."""
 
@@ -29,11 +34,14 @@ class KeptFile:
         self._path = path
         self._seen: tuple[int, int] | None = None
 
-    def read_new(self) -> bytes | None:
+    def read_new(self, kind: TypeAdapter[Kept]) -> Kept | None:
         """Return the content if it is another one than before, else None.
 
+        Args:
+            kind: of the content, which is JSON.
+
         Raises:
-            SettingsError: it cannot be read, or is larger than what is ever kept.
+            SettingsError: it cannot be read, is larger than what is ever kept, or of another kind.
         """
         try:
             found = self._path.stat()
@@ -44,10 +52,11 @@ class KeptFile:
         if state == self._seen:
             return None
         try:
-            content = read_at_most(self._path, MOST_BYTES)
-        except OSError as error:
+            content = kind.validate_json(read_at_most(self._path, MOST_BYTES))
+        except (OSError, ValidationError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error.errors()[0]["msg"]
             raise SettingsError(
-                f"DATA_DIR: {self._path}: {error.strerror}; move the file away, or restore it."
+                f"DATA_DIR: {self._path}: {reason}; move the file away, or restore it."
             ) from error
         self._seen = state
         return content

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -55,6 +55,9 @@ class _Day(BaseModel):
 
     day: str = ""
     used: dict[str, Usage] = Field(default_factory=dict)
+
+
+_KEPT = TypeAdapter(_Day)
 
 
 class Meter:
@@ -133,9 +136,9 @@ class Meter:
                 self._file.write(self._day.model_dump_json().encode())
 
     def _current(self) -> _Day:
-        content = None if self._file is None else self._file.read_new()
-        if content is not None:
-            self._day = _Day.model_validate_json(content)
+        day = None if self._file is None else self._file.read_new(_KEPT)
+        if day is not None:
+            self._day = day
         today = self._today()
         if self._day.day != today:
             self._day = _Day(day=today)

@@ -83,9 +83,9 @@ class Presets:
             return presets.pop(preset_id, None) is not None
 
     def _current(self) -> dict[int, Preset]:
-        content = None if self._file is None else self._file.read_new()
-        if content is not None:
-            self._presets = {each.id: each for each in _PRESETS.validate_json(content)}
+        presets = None if self._file is None else self._file.read_new(_PRESETS)
+        if presets is not None:
+            self._presets = {each.id: each for each in presets}
         return self._presets
 
     @contextmanager
@@ -198,9 +198,8 @@ class UserDictionary:
                     self._file.write(_WORDS.dump_json(bodies))
 
     def _take_over(self) -> None:
-        content = None if self._file is None else self._file.read_new()
-        if content is not None:
-            bodies = _WORDS.validate_json(content)
+        bodies = None if self._file is None else self._file.read_new(_WORDS)
+        if bodies is not None:
             self._use({number: word_of(body) for number, body in bodies.items()})
 
     def _use(self, words: dict[str, DictionaryWord]) -> None:
