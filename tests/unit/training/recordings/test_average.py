@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 from numpy.typing import NDArray
 
-from training.average import Sources, learn
+from training.average import Sources, inherit, learn
 from training.content.hearing import Ear
-from training.content.voices import AVERAGE, begin, begin_from_nothing
+from training.content.graphs import SIZE
+from training.content.voices import AVERAGE, Scale, begin, begin_from_nothing
+from training.decoder.graph_weights import load_network
 from training.recordings.choosing.screening import Utterance
 from training.recordings.runs.errors import RecordingsError
 from training.recordings.teaching.learning import Plan, held_out_distance, scale_of
@@ -76,6 +79,30 @@ def test_other_recordings_of_the_same_people_are_learnt_anew(
     write(sources.others / "0" / "said.wav", woman, 0, 8)
     learn(sources, tmp_path / "work", plan, made)
     assert made.read_bytes() != written
+
+
+def test_the_average_voice_speaks_as_the_character_whose_decoder_it_takes(
+    tmp_path: Path,
+) -> None:
+    made = tmp_path / "made" / "average.npz"
+    inherit(CHARACTERS / "mei", made)
+    with np.load(made) as now, np.load(AVERAGE) as before:
+        assert set(now.files) == set(before.files)
+        for name in ("names", "speaker.weight", "cepstrum_mean", "cepstrum_spread", "melody"):
+            assert np.array_equal(now[name], before[name]), name
+        names = now["names"].tolist()
+        scales = zip(*(now[n] for n in ("cepstrum_mean", "cepstrum_spread", "melody")), strict=True)
+        scale = dict(zip(names, scales, strict=True))["mei"]
+    mei = load_network(CHARACTERS / "mei" / "harmonic.onnx", size=SIZE)
+    mei.cepstrum_mean.copy_(torch.from_numpy(scale[0]))
+    mei.cepstrum_spread.copy_(torch.from_numpy(scale[1]))
+    mei.melody_mean, mei.melody_spread = scale[2].tolist()
+    random = torch.Generator().manual_seed(1)
+    given = torch.randn(1, 128, 50, generator=random), torch.full((1, 50), 300.0), torch.ones(1, 50)
+    with torch.no_grad():
+        wanted, _ = mei.speak(*given)
+        found, _ = begin({"mei": Scale(*scale)}, made).speak(*given, torch.tensor([0]))
+    torch.testing.assert_close(found, wanted, rtol=0.02, atol=0.02)
 
 
 def test_a_folder_without_voices_is_refused(tmp_path: Path) -> None:
