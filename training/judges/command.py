@@ -77,7 +77,8 @@ def judge(
         trained_on: returns what a training kept of a character's own voice, at 16 kHz.
         is_quick: two recordings of each speaker, to try the path.
         is_live: as they are heard while somebody speaks; the cards stay as they are.
-        is_marked: also as results are that have a watermark; the cards stay as they are.
+        is_marked: also as results are that have a watermark, and with another seed, which shows
+            how much is chance; the cards stay as they are.
         clean: so many recordings of each speaker alone, none of them disturbed.
 
     Returns:
@@ -96,7 +97,10 @@ def judge(
         voice = voice_of(_some(own), panel.speakers) if own else None
         characters.append(Character(bundle.name, convert, voice))
         if is_marked:
-            characters.append(Character(f"{bundle.name}, marked", converter.marked, voice))
+            characters += [
+                Character(f"{bundle.name}, another seed", converter.again, voice),
+                Character(f"{bundle.name}, marked", converter.marked, voice),
+            ]
     missing = [*panel.missing]
     recordings = japanese(places.judges) + english(places.strangers)
     if not any(recording.language == "ja" for recording in recordings):

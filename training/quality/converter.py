@@ -46,6 +46,10 @@ class Converter:
         pieces = [stream.push(wave[at : at + _SLICE]) for at in range(0, len(wave), _SLICE)]
         return self._at_16_khz(np.concatenate([*pieces, stream.finish()]), len(wave))
 
+    def again(self, wave: Floats) -> Floats:
+        """As a call gives it, with noise from another seed: what differs is chance."""
+        return self._at_16_khz(self.raw(wave, seed=1), len(wave))
+
     def marked(self, wave: Floats) -> Floats:
         """As a call gives it, with a watermark as results of a service have it."""
         watermark = Watermark(WatermarkKey(bytes(SHORTEST_KEY)), 1, self.engine.sample_rate)

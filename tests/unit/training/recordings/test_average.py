@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from training.average import Sources, inherit, learn
-from training.content.hearing import Ear
 from training.content.graphs import SIZE
+from training.content.hearing import Ear
 from training.content.voices import AVERAGE, Scale, begin, begin_from_nothing
 from training.decoder.graph_weights import load_network
 from training.recordings.choosing.screening import Utterance
