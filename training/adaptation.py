@@ -1,6 +1,7 @@
 """Teaches the decoder of a character that comes with the repository its voice.
 
     python -m training.adaptation ID RECORDINGS [--pairs FOLDER] [--readers FOLDER] [--steps N]
+        [--like-owners]
 
 `characters/ID` is there already: its graphs get new weights, and its manifest names them; how high
 the character speaks stays as it is. The
@@ -9,13 +10,15 @@ files of the voice alone; the folder of pairs stereo files, of which a stranger 
 channel and the voice the right one, sound for sound (`python -m training.kokoro --only pairs`).
 The folder of readers holds more people to learn beside, each file a person; whom characters are
 judged by is left out. What is heard is disturbed more than an owner's recordings are. At the end
-the voice gets the long-term spectrum of its recordings back.
+the voice gets the long-term spectrum of its recordings back. With --like-owners the voice has the
+share of what is learnt that an owner's has, as little of the variance is given back, and nothing of
+the spectrum.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +69,14 @@ class Places:
     readers: Path | None = None
 
 
-def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> None:
+def adapt(
+    places: Places,
+    recordings: Path,
+    pairs: Path | None,
+    steps: int,
+    *,
+    is_like_owners: bool = False,
+) -> None:
     """Train a character's decoder and put its weights into the bundle.
 
     Args:
@@ -74,6 +84,7 @@ def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> N
         recordings: a folder with the voice's recordings.
         pairs: a folder of pairs.
         steps: of the training, 12 crops of 1.6 s each.
+        is_like_owners: learn as an owner's recordings are learnt, but for what is heard.
 
     Raises:
         RecordingsError: a folder has no recordings, or a pair has no two channels.
@@ -81,8 +92,10 @@ def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> N
     ear = Ear.of(places.bundle)
     share = _SHARE if places.readers is None else _SHARE_BESIDE_READERS
     plan = Plan(steps=steps, batch=_BATCH)
-    effort = Effort(plan, owner_share=share, is_harsh=True, compensated=_COMPENSATED)
-    choices = f"{pairs} {places.readers} {steps} harsh"
+    effort = Effort(plan, is_harsh=True)
+    if not is_like_owners:
+        effort = replace(effort, owner_share=share, compensated=_COMPENSATED)
+    choices = f"{pairs} {places.readers} {effort}"
     beside = [pairs, places.readers, places.others]
     work = WorkFolder.open(places.work, recordings, choices, beside)
     training = Training(ear, effort, work, Progress(stages=4))
@@ -92,7 +105,8 @@ def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> N
     spoken = spoken_in(recordings)
     network = training.run(Material(spoken, taught, _pairs(pairs))).network
     put_into(places.bundle, network)
-    give_spectrum(places.bundle, network, spoken)
+    if not is_like_owners:
+        give_spectrum(places.bundle, network, spoken)
 
 
 def give_spectrum(bundle: Path, network: Network, spoken: Sequence[Utterance]) -> None:
@@ -157,6 +171,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--pairs", type=Path, metavar="FOLDER")
     parser.add_argument("--readers", type=Path, metavar="FOLDER")
     parser.add_argument("--steps", type=int, default=_STEPS)
+    parser.add_argument("--like-owners", action="store_true")
     options = parser.parse_args(arguments)
     places = Places(
         REPOSITORY / "characters" / options.character,
@@ -164,7 +179,10 @@ def main(arguments: Sequence[str]) -> int:
         readers=options.readers,
     )
     try:
-        adapt(places, options.recordings, options.pairs, options.steps)
+        adapt(
+            places, options.recordings, options.pairs, options.steps,
+            is_like_owners=options.like_owners,
+        )  # fmt: skip
     except RecordingsError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -11,6 +11,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from shared.characters.manifest import ENCODERS
+from training import adaptation
 from training.adaptation import Places, adapt
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
@@ -58,6 +59,20 @@ def test_a_character_learns_from_recordings_and_pairs(
     now = json.loads((places.bundle / "character.json").read_text("utf-8"))["graphs"]
     assert now["content"] == named["content"]
     assert now["harmonic"]["sha256"] != named["harmonic"]["sha256"]
+
+
+def test_a_voice_that_learns_like_owners_keeps_the_spectrum_that_it_learnt(
+    places: Places, woman: Floats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recordings = tmp_path / "recordings"
+    recordings.mkdir()
+    soundfile.write(recordings / "0.wav", woman[: 8 * RATE], RATE)
+    given: list[Path] = []
+    monkeypatch.setattr(adaptation, "give_spectrum", lambda bundle, *_: given.append(bundle))
+    adapt(places, recordings, None, steps=1, is_like_owners=True)
+    assert given == []
+    adapt(places, recordings, None, steps=1)
+    assert given == [places.bundle]
 
 
 def test_more_readers_are_learnt_but_for_those_who_judge(man: Floats, tmp_path: Path) -> None:
