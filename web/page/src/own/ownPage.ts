@@ -254,8 +254,10 @@ export class OwnPage {
     if (loses && !window.confirm(OWN_WORDS[this.#state.language].signOutReally)) return;
     await (await this.#account.open()).leave();
     rememberSignedIn(false);
-    // Who comes next is somebody else; the account still has them.
-    for (const each of mine.values()) forget(each);
+    // Who comes next is somebody else; the account still has them. Only its characters have no key
+    // here, also before its list is there.
+    const keyless = keptCharacters().filter(({ key }) => key === null);
+    for (const each of [...mine.values(), ...keyless]) forget(each);
     this.#work.abort();
     this.#work = new AbortController();
     const nobody = { visitor: null, own: null, service: null, mine: new Map<string, Named>() };
