@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import av
@@ -216,8 +217,9 @@ def test_ctrl_c_is_how_serve_ends(tmp_path: Path) -> None:
 
 # What Windows and, in part, macOS lack.
 WITHOUT_LINUX = """
-import asyncio, os, runpy, signal, socket, sys
+import asyncio, faulthandler, os, runpy, signal, socket, sys
 
+faulthandler.register(signal.SIGUSR1)
 del socket.MSG_CMSG_CLOEXEC, os.fork, os.memfd_create, os.pidfd_open, os.sched_getaffinity
 del os.killpg, os.mkfifo, signal.SIGHUP, socket.SO_REUSEPORT
 for module in ("fcntl", "grp", "pwd", "resource", "gunicorn"):
@@ -288,9 +290,14 @@ def test_a_service_speaks_and_ends_without_the_means_that_only_linux_has(tmp_pat
             except httpx.TransportError:
                 time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=60)
+        if process.poll() is None:
+            process.send_signal(signal.SIGUSR1)  # it says where it stands
+            time.sleep(1)
     finally:
         process.kill()
+        said, _ = process.communicate(timeout=30)
     assert process.returncode == 0, said
 
 
@@ -322,9 +329,14 @@ def test_the_local_cloud_serves_and_ends_without_the_means_that_only_linux_has(
                 answer = httpx.get(f"{api}/api/v1/characters", headers={"Host": host}, timeout=30)
                 assert answer.status_code == status
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=60)
+        if process.poll() is None:
+            process.send_signal(signal.SIGUSR1)  # it says where it stands
+            time.sleep(1)
     finally:
         process.kill()
+        said, _ = process.communicate(timeout=30)
     assert process.returncode == 0, said
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
+from shared.ports.store import ConflictError, StoreUnavailableError, UnreadableVoiceError
 from shared.voices import voice as voices_of
 from shared.voices.documents import document_path
 from shared.voices.voice import Status
@@ -31,7 +31,13 @@ pytestmark = pytest.mark.emulators
 async def queue(store: VoiceStore, snapshot: Snapshot) -> Voice:
     voice = snapshot.voice
     queued = voices_of.queue(voice, NOW, an_upload(voice.voice_id))
-    return (await store.replace(snapshot, queued)).voice
+    try:
+        return (await store.replace(snapshot, queued)).voice
+    except ConflictError:
+        # The emulator of a busy machine answers late: the write was tried again, and found itself.
+        found = await store.read(voice.voice_id)
+        assert found.voice == queued
+        return queued
 
 
 async def test_many_waiters_share_few_streams_and_all_get_the_change(
