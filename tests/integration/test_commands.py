@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import av
@@ -29,6 +29,7 @@ from tests.integration.served import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -246,6 +247,30 @@ def without_linux(folder: Path, *arguments: object) -> subprocess.CompletedProce
     )
 
 
+@contextmanager
+def serving_without_linux(
+    folder: Path, variables: dict[str, str], *arguments: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Start what serves until Ctrl-C, and expect it to end well then."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_LINUX, *arguments],
+        cwd=folder,
+        env=environment() | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=60)
+    finally:
+        process.kill()
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, said
+
+
 def test_recordings_are_converted_without_the_means_that_only_linux_has(tmp_path: Path) -> None:
     output = tmp_path / "out.wav"
 
@@ -272,15 +297,8 @@ def test_a_service_speaks_and_ends_without_the_means_that_only_linux_has(tmp_pat
     with Ports() as ports:
         (port,) = ports.free(1)
     variables = {"HOST": "127.0.0.1", "PORT": str(port), "WORKERS": "1", "CONCURRENCY": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", WITHOUT_LINUX, "functions.compat"],
-        cwd=tmp_path,
-        env=environment() | variables | {"MAX_REQUESTS": "0"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
+    variables["MAX_REQUESTS"] = "0"
+    with serving_without_linux(tmp_path, variables, "functions.compat") as process:
         url = f"http://127.0.0.1:{port}/version"
         for _ in range(600):
             if process.poll() is not None:
@@ -290,13 +308,6 @@ def test_a_service_speaks_and_ends_without_the_means_that_only_linux_has(tmp_pat
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=60)
-    finally:
-        process.kill()
-        said, _ = process.communicate(timeout=30)
-    assert process.returncode == 0, said
 
 
 def test_the_local_cloud_serves_and_ends_without_the_means_that_only_linux_has(
@@ -304,15 +315,7 @@ def test_the_local_cloud_serves_and_ends_without_the_means_that_only_linux_has(
 ) -> None:
     folder = tmp_path / "cloud"
     arguments = ["infra.local", "serve", "--embedded", "--folder", str(folder)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", WITHOUT_LINUX, *arguments],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
+    with serving_without_linux(tmp_path, {}, *arguments) as process:
         for _ in range(600):
             if process.poll() is not None or (folder / "endpoints.json").exists():
                 break
@@ -326,13 +329,6 @@ def test_the_local_cloud_serves_and_ends_without_the_means_that_only_linux_has(
             }.items():
                 answer = httpx.get(f"{api}/api/v1/characters", headers={"Host": host}, timeout=30)
                 assert answer.status_code == status
-        process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=60)
-    finally:
-        process.kill()
-        said, _ = process.communicate(timeout=30)
-    assert process.returncode == 0, said
 
 
 def test_several_processes_are_refused_with_a_sentence_without_these_means(
