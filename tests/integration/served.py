@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from infra.local.cloud.emulators import EmulatorsMissingError, find_emulators
@@ -67,6 +68,7 @@ def served_process(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[s
     )
     try:
         _wait_until_up(process, folder)
+        children = children_of(process)
         yield process
     finally:
         process.send_signal(signal.SIGINT)
@@ -75,6 +77,19 @@ def served_process(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[s
         finally:
             process.kill()
             process.communicate()
+    # Every test of what is served proves that nothing is left of it after Ctrl-C.
+    assert still_running(children) == []
+    assert not (folder / "endpoints.json").exists()
+
+
+def children_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def still_running(children: Sequence[psutil.Process]) -> list[str]:
+    """The names of the processes that do not end soon."""
+    _, alive = psutil.wait_procs(children, timeout=20)
+    return [child.name() for child in alive]
 
 
 @contextmanager
