@@ -16,7 +16,7 @@ with it; vectors and scales of the people stay.
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ from training.recordings.teaching.stages import Effort, Training
 
 _WORK = REPOSITORY / ".training" / "average"
 _MADE = REPOSITORY / ".training" / "average.npz"
-_PLAN = Plan(steps=9_200, batch=16, rate=1.2e-3)
+_PLAN = Plan(steps=9_200, batch=16, rate=1.2e-3, vectors_rate=1.2e-3)
 _VERSIONS = 2  # one with another vocal tract, one only disturbed
 
 
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--steps", type=int, default=_PLAN.steps)
     parser.add_argument("--into", type=Path, metavar="FILE", default=_MADE)
     options = parser.parse_args(arguments)
-    plan = Plan(options.steps, _PLAN.batch, _PLAN.rate)
+    plan = replace(_PLAN, steps=options.steps)
     try:
         if options.bundle is not None:
             inherit(options.bundle, options.into)

@@ -43,7 +43,7 @@ from training.recordings.teaching.stages import Effort, Material, Training
 
 _HELD_OUT_SECONDS = 60.0
 _HELD_OUT_SHARE = 0.1
-_FORM = "average voice, joined"  # what was kept in another form is made anew
+_FORM = "average voice, a fast vector"  # what was kept in another form is made anew
 
 
 @dataclass(frozen=True)

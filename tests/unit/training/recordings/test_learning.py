@@ -121,6 +121,19 @@ def test_others_are_remembered_while_the_owner_is_learnt(
     )
 
 
+def test_who_is_new_is_soon_told_apart_from_others(
+    lessons: list[Lesson], other: list[Lesson], tmp_path: Path
+) -> None:
+    voices = voices_of(lessons, other)
+    assert torch.equal(*voices.vectors)
+    with np.load(AVERAGE) as kept:
+        known = kept["speaker.weight"].astype(np.float32)
+    usual = float(np.median(np.linalg.norm(known - known.mean(0), axis=1)))
+    trained = train(voices, [lessons, other], Plan(steps=60, batch=4), tmp_path / "learner.pt")
+    one, another = trained.vectors.detach()
+    assert float((one - another).norm()) > 0.5 * usual
+
+
 def test_a_reader_that_the_average_voice_knows_begins_as_that_reader(
     lessons: list[Lesson],
 ) -> None:
