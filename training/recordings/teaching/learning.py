@@ -38,8 +38,8 @@ class Plan:
         steps: of the training.
         batch: crops of a step.
         rate: of the weights that all voices share.
-        vectors_rate: of the vectors that tell voices apart. An owner's begins as the mean of all; if
-            it stays near it, the shared weights take on what the others sound like.
+        vectors_rate: of the vectors that tell voices apart. An owner's begins as the mean of all;
+            if it stays near it, the shared weights take on what the others sound like.
         flat: the share of the steps before the rates fall.
     """
 
