@@ -28,6 +28,7 @@ from tests.integration.served import (
     served_process,
     still_running,
 )
+from tests.support.without_linux import WITHOUT_LINUX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,25 +206,6 @@ def test_ctrl_c_is_how_serve_ends(tmp_path: Path) -> None:
 
     assert process.returncode == 0
     assert "Traceback" not in said
-
-
-# What Windows and, in part, macOS lack.
-WITHOUT_LINUX = """
-import asyncio, os, runpy, signal, socket, sys
-
-# As in a terminal, also where the tests run in the background of a shell, which ignores it.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-del socket.MSG_CMSG_CLOEXEC, os.fork, os.memfd_create, os.pidfd_open, os.sched_getaffinity
-del os.killpg, os.mkfifo, signal.SIGHUP, socket.SO_REUSEPORT
-for module in ("fcntl", "grp", "pwd", "resource", "gunicorn"):
-    sys.modules[module] = None
-
-def refuse(*_arguments):
-    raise NotImplementedError
-
-asyncio.SelectorEventLoop.add_signal_handler = refuse
-runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
-"""
 
 
 def without_linux(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -1,11 +1,14 @@
 """From a folder to a bundle, in small."""
 
 import datetime as dt
+import itertools
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +24,7 @@ from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
 from speech.networks.settings import SessionSettings
+from tests.support.without_linux import WITHOUT_LINUX
 from tests.unit.training.recordings.conftest import CONSENT
 from training.quality.similarity import SpeakerEncoder
 from training.recordings.choosing import others
@@ -107,6 +111,28 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     assert clear(["ada"], folder / "work") == 0
     assert not (folder / "work" / "ada").exists()
     assert bundle.is_dir()
+
+
+@pytest.mark.training
+def test_a_character_is_trained_without_the_means_that_only_linux_has(folder: Path) -> None:
+    given = {"--as": "ada", "--recordings": "recordings", "--others": "others"}
+    given |= {"--consent": "consent.json", "--work": "work", "--into": "characters"}
+
+    trained = subprocess.run(
+        [
+            *(sys.executable, "-c", WITHOUT_LINUX, "training", "--quick", "--no-spoken-consent"),
+            *itertools.chain(*given.items()),
+        ],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert trained.returncode == 0, trained.stdout + trained.stderr
+    assert read_manifest(folder / "characters" / "ada").id == "ada"
 
 
 def test_characters_without_a_portrait_differ_in_their_colours() -> None:
