@@ -108,7 +108,7 @@ async def forget_while_it_connects_again(proxy: Proxy) -> None:
 
 
 async def delay(proxy: Proxy) -> None:
-    proxy.delay_seconds = 1.0
+    proxy.delay_seconds = 2.0  # longer than a listener that asks at once would wait
 
 
 async def cut_in_the_next_message(proxy: Proxy) -> None:
