@@ -43,7 +43,7 @@ class Plan:
         flat: the share of the steps before the rates fall.
     """
 
-    steps: int = 1_200
+    steps: int = 600
     batch: int = 10
     rate: float = 5e-4
     vectors_rate: float = 1.5e-2
