@@ -187,8 +187,16 @@ def report(measured: Sequence[Measured], plan: Extent) -> Report:
 
 
 def ratios(measured: Sequence[Measured]) -> dict[str, float]:
-    """Divide the need of the fewest clients by that of the process with one client."""
+    """Divide the need of the fewest clients by that of the process with one client.
+
+    Raises:
+        RuntimeError: even so few did not wait, so the needs are not those of clients that wait.
+    """
     fewest = min(measured, key=lambda each: each.clients)
+    if fewest.has_fallen:
+        raise RuntimeError(
+            f"{fewest.clients} clients were too many; instead of answers: {fewest.complaints}"
+        )
     return {
         "streams per client": fewest.streams / fewest.clients,
         "threads beside those with one client": fewest.threads / fewest.threads_before,

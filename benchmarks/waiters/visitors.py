@@ -79,7 +79,7 @@ def request_for(voice_id: str, address: str) -> bytes:
     """Return the request of a client that waits, as the proxy of an address passes it on."""
     lines = (
         f"GET /api/v1/conversion/{voice_id} HTTP/1.1",
-        "Host: api",
+        "Host: localhost",
         f"X-Forwarded-For: {address}",
         "Connection: close",
     )
