@@ -152,6 +152,7 @@ class Client:
         self.sent: list[str | bytes] = []
         self.status: int | None = None
         self.close: tuple[int, str] | None = None
+        self.answers_close = True
         self.reads = _open_gate()
         self._ended = asyncio.Event()
         self._to_app.put_nowait({"type": "websocket.connect"})
@@ -197,7 +198,8 @@ class Client:
             self.status = message["status"]
         elif message["type"] == "websocket.close":
             self.close = (message["code"], message.get("reason") or "")
-            self.leave()
+            if self.answers_close:
+                self.leave()
 
 
 @dataclass

@@ -17,6 +17,7 @@ import pytest
 from conversion.admission import Admission
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
 from functions.live.listening import hearing as hearings
+from functions.live.listening import listening
 from functions.live.listening.incoming import MOST_WAITING_BYTES
 from functions.live.listening.listening import Listeners, Listening, ListeningTools
 from shared.characters.manifest import read_manifest
@@ -262,6 +263,20 @@ async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(st
     assert stage.characters.loans == 1
     await closed(hearing)
     assert stage.characters.loans == 0
+
+
+async def test_a_decode_that_does_not_end_is_not_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "FINISHING_SECONDS", 0.1)
+    hearing = stage.open()
+    hearing.feed(b"a")
+    await stage.visitor.next()
+
+    async with asyncio.timeout(20):
+        assert await hearing.decoded() is None
+
+    await closed(hearing)
 
 
 async def test_after_the_end_of_the_recording_nothing_more_is_heard(stage: Stage) -> None:

@@ -332,6 +332,15 @@ class TestRefusals:
 
 class TestLeaving:
     @in_virtual_time
+    async def test_a_client_that_does_not_answer_the_close_is_not_waited_for(self) -> None:
+        client = Stage().connect()
+        client.answers_close = False
+        client.send("no message")
+
+        async with asyncio.timeout(20):
+            assert (await client.ended()).close is not None
+
+    @in_virtual_time
     async def test_a_cancelled_recording_is_stored_nowhere(self) -> None:
         stage = Stage()
         client = stage.start(voice_id := await stage.add())
