@@ -292,15 +292,17 @@ def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoints["storage"])
     created = create(endpoints)
     states: list[dict[str, Any]] = []
-    final = threading.Event()
+    begun, final = threading.Event(), threading.Event()
 
     def see(snapshots: Any, _changes: Any, _read_time: Any) -> None:
         states.append(snapshots[0].to_dict())
+        begun.set()
         if states[-1]["status"] in {"done", "failed"}:
             final.set()
 
     client = firestore.Client(project=endpoints["project_id"])
     watch = client.document(created["document"]).on_snapshot(see)
+    assert begun.wait(SECONDS)
     upload(created, SAMPLE.read_bytes())
     assert final.wait(SECONDS)
     watch.unsubscribe()
