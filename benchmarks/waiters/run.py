@@ -195,7 +195,8 @@ def ratios(measured: Sequence[Measured]) -> dict[str, float]:
     fewest = min(measured, key=lambda each: each.clients)
     if fewest.has_fallen:
         raise RuntimeError(
-            f"{fewest.clients} clients were too many; instead of answers: {fewest.complaints}"
+            f"{fewest.clients} clients were too many: {fewest.waiting} of them waited,"
+            f" errors: {fewest.complaints or 'none'}"
         )
     return {
         "streams per client": fewest.streams / fewest.clients,

@@ -95,7 +95,9 @@ def still_running(children: Sequence[psutil.Process]) -> list[str]:
 @contextmanager
 def served_cloud(folder: Path, *arguments: str) -> Iterator[dict[str, Any]]:
     with served_process(folder, *arguments):
-        yield json.loads((folder / "endpoints.json").read_text())
+        endpoints = json.loads((folder / "endpoints.json").read_text())
+        yield endpoints
+    assert not psutil.pid_exists(endpoints["pid"])
 
 
 def _wait_until_up(process: subprocess.Popen[str], folder: Path) -> None:

@@ -28,7 +28,7 @@ from tests.integration.served import (
     served_process,
     still_running,
 )
-from tests.support.without_linux import WITHOUT_LINUX
+from tests.support.without_linux import WITHOUT_LINUX, run_without_linux
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -208,18 +208,6 @@ def test_ctrl_c_is_how_serve_ends(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-def without_linux(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT_LINUX, *map(str, arguments)],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
 @contextmanager
 def serving_without_linux(
     folder: Path, variables: dict[str, str], *arguments: str
@@ -247,7 +235,7 @@ def serving_without_linux(
 def test_recordings_are_converted_without_the_means_that_only_linux_has(tmp_path: Path) -> None:
     output = tmp_path / "out.wav"
 
-    finished = without_linux(
+    finished = run_without_linux(
         tmp_path, "infra.local", "convert", "--embedded", SAMPLE, "--output", output
     )
 
@@ -259,8 +247,8 @@ def test_voices_are_imported_without_the_means_that_only_linux_has(tmp_path: Pat
     voice = tmp_path / "voice.pth"
     voice.write_bytes(b"no voice")
 
-    checked = without_linux(tmp_path, "importing", "check", ROOT / "characters" / "ned")
-    imported = without_linux(tmp_path, "importing", "import", voice, "--yes")
+    checked = run_without_linux(tmp_path, "importing", "check", ROOT / "characters" / "ned")
+    imported = run_without_linux(tmp_path, "importing", "import", voice, "--yes")
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "Traceback" not in imported.stderr, imported.stderr
@@ -312,7 +300,7 @@ def test_several_processes_are_refused_with_a_sentence_without_these_means(
     with Ports() as ports:
         monkeypatch.setenv("PORT", str(ports.free(1)[0]))
 
-    finished = without_linux(tmp_path, "functions.compat")
+    finished = run_without_linux(tmp_path, "functions.compat")
 
     assert finished.returncode == 2, finished.stdout + finished.stderr
     assert "Set WORKERS=1" in finished.stderr
@@ -321,7 +309,7 @@ def test_several_processes_are_refused_with_a_sentence_without_these_means(
 def test_the_demo_works_without_the_means_that_only_linux_has(tmp_path: Path) -> None:
     output = tmp_path / "demo.wav"
 
-    finished = without_linux(tmp_path, "infra.local", "demo", "--embedded", "--output", output)
+    finished = run_without_linux(tmp_path, "infra.local", "demo", "--embedded", "--output", output)
 
     said = finished.stdout + finished.stderr
     assert finished.returncode == 0, said

@@ -1,5 +1,14 @@
 """Runs a module without the means that Windows and, in part, macOS lack."""
 
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+
 WITHOUT_LINUX = """
 import asyncio, os, runpy, signal, socket, sys
 
@@ -17,3 +26,16 @@ asyncio.SelectorEventLoop.add_signal_handler = refuse
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
 """What `python -c` gets, before the module's name and its arguments."""
+
+
+def run_without_linux(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a module of this repository with its arguments to its end, in a folder."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_LINUX, *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )

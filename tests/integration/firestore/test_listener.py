@@ -108,7 +108,7 @@ async def forget_while_it_connects_again(proxy: Proxy) -> None:
 
 
 async def delay(proxy: Proxy) -> None:
-    proxy.delay_seconds = 2.0  # longer than a listener that asks at once would wait
+    proxy.delay_seconds = 2.0  # longer than the second between a listener's checks
 
 
 async def cut_in_the_next_message(proxy: Proxy) -> None:

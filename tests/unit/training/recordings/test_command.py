@@ -3,12 +3,10 @@
 import datetime as dt
 import itertools
 import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +22,7 @@ from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
 from speech.networks.settings import SessionSettings
-from tests.support.without_linux import WITHOUT_LINUX
+from tests.support.without_linux import run_without_linux
 from tests.unit.training.recordings.conftest import CONSENT
 from training.quality.similarity import SpeakerEncoder
 from training.recordings.choosing import others
@@ -118,17 +116,8 @@ def test_a_character_is_trained_without_the_means_that_only_linux_has(folder: Pa
     given = {"--as": "ada", "--recordings": "recordings", "--others": "others"}
     given |= {"--consent": "consent.json", "--work": "work", "--into": "characters"}
 
-    trained = subprocess.run(
-        [
-            *(sys.executable, "-c", WITHOUT_LINUX, "training", "--quick", "--no-spoken-consent"),
-            *itertools.chain(*given.items()),
-        ],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+    trained = run_without_linux(
+        folder, "training", "--quick", "--no-spoken-consent", *itertools.chain(*given.items())
     )
 
     assert trained.returncode == 0, trained.stdout + trained.stderr
