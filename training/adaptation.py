@@ -9,10 +9,9 @@ training begins with the average voice, as that of an owner's recordings does. R
 files of the voice alone; the folder of pairs stereo files, of which a stranger says the left
 channel and the voice the right one, sound for sound (`python -m training.kokoro --only pairs`).
 The folder of readers holds more people to learn beside, each file a person; whom characters are
-judged by is left out. What is heard is disturbed more than an owner's recordings are. At the end
-the voice gets the long-term spectrum of its recordings back. With --like-owners the voice has the
-share of what is learnt that an owner's has, as little of the variance is given back, and nothing of
-the spectrum.
+judged by is left out. What is heard is disturbed more than an owner's recordings are. With
+--like-owners the voice has the share of what is learnt that an owner's has, and as little of the
+variance is given back.
 """
 
 import argparse
@@ -24,18 +23,11 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from shared.characters.manifest import MAX_BUNDLE_BYTES, read_manifest
-from shared.process.writing import write_whole
-from speech.bundles.sealing import seal
-from speech.signal.samples import resample
 from training.content.hearing import Ear
-from training.decoder.graph_weights import with_weights
-from training.decoder.network import OUTPUT_RATE, Network
-from training.decoder.spectrum import give_back, lacking
-from training.quality.converter import Converter
 from training.recordings.choosing.others import find_others, readers_in
 from training.recordings.choosing.screening import Utterance
-from training.recordings.results.bundle import SHARED
+from training.recordings.results.bundle import put_into
+from training.recordings.results.spectrum import give_spectrum
 from training.recordings.runs.errors import RecordingsError
 from training.recordings.runs.progress import Progress
 from training.recordings.runs.work import WorkFolder
@@ -49,7 +41,6 @@ _KINDS = {".wav", ".flac", ".opus", ".ogg"}
 _CHANNELS = 2
 _SHARE, _SHARE_BESIDE_READERS, _BATCH, _STEPS = 0.7, 0.5, 12, 3_000
 _COMPENSATED = 1.15
-_MEASURED_WITH, _TIMES = 25, 2
 
 
 @dataclass(frozen=True)
@@ -105,33 +96,7 @@ def adapt(
     spoken = spoken_in(recordings)
     network = training.run(Material(spoken, taught, _pairs(pairs))).network
     put_into(places.bundle, network)
-    if not is_like_owners:
-        give_spectrum(places.bundle, network, spoken)
-
-
-def give_spectrum(bundle: Path, network: Network, spoken: Sequence[Utterance]) -> None:
-    """Measure what conversions with a bundle lack in the long term, and give it back.
-
-    Args:
-        bundle: has the weights of the network.
-        network: is changed in place.
-        spoken: by the voice itself.
-    """
-    some = spoken[:: max(1, len(spoken) // _MEASURED_WITH)]
-    waves = [resample(one.samples, one.rate, OUTPUT_RATE) for one in some]
-    for _ in range(_TIMES):
-        converter = Converter.of(bundle)
-        give_back(network, lacking(waves, [converter.raw(wave, OUTPUT_RATE) for wave in waves]))
-        put_into(bundle, network)
-
-
-def put_into(bundle: Path, network: Network) -> None:
-    """Give the graphs of a bundle other weights, and name them in its manifest."""
-    for role, graph in read_manifest(bundle).graphs.items():
-        if role not in SHARED:
-            file = bundle / graph.file
-            write_whole(file, with_weights(file.read_bytes(), network))
-    seal(bundle, MAX_BUNDLE_BYTES)
+    give_spectrum(places.bundle, network, spoken)
 
 
 def spoken_in(folder: Path) -> list[Utterance]:

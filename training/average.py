@@ -1,16 +1,14 @@
 """Teaches the average voice: the decoder that every other one begins with.
 
-    python -m training.average VOICES [--others FOLDER] [--steps N] [--into FILE]
-    python -m training.average --from BUNDLE [--into FILE]
+    python -m training.average VOICES [--beside FOLDER ...] [--others FOLDER] [--begin FILE]
+        [--steps N] [--into FILE]
 
-VOICES has a folder of recordings for each voice that is learnt by its own name, such as `hina`.
-They get half of the crops, the readers in `training/people/heard` the other half (or the people in
-the folder of `--others`, each file or subfolder a person). The decoder begins with random weights.
-What is learnt is written into FILE, in the form of `training/content/average.npz`. Called again,
-the command goes on where it was stopped.
-
-The second form gives the average voice what the decoder of a character has learnt since it began
-with it; vectors and scales of the people stay.
+VOICES has a folder of recordings for each voice that is learnt by its own name, such as `hina`. The
+readers in `training/people/heard` (or the people in the folder of `--others`, each file or
+subfolder a person) and the people of each folder of `--beside` get as many crops as all of VOICES
+together. The decoder begins with what FILE holds, in the form of `training/content/average.npz`,
+or with random weights. What is learnt is written into another such file, without the people of
+`--beside`. Called again, the command goes on where it was stopped.
 """
 
 import argparse
@@ -19,17 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from shared.characters.manifest import ManifestError, read_manifest
 from training.adaptation import REPOSITORY, spoken_in
-from training.content.graphs import HARMONIC, SIZE
 from training.content.hearing import Ear
-from training.content.voices import AVERAGE, Scale, begin, begin_from_nothing, save, vector_of
-from training.decoder.export import ExportError
-from training.decoder.graph_weights import load_network
-from training.recordings.choosing.others import find_others
+from training.content.voices import begin, begin_from_nothing, save
+from training.recordings.choosing.others import find_others, readers_in
 from training.recordings.runs.errors import RecordingsError
 from training.recordings.runs.progress import Progress
 from training.recordings.runs.work import WorkFolder
@@ -38,8 +31,8 @@ from training.recordings.teaching.stages import Effort, Training
 
 _WORK = REPOSITORY / ".training" / "average"
 _MADE = REPOSITORY / ".training" / "average.npz"
-_PLAN = Plan(steps=9_200, batch=16, rate=1.2e-3, vectors_rate=1.2e-3)
-_VERSIONS = 2  # one with another vocal tract, one only disturbed
+_PLAN = Plan(steps=4_000, batch=14, rate=8e-4, vectors_rate=6e-3, flat=0.4)
+_VERSIONS = 3
 
 
 @dataclass(frozen=True)
@@ -49,10 +42,14 @@ class Sources:
     Attributes:
         voices: a folder with a folder for each voice.
         others: recordings of other people; None takes the readers that come with the training.
+        beside: folders of more people, who are not kept.
+        begin: what the decoder begins with, an .npz file; None is random weights.
     """
 
     voices: Path
     others: Path | None = None
+    beside: tuple[Path, ...] = ()
+    begin: Path | None = None
 
 
 def learn(sources: Sources, work: Path, plan: Plan, into: Path) -> None:
@@ -65,72 +62,47 @@ def learn(sources: Sources, work: Path, plan: Plan, into: Path) -> None:
         into: the .npz file.
 
     Raises:
-        RecordingsError: there are no voices, or one has no recordings.
+        RecordingsError: there are no voices, one has no recordings, or there is no such file.
     """
     torch.set_num_threads(1)
+    if sources.begin is not None and not sources.begin.is_file():
+        raise RecordingsError(f"{sources.begin}: expected a file to begin with, found none.")
     folders = sorted(folder for folder in sources.voices.glob("*") if folder.is_dir())
     if not folders:
         raise RecordingsError(f"{sources.voices}: expected a folder for each voice, found none.")
     voices = {folder.name: spoken_in(folder) for folder in folders}
+    groups = [voices, find_others(sources.others).taught, *map(readers_in, sources.beside)]
+    # Who is in several groups is heard in the last, and has the crops of all.
+    people = {name: one for group in groups for name, one in group.items()}
+    begun = sources.begin and (sources.begin, sources.begin.stat().st_mtime)
+    beside = [sources.others, *sources.beside]
+    folder = WorkFolder.open(work, sources.voices, f"{beside} {begun} {plan}", beside)
     ear = Ear.of(REPOSITORY / "characters" / "hina")
-    choices = f"{sources.others} {plan}"
-    kept = WorkFolder.open(work, sources.voices, choices, [sources.others])
-    training = Training(ear, Effort(plan), kept, Progress(stages=2))
-    people = find_others(sources.others).taught
-    lessons = training.prepare_others({**voices, **people}, _VERSIONS)
-    own, readers = (len(lessons.keys() & some.keys()) for some in (voices, people))
-    shares = [0.5 / own if name in voices else 0.5 / readers for name in lessons]
-    average = training.teach(
-        begin_from_nothing({name: scale_of(one) for name, one in lessons.items()}, seed=1),
-        Lessons(list(lessons.values()), shares, seed=1),
-    )
+    training = Training(ear, Effort(plan, is_harsh=True), folder, Progress(stages=2))
+    lessons = training.prepare_others(people, _VERSIONS)
+    scales = {name: scale_of(one) for name, one in lessons.items()}
+    first = begin(scales, sources.begin) if sources.begin else begin_from_nothing(scales, seed=1)
+    shares = [sum(1 / len(group) for group in groups if name in group) for name in lessons]
+    average = training.teach(first, Lessons(list(lessons.values()), shares, seed=1))
     into.parent.mkdir(parents=True, exist_ok=True)
-    save(average, list(lessons), into)
-
-
-def inherit(bundle: Path, into: Path, average: Path = AVERAGE) -> None:
-    """Write the average voice with what a character's decoder has learnt since it began with it.
-
-    Args:
-        bundle: of a character that hears with the shared encoder.
-        into: the .npz file.
-        average: the file that the decoder began with; its people keep their vectors and scales.
-
-    Raises:
-        ExportError: the bundle has another kind of decoder.
-        ManifestError: the folder holds no bundle.
-    """
-    learnt = load_network(bundle / f"{HARMONIC}.onnx", size=SIZE)
-    # The exported bias of the first layer has the character's vector in it.
-    vector = vector_of(read_manifest(bundle).id, average)
-    with torch.no_grad():
-        learnt.join.bias -= torch.from_numpy(vector)
-    with np.load(average) as kept:
-        tables = [kept[name] for name in ("names", "cepstrum_mean", "cepstrum_spread", "melody")]
-    people = {str(name): Scale(*scale) for name, *scale in zip(*tables, strict=True)}
-    voices = begin(people, average)
-    voices.load_state_dict(learnt.state_dict(), strict=False)
-    into.parent.mkdir(parents=True, exist_ok=True)
-    save(voices, list(people), into)
+    kept = [name for name in lessons if name in groups[0] or name in groups[1]]
+    save(average, kept, into)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     parser = argparse.ArgumentParser(prog="python -m training.average", description=__doc__)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("voices", type=Path, nargs="?", metavar="VOICES")
-    what.add_argument("--from", dest="bundle", type=Path, metavar="BUNDLE")
+    parser.add_argument("voices", type=Path, metavar="VOICES")
+    parser.add_argument("--beside", type=Path, action="append", default=[], metavar="FOLDER")
     parser.add_argument("--others", type=Path, metavar="FOLDER")
+    parser.add_argument("--begin", type=Path, metavar="FILE")
     parser.add_argument("--steps", type=int, default=_PLAN.steps)
     parser.add_argument("--into", type=Path, metavar="FILE", default=_MADE)
     options = parser.parse_args(arguments)
-    plan = replace(_PLAN, steps=options.steps)
+    sources = Sources(options.voices, options.others, tuple(options.beside), options.begin)
     try:
-        if options.bundle is not None:
-            inherit(options.bundle, options.into)
-        else:
-            learn(Sources(options.voices, options.others), _WORK, plan, options.into)
-    except (ExportError, ManifestError, RecordingsError) as error:
+        learn(sources, _WORK, replace(_PLAN, steps=options.steps), options.into)
+    except RecordingsError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

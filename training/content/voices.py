@@ -1,8 +1,9 @@
 """One decoder that speaks with many people's voices: what an owner's decoder begins with.
 
-A vector for each speaker is added behind the first layer, and each has scales of their own of
-envelopes and melody; all the rest is shared. `average.npz` holds such a decoder, trained on 63
-speakers; `training.average` makes such a file, see training/README.md.
+Each speaker has a vector, which is added behind the first layer and changes every block
+(feature-wise linear modulation: E. Perez et al., "FiLM: Visual reasoning with a general
+conditioning layer", AAAI 2018), and scales of envelopes and melody; all the rest is shared.
+`average.npz` holds such a decoder; `training.average` makes such a file, see training/README.md.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ encoder for streams cannot hear them."""
 _DECODER = ("join.", "decoder.", "exit.")
 _SMALL = {"exit.weight": 0.02, "exit.bias": 0.0}  # so that the first answers are nearly the mean
 _VECTORS_BEGIN = 0.05
+VECTOR_SIZE = SIZE.channels * (1 + 3 * SIZE.decoder_blocks)
+"""Numbers that tell one speaker apart."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Voices(nn.Module):
 
     Args:
         weights: of the shared layers, by their places in a `Network`.
-        vectors: float32 [voices, channels].
+        vectors: float32 [voices, VECTOR_SIZE]; each is taken apart by `_parts`.
         scales: of each voice.
     """
 
@@ -93,25 +96,49 @@ class Voices(nn.Module):
         middle, width = self.melody[who].unbind(1)
         melody = (torch.log(f0) - middle[:, None]) / width[:, None]
         heard = torch.cat([torch.zeros_like(content[:, :UNHEARD]), content[:, UNHEARD:]], 1)
-        x = self.join(torch.cat([heard, melody[:, None], voicing[:, None]], 1))
-        out = self.exit(self.decoder(x + self.vectors[who][:, :, None])).transpose(1, 2)
+        added, changes = _parts(self.vectors[who][:, :, None])
+        x = self.join(torch.cat([heard, melody[:, None], voicing[:, None]], 1)) + added
+        for block, (shift, gain) in zip(self.decoder, changes, strict=True):
+            signal, gate = (block.wide(x) + shift).chunk(2, 1)
+            x = x + block.narrow(torch.tanh(signal) * torch.sigmoid(gate)) * (1 + gain)
+        out = self.exit(x).transpose(1, 2)
         cepstrum = out[..., :CEPSTRUM_SIZE] * self.spread[who][:, None] + self.mean[who][:, None]
         return cepstrum, out[..., CEPSTRUM_SIZE]
 
     def alone(self, voice: int) -> Network:
-        """The network of one voice, whose encoder has learnt nothing; its vector is a bias."""
+        """The network of one voice: the weights hold its vector, the encoder has learnt nothing."""
         network = Network(SIZE)
         network.load_state_dict(
             {name: value for name, value in self.state_dict().items() if name.startswith(_DECODER)},
             strict=False,
         )
+        added, changes = _parts(self.vectors[voice][None])
         with torch.no_grad():
-            network.join.bias += self.vectors[voice]
+            network.join.bias += added[0]
             network.join.weight[:, :UNHEARD] = 0
+            for block, (shift, gain) in zip(network.decoder, changes, strict=True):
+                block.wide.bias += shift[0]
+                block.narrow.weight *= (1 + gain[0])[:, None, None]
+                block.narrow.bias *= 1 + gain[0]
         network.cepstrum_mean.copy_(self.mean[voice])
         network.cepstrum_spread.copy_(self.spread[voice])
         network.melody_mean, network.melody_spread = self.melody[voice].tolist()
         return network.eval()
+
+
+def _parts(vectors: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+    """What vectors add behind the first layer, and by how much they change each block.
+
+    Args:
+        vectors: [voices, VECTOR_SIZE, ...].
+
+    Returns:
+        Rows of channels, and for each block rows of what is added in front of its gate (twice as
+        many) and of by how much more its answer counts (as many).
+    """
+    added, rest = vectors.tensor_split([SIZE.channels], 1)
+    blocks = rest.chunk(SIZE.decoder_blocks, 1)
+    return added, [block.tensor_split([2 * SIZE.channels], 1) for block in blocks]
 
 
 def begin(people: Mapping[str, Scale], average: Path = AVERAGE) -> Voices:
@@ -153,7 +180,7 @@ def begin_from_nothing(people: Mapping[str, Scale], seed: int) -> Voices:
             for name, value in Network(SIZE).state_dict().items()
             if name.startswith(_DECODER)
         }
-        vectors = _VECTORS_BEGIN * torch.randn(len(people), len(fresh["join.bias"]))
+        vectors = _VECTORS_BEGIN * torch.randn(len(people), VECTOR_SIZE)
     return Voices(fresh, vectors.numpy(), list(people.values()))
 
 
@@ -162,15 +189,12 @@ def save(voices: Voices, names: Sequence[str], file: Path) -> None:
 
     Args:
         voices: trained.
-        names: of its speakers, in order.
+        names: of the first of its speakers, in order; nothing is kept of the rest.
         file: an .npz file; its folder is there.
     """
     state = {name: value.numpy() for name, value in voices.state_dict().items()}
     weights = {name: value for name, value in state.items() if name.startswith(_DECODER)}
-    weights["speaker.weight"] = state["vectors"]
-    kept = {
-        n: value.astype(np.float16) if value.ndim > 1 else value for n, value in weights.items()
-    }
-    scales = {"cepstrum_mean": state["mean"], "cepstrum_spread": state["spread"]}
+    weights["speaker.weight"] = state["vectors"][: len(names)]
+    halved = {n: each.astype(np.float16) if each.ndim > 1 else each for n, each in weights.items()}
     with file.open("wb") as whole:
-        np.savez(whole, names=np.array(names), melody=state["melody"], **kept, **scales)
+        np.savez(whole, names=np.array(names), **halved)

@@ -36,6 +36,7 @@ from training.recordings.results.report import (
     write_card,
     write_dropped,
 )
+from training.recordings.results.spectrum import give_spectrum
 from training.recordings.runs.errors import RecordingsError
 from training.recordings.runs.progress import Progress
 from training.recordings.runs.work import WorkFolder
@@ -43,7 +44,7 @@ from training.recordings.teaching.stages import Effort, Material, Training
 
 _HELD_OUT_SECONDS = 60.0
 _HELD_OUT_SHARE = 0.1
-_FORM = "average voice, a fast vector"  # what was kept in another form is made anew
+_FORM = "average voice, vectors in every block"  # what was kept in another form is made anew
 
 
 @dataclass(frozen=True)
@@ -169,15 +170,11 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     progress.begin("reading")
     selection = work.kept("selection", lambda: select(options.recordings, encoder, progress.say))
     _tell(selection, work, progress)
-    statement = WITHOUT
     recogniser = _recogniser(places.models, progress)
+    statement = WITHOUT
     if spoken is not None:
         checked = check_spoken_consent(
-            spoken.recording,
-            spoken.sentence,
-            selection.utterances,
-            encoder,
-            recogniser,
+            spoken.recording, spoken.sentence, selection.utterances, encoder, recogniser
         )
         request.accept(spoken)
         statement = checked.statement
@@ -186,8 +183,9 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     trained_on, held_out = hold_out(selection)
     others = work.kept("strangers", lambda: find_others(options.others))
     ear, full = Ear.of(places.base), Effort(seed=options.seed)
-    effort = full.quick() if options.quick else full
-    trained = Training(ear, effort, work, progress).run(Material(trained_on, others.taught))
+    trained = Training(ear, full.quick() if options.quick else full, work, progress).run(
+        Material(trained_on, others.taught)
+    )
     english = options.name or options.character
     names = Names(options.character, english, options.name_ja or english)
     # One bundle that does not work, or is not whole, would keep the service from starting: it is
@@ -195,6 +193,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     made = work.path / "bundle" / options.character
     shutil.rmtree(made, ignore_errors=True)
     write_bundle(made, names, consent, trained, places.base, portrait=portrait)
+    give_spectrum(made, trained.network, trained_on)
     progress.say(str(measure_speed(made, 1)))
     progress.begin("measuring")
     judgement = judge(

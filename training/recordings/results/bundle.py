@@ -9,12 +9,18 @@ from typing import Any
 
 from importing.bundles.bundles import LIMITS, entry, owner_fields, preview, write_files
 from importing.bundles.consent import Consent
-from shared.characters.manifest import ENCODERS, SCHEMA_VERSION, read_manifest
+from shared.characters.manifest import (
+    ENCODERS,
+    MAX_BUNDLE_BYTES,
+    SCHEMA_VERSION,
+    read_manifest,
+)
 from shared.process.writing import write_whole
+from speech.bundles.sealing import seal
 from speech.engines.harmonic import content
 from training.decoder.export import Melody
 from training.decoder.graph_weights import with_weights
-from training.decoder.network import OUTPUT_RATE
+from training.decoder.network import OUTPUT_RATE, Network
 from training.recordings.teaching.stages import Trained
 
 SHARED = (content.ROLE, content.STREAM_ROLE)
@@ -82,6 +88,15 @@ def write_bundle(
     manifest = _manifest(names, consent, trained.melody, entries) | {"preview": shown}
     write_files(target, manifest, graphs, portrait)
     return target
+
+
+def put_into(bundle: Path, network: Network) -> None:
+    """Give the graphs of a bundle other weights, and name them in its manifest."""
+    for role, graph in read_manifest(bundle).graphs.items():
+        if role not in SHARED:
+            file = bundle / graph.file
+            write_whole(file, with_weights(file.read_bytes(), network))
+    seal(bundle, MAX_BUNDLE_BYTES)
 
 
 def keep_shared(bundle: Path, characters: Path) -> None:

@@ -8,14 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import soxr
 from numpy.typing import NDArray
 
 from shared.characters.manifest import ENCODERS
-from training import adaptation
 from training.adaptation import Places, adapt
+from training.content.graphs import SIZE
+from training.decoder.graph_weights import load_network
+from training.decoder.network import OUTPUT_RATE
+from training.decoder.spectrum import lacking
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
 from training.recordings.choosing.others import readers_in
+from training.recordings.choosing.screening import Utterance
+from training.recordings.results.spectrum import give_spectrum
 from training.recordings.runs.errors import RecordingsError
 
 CHARACTERS = Path(__file__).parents[4] / "characters"
@@ -61,18 +67,33 @@ def test_a_character_learns_from_recordings_and_pairs(
     assert now["harmonic"]["sha256"] != named["harmonic"]["sha256"]
 
 
-def test_a_voice_that_learns_like_owners_keeps_the_spectrum_that_it_learnt(
-    places: Places, woman: Floats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_voice_that_learns_like_owners_gets_less_of_the_variance(
+    places: Places, woman: Floats, tmp_path: Path
 ) -> None:
     recordings = tmp_path / "recordings"
     recordings.mkdir()
     soundfile.write(recordings / "0.wav", woman[: 8 * RATE], RATE)
-    given: list[Path] = []
-    monkeypatch.setattr(adaptation, "give_spectrum", lambda bundle, *_: given.append(bundle))
-    adapt(places, recordings, None, steps=1, is_like_owners=True)
-    assert given == []
-    adapt(places, recordings, None, steps=1)
-    assert given == [places.bundle]
+    spreads = []
+    for is_like_owners in (True, False):
+        adapt(places, recordings, None, steps=1, is_like_owners=is_like_owners)
+        network = load_network(places.bundle / "harmonic.onnx", size=SIZE)
+        spreads.append(float(network.cepstrum_spread[1:].mean()))
+    assert spreads[0] < 0.95 * spreads[1]
+
+
+def test_conversions_get_the_long_term_spectrum_of_the_recordings(
+    places: Places, woman: Floats
+) -> None:
+    wave = np.asarray(soxr.resample(woman[: 8 * RATE], RATE, OUTPUT_RATE), np.float32)
+
+    def lacks() -> float:
+        conversion = Converter.of(places.bundle).raw(wave, OUTPUT_RATE)
+        return float(np.abs(lacking([wave], [conversion])).mean())
+
+    before = lacks()
+    network = load_network(places.bundle / "harmonic.onnx", size=SIZE)
+    give_spectrum(places.bundle, network, [Utterance("she.wav", 0.0, wave, OUTPUT_RATE)])
+    assert lacks() < 0.6 * before
 
 
 def test_more_readers_are_learnt_but_for_those_who_judge(man: Floats, tmp_path: Path) -> None:

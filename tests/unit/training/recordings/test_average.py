@@ -9,11 +9,9 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
-from training.average import Sources, inherit, learn
-from training.content.graphs import SIZE
+from training.average import Sources, learn
 from training.content.hearing import Ear
 from training.content.voices import AVERAGE, Scale, begin, begin_from_nothing
-from training.decoder.graph_weights import load_network
 from training.recordings.choosing.screening import Utterance
 from training.recordings.runs.errors import RecordingsError
 from training.recordings.teaching.learning import Plan, held_out_distance, scale_of
@@ -81,28 +79,36 @@ def test_other_recordings_of_the_same_people_are_learnt_anew(
     assert made.read_bytes() != written
 
 
-def test_the_average_voice_speaks_as_the_character_whose_decoder_it_takes(
-    tmp_path: Path,
+def test_more_people_are_learnt_beside_and_not_kept_and_an_average_voice_learns_on(
+    sources: Sources, man: Floats, tmp_path: Path
 ) -> None:
-    made = tmp_path / "made" / "average.npz"
-    inherit(CHARACTERS / "mei", made)
+    write(tmp_path / "beside" / "777-1.wav", man, 0, 8)
+    more = replace(sources, beside=(tmp_path / "beside",), begin=AVERAGE)
+    made = tmp_path / "average.npz"
+    learn(more, tmp_path / "work", replace(PLAN, steps=2), made)
     with np.load(made) as now, np.load(AVERAGE) as before:
-        assert set(now.files) == set(before.files)
-        for name in ("names", "speaker.weight", "cepstrum_mean", "cepstrum_spread", "melody"):
-            assert np.array_equal(now[name], before[name]), name
-        names = now["names"].tolist()
-        scales = zip(*(now[n] for n in ("cepstrum_mean", "cepstrum_spread", "melody")), strict=True)
-        scale = dict(zip(names, scales, strict=True))["mei"]
-    mei = load_network(CHARACTERS / "mei" / "harmonic.onnx", size=SIZE)
-    mei.cepstrum_mean.copy_(torch.from_numpy(scale[0]))
-    mei.cepstrum_spread.copy_(torch.from_numpy(scale[1]))
-    mei.melody_mean, mei.melody_spread = scale[2].tolist()
+        assert now["names"].tolist() == ["slt", "0"]
+        assert len(now["speaker.weight"]) == 2
+        change = np.abs(now["decoder.0.wide.weight"] - before["decoder.0.wide.weight"]).max()
+    assert 0 < change < 0.01
+
+
+@pytest.mark.parametrize("voice", [0, 1])
+def test_a_voice_alone_speaks_as_it_does_among_others(voice: int) -> None:
     random = torch.Generator().manual_seed(1)
-    given = torch.randn(1, 128, 50, generator=random), torch.full((1, 50), 300.0), torch.ones(1, 50)
+    scale = Scale(np.ones(35, np.float32), np.full(35, 2, np.float32), (5.0, 0.3))
+    voices = begin({"one": scale, "two": scale})
     with torch.no_grad():
-        wanted, _ = mei.speak(*given)
-        found, _ = begin({"mei": Scale(*scale)}, made).speak(*given, torch.tensor([0]))
-    torch.testing.assert_close(found, wanted, rtol=0.02, atol=0.02)
+        voices.vectors += 0.3 * torch.randn(voices.vectors.shape, generator=random)
+        given = (
+            torch.randn(1, 128, 50, generator=random),
+            torch.full((1, 50), 300.0),
+            torch.ones(1, 50),
+        )
+        together = voices.speak(*given, torch.tensor([voice]))
+        alone = voices.alone(voice).speak(*given)
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
 
 
 def test_a_folder_without_voices_is_refused(tmp_path: Path) -> None:
@@ -111,3 +117,6 @@ def test_a_folder_without_voices_is_refused(tmp_path: Path) -> None:
     (tmp_path / "voices" / "mute").mkdir(parents=True)
     with pytest.raises(RecordingsError, match="mute: expected a folder with recordings"):
         learn(Sources(tmp_path / "voices"), tmp_path / "work", PLAN, tmp_path / "average.npz")
+    missing = Sources(tmp_path / "voices", begin=tmp_path / "missing.npz")
+    with pytest.raises(RecordingsError, match=r"missing\.npz: expected a file to begin with"):
+        learn(missing, tmp_path / "work", PLAN, tmp_path / "average.npz")

@@ -131,7 +131,7 @@ def test_who_is_new_is_soon_told_apart_from_others(
     usual = float(np.median(np.linalg.norm(known - known.mean(0), axis=1)))
     trained = train(voices, [lessons, other], Plan(steps=60, batch=4), tmp_path / "learner.pt")
     one, another = trained.vectors.detach()
-    assert float((one - another).norm()) > 0.5 * usual
+    assert float((one - another).norm()) > 0.25 * usual
 
 
 def test_a_reader_that_the_average_voice_knows_begins_as_that_reader(
