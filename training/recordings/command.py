@@ -44,7 +44,6 @@ from training.recordings.teaching.stages import Effort, Material, Training
 
 _HELD_OUT_SECONDS = 60.0
 _HELD_OUT_SHARE = 0.1
-_FORM = "average voice, vectors in every block"  # what was kept in another form is made anew
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     work = WorkFolder.open(
         places.work / options.character,
         options.recordings,
-        f"{_FORM} {options.seed} {options.quick}",
+        f"{options.seed} {options.quick}",
         [options.others],
     )
     consent = _consent(options.consent, work, ask)

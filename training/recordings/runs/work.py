@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from training.recordings.runs.errors import RecordingsError
 
 Made = TypeVar("Made")
+_FORM = "average voice, vectors in every block"  # what was kept in another form is made anew
 
 SPOKEN_CONSENT = "spoken-consent"
 """How the owner's spoken consent is called in the folder of recordings, whatever its kind."""
@@ -87,7 +88,7 @@ class WorkFolder:
 
 def _fingerprint(folders: Iterable[Path], choices: str) -> str:
     parts = [_files(folder) for folder in folders]
-    return hashlib.sha256(json.dumps([*parts, choices]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([*parts, choices, _FORM]).encode()).hexdigest()
 
 
 def _files(folder: Path) -> list[tuple[str, int, int]]:

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from importing.bundles.consent import Consent
 from tests.unit.training.recordings.conftest import CONSENT
+from training.content.graphs import SIZE
 from training.content.hearing import Ear
 from training.content.voices import AVERAGE, Voices, begin
 from training.decoder.export import Melody
+from training.decoder.graph_weights import load_network
 from training.decoder.network import HarmonicVoice
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
@@ -196,8 +198,8 @@ def test_a_training_that_was_stopped_ends_as_one_that_was_not(
 
 def test_lessons_are_as_loud_as_the_network_speaks(lessons: list[Lesson]) -> None:
     voice = HarmonicVoice()
-    with np.load(AVERAGE) as kept:
-        usual = kept["cepstrum_mean"][kept["names"].tolist().index("mei"), 0]
+    mei = load_network(CHARACTERS / "mei" / "harmonic.onnx", size=SIZE)
+    usual = float(mei.cepstrum_mean[0])
     for lesson in lessons:
         loud = lesson.cepstra[lesson.speaking, 0].astype(np.float32).mean()
         assert loud == pytest.approx(usual, abs=1.5)
