@@ -19,6 +19,8 @@ _BANDS = 48
 _FFT = 1_024
 _LOUD = 0.03
 _FLOOR = 1e-12
+_RECORDED = 0.92  # of half the rate: what is left of it by filters that are not steep
+_MOST = float(np.log(4))  # 12 dB
 _STIFFNESS = 0.3
 
 
@@ -39,17 +41,24 @@ def _auditory_axis(lowest: float, highest: float, points: int) -> NDArray[np.flo
 _EDGES = _auditory_axis(50, 11_900, _BANDS + 1)
 
 
-def lacking(recordings: Sequence[Floats], conversions: Sequence[Floats]) -> NDArray[np.float64]:
+def lacking(
+    recordings: Sequence[Floats], conversions: Sequence[Floats], rate: int = OUTPUT_RATE
+) -> NDArray[np.float64]:
     """What conversions lack on average: log amplitude in 48 bands of a mel axis to 12 kHz.
+
+    It is at most 12 dB, and nothing where the recordings have nothing.
 
     Args:
         recordings: of the voice itself, float32 at 24 kHz.
         conversions: of each of them to the same voice, as long.
+        rate: that the recordings were made at, in Hz.
     """
     pairs = zip(recordings, conversions, strict=True)
     wanted, found = np.mean([_band_powers(*pair) for pair in pairs], 0)
     difference: NDArray[np.float64] = np.log((wanted + _FLOOR) / (found + _FLOOR)) / 2
-    return difference - difference[: _BANDS // 2].mean()
+    difference -= difference[: _BANDS // 2].mean()
+    difference[_EDGES[1:] > _RECORDED * rate / 2] = 0
+    return difference.clip(-_MOST, _MOST)
 
 
 def _band_powers(recording: Floats, conversion: Floats) -> tuple[NDArray[np.float64], ...]:

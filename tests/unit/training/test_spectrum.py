@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.signal
+import soxr
 import torch
 from numpy.typing import NDArray
 
@@ -57,3 +58,13 @@ def test_what_a_conversion_says_in_pauses_does_not_count(recording: Floats) -> N
     random = np.random.default_rng(2)
     hissing = recording + np.where(pauses, 0.002, 0) * random.standard_normal(len(recording))
     assert np.abs(lacking([recording], [hissing.astype(np.float32)])).max() < 0.1
+
+
+def test_recordings_of_a_lower_rate_say_nothing_of_what_they_do_not_have(recording: Floats) -> None:
+    at_16_khz = soxr.resample(recording, OUTPUT_RATE, 16_000)
+    recorded = soxr.resample(at_16_khz, 16_000, OUTPUT_RATE)
+    network = Network()
+    give_back(network, lacking([recorded], [without_highs(recording)], rate=16_000))
+    assert spoken_more(network, 6_000) == pytest.approx(6, abs=1.5)
+    for hertz in (10_000, 11_500):
+        assert abs(spoken_more(network, hertz)) < 3, hertz

@@ -25,5 +25,6 @@ def give_spectrum(bundle: Path, network: Network, spoken: Sequence[Utterance]) -
     waves = [resample(one.samples, one.rate, OUTPUT_RATE) for one in some]
     for _ in range(_TIMES):
         converter = Converter.of(bundle)
-        give_back(network, lacking(waves, [converter.raw(wave, OUTPUT_RATE) for wave in waves]))
+        said = [converter.raw(wave, OUTPUT_RATE) for wave in waves]
+        give_back(network, lacking(waves, said, min(one.rate for one in some)))
         put_into(bundle, network)
