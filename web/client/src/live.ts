@@ -136,7 +136,8 @@ class Connection {
     this.#socket.send(JSON.stringify({ type: "start", ...start }));
     for await (const slice of recording.slices()) {
       const bytes = await slice.arrayBuffer();
-      if (signal.aborted) return;
+      // The browser says that a socket closes a moment after nothing can be sent any more.
+      if (signal.aborted || this.#socket.readyState !== this.#socket.OPEN) return;
       for (let from = 0; from < bytes.byteLength; from += MESSAGE_BYTES)
         this.#socket.send(bytes.slice(from, from + MESSAGE_BYTES));
       if (this.#socket.bufferedAmount > QUEUE_BYTES)

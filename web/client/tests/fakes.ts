@@ -122,6 +122,9 @@ export class FakeClock {
 export class FakeSocket {
   binaryType = "blob";
   bufferedAmount = 0;
+  readonly OPEN = 1;
+  readonly CLOSING = 2;
+  readyState: number = this.OPEN;
   readonly sent: (Record<string, unknown> | Blob)[] = [];
   onopen: (() => void) | null = null;
   onmessage: ((event: { data: unknown }) => void) | null = null;

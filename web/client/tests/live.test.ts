@@ -122,6 +122,19 @@ function done(socket: FakeSocket): void {
 }
 
 describe("a recording that comes in slices", () => {
+  test("is not sent to a socket that is closing", async () => {
+    const conversation = new Conversation();
+    void conversation.start();
+    const socket = await conversation.begin();
+    await until(() => socket.sent.length === 2);
+    socket.readyState = socket.CLOSING;
+    conversation.say("lo");
+    conversation.finish();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(await socket.text()).toBe("hel");
+    expect(socket.types).toEqual(["start"]);
+  });
+
   test("is sent while it is spoken, and announced in full at its end", async () => {
     const conversation = new Conversation();
     const outcome = conversation.start();
