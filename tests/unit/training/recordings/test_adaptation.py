@@ -12,10 +12,11 @@ import soxr
 from numpy.typing import NDArray
 
 from shared.characters.manifest import ENCODERS
+from tests.unit.training.test_spectrum import spoken_more
 from training.adaptation import Places, adapt
 from training.content.graphs import SIZE
 from training.decoder.graph_weights import load_network
-from training.decoder.network import OUTPUT_RATE, warped_axis
+from training.decoder.network import OUTPUT_RATE
 from training.decoder.spectrum import lacking
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
@@ -90,17 +91,13 @@ def test_conversions_get_the_long_term_spectrum_of_the_recordings(
         conversion = Converter.of(places.bundle).raw(wave, OUTPUT_RATE)
         return float(np.abs(lacking([wave], [conversion], RATE)).mean())
 
-    def decibels(hertz: float) -> float:
-        axis = np.cos(np.arange(len(network.cepstrum_mean)) * warped_axis(np.array([hertz])))
-        return float(axis @ network.cepstrum_mean.numpy() * 20 / np.log(10))
-
     network = load_network(places.bundle / "harmonic.onnx", size=SIZE)
-    before = lacks(), decibels(10_000)
+    before = lacks(), spoken_more(network, 10_000)
     spoken = Utterance("she.wav", 0.0, woman[: 8 * RATE], RATE)
     give_spectrum(places.bundle, network, [spoken])
     assert lacks() < 0.6 * before[0]
     # Above 8 kHz the recording says nothing, and takes nothing away.
-    assert decibels(10_000) > before[1] - 6
+    assert spoken_more(network, 10_000) > before[1] - 6
 
 
 def test_more_readers_are_learnt_but_for_those_who_judge(man: Floats, tmp_path: Path) -> None:
