@@ -17,7 +17,9 @@ from speech.engines.style_bert_vits2.aivm_media import AivmxError
 from speech.text.front_end import FrontEnd
 from speech.text.normalisation import normalise
 from speech.text.phones.accents import accent_phrases
+from speech.text.phones.owners import words_of_phones
 from speech.text.phones.phonemes import phonemes
+from speech.text.phones.tones import tones_of_phones
 from speech.text.sentences import read_sentences, split_sentences
 from speech.text.spoken import write_out
 from tests.fuzz.harness import UncleanError
@@ -62,7 +64,11 @@ def _read_text(front_end: FrontEnd, data: bytes) -> str:
     if not len(spoken.phones) == len(spoken.tones) == sum(spoken.word2ph):
         raise UncleanError(f"phones that do not fit together: {spoken!r}"[:300])
     sentences = split_sentences(front_end.write(write_out(text)))
-    phrases = [accent_phrases(reading) for reading in read_sentences(front_end, sentences)]
+    readings = list(read_sentences(front_end, sentences))
+    for reading in readings:
+        if len(words_of_phones(reading)) != len(tones_of_phones(reading.labels)):
+            raise UncleanError(f"phones without a word: {reading!r}"[:300])
+    phrases = [accent_phrases(reading) for reading in readings]
     return "result" if spoken.has_sound or any(phrases) else "nothing to say"
 
 

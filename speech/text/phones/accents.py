@@ -157,7 +157,7 @@ def phonemes_of(phrases: Sequence[AccentPhrase], text: Phonemes | None = None) -
         phrases: what is said.
         text: the text that they were made from; without it, they are their own text.
     """
-    if text is None or not text.words:
+    if text is None or not text.text:
         return _as_text(phrases)
     phones, tones = _sounds(phrases)
     word2ph = align(text.word2ph, text.phones, phones)
@@ -207,19 +207,20 @@ def align(word2ph: Sequence[int], phones: Sequence[str], given: Sequence[str]) -
     whose phones they stand in for, or stand after.
 
     Args:
-        word2ph: how many phones each character has, both ends included.
+        word2ph: how many phones each of one or more characters has, both ends included.
         phones: the phones of the text, both ends included.
         given: the phones that are to be said, both ends included.
 
     Returns:
         Numbers that sum up to len(given), 1 at both ends.
     """
-    owners = [index for index, count in enumerate(word2ph) for _ in range(count)]
+    inner = range(1, len(word2ph) - 1)
+    owners = [index for index in inner for _ in range(word2ph[index])] or [1]
     counts = [0] * len(word2ph)
     counts[0] = counts[-1] = 1
     matcher = SequenceMatcher(None, phones[1:-1], given[1:-1], autojunk=False)
     for _, begin, end, given_begin, given_end in matcher.get_opcodes():
         for offset in range(given_end - given_begin):
             place = min(begin + offset, max(end - 1, begin - 1))
-            counts[owners[1:-1][max(place, 0)]] += 1
+            counts[owners[max(place, 0)]] += 1
     return tuple(counts)

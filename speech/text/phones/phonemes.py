@@ -81,9 +81,11 @@ def spoken_words(reading: Reading) -> tuple[SpokenWord, ...]:
 
 
 def _spoken(text: str, reading: str) -> SpokenWord:
-    text = normalise_signs(text)
+    known = normalise_signs(text)
     if reading == _NO_READING:
-        return SpokenWord(text, text if set(text) <= _SIGNS else UNREADABLE * len(text))
+        return SpokenWord(known, known if set(known) <= _SIGNS else UNREADABLE * len(known))
+    # Phones need a character that they belong to: ％ and ０ are read, though no voice knows them.
+    text = known if len(known) >= len(text) else text
     return SpokenWord(text, "".join(_WIDE_SIGNS.get(sign, sign) for sign in reading))
 
 

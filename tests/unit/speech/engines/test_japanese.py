@@ -211,6 +211,26 @@ def test_marks_name_the_words_as_they_are_read_and_their_phones(engine: Japanese
     assert [mark.begin for mark in marks] == sorted(mark.begin for mark in marks)
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("消費税は10%です。", "％"),
+        ("0円", "０"),
+        ("値段は2.0です", "０"),
+        ("電話は03-1234-5678です。", "３"),
+        ("残り0%、合計¥0です。", "０"),
+    ],
+)
+def test_numbers_are_spoken_with_marks_up_to_their_end(
+    engine: JapaneseEngine, text: str, word: str
+) -> None:
+    marks = marks_of(engine, text)
+
+    assert word in [mark.text for mark in marks if mark.kind == "word"]
+    assert all(mark.text for mark in marks)
+    assert marks[-1].begin > len(whole(engine, text)) / RATE - 0.6
+
+
 @pytest.mark.parametrize("speed", [0.7, 1.0, 2.0])
 def test_a_mark_lies_where_the_speech_of_what_precedes_it_ends(
     engine: JapaneseEngine, speed: float

@@ -97,6 +97,10 @@ def test_other_phones_are_dealt_to_the_characters_that_they_stand_in_for(
     assert align((1, 2, 3, 1), "_aSita_", given) == expected
 
 
+def test_phones_of_a_text_that_had_none_go_to_its_first_character() -> None:
+    assert align((1, 0, 0, 1), "__", "_aSita_") == (1, 5, 0, 1)
+
+
 @pytest.mark.parametrize(
     "text", ["お会計は1,234円になります。", "学校へ行く？", "あっ、菊！", "東京特許許可局"]
 )

@@ -3,17 +3,43 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from speech.text.normalisation import normalise
 from speech.text.phones.morae import KANA, SOUNDS, split_morae
+from speech.text.phones.owners import words_of_phones
 from speech.text.phones.phonemes import Phonemes, phonemes
 from speech.text.phones.symbols import IDS, SYMBOLS
 from speech.text.phones.tokens import Vocabulary, VocabularyError, voice_inputs
 from speech.text.phones.tones import tones_of_phones
 from speech.text.reading import Reader, Reading, Word
+from speech.text.spoken import write_out
 from tests.support.golden_speech import REFERENCE, SENTENCES, vocabulary
+
+AMOUNTS = st.from_regex(
+    r"[-−+▲]?[0-9]{1,4}(?:,[0-9]{3})?(?:\.[0-9]{1,2})?|0|00|[０-９]{1,3}|[0-9]{1,4}-[0-9]{1,4}",
+    fullmatch=True,
+)
+DATES = st.from_regex(
+    r"[0-9]{4}[-/.][01]?[0-9][-/.][0-3]?[0-9]|[0-9]{1,2}月[0-9]{1,2}日|[0-2]?[0-9]:[0-5][0-9]",
+    fullmatch=True,
+)
+UNITS = st.sampled_from(
+    ["", "%", "％", "‰", "円", "℃", "°", "km", "kg", "m²", "人", "個", "回", "本", "つ", "時", "分"]
+)
+SIGNS = st.sampled_from(
+    ["", "¥", "$", "€", "£", "#", "№", "〒", "+", "=", "×", "÷", "±", "~", "/", ":", "*", "&", "@"]
+)
+WORDS = st.sampled_from(
+    ["", "消費税は", "約", "です", "です。", "、", "から", "まで", "A", " ", "ー"]
+)
+EVERYDAY_TEXTS = st.lists(
+    st.tuples(WORDS, SIGNS, st.one_of(AMOUNTS, DATES), UNITS, WORDS).map("".join),
+    min_size=1,
+    max_size=3,
+).map("".join)
+"""Numbers as people write them."""
 
 
 def numbered(sentence: dict[str, Any]) -> str:
@@ -161,6 +187,33 @@ def test_any_text_has_phones_that_are_all_accounted_for(text: str) -> None:
     assert len(found.word2ph) == len(found.text) + 2
     assert set(found.phones) <= IDS.keys()
     assert set(found.tones) <= {0, 1}
+
+
+@given(EVERYDAY_TEXTS)
+@example("消費税は10%です。")
+@example("0円")
+@example("値段は2.0です")
+@example("電話は03-1234-5678です。")
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_digits_units_signs_dates_and_prices_keep_their_phones_however_they_are_read(
+    text: str,
+) -> None:
+    for written in (text, write_out(text), normalise(text)):
+        reading = READER.read(written)
+
+        found = phonemes(reading)
+        owners = words_of_phones(reading)
+
+        assert len(found.phones) == len(found.tones) == sum(found.word2ph)
+        assert len(found.word2ph) == len(found.text) + 2
+        assert len(list(owners)) == len(tones_of_phones(reading.labels))
+
+
+def test_a_word_that_is_read_keeps_the_characters_that_no_voice_knows() -> None:
+    found = spoken(("３つ", "ミッツ"), ("％", "パーセント"))
+
+    assert found.text == "３つ％"
+    assert found.word2ph == (1, 3, 2, 8, 1)
 
 
 READER = Reader()
