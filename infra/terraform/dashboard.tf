@@ -34,7 +34,7 @@ locals {
       unit  = "1/min"
       lines = concat(
         [
-          for name in ["cold_starts", "takeovers", "overloaded", "retried", "results_unsigned"] :
+          for name in ["cold_starts", "takeovers", "overloaded", "retried", "results_unsigned", "marks_left_out"] :
           { filter = local.metric[name], align = "ALIGN_DELTA", reduce = "REDUCE_SUM", by = [], legend = name }
         ],
         [{ filter = "${local.metric.started} AND metric.labels.cold = \"true\"", align = "ALIGN_DELTA", reduce = "REDUCE_SUM", by = [], legend = "cold conversions" }],

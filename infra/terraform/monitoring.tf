@@ -47,6 +47,12 @@ locals {
       labels      = { code = "code" }
       service     = local.names.convert
     }
+    marks_left_out = {
+      description = "Texts that were spoken without the marks of their phones and words, because of an error of ours"
+      event       = "marks_left_out"
+      labels      = {}
+      service     = local.names.convert
+    }
     retried = {
       description = "Messages sent back to be delivered again, because something failed in passing"
       event       = "nacked"

@@ -66,7 +66,7 @@ def _read_text(front_end: FrontEnd, data: bytes) -> str:
     sentences = split_sentences(front_end.write(write_out(text)))
     readings = list(read_sentences(front_end, sentences))
     for reading in readings:
-        if len(words_of_phones(reading)) != len(tones_of_phones(reading.labels)):
+        if len(list(words_of_phones(reading))) != len(tones_of_phones(reading.labels)):
             raise UncleanError(f"phones without a word: {reading!r}"[:300])
     phrases = [accent_phrases(reading) for reading in readings]
     return "result" if spoken.has_sound or any(phrases) else "nothing to say"

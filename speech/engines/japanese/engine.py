@@ -11,6 +11,7 @@ them as nearly alike (cosine 0.92) as typed sentences beside each other (0.95).
 
 from __future__ import annotations
 
+import logging
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from speech.signal.arrays import Samples
     from speech.text.phones.accents import AccentPhrase
     from speech.text.reading import Reading, ReadsText
+
+_LOG = logging.getLogger(__name__)
 
 MEDIAN_HZ: Final = 350.0
 """How high Mei's voice speaks: the median of its fundamental frequency."""
@@ -270,7 +273,7 @@ class JapaneseEngine:
         """Speak a text breath by breath, with marks; see MarkingEngine.
 
         It takes a twentieth more of the time of `speak`. At other tempos than the voice's own the
-        marks are right within 20 ms.
+        marks are right within 20 ms. Where marks fail, the rest of the text is spoken without them.
         """
         refuse_styles(options)
         readings = self._read(text)
@@ -280,14 +283,27 @@ class JapaneseEngine:
 
     def _marked(self, readings: Iterable[Reading], options: SpeechOptions) -> Iterator[Piece]:
         speed = _bounded(options.speed)
+        is_marked = True
         for reading in readings:
-            words = iter(words_of_phones(reading))
+            words = words_of_phones(reading)
             for labels, pause in _breaths([reading.labels]):
                 samples = self._breathe(labels, speed, options)
-                seconds = self._voice.durations(labels[1:-1])
-                tempo = len(samples) / self._sample_rate / sum(seconds)
-                marks = _marks(labels[1:-1], words, [each * tempo for each in seconds])
-                yield Piece(samples, pause / speed, tuple(marks))
+                marks: tuple[Mark, ...] = ()
+                if is_marked:
+                    try:
+                        marks = self._mark(labels[1:-1], words, len(samples))
+                    except Exception:  # noqa: BLE001 - whatever it was, the text is spoken
+                        _LOG.exception("speech without marks", extra={"event": "marks_left_out"})
+                        is_marked = False
+                yield Piece(samples, pause / speed, marks)
+
+    def _mark(
+        self, labels: Sequence[str], words: Iterator[tuple[int, str]], samples: int
+    ) -> tuple[Mark, ...]:
+        """Mark a breath that takes so many samples; see `_marks`."""
+        seconds = self._voice.durations(labels)
+        tempo = samples / self._sample_rate / sum(seconds)
+        return tuple(_marks(labels, words, [each * tempo for each in seconds]))
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         """Find the accent phrases of a text; see PhraseEngine."""

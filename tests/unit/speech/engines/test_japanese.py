@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyopenjtalk
@@ -15,9 +16,14 @@ from speech.signal.pitch import f0
 from speech.signal.samples import resample
 from speech.text.english import EnglishReader, read_words
 from speech.text.reading import Reader
+from tests.support.logs import log_book
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from speech.text.reading import Reading, Word
 
 RATE = 24_000
 SENTENCE = "今日は、とてもいい天気ですね。"
@@ -262,6 +268,47 @@ def test_a_word_after_a_comma_is_marked_after_the_pause(engine: JapaneseEngine) 
     )
 
     assert long.begin - usual.begin == pytest.approx(0.3, abs=0.001)
+
+
+class UnmeasuredVoice(HtsVoice):
+    """Speaks, but cannot say how long its phones last."""
+
+    def durations(self, labels: Sequence[str]) -> list[float]:
+        raise ValueError(f"no durations of {len(labels)} labels")
+
+
+class WordlessReader(Reader):
+    """Knows the labels of a text, but words that nothing can be found for."""
+
+    def read(self, text: str) -> Reading:
+        return replace(super().read(text), words=cast("tuple[Word, ...]", (None,)))
+
+
+@pytest.mark.parametrize(
+    ("voice", "reader", "fault"),
+    [
+        (UnmeasuredVoice(), Reader(), "no durations of"),
+        (HtsVoice(), WordlessReader(), "'NoneType' object has no attribute"),
+    ],
+    ids=["durations", "words"],
+)
+def test_a_text_whose_marks_fail_is_spoken_without_them_and_counted_once(
+    voice: HtsVoice, reader: Reader, fault: str
+) -> None:
+    english = EnglishReader(Reader(), read_words())
+    faulty = JapaneseEngine(voice, reader, english, sample_rate=RATE)
+
+    with log_book() as book:
+        pieces = list(faulty.speak_marked(SENTENCE * 2, SpeechOptions()))
+
+    np.testing.assert_array_equal(
+        np.concatenate([piece.samples for piece in pieces]), whole(faulty, SENTENCE * 2)
+    )
+    assert [piece.marks for piece in pieces] == [()] * len(pieces)
+    (entry,) = book.of("marks_left_out")
+    assert entry["severity"] == "ERROR"
+    assert fault in entry["stack_trace"]
+    assert "天気" not in str(entry)
 
 
 def test_marks_of_nothing_to_say_are_refused_before_the_first_piece(
