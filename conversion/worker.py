@@ -2,8 +2,10 @@
 
 Every error ends in one of three ways:
 
-- The voice is failed, and the message acknowledged.
-- The voice is handed back, and the message delivered again.
+- The voice is failed, and the message acknowledged. So ends a voice that cannot be converted, and
+  also one that a mistake of this program stops: another attempt would meet the same mistake.
+- The voice is handed back, and the message delivered again: a service did not answer, the machine
+  lacked something, or the instance stops.
 - Another attempt owns the voice. This one commits nothing, deletes what it stored, and has the
   message delivered again: both attempts may come from the same message, and an acknowledgement
   would end it for both.
@@ -27,6 +29,7 @@ from shared.ports.store import UnknownVoiceError, change
 from shared.ports.traces import NO_TRACES
 from shared.process.logs import about_voice
 from shared.voices.messages import parse_conversion_message
+from shared.voices.objects import ObjectExistsError, ObjectMissingError
 from shared.voices.voice import (
     SUSPICIOUS,
     AttemptsExhaustedError,
@@ -60,10 +63,20 @@ Reading and storing wait for Cloud Storage, whose calls end by themselves, and d
 process of its own, which is killed.
 """
 
+AFTER_STORING: Final = frozenset({ErrorCode.DEADLINE_EXCEEDED, ErrorCode.INTERNAL})
+"""How a voice can fail whose result was stored already, or is just being stored."""
+
 MOST_ATTEMPTS_AT_A_LIMIT: Final = 2
 """From this attempt on, a recording whose decoding hits a limit of the machine is not tried again.
 
 Each attempt takes all that a recording may take, so it must not go round the queue.
+"""
+
+NOT_OURS: Final = (PassingError, OSError, MemoryError, ObjectMissingError, ObjectExistsError)
+"""Errors of services and of the machine; any other error is a mistake of this program.
+
+TimeoutError and the errors of connections are kinds of OSError. Objects appear and disappear when a
+voice is erased or taken over meanwhile.
 """
 
 _NOTICEABLE_SECONDS: Final = 1.0
@@ -247,7 +260,24 @@ class Worker:
         return await self._end(job, lease.voice)
 
     async def _work(self, lease: Lease, job: ConversionJob) -> Outcome | VoiceError:
-        """Convert the voice and commit the outcome: a result, or the error of the voice."""
+        """Convert the voice and commit the outcome: a result, or the error of the voice.
+
+        Raises:
+            Exception: one of `NOT_OURS`; the voice is to be handed back.
+        """
+        try:
+            return await self._try(lease, job)
+        except NOT_OURS:
+            raise
+        except Exception:  # noqa: BLE001 - the visitor need not wait for the same mistake again
+            # An alert watches these entries.
+            _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
+            message = "Something went wrong on our side; please try again later."
+            mistake = VoiceError(ErrorCode.INTERNAL, message)
+            await lease.fail(mistake)
+            return mistake
+
+    async def _try(self, lease: Lease, job: ConversionJob) -> Outcome | VoiceError:
         begin = _now()
         async with AsyncExitStack() as held:
             try:
@@ -337,9 +367,8 @@ class Worker:
         This is repeated when its message is delivered again, because a worker can die before it has
         done this, and Cloud Storage can be unavailable.
         """
-        # The deadline can end while a result is stored or its address is signed.
-        is_late = voice.error is not None and voice.error.code is ErrorCode.DEADLINE_EXCEEDED
-        if voice.attempt > 1 or is_late:
+        may_be_stored = voice.error is not None and voice.error.code in AFTER_STORING
+        if voice.attempt > 1 or may_be_stored:
             await self._conversion.discard_others(voice)
         await self._conversion.discard_recording(voice)
 

@@ -589,7 +589,7 @@ resource "google_monitoring_alert_policy" "failing" {
   depends_on = [time_sleep.apis]
 }
 
-# The last three alerts watch log entries directly. They use no log-based metric, so they need no wait.
+# The last four alerts watch log entries directly. They use no log-based metric, so they need no wait.
 locals {
   api_requests = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = \"${local.names.api}\" AND metric.type = \"run.googleapis.com/request_count\""
   log_of_ours  = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=(${join(" OR ", [for name in values(local.names) : "\"${name}\""])}) AND severity=ERROR"
@@ -655,6 +655,39 @@ resource "google_monitoring_alert_policy" "not_starting" {
 
   documentation {
     content   = local.runbook["A revision does not start"]
+    mime_type = "text/markdown"
+  }
+
+  depends_on = [time_sleep.apis]
+}
+
+resource "google_monitoring_alert_policy" "unexpected" {
+  project               = var.project_id
+  display_name          = "${var.name}: the program has an error"
+  combiner              = "OR"
+  notification_channels = local.channels
+  severity              = "ERROR"
+  user_labels           = var.labels
+
+  conditions {
+    display_name = "A service logged an exception that it does not expect"
+
+    condition_matched_log {
+      filter           = "${local.log_of_ours} AND jsonPayload.event=\"unexpected_error\""
+      label_extractors = { service = "EXTRACT(resource.labels.service_name)" }
+    }
+  }
+
+  alert_strategy {
+    auto_close = "3600s"
+
+    notification_rate_limit {
+      period = "3600s"
+    }
+  }
+
+  documentation {
+    content   = local.runbook["The program has an error"]
     mime_type = "text/markdown"
   }
 

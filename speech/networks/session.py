@@ -6,6 +6,7 @@ forked process (see conversion.serving.processes) would be without that thread.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Inputs = Mapping[str, NDArray[Any]]
 
+_NO_MEMORY = re.compile("allocate memory|bad_alloc|bad allocation|out of memory", re.IGNORECASE)
 _FATAL_ONLY = 4  # errors come as exceptions
 
 
@@ -91,8 +93,17 @@ class GraphSession:
         return np.asarray(self.run_all(inputs, [output])[0], np.float32)
 
     def run_all(self, inputs: Inputs, outputs: Sequence[str]) -> list[NDArray[Any]]:
-        """Run the graph once and return several of its outputs as they are."""
-        values = self._session.run(outputs, inputs, self._run_options)
+        """Run the graph once and return several of its outputs as they are.
+
+        Raises:
+            MemoryError: the machine has too little memory for it.
+        """
+        try:
+            values = self._session.run(outputs, inputs, self._run_options)
+        except Exception as error:  # its exceptions share no narrower base
+            if _NO_MEMORY.search(str(error)):
+                raise MemoryError(f"{self._file}: {_first_line(error)}") from error
+            raise
         return [np.asarray(value) for value in values]
 
     def try_out(self, inputs: Inputs, output: str) -> Samples:

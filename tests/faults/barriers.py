@@ -25,8 +25,11 @@ _GO = b"go\n"
 _FAIL = b"fail\n"
 
 
-class InjectedError(Exception):
-    """The error that a process under test raises when the test orders a failure."""
+class InjectedError(MemoryError):
+    """The error that a process under test raises when the test orders a failure.
+
+    A lack of memory counts as an attempt and is tried again; a mistake would end the voice at once.
+    """
 
 
 class Checkpoints:

@@ -150,6 +150,11 @@ class RequestLimits:
             pause = self._patience + MOST_PAUSE_SECONDS / ALLOWANCES[kind]
             self._buckets[kind].charge(network, FAILED_COSTS, pause)
 
+    def give_back(self, client: str) -> None:
+        """Take the request off a client's count whose voice failed by a mistake of ours."""
+        for kind, network in networks_of(client) if self._buckets else ():
+            self._buckets[kind].give_back(network)
+
     def too_many_voices(self, most: int) -> Problem:
         """Return the refusal of a client of whom so many voices have not ended."""
         detail = (
@@ -255,6 +260,11 @@ class TokenBuckets:
         most = max(full_at, now + self._window - self._interval + most_pause)
         self._full_at[client] = min(full_at + tokens * self._interval, most)
         self._forget(now)
+
+    def give_back(self, client: str) -> None:
+        """Put a token back that was taken; a full bucket stays as it is."""
+        if client in self._full_at:
+            self._full_at[client] -= self._interval
 
     def _missing(self, full_at: float, now: float) -> float:
         return full_at + self._interval - (now + self._window)

@@ -3,8 +3,8 @@
 Decoding a broken recording costs processor time, and the limits in `limits.py` count only requests.
 So an instance remembers which voices a client has lately created here. When somebody of the same
 network creates another one, it looks at a few of them: one that has failed for a reason that an
-honest visitor rarely meets counts as several requests. All of this is in the memory of the
-instance, and nothing is stored.
+honest visitor rarely meets counts as several requests, and one that failed by a mistake of ours as
+none. All of this is in the memory of the instance, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.http.client_networks import networks_of
 from shared.ports.store import StoreUnavailableError, UnknownVoiceError, UnreadableVoiceError
-from shared.voices.voice import SUSPICIOUS, Status
+from shared.voices.voice import SUSPICIOUS, ErrorCode, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -112,8 +112,12 @@ class Outcomes:
     def ended(self, voice: Voice) -> None:
         """Count a voice that is done or failed, if it was created here."""
         created = self._forget(voice.voice_id)
-        if created and voice.error and voice.error.code in SUSPICIOUS:
+        if created is None or voice.error is None:
+            return
+        if voice.error.code in SUSPICIOUS:
             self._limits.charge(created.client)
+        elif voice.error.code is ErrorCode.INTERNAL:
+            self._limits.give_back(created.client)
 
     def erased(self, voice: Voice) -> None:
         """Count a voice that is being erased, if it was created here.

@@ -156,6 +156,7 @@ run "watching" {
         google_monitoring_alert_policy.not_starting,
         google_monitoring_alert_policy.objective,
         google_monitoring_alert_policy.stuck,
+        google_monitoring_alert_policy.unexpected,
         google_monitoring_alert_policy.wait,
       ] :
       toset(policy.notification_channels) == toset(["projects/demo-project/notificationChannels/1", "projects/demo-project/notificationChannels/2"])
@@ -219,11 +220,11 @@ run "watching" {
 
   assert {
     condition = alltrue([
-      for policy in [google_monitoring_alert_policy.memory, google_monitoring_alert_policy.not_starting] :
+      for policy in [google_monitoring_alert_policy.memory, google_monitoring_alert_policy.not_starting, google_monitoring_alert_policy.unexpected] :
       alltrue([for name in ["api", "convert", "dead-letter", "on-upload", "sweep"] : strcontains(policy.conditions[0].condition_matched_log[0].filter, "\"voice-avatar-${name}\"")])
       && policy.alert_strategy[0].notification_rate_limit[0].period == "3600s"
     ])
-    error_message = "a service may run out of memory or fail to start unseen, or its mails never end"
+    error_message = "a service may run out of memory fail to start or meet a mistake unseen, or its mails never end"
   }
 }
 

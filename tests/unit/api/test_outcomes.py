@@ -156,11 +156,30 @@ async def test_a_recording_that_fails_as_an_attackers_counts_for_many(
         ErrorCode.TOO_LONG,
         ErrorCode.UPLOAD_EXPIRED,
         ErrorCode.UNKNOWN_CHARACTER,
-        ErrorCode.INTERNAL,
     ],
 )
 async def test_a_visitors_mistake_costs_nothing_more(scene: Scene, code: ErrorCode) -> None:
     await scene.made(failed_with(code))
+
+    await scene.outcomes.settle(CLIENT)
+
+    assert scene.requests_left() == BURST
+
+
+async def test_a_mistake_of_ours_gives_the_request_of_its_voice_back_once(scene: Scene) -> None:
+    for _ in range(3):
+        scene.limits.admit(request_of(CLIENT))
+    voice = await scene.made(failed_with(ErrorCode.INTERNAL))
+
+    for _ in range(3):
+        await scene.outcomes.settle(CLIENT)
+        scene.outcomes.ended(voice)
+
+    assert scene.requests_left() == BURST - 2
+
+
+async def test_a_mistake_of_ours_gives_no_more_than_everything_back(scene: Scene) -> None:
+    await scene.made(failed_with(ErrorCode.INTERNAL))
 
     await scene.outcomes.settle(CLIENT)
 

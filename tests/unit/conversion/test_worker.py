@@ -25,7 +25,7 @@ from shared.ports.traces import NO_TRACES
 from shared.process.tracing import SpanTraces
 from shared.voices import voice as voices_of
 from shared.voices.messages import MalformedMessageError, PushMessage, parse_conversion_message
-from shared.voices.objects import StorageUnavailableError
+from shared.voices.objects import ObjectMissingError, StorageUnavailableError
 from shared.voices.voice import (
     LEASE,
     MOST_ATTEMPTS,
@@ -91,6 +91,7 @@ class FakeConversion:
         self.running = 0
         self.most_running = 0
         self.outcome: Exception | None = None
+        self.result_is_broken = False
         self.goes_on = asyncio.Event()
         self.goes_on.set()
         self.after_storing = asyncio.Event()
@@ -117,6 +118,8 @@ class FakeConversion:
             result = a_result(voice.voice_id, voice.attempt)
             self.results.add(result.object)
             await self.after_storing.wait()
+            if self.result_is_broken:
+                raise ValueError("a mistake")
             return FakeOutcome(result)
         finally:
             self.running -= 1
@@ -328,7 +331,13 @@ async def test_the_trace_of_an_attempt_says_which_one_it_was_and_why_it_failed()
 
 @pytest.mark.parametrize(
     "outcome",
-    [StorageUnavailableError("down"), RuntimeError("surprise"), TimeoutError("a server was slow")],
+    [
+        StorageUnavailableError("down"),
+        TimeoutError("a server was slow"),
+        ConnectionResetError("a server broke off"),
+        MemoryError("no room"),
+        ObjectMissingError("it was deleted"),
+    ],
     ids=lambda outcome: type(outcome).__name__,
 )
 def test_a_passing_error_hands_the_voice_back_and_the_message_comes_again(
@@ -357,6 +366,81 @@ def test_a_passing_error_hands_the_voice_back_and_the_message_comes_again(
     run()
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        ValueError("a mistake"),
+        KeyError("a mistake"),
+        AssertionError("a mistake"),
+        RuntimeError("a mistake"),
+    ],
+    ids=lambda outcome: type(outcome).__name__,
+)
+def test_a_mistake_of_the_program_fails_the_voice_at_once_and_is_logged_with_its_trace(
+    outcome: Exception, book: LogBook
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        stage.conversion.outcome = outcome
+
+        await stage.worker.handle(message)
+
+        failed = await stage.voice(message)
+        assert failed.error is not None
+        assert (failed.error.code, failed.attempt) == (ErrorCode.INTERNAL, 1)
+        assert is_sentence(failed.error.message)
+        assert "a mistake" not in failed.error.message
+        assert (stage.conversion.runs, stage.conversion.recordings_discarded) == ([1], 1)
+        assert not stage.worker.is_stuck
+
+    run()
+    (entry,) = book.of("unexpected_error")
+    assert entry["severity"] == "ERROR"
+    assert "test_worker.py" in entry["stack_trace"]
+    assert [entry["code"] for entry in book.of("conversion_failed")] == ["internal"]
+
+
+@in_virtual_time
+async def test_a_mistake_after_the_result_was_stored_leaves_no_result() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.result_is_broken = True
+
+    await stage.worker.handle(message)
+
+    failed = await stage.voice(message)
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.INTERNAL
+    assert stage.conversion.results == set()
+
+
+def test_a_mistake_that_cannot_be_stored_is_tried_again_and_costs_no_attempt(
+    book: LogBook,
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        stage.conversion.goes_on.clear()
+        stage.conversion.outcome = ValueError("a mistake")
+        working = asyncio.create_task(stage.worker.handle(message))
+        await stage.conversion.begun.acquire()
+        stage.voices.unavailable = 1
+        stage.conversion.goes_on.set()
+        with pytest.raises(StoreUnavailableError):
+            await working
+        handed_back = await stage.voice(message)
+        assert (handed_back.status, handed_back.counted_attempts) == (Status.CONVERTING, 0)
+
+        await stage.worker.handle(message)
+        assert (await stage.voice(message)).status is Status.FAILED
+
+    run()
+    assert len(book.of("unexpected_error")) == 2
+
+
 @in_virtual_time
 async def test_a_recording_that_hits_a_limit_of_the_machine_has_two_attempts() -> None:
     stage = Stage()
@@ -381,8 +465,8 @@ def test_a_voice_that_fails_again_and_again_is_given_up_and_leaves_nothing(
         stage = Stage()
         message = await stage.add(replace(a_queued(), attempt=MOST_ATTEMPTS - 1))
         stage.conversion.results = {f"{_voice_id(message)}/2.wav"}
-        stage.conversion.outcome = RuntimeError("surprise")
-        with pytest.raises(RuntimeError):
+        stage.conversion.outcome = MemoryError("no room")
+        with pytest.raises(MemoryError):
             await stage.worker.handle(message)
         runs = len(stage.conversion.runs)
 
@@ -631,9 +715,9 @@ def test_who_waits_for_a_voice_is_told_its_end_before_its_recording_is_discarded
 async def test_the_recording_is_kept_while_it_may_be_tried_again() -> None:
     stage = Stage()
     message = await stage.add()
-    stage.conversion.outcome = RuntimeError("surprise")
+    stage.conversion.outcome = MemoryError("no room")
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(MemoryError):
         await stage.worker.handle(message)
 
     assert stage.conversion.recordings_discarded == 0
@@ -1124,6 +1208,7 @@ async def test_while_others_come_a_client_cannot_take_all_places() -> None:
         (VoiceError(ErrorCode.TOO_COMPLEX, "Too much."), True),
         (ResourceLimitError("killed"), True),
         (VoiceError(ErrorCode.SILENT, "Silence."), False),
+        (ValueError("a mistake of ours"), False),
         (None, False),
     ],
 )

@@ -16,7 +16,7 @@ from shared.ports.store import change
 from shared.voices import voice as voices_of
 from shared.voices.documents import conversion_answer
 from shared.voices.objects import ObjectExistsError, StorageUnavailableError
-from shared.voices.voice import Status, new_voice_id
+from shared.voices.voice import ErrorCode, Status, new_voice_id
 from speech.decoding.sandbox.process_answer import ResourceLimitError
 from speech.engines.interface.ahead import Ahead
 from tests.support.logs import log_book
@@ -449,7 +449,20 @@ class TestFaults:
         assert client.sound == b""
         assert (await stage.voice(voice_id)).status is Status.WAITING
 
-    @pytest.mark.parametrize("error", [ResourceLimitError("memory"), RuntimeError("a bug")])
+    @in_virtual_time
+    async def test_after_a_mistake_of_the_program_the_client_is_told_that_the_voice_failed(
+        self,
+    ) -> None:
+        stage = Stage()
+        stage.conversion.error = RuntimeError("a bug")
+        client = await stage.speak(voice_id := await stage.add()).ended()
+
+        voice = await stage.voice(voice_id)
+        assert voice.error is not None
+        assert voice.error.code is ErrorCode.INTERNAL
+        assert client.messages[-1]["type"] == "failed"
+
+    @pytest.mark.parametrize("error", [ResourceLimitError("memory"), MemoryError("no room")])
     def test_after_any_other_error_the_voice_is_handed_back(self, error: Exception) -> None:
         @in_virtual_time
         async def test() -> None:

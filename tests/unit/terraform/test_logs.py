@@ -136,6 +136,14 @@ def test_an_alert_watches_only_events_that_the_code_logs(terraform: TerraformMod
     assert watched <= logged
 
 
+def test_every_service_logs_a_mistake_of_the_program_as_the_event_that_alarms(
+    terraform: TerraformModule,
+) -> None:
+    assert "unexpected_error" in terraform.watched_events()
+    for service in ("api", "convert", "dead_letter", "live", "on_upload", "sweep"):
+        assert "unexpected_error" in logged_events(service), service
+
+
 def test_the_stages_on_the_dashboard_are_those_that_the_code_measures(
     terraform: TerraformModule,
 ) -> None:
