@@ -1,4 +1,4 @@
-"""The Python examples of README.md and docs/live.md run exactly as they are printed."""
+"""The Python examples of README.md and docs run exactly as they are printed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def printed(page: str) -> list[str]:
 def test_the_examples_run_beside_serve(mode: str, tmp_path: Path) -> None:
     # The root as the examples see it, so that they leave nothing in the real one.
     (tmp_path / "infra").symlink_to(ROOT / "infra")
-    recording, text = printed("README.md")
+    (recording,), (text,) = printed("README.md"), printed("docs/api.md")
     (live,) = printed("docs/live.md")
     result = tmp_path / "hina.wav"
     with served_cloud(tmp_path / ".local", mode):
-        # The second example of README.md goes on with the names of the first.
+        # The example of docs/api.md uses the names of the one of README.md.
         said = run(f"{recording}\n{text}\nassert done['status'] == 'done', done", tmp_path, SECONDS)
         # It stops listening when the voice is done, perhaps before it has heard of that.
         assert ("waiting" in said) == (mode == "--emulators")

@@ -4,7 +4,6 @@ import datetime as dt
 import itertools
 import json
 import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
 from speech.networks.settings import SessionSettings
+from tests.support.examples import commands
 from tests.support.without_linux import run_without_linux
 from tests.unit.training.recordings.conftest import CONSENT
 from training.quality.similarity import SpeakerEncoder
@@ -48,12 +48,6 @@ def run(folder: Path, *arguments: str, ask: Callable[[str], str] = nobody) -> in
     return main([*recordings, *arguments], places, ask, SpeakerEncoder())
 
 
-def printed(chapter: str) -> list[str]:
-    """The commands of a chapter of README.md."""
-    text = (ROOT / "README.md").read_text("utf-8").split(chapter)[1]
-    return text.split("```sh\n")[1].split("```")[0].splitlines()
-
-
 @pytest.fixture
 def folder(tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav) -> Path:
     for index, part in enumerate(woman[: 145 * RATE].reshape(5, -1)):
@@ -68,8 +62,8 @@ def folder(tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav) -> P
 def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train, demo = printed("## Make a voice of your recordings")
-    assert train.startswith("nox -s train -- --recordings my-recordings --as ada")
+    (arguments,) = commands((ROOT / "README.md").read_text("utf-8"), "nox -s train -- --recordings")
+    assert arguments == ["my-recordings", "--as", "ada", "--listen"]
     (folder / "recordings").rename(folder / "my-recordings")
     monkeypatch.chdir(folder)
     # As the command sets it: a relative one would not be found from there.
@@ -78,8 +72,9 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     given.append("--no-spoken-consent")
     Image.new("RGB", (300, 200), "#cc5500").save(folder / "ada.png")
     places = Places(folder / "characters", ROOT / "characters" / "hina", folder / "work")
-    arguments = shlex.split(train)[4:]
-    assert main([*arguments, "--quick", *given], places, nobody, SpeakerEncoder()) == 0
+    assert (
+        main(["--recordings", *arguments, "--quick", *given], places, nobody, SpeakerEncoder()) == 0
+    )
     bundle = folder / "characters" / "ada"
     assert {file.name for file in bundle.iterdir()} == {
         "character.json", "harmonic.onnx", "harmonic_stream.onnx", "MODEL_CARD.md",
@@ -103,7 +98,7 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     output = capsys.readouterr().out
     assert "used: 2:" in output
     assert "left" in output
-    assert demo in output
+    assert "nox -s demo -- --character ada" in output
     assert manifest.preview.portrait == "portrait.svg"
     assert "nox -s train -- --clear ada" in output
     assert clear(["ada"], folder / "work") == 0
