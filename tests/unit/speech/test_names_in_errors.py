@@ -58,7 +58,7 @@ def with_a_type_twice() -> bytes:
     extra = b"\x0a" + bytes([len(name)]) + name + (b"\x12" + bytes([len(kind)]) + kind) * 2
     graph = identity()
     graph.ClearField("input")
-    body = graph.SerializeToString() + b"\x5a" + bytes([len(extra)]) + extra
+    body: bytes = graph.SerializeToString() + b"\x5a" + bytes([len(extra)]) + extra
     return b"\x3a" + bytes([len(body)]) + body
 
 
