@@ -6,16 +6,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from infra.local.commands.verify import run_verify
-from infra.local.configuration.origin import CERTIFICATES
+from infra.local.configuration.origin import CERTIFICATES, make_origin_keys
 from speech.results.credentials.statement import describe
 from tests.unit.conversion.test_verifying import file, marked, plain, signed
-from tests.unit.speech.credentials.test_credentials import (
-    KEYS,
-    MARKING,
-    MEI,
-    SIGNER,
-    make_origin_keys,
-)
+from tests.unit.speech.credentials.test_credentials import KEYS, MARKING, MEI, SIGNER
 
 if TYPE_CHECKING:
     from pathlib import Path
