@@ -27,9 +27,14 @@ KEYS: Final = {name: f"the-key-of-the-{name}-client-of-this-run" for name in ("h
 HONEST: Final = 5
 PAUSE_SECONDS: Final = 2.0
 REQUESTS_PER_SECOND: Final = 20
+AT_ONCE: Final = 30
+"""How many requests are sent in the same moment to get more than a key may have."""
+
+BEYOND_LIMIT: Final = "texts at once, beyond the key's limit"
 
 _SENTENCE: Final = "今日はとてもいい天気ですね。"
 _LONG_TEXT: Final = _SENTENCE * 80
+_TEXT_AT_ONCE: Final = _SENTENCE * 18
 _DIGITS: Final = "9" * 1100
 """Nothing takes longer to say for each of its signs, and it has no commas."""
 _LAST_SECONDS: Final = 60.0
@@ -58,6 +63,7 @@ class GreedyClient:
             timeout=_LAST_SECONDS,
             limits=httpx.Limits(max_connections=None),
         )
+        self._all_are_ready = asyncio.Barrier(AT_ONCE)
         self._address = address
         self._socket = address.replace("http", "ws") + PATH
 
@@ -84,6 +90,11 @@ class GreedyClient:
     async def ask_for_digits(self) -> None:
         """Ask for a number without an end, and read all of it."""
         await self._ask(_DIGITS, reads=True)
+
+    async def ask_at_once(self) -> None:
+        """Ask for half a minute of speech in the same moment as others of this client."""
+        await self._all_are_ready.wait()
+        await self._ask(_TEXT_AT_ONCE, reads=True)
 
     async def read_nothing(self) -> None:
         """Ask for minutes of speech, and read none of it."""
@@ -139,7 +150,19 @@ ATTACKS: Final[Mapping[str, Greed]] = {
     "long texts, unread": GreedyClient.read_nothing,
     "stalled recordings": GreedyClient.stall_recording,
     "texts without an end": GreedyClient.write_without_end,
+    BEYOND_LIMIT: GreedyClient.ask_at_once,
 }
+
+
+def limit_of_keys(seconds: float) -> int:
+    """Return a limit of characters that honest clients do not reach in two measurements."""
+    honest = 2 * HONEST * (seconds / PAUSE_SECONDS + 1) * len(_SENTENCE)
+    return round(honest) + len(_TEXT_AT_ONCE)
+
+
+def most_let_in(limit: int) -> int:
+    """Return how many of the texts at once a key may have spoken with a limit of characters."""
+    return limit // len(_TEXT_AT_ONCE)
 
 
 async def _visit_for_ever(address: str, number: int, waits: Waits, end: float) -> None:

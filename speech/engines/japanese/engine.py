@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from shared.characters.manifest import MANIFEST
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError
 from speech.engines.interface.delivery import Piece, deliver, deliver_marked
 from speech.engines.interface.marks import Mark
@@ -83,7 +84,7 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEng
     if said:
         raise BundleError(
             f"{MANIFEST}: field 'text.settings': expected only {', '.join(_SETTINGS)},"
-            f" found {', '.join(said)}."
+            f" found {', '.join(map(quoted, said))}."
         )
     return JapaneseEngine(
         HtsVoice(),
@@ -103,7 +104,7 @@ def built_in(settings: SessionSettings) -> JapaneseEngine:
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BundleError(
-            f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {value!r}."
+            f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {quoted(value)}."
         )
     return float(value)
 

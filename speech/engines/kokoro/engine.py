@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from shared.characters.manifest import MANIFEST
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError
 from speech.engines.interface.delivery import Piece, deliver
 from speech.engines.interface.text_engine import (
@@ -56,7 +57,7 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngin
     if said or isinstance(gain, bool) or not isinstance(gain, int | float):
         raise BundleError(
             f"{MANIFEST}: field 'text.settings': expected only 'gain', a number, found"
-            f" {', '.join(f'{name!r}' for name in said) or repr(gain)}."
+            f" {', '.join(map(quoted, said)) or quoted(gain)}."
         )
     return KokoroEngine(
         load(NOBODY, settings), settings.front_end, sample_rate=manifest.sample_rate, gain=gain

@@ -119,8 +119,13 @@ def options_of(query: models.AudioQuery, style: int, seed: int = 0) -> SpeechOpt
 
 
 def characters_of(query: models.AudioQuery) -> int:
-    """Count the characters that a query speaks: those of its text, or else its morae."""
-    return len(query.kana or "") or sum(len(phrase.moras) for phrase in query.accent_phrases)
+    """Count the characters that a query speaks: its morae and signs.
+
+    The text that it says to come from counts only where it has more: some voices read it, too.
+    """
+    phrases = query.accent_phrases
+    spoken = sum(len(each.moras) + (each.pause_mora is not None) for each in phrases)
+    return max(spoken, len(query.kana or ""))
 
 
 def least_seconds(query: models.AudioQuery) -> float:
