@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import simpy
 
 if TYPE_CHECKING:
+    import simpy
     from collections.abc import Callable, Generator
 
     from simpy.events import Event
@@ -395,7 +395,8 @@ class Subscription:
             10.0, len(self._refusals) / seconds - 1.0
         )
         least = parameters["pubsub.push_backoff_least"]
-        return max(least, min(parameters["pubsub.push_backoff_most"], pause))
+        most = parameters["pubsub.push_backoff_most"]
+        return float(max(least, min(most, pause)))
 
     def _refuse(self) -> None:
         self.refused += 1
@@ -469,12 +470,14 @@ class RateLimit:
             self._begin_period(now)
         if self.growth is None:
             if self._used + amount > self.limit:
-                return self._refuse(now)
+                self._refuse(now)
+                return None
             self._used += amount
             return 0.0
         wait = max(0.0, self._next_free - now)
         if wait > self.patience:
-            return self._refuse(now)
+            self._refuse(now)
+            return None
         # Up to a second's worth may come at once.
         self._next_free = max(self._next_free, now - 1.0) + amount / self._pace
         self._used += amount
