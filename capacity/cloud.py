@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-
 if TYPE_CHECKING:
-    import simpy
     from collections.abc import Callable, Generator
 
+    import simpy
     from simpy.events import Event
 
     from capacity.parameters import Duration, Parameters
