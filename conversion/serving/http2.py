@@ -29,7 +29,7 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from hypercorn import protocol
 from hypercorn.events import Closed, RawData
-from hypercorn.protocol.events import Response
+from hypercorn.protocol.events import EndBody, Response
 from hypercorn.protocol.h2 import H2Protocol
 from hyperframe.frame import GoAwayFrame
 
@@ -50,7 +50,7 @@ CONTROL_FRAMES_PER_REQUEST: Final = 16
 
 
 MOST_RESETS: Final = 200
-"""How many more requests may be taken back before their answer has begun than get an answer."""
+"""How many more requests may be taken back before their answer begins than are answered whole."""
 
 
 class BoundedH2Protocol(H2Protocol):
@@ -60,7 +60,7 @@ class BoundedH2Protocol(H2Protocol):
         super().__init__(*arguments)
         self._control_frames_left = MOST_CONTROL_FRAMES
         self._resets_left = MOST_RESETS
-        self._unanswered: set[int] = set()
+        self._has_begun: dict[int, bool] = {}
         self._takes_no_more = False
         self._is_over = False
 
@@ -97,9 +97,13 @@ class BoundedH2Protocol(H2Protocol):
         await self.send(Closed())
 
     async def _handle_while_bounded(self, events: list[h2.events.Event]) -> None:
+        # What came with its own end is not even begun.
+        ended = {each.stream_id for each in events if isinstance(each, h2.events.StreamReset)}
         for event in events:
             if self._resets_left < 0:
                 return
+            if isinstance(event, h2.events.RequestReceived) and event.stream_id in ended:
+                continue
             if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
                 self._reset(event.stream_id, ErrorCodes.NO_ERROR)
                 size = event.flow_controlled_length
@@ -112,22 +116,24 @@ class BoundedH2Protocol(H2Protocol):
                 await self._refuse(event.stream_id)
             else:
                 if isinstance(event, h2.events.RequestReceived):
-                    self._unanswered.add(event.stream_id)
+                    self._has_begun[event.stream_id] = False
                 await super()._handle_events([event])
                 if isinstance(event, h2.events.StreamReset):
                     await self._forget(event.stream_id)
 
     async def stream_send(self, event: StreamEvent) -> None:
         """Send a part of an answer."""
-        if isinstance(event, Response) and event.stream_id in self._unanswered:
-            self._unanswered.remove(event.stream_id)
-            self._resets_left = min(self._resets_left + 1, MOST_RESETS)
+        if event.stream_id in self._has_begun:
+            if isinstance(event, Response):
+                self._has_begun[event.stream_id] = True
+            elif isinstance(event, EndBody):
+                del self._has_begun[event.stream_id]
+                self._resets_left = min(self._resets_left + 1, MOST_RESETS)
         await super().stream_send(event)
 
     async def _forget(self, stream_id: int) -> None:
         """Count a request that was taken back, and let nothing wait until its answer is sent."""
-        if stream_id in self._unanswered:
-            self._unanswered.remove(stream_id)
+        if not self._has_begun.pop(stream_id, False):
             self._resets_left -= 1
         if (waiting := self.stream_buffers.get(stream_id)) is not None:
             await waiting.close()
