@@ -9,7 +9,7 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import httpx
 import psutil
@@ -64,6 +64,16 @@ class Service:
         return {child.pid for child in self.supervisor.children()}
 
 
+def start(environment: dict[str, str], output: BinaryIO) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "functions.compat"],
+        env=environment,
+        cwd=ROOT,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+    )
+
+
 @asynccontextmanager
 async def running(folder: Path, **variables: str) -> AsyncIterator[Service]:
     log = folder / "log"
@@ -71,13 +81,7 @@ async def running(folder: Path, **variables: str) -> AsyncIterator[Service]:
         port = ports.free(1)[0]
         usual = {"HOST": "127.0.0.1", "GRACEFUL_TIMEOUT": "1"}
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PORT": str(port), **usual}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "functions.compat"],
-            env=environment | variables,
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        process = start(environment | variables, output)
         try:
             await asyncio.to_thread(wait_for, f"http://127.0.0.1:{port}", process)
             yield Service(port, psutil.Process(process.pid), log)

@@ -135,7 +135,7 @@ async def test_an_error_of_one_connection_ends_no_other(
 ) -> None:
     """It ended the process, once that was to stop, with the answers on all other connections."""
     fails = asyncio.Event()
-    read = TCPServer._read_data
+    read = TCPServer._read_data  # noqa: SLF001 - no client can cause an error at will
 
     async def read_or_fail(self: TCPServer) -> None:
         if not fails.is_set():
