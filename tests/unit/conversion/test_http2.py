@@ -215,7 +215,7 @@ async def test_a_connection_whose_requests_are_taken_back_at_once_is_closed(
             begin(client, 2 * number + 1)
             client.reset_stream(2 * number + 1)
         flooding, other = await connected(port), await connected(port)
-        with caplog.at_level(logging.INFO), pytest.raises(ConnectionError):
+        with caplog.at_level(logging.INFO), pytest.raises(ConnectionError, match="11"):
             await answer_to(client, flooding, 4 * MOST_RESETS + 1)
         assert await ask(a_client(), other, 1) == 204
         for _, writer in (flooding, other):
