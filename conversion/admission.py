@@ -44,6 +44,9 @@ class Slots(Protocol):
 class Admission:
     """Limits the requests that are accepted and the conversions that run at the same time.
 
+    Attributes:
+        worked_seconds: how long conversions, or spoken texts, have run, all of them together.
+
     Args:
         running: how many conversions, or spoken texts, run at once.
         waiting: how many more requests may wait.
@@ -75,6 +78,7 @@ class Admission:
         self._slots = slots or Line(running, spare, now)
         self._few = running // 2
         self._count = 0
+        self.worked_seconds = 0.0
 
     @contextmanager
     def admit(self, client: str | None = None, *, waits: bool = False) -> Iterator[None]:
@@ -121,11 +125,13 @@ class Admission:
             client: whose it is; those who wait take turns.
         """
         async with self._slots.slot(client):
+            begin = self._now()
             self._count += 1
             try:
                 yield
             finally:
                 self._count -= 1
+                self.worked_seconds += self._now() - begin
 
     def should_pass_on(self, client: str | None) -> bool:
         """Return whether a client that runs something should let another one that waits run."""

@@ -161,6 +161,11 @@ class Worker:
         longest = self._conversion.threads.longest_seconds()
         return self._is_stuck or longest > self._deadline_seconds
 
+    @property
+    def worked_seconds(self) -> float:
+        """How long conversions have run, all of them together."""
+        return self._admission.worked_seconds
+
     async def handle(self, message: PushMessage) -> None:
         """Handle one message; the same may come several times, also at the same time.
 

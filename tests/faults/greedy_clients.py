@@ -12,9 +12,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import httpx
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ResponseReceived
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
+from conversion.serving.http2 import MOST_RESETS
 from functions.compat.running.protocol import PATH, SUBPROTOCOL
 from tests.faults.attacks import Counts, Waits, send_beginning
 
@@ -38,6 +42,7 @@ _TEXT_AT_ONCE: Final = _SENTENCE * 18
 _DIGITS: Final = "9" * 1100
 """Nothing takes longer to say for each of its signs, and it has no commas."""
 _LAST_SECONDS: Final = 60.0
+_AT_ONCE: Final = 50
 _FORM: Final = {"content-type": "multipart/form-data; boundary=b", "content-length": "8000000"}
 _FORM_BEGINS: Final = (
     b'--b\r\nContent-Disposition: form-data; name="audio"; filename="a.wav"\r\n'
@@ -143,6 +148,48 @@ class GreedyClient:
                         counts.refused += 1
                         return
 
+    async def ask_without_key(self) -> None:
+        """Send many requests at once, of which one has a key."""
+        host, key = self._address.removeprefix("http://"), f"Authorization: Bearer {KEYS['greedy']}"
+        one = f"GET /version HTTP/1.1\r\nHost: {host}\r\n"
+        asked = f"{one}{key}\r\n\r\n" + f"{one}\r\n" * _AT_ONCE
+        reader, writer = await asyncio.open_connection(*host.split(":"))
+        try:
+            writer.write(asked.encode())
+            for _ in range(_AT_ONCE + 1):
+                self.counts.sent += 1
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.counts.count(int(head.split()[1]))
+                length = head.lower().partition(b"content-length: ")[2].split()[0]
+                await reader.readexactly(int(length))
+        except asyncio.IncompleteReadError:
+            self.counts.broken += 1
+        finally:
+            writer.close()
+
+    async def take_back(self) -> None:
+        """Send requests over HTTP/2 and take them back at once, until the connection is closed."""
+        host = self._address.removeprefix("http://")
+        reader, writer = await asyncio.open_connection(*host.split(":"))
+        client = H2Connection(H2Configuration(client_side=True))
+        client.initiate_connection()
+        headers = [(":method", "GET"), (":authority", host), (":scheme", "http")]
+        headers += [(":path", "/version"), ("authorization", f"Bearer {KEYS['greedy']}")]
+        for number in range(2 * MOST_RESETS):
+            client.send_headers(2 * number + 1, headers, end_stream=True)
+            if number:
+                client.reset_stream(2 * number + 1)
+        self.counts.sent += 2 * MOST_RESETS
+        try:
+            writer.write(client.data_to_send())
+            async with asyncio.timeout(_LAST_SECONDS):
+                while received := await reader.read(65_536):
+                    events = client.receive_data(received)
+                    self.counts.let_in += sum(isinstance(one, ResponseReceived) for one in events)
+            self.counts.refused += MOST_RESETS
+        finally:
+            writer.close()
+
 
 ATTACKS: Final[Mapping[str, Greed]] = {
     "long texts": GreedyClient.ask_for_much,
@@ -151,6 +198,8 @@ ATTACKS: Final[Mapping[str, Greed]] = {
     "stalled recordings": GreedyClient.stall_recording,
     "texts without an end": GreedyClient.write_without_end,
     BEYOND_LIMIT: GreedyClient.ask_at_once,
+    "requests without a key": GreedyClient.ask_without_key,
+    "requests taken back": GreedyClient.take_back,
 }
 
 
