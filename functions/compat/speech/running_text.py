@@ -90,7 +90,7 @@ async def speak_running(
     with_marks: bool = False,
     count: Callable[[int], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[SpokenPiece]:
-    """Speak sentences as they come; each waits for its turn like a text of its own.
+    """Speak sentences as they come; together they take turns with others as one text.
 
     Leaving the iterator ends the speech.
 
@@ -110,6 +110,7 @@ async def speak_running(
     """
     seconds = 0.0
     noted: deque[Mark] = deque()
+    turn = synthesis.turn(client)
     speak = partial(marked_speech_of, note=noted.append) if with_marks else speech_of
     async for sentence in sentences:
         pause = _SENTENCE_SECONDS * options.pauses / options.speed
@@ -117,7 +118,7 @@ async def speak_running(
         spoken = replace(options, silence_before=before, silence_after=0.0)
         try:
             async with count(len(sentence)):
-                stream = await synthesis.stream(speak(voice, sentence, spoken, sound), client)
+                stream = await synthesis.stream(speak(voice, sentence, spoken, sound), client, turn)
         except TextError as error:
             # Signs alone say nothing; the sentences around them still do.
             if error.code is TextErrorCode.NOTHING_TO_SAY:
