@@ -67,11 +67,14 @@ class Speech:
             asked for.
         sample_rate: of the pieces, in Hz.
         open_encoder: begins the file that they are written to; by default PCM of 16 bits.
+        estimate: estimates how many seconds it takes, before anything is spoken; None where that is
+            known to be short enough.
     """
 
     begin: Callable[[], Iterator[Samples]]
     sample_rate: int
     open_encoder: Callable[[], Encoder] = PcmEncoder
+    estimate: Callable[[], float] | None = None
 
 
 class Synthesis:
@@ -157,22 +160,32 @@ class Synthesis:
         return self._admission.running(client)
 
     async def stream(
-        self, speech: Speech, client: str | None = None, turn: Turn | None = None
+        self,
+        speech: Speech,
+        client: str | None = None,
+        *,
+        turn: Turn | None = None,
+        seconds_before: float = 0.0,
     ) -> SpokenStream:
         """Begin to speak; return when the first piece is there.
+
+        What has begun is spoken to its end: its answer has begun, too. So it is estimated before
+        how long it will take.
 
         Args:
             speech: what is spoken.
             client: who takes turns with others; None if that does not matter.
             turn: of the text of which the speech is a sentence; None if it is all of it.
+            seconds_before: how much of the text has been spoken.
 
         Raises:
             OverloadedError: as many requests as may be here are here, or as many streams.
-            TextError: it cannot be spoken.
+            TextError: it cannot be spoken, or would be longer than the limit.
         """
         self._make_place(client)
         stream = SpokenStream(self.limits, self._now, client)
-        task = asyncio.create_task(self._fill(stream, speech, turn or self.turn(client)))
+        left = self.limits.seconds - seconds_before
+        task = asyncio.create_task(self._fill(stream, speech, turn or self.turn(client), left))
         self._streams[stream] = task
         try:
             await stream.wait_for_first()
@@ -205,19 +218,23 @@ class Synthesis:
         slowest.fail(SlowReaderError())
         self.close(slowest)
 
-    async def _fill(self, stream: SpokenStream, speech: Speech, turn: Turn) -> None:
+    async def _fill(self, stream: SpokenStream, speech: Speech, turn: Turn, seconds: float) -> None:
         try:
-            await self._speak_into(stream, speech, turn)
+            await self._speak_into(stream, speech, turn, seconds)
         except Exception as error:  # noqa: BLE001 - whoever reads the stream gets it
             stream.fail(error)
         else:
             stream.end()
 
-    async def _speak_into(self, stream: SpokenStream, speech: Speech, turn: Turn) -> None:
+    async def _speak_into(
+        self, stream: SpokenStream, speech: Speech, turn: Turn, seconds: float
+    ) -> None:
         with ExitStack() as place:
             place.enter_context(self._admission.admit(stream.client, waits=True))
             async with turn:
-                speak_next = await _begin(speech, _Budget(self.limits))
+                if speech.estimate is not None and await _in_thread(speech.estimate) > seconds:
+                    raise too_long(self.limits.seconds)
+                speak_next = await _begin(speech)
                 while (piece := await speak_next()) is not None:
                     stream.put(*piece)
                     if stream.has_room:
@@ -312,7 +329,6 @@ class SpokenStream:
 
         Raises:
             SlowReaderError: see there.
-            TextError: it is longer than the limit.
         """
         while True:
             while self._waiting:
@@ -361,7 +377,7 @@ def too_long(seconds: float) -> TextError:
 
 
 async def _begin(
-    speech: Speech, budget: _Budget
+    speech: Speech, budget: _Budget | None = None
 ) -> Callable[[], Awaitable[tuple[bytes, float] | None]]:
     """Begin to speak.
 
@@ -391,11 +407,12 @@ async def _in_thread(act: Callable[[], _Result]) -> _Result:
 
 
 def _write(
-    speech: Speech, pieces: Iterator[Samples], budget: _Budget
+    speech: Speech, pieces: Iterator[Samples], budget: _Budget | None
 ) -> Iterator[tuple[bytes, float]]:
     """Encode pieces as they are spoken; encoding counts as a part of speaking."""
     encoder = speech.open_encoder()
     for piece in pieces:
-        budget.take(piece, speech.sample_rate)
+        if budget is not None:
+            budget.take(piece, speech.sample_rate)
         yield encoder.encode(piece), len(piece) / speech.sample_rate
     yield encoder.finish(), 0.0
