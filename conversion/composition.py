@@ -102,7 +102,7 @@ def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) ->
 
 
 def open_verifier(
-    config: ConverterSettings, tools: Tools, turn: Callable[[], AbstractAsyncContextManager[None]]
+    config: ConverterSettings, tools: Tools, turn: Callable[[], AbstractAsyncContextManager[object]]
 ) -> Verifier:
     """Build the verifier of files that may have been made here.
 

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from conversion.admission import stay
 from shared.voices.voice import ErrorCode, VoiceError
 from speech.engines.interface.marks import MarkedPiece, speak_marked
 from speech.engines.interface.text_engine import TextError
 
 if TYPE_CHECKING:
+    from conversion.admission import PassOn
     from conversion.threads import Threads
     from speech.engines.interface.marks import Mark
     from speech.engines.interface.text_engine import SpeechOptions, TextEngine
@@ -23,6 +25,8 @@ async def speak(
     data: bytes,
     options: SpeechOptions,
     max_seconds: float,
+    *,
+    pass_on: PassOn = stay,
 ) -> MarkedPiece:
     """Speak a text, at the engine's sample rate, with marks where the voice knows any.
 
@@ -34,6 +38,7 @@ async def speak(
         data: the text in UTF-8.
         options: how it is spoken.
         max_seconds: the longest speech.
+        pass_on: is called between two pieces, so that other voices take turns with a long text.
 
     Raises:
         VoiceError: the text cannot be spoken, or takes too long to say.
@@ -58,6 +63,7 @@ async def speak(
                     f"The text takes more than {max_seconds:g} seconds to say; send it in parts."
                 )
                 raise VoiceError(ErrorCode.TOO_LONG, message)
+            await pass_on()
     except TextError as error:
         raise VoiceError(ErrorCode(error.code.value), error.message) from error
     return MarkedPiece(np.concatenate(pieces), tuple(marks))

@@ -156,7 +156,7 @@ class WyomingServer:
         asked: asyncio.Queue[Asked | None],
         life: Life,
     ) -> None:
-        conversation = Conversation(self._voices, self._synthesis.limits)
+        conversation = Conversation(self._voices)
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 event = await read_event(reader)
@@ -197,6 +197,7 @@ class WyomingServer:
             wish.text.sentences(),
             SpeechOptions(),
             SoundFormat(Codec.PCM, rate),
+            whole=wish.whole,
             count=lambda size: self._meter.counting("", "wyoming", characters=size),
         )
         async with aclosing(spoken) as pieces:
@@ -211,7 +212,7 @@ class WyomingServer:
         if not has_begun:
             await self._send(writer, Event("audio-start", form))
         await self._send(writer, Event("audio-stop"))
-        if not wish.is_whole:
+        if wish.whole is None:
             await self._send(writer, Event("synthesize-stopped"))
 
     async def _send(self, writer: StreamWriter, event: Event) -> None:

@@ -205,12 +205,12 @@ class SynthesisRoutes:
             TextError: together the queries ask for more than is spoken at once.
         """
         limits = self._synthesiser.limits
-        least = [queries.least_seconds(query) for query in asked]
+        estimates = [queries.seconds_of(query) for query in asked]
         size = sum(
             2 * seconds * query.output_sampling_rate * _channels(query)
-            for seconds, query in zip(least, asked, strict=True)
+            for seconds, query in zip(estimates, asked, strict=True)
         )
-        if sum(least) > limits.seconds or size > limits.bytes:
+        if sum(estimates) > limits.seconds or size > limits.bytes:
             raise too_long(limits.seconds)
 
 
