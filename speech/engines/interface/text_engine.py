@@ -53,6 +53,10 @@ class SpeechOptions(Speaking):
     silence_after: float = 0.1
     seed: int = 0
 
+    def around(self, seconds: float, speed: float) -> float:
+        """Estimate the seconds of all that is heard from those of speech at usual speed."""
+        return self.silence_before + seconds / speed + self.silence_after
+
 
 class TextEngine(Protocol):
     """Speaks text in a character's voice; one instance serves any number of threads at once."""
@@ -60,6 +64,22 @@ class TextEngine(Protocol):
     @property
     def sample_rate(self) -> int:
         """Sample rate of the speech in Hz."""
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is, in seconds, without speaking any of it.
+
+        The text is read for it, which takes about a hundredth of the time of speaking it.
+
+        Args:
+            text: of at most LONGEST_TEXT characters.
+            options: what is asked for.
+
+        Returns:
+            The seconds of all pieces of `speak`, silences included.
+
+        Raises:
+            TextError: as `speak` raises it.
+        """
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text, piece by piece, each as soon as it is ready.

@@ -33,6 +33,7 @@ from speech.engines.interface.text_engine import (
 )
 from speech.signal.pitch.prosody import change_pitch
 from speech.signal.samples import resample
+from speech.text.duration import estimate_seconds, phone_of
 from speech.text.phones.accents import accent_phrases
 from speech.text.phones.labels import labels_of
 from speech.text.phones.owners import words_of_phones
@@ -214,7 +215,7 @@ class HtsVoice:
 
 def _without_held(labels: Sequence[str]) -> list[Sequence[str]]:
     """Cut labels where the same sound is repeated for longer than the voice's filter is stable."""
-    sounds = [_phone(label) for label in labels]
+    sounds = [phone_of(label) for label in labels]
     cuts, repeated = [0], 0
     for index, (before, sound) in enumerate(pairwise(sounds), start=1):
         repeated = repeated + 1 if sound == before else 0
@@ -258,13 +259,24 @@ class JapaneseEngine:
         """Sample rate of the speech in Hz."""
         return self._sample_rate
 
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is; see TextEngine."""
+        breaths = self._breaths_of(text, options)
+        phones = (phone_of(label) for labels, _ in breaths for label in labels)
+        pauses = sum(pause for _, pause in breaths[1:]) * options.pauses
+        return options.around(estimate_seconds(phones) + pauses, _bounded(options.speed))
+
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text breath by breath; see TextEngine."""
+        return self.speak_labels(self._breaths_of(text, options), options)
+
+    def _breaths_of(self, text: str, options: SpeechOptions) -> list[tuple[Sequence[str], float]]:
+        """Divide a text into breaths; raise what `speak` raises."""
         refuse_styles(options)
         breaths = _breaths(reading.labels for reading in self._read(text))
         if not breaths:
             raise nothing_to_say(text)
-        return self.speak_labels(breaths, options)
+        return breaths
 
     def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
         """Speak a text breath by breath, with marks; see MarkingEngine.
@@ -350,12 +362,8 @@ def _marks(
         if number != before:
             yield Mark("word", text, begin)
             before = number
-        yield Mark("phone", _phone(label), begin)
+        yield Mark("phone", phone_of(label), begin)
         begin += lasts
-
-
-def _phone(label: str) -> str:
-    return label.partition("-")[2].partition("+")[0]
 
 
 def _breaths(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], float]]:

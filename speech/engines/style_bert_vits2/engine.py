@@ -23,6 +23,7 @@ from speech.networks.session import shared_session
 from speech.networks.settings import SessionSettings
 from speech.signal.arrays import Samples
 from speech.signal.pitch.prosody import change_pitch
+from speech.text.duration import estimate_seconds
 from speech.text.normalisation import normalise
 from speech.text.phones.accents import AccentPhrase, accent_phrases, phonemes_of
 from speech.text.phones.phonemes import Phonemes, phonemes
@@ -118,14 +119,26 @@ class StyleBertVits2Engine:
         """
         return self._synthesis.speak(self.read(text), inference)
 
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is; see TextEngine."""
+        self.inference(options)
+        sentences = self._sentences_of(text)
+        phones = (phone for sentence in sentences for phone in sentence.phones)
+        pauses = (len(sentences) - 1) * _PAUSE_SECONDS * options.pauses
+        return options.around(estimate_seconds(phones) + pauses, max(options.speed, _LEAST_SPEED))
+
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text sentence by sentence; see TextEngine."""
-        check_length(text)
         inference = self.inference(options)
+        return self.speak_phonemes(self._sentences_of(text), inference, options)
+
+    def _sentences_of(self, text: str) -> list[Phonemes]:
+        """Find the sentences of a text; raise what `speak` raises."""
+        check_length(text)
         sentences = self._sentences(text)
         if not sentences:
             raise nothing_to_say(text)
-        return self.speak_phonemes(sentences, inference, options)
+        return sentences
 
     def _sentences(self, text: str) -> list[Phonemes]:
         normalised = (normalise(sentence) for sentence in split_sentences(text))

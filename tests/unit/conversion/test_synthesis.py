@@ -33,7 +33,12 @@ class FakeSpeaker:
         self.pieces = pieces
         self.error = error
         self.asked: list[tuple[str, SpeechOptions]] = []
+        self.estimated = 0.0
         self.spoken = 0
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        del text, options
+        return self.estimated
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         self.asked.append((text, options))

@@ -249,3 +249,16 @@ def test_marks_of_nothing_to_say_are_refused_before_the_first_piece(
 ) -> None:
     with pytest.raises(TextError, match="nothing that can be spoken"):
         engine.speak_marked("…", SpeechOptions())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SENTENCE * 5, "9" * 100, "電話番号は、東京の、三の五です。" * 3, "あ" * 100, "ゃ" * 60],
+)
+@pytest.mark.parametrize("options", [{}, {"speed": 2.0, "pauses": 3.0, "silence_after": 1.0}])
+def test_the_length_of_a_text_is_estimated_before_it_is_spoken(
+    engine: JapaneseEngine, text: str, options: dict[str, Any]
+) -> None:
+    estimate = engine.estimate(text, SpeechOptions(**options))
+
+    assert estimate == pytest.approx(len(whole(engine, text, **options)) / RATE, rel=0.15)
