@@ -17,6 +17,8 @@ from speech.text.english import EnglishReader, read_words
 from speech.text.reading import Reader
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 RATE = 24_000
@@ -262,3 +264,31 @@ def test_the_length_of_a_text_is_estimated_before_it_is_spoken(
     estimate = engine.estimate(text, SpeechOptions(**options))
 
     assert estimate == pytest.approx(len(whole(engine, text, **options)) / RATE, rel=0.15)
+
+
+class CountingVoice(HtsVoice):
+    """Counts the labels that its synthesiser is given."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
+        self.counted = 0
+
+    def _synthesise(
+        self, labels: Sequence[str], speed: float, semitones: float
+    ) -> NDArray[np.float32]:
+        self.counted += len(labels)
+        return super()._synthesise(labels, speed, semitones)
+
+
+@pytest.mark.parametrize(
+    "kana", ["あ", "お", "ん", "っ", "ゃ", "や", "は", "あい", "うお", "草", "えー", "なん"]
+)
+def test_a_sound_that_is_too_loud_for_the_voice_is_hardly_synthesised_more_than_twice(
+    kana: str,
+) -> None:
+    voice = CountingVoice()
+    (labels,) = split_breaths(Reader().read((kana * 60)[:60]).labels)
+
+    voice.synthesise(labels[1:-1], 1.0, 0.0)
+
+    assert voice.counted / len(labels) < 2.2
