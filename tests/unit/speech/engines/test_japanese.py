@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -292,3 +293,13 @@ def test_a_sound_that_is_too_loud_for_the_voice_is_hardly_synthesised_more_than_
     voice.synthesise(labels[1:-1], 1.0, 0.0)
 
     assert voice.counted / len(labels) < 2.2
+
+
+def test_a_phrase_without_end_is_spoken_in_bounded_pieces(engine: JapaneseEngine) -> None:
+    (phrase, *_) = engine.read_phrases("かきくけこ")
+    endless = replace(phrase, morae=phrase.sounding * 60, accent=150)
+
+    pieces = list(engine.speak_phrases([endless], None, SpeechOptions()))
+
+    assert len(pieces) == 4  # of 125, 125 and 50 morae, and the silence after
+    assert max(map(len, pieces)) < 25 * RATE
