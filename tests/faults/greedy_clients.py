@@ -32,6 +32,8 @@ _SENTENCE: Final = "今日はとてもいい天気ですね。"
 _LONG_TEXT: Final = _SENTENCE * 80
 _DIGITS: Final = "9" * 1100
 """Nothing takes longer to say for each of its signs, and it has no commas."""
+_KANA: Final = "っ" * 480
+"""A sound that the built-in voice cannot hold."""
 _LAST_SECONDS: Final = 60.0
 _FORM: Final = {"content-type": "multipart/form-data; boundary=b", "content-length": "8000000"}
 _FORM_BEGINS: Final = (
@@ -85,6 +87,10 @@ class GreedyClient:
         """Ask for a number without an end, and read all of it."""
         await self._ask(_DIGITS, reads=True)
 
+    async def ask_for_one_kana(self) -> None:
+        """Ask for one kana that is repeated, and read all of it."""
+        await self._ask(_KANA, reads=True)
+
     async def read_nothing(self) -> None:
         """Ask for minutes of speech, and read none of it."""
         await self._ask(_LONG_TEXT, reads=False)
@@ -136,6 +142,7 @@ class GreedyClient:
 ATTACKS: Final[Mapping[str, Greed]] = {
     "long texts": GreedyClient.ask_for_much,
     "texts of digits": GreedyClient.ask_for_digits,
+    "one repeated kana": GreedyClient.ask_for_one_kana,
     "long texts, unread": GreedyClient.read_nothing,
     "stalled recordings": GreedyClient.stall_recording,
     "texts without an end": GreedyClient.write_without_end,
