@@ -31,6 +31,7 @@ async def speak(
     """Speak a text, at the engine's sample rate, with marks where the voice knows any.
 
     Each piece is computed in a thread of its own, so that cancelling ends the work after a piece.
+    A text whose estimate is longer than may be spoken costs hardly more than reading it.
 
     Args:
         threads: where it is computed.
@@ -53,20 +54,25 @@ async def speak(
     marks: list[Mark] = []
     begin = 0
     try:
-        spoken = await threads.run(speak_marked, engine, _decode(data), options)
+        text = _decode(data)
+        if await threads.run(engine.estimate, text, options) > max_seconds:
+            raise _too_long(max_seconds)
+        spoken = await threads.run(speak_marked, engine, text, options)
         while (piece := await threads.run(next, spoken, None)) is not None:
             marks += [mark.later(begin / engine.sample_rate) for mark in piece.marks]
             pieces.append(piece.samples)
             begin += len(piece.samples)
             if begin > most:
-                message = (
-                    f"The text takes more than {max_seconds:g} seconds to say; send it in parts."
-                )
-                raise VoiceError(ErrorCode.TOO_LONG, message)
+                raise _too_long(max_seconds)
             await pass_on()
     except TextError as error:
         raise VoiceError(ErrorCode(error.code.value), error.message) from error
     return MarkedPiece(np.concatenate(pieces), tuple(marks))
+
+
+def _too_long(max_seconds: float) -> VoiceError:
+    message = f"The text takes more than {max_seconds:g} seconds to say; send it in parts."
+    return VoiceError(ErrorCode.TOO_LONG, message)
 
 
 def _decode(data: bytes) -> str:

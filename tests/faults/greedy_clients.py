@@ -41,6 +41,8 @@ _LONG_TEXT: Final = _SENTENCE * 80
 _TEXT_AT_ONCE: Final = _SENTENCE * 18
 _DIGITS: Final = "9" * 1100
 """Nothing takes longer to say for each of its signs, and it has no commas."""
+_KANA: Final = "っ" * 480
+"""A sound that the built-in voice cannot hold."""
 _LAST_SECONDS: Final = 60.0
 _AT_ONCE: Final = 50
 _FEW: Final = 10
@@ -109,6 +111,10 @@ class GreedyClient:
         """Ask for half a minute of speech in the same moment as others of this client."""
         await self._all_are_ready.wait()
         await self._ask(_TEXT_AT_ONCE, reads=True)
+
+    async def ask_for_one_kana(self) -> None:
+        """Ask for one kana that is repeated, and read all of it."""
+        await self._ask(_KANA, reads=True)
 
     async def read_nothing(self) -> None:
         """Ask for minutes of speech, and read none of it."""
@@ -204,6 +210,7 @@ ATTACKS: Final[Mapping[str, Greed]] = {
     "long texts": GreedyClient.ask_for_much,
     "ten long texts": GreedyClient.ask_for_few,
     "texts of digits": GreedyClient.ask_for_digits,
+    "one repeated kana": GreedyClient.ask_for_one_kana,
     "long texts, unread": GreedyClient.read_nothing,
     "stalled recordings": GreedyClient.stall_recording,
     "texts without an end": GreedyClient.write_without_end,

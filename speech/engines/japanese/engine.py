@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
@@ -62,6 +62,7 @@ MEDIAN_HZ: Final = 350.0
 _FULL_SCALE = 32_768.0
 _UNBOUNDED = 1e6
 _LOUDEST = 4.0  # twice the highest peak of usual sentences
+_LOUDEST_BEGINNING = 40.0  # of a syllable that is spoken alone; what is not stable grows beyond
 _SILENCES = ("-sil+", "-pau+")
 # The first is the pause that VOICEVOX makes at a comma.
 _BREATH_SECONDS, _SENTENCE_SECONDS = 0.3, 0.45
@@ -148,15 +149,29 @@ class HtsVoice:
             semitones: by how much higher.
         """
         pieces = _without_held(labels)
-        if len(pieces) > 1:
-            return np.concatenate([self.synthesise(each, speed, semitones) for each in pieces])
+        return np.concatenate([self._speak_piece(each, speed, semitones) for each in pieces])
+
+    def _speak_piece(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
+        """Speak labels without a break, but those apart that are too loud so.
+
+        Each label is synthesised twice, or three times at most: labels cut in halves until nothing
+        is too loud would be synthesised as often as they can be halved.
+        """
         wave = self._synthesise(labels, speed, semitones)
-        if len(labels) == 1 or np.abs(wave).max(initial=0.0) <= _LOUDEST:
+        if len(labels) == 1 or not _is_too_loud(wave):
             return wave
-        # The voice's filter is not stable: it grows without bound on a vowel held for seconds.
-        middle = len(labels) // 2
-        halves = (labels[:middle], labels[middle:])
-        return np.concatenate([self.synthesise(half, speed, semitones) for half in halves])
+        parts = _loud_apart(labels, self.durations(labels), wave)
+        return np.concatenate([self._speak_part(part, speed, semitones) for part in parts])
+
+    def _speak_part(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
+        """Speak labels without a break, or each alone where the voice's filter is not stable.
+
+        A beginning that is too loud is left to the limiter: labels that are alone have it, too.
+        """
+        wave = self._synthesise(labels, speed, semitones)
+        if len(labels) == 1 or np.abs(wave).max(initial=0.0) <= _LOUDEST_BEGINNING:
+            return wave
+        return np.concatenate([self._synthesise([label], speed, semitones) for label in labels])
 
     def durations(self, labels: Sequence[str]) -> list[float]:
         """How long the voice takes for each label at its own tempo, in seconds.
@@ -218,15 +233,39 @@ class HtsVoice:
 
 
 def _without_held(labels: Sequence[str]) -> list[Sequence[str]]:
-    """Cut labels where the same sound is repeated for longer than the voice's filter is stable."""
-    sounds = [phone_of(label) for label in labels]
-    cuts, repeated = [0], 0
-    for index, (before, sound) in enumerate(pairwise(sounds), start=1):
-        repeated = repeated + 1 if sound == before else 0
-        if repeated == _MOST_REPEATED:
-            cuts.append(index)
-            repeated = 0
-    return [labels[begin:end] for begin, end in pairwise([*cuts, len(labels)])]
+    """Cut labels where the same sound is repeated for longer than the voice's filter is stable.
+
+    Each of these labels is alone: even two together are too loud.
+    """
+    cuts = {0, len(labels)}
+    begin = 0
+    for _, run in groupby(labels, key=phone_of):
+        end = begin + len(list(run))
+        if end - begin > _MOST_REPEATED:
+            cuts.update(range(begin, end + 1))
+        begin = end
+    return [labels[begin:end] for begin, end in pairwise(sorted(cuts))]
+
+
+def _is_too_loud(wave: Samples) -> bool:
+    return bool(np.abs(wave).max(initial=0.0) > _LOUDEST)
+
+
+def _loud_apart(
+    labels: Sequence[str], seconds: Sequence[float], wave: Samples
+) -> list[Sequence[str]]:
+    """Cut labels so that each one that is too loud is alone.
+
+    Args:
+        labels: that were spoken.
+        seconds: how long each of them takes beside the others.
+        wave: what they sound like.
+    """
+    ends = np.rint(np.cumsum(seconds) * (len(wave) / sum(seconds))).astype(int)
+    begins = [0, *ends[:-1]]
+    loud = [_is_too_loud(wave[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+    cuts = {0, len(labels)} | {place + each for place in np.flatnonzero(loud) for each in (0, 1)}
+    return [labels[begin:end] for begin, end in pairwise(sorted(cuts))]
 
 
 class JapaneseEngine:

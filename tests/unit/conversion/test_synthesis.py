@@ -126,6 +126,17 @@ async def test_speech_that_is_too_long_ends_after_the_piece_that_exceeds() -> No
     assert engine.spoken == 4
 
 
+async def test_a_text_whose_estimate_exceeds_the_limit_is_refused_before_it_is_spoken() -> None:
+    engine = FakeSpeaker(pieces=50)
+    engine.estimated = 3.1
+
+    with pytest.raises(VoiceError, match="more than 3 seconds") as caught:
+        await spoken(engine, seconds=3)
+
+    assert caught.value.code == ErrorCode.TOO_LONG
+    assert engine.spoken == 0
+
+
 async def test_cancelling_ends_the_work_after_the_piece_under_way() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
