@@ -103,7 +103,7 @@ class GraphSession:
             values = self._session.run(outputs, inputs, self._run_options)
         except Exception as error:  # its exceptions share no narrower base
             if _NO_MEMORY.search(str(error)):
-                raise MemoryError(f"{self._file}: {_first_line(error)}") from error
+                raise MemoryError(f"{self._file}: {first_line(error)}") from error
             raise
         return [np.asarray(value) for value in values]
 
