@@ -205,7 +205,8 @@ async def test_http2_to_a_process_that_retires_ends_neither_it_nor_its_answers(
         (worn,) = service.workers()
         client = FrameClient(*await asyncio.open_connection("127.0.0.1", service.port))
         client.send(1, "POST", "/v1/audio/speech", body)
-        size, refused, last, stream = 0, set(), None, 1
+        refused: set[int] = set()
+        size, last, stream = 0, None, 1
         async with asyncio.timeout(60):
             while (frame := await client.read()) is not None:
                 if isinstance(frame, DataFrame) and frame.stream_id == 1:
