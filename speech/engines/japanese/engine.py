@@ -260,7 +260,10 @@ def _loud_apart(
     ends = np.rint(np.cumsum(seconds) * (len(wave) / sum(seconds))).astype(int)
     begins = [0, *ends[:-1]]
     loud = [_is_too_loud(wave[begin:end]) for begin, end in zip(begins, ends, strict=True)]
-    cuts = {0, len(labels)} | {place + each for place in np.flatnonzero(loud) for each in (0, 1)}
+    cuts = {0, len(labels)}
+    for place, is_loud in enumerate(loud):
+        if is_loud:
+            cuts |= {place, place + 1}
     return [labels[begin:end] for begin, end in pairwise(sorted(cuts))]
 
 
