@@ -11,7 +11,6 @@ them as nearly alike (cosine 0.92) as typed sentences beside each other (0.95).
 
 from __future__ import annotations
 
-import logging
 import re
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from shared.characters.manifest import MANIFEST
-from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError
 from speech.engines.interface.delivery import Piece, deliver, deliver_marked
 from speech.engines.interface.marks import Mark
@@ -54,8 +52,6 @@ if TYPE_CHECKING:
     from speech.text.phones.accents import AccentPhrase
     from speech.text.reading import Reading, ReadsText
 
-_LOG = logging.getLogger(__name__)
-
 MEDIAN_HZ: Final = 350.0
 """How high Mei's voice speaks: the median of its fundamental frequency."""
 
@@ -86,7 +82,7 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEng
     if said:
         raise BundleError(
             f"{MANIFEST}: field 'text.settings': expected only {', '.join(_SETTINGS)},"
-            f" found {', '.join(map(quoted, said))}."
+            f" found {', '.join(said)}."
         )
     return JapaneseEngine(
         HtsVoice(),
@@ -106,7 +102,7 @@ def built_in(settings: SessionSettings) -> JapaneseEngine:
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BundleError(
-            f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {quoted(value)}."
+            f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {value!r}."
         )
     return float(value)
 
@@ -264,8 +260,10 @@ def _loud_apart(
     ends = np.rint(np.cumsum(seconds) * (len(wave) / sum(seconds))).astype(int)
     begins = [0, *ends[:-1]]
     loud = [_is_too_loud(wave[begin:end]) for begin, end in zip(begins, ends, strict=True)]
-    places = (index for index, is_loud in enumerate(loud) if is_loud)
-    cuts = {0, len(labels)} | {place + each for place in places for each in (0, 1)}
+    cuts = {0, len(labels)}
+    for place, is_loud in enumerate(loud):
+        if is_loud:
+            cuts |= {place, place + 1}
     return [labels[begin:end] for begin, end in pairwise(sorted(cuts))]
 
 
@@ -326,7 +324,7 @@ class JapaneseEngine:
         """Speak a text breath by breath, with marks; see MarkingEngine.
 
         It takes a twentieth more of the time of `speak`. At other tempos than the voice's own the
-        marks are right within 20 ms. Where marks fail, the rest of the text is spoken without them.
+        marks are right within 20 ms.
         """
         refuse_styles(options)
         readings = self._read(text)
@@ -336,27 +334,14 @@ class JapaneseEngine:
 
     def _marked(self, readings: Iterable[Reading], options: SpeechOptions) -> Iterator[Piece]:
         speed = _bounded(options.speed)
-        is_marked = True
         for reading in readings:
-            words = words_of_phones(reading)
+            words = iter(words_of_phones(reading))
             for labels, pause in _breaths([reading.labels]):
                 samples = self._breathe(labels, speed, options)
-                marks: tuple[Mark, ...] = ()
-                if is_marked:
-                    try:
-                        marks = self._mark(labels[1:-1], words, len(samples))
-                    except Exception:  # noqa: BLE001 - whatever it was, the text is spoken
-                        _LOG.exception("speech without marks", extra={"event": "marks_left_out"})
-                        is_marked = False
-                yield Piece(samples, pause / speed, marks)
-
-    def _mark(
-        self, labels: Sequence[str], words: Iterator[tuple[int, str]], samples: int
-    ) -> tuple[Mark, ...]:
-        """Mark a breath that takes so many samples; see `_marks`."""
-        seconds = self._voice.durations(labels)
-        tempo = samples / self._sample_rate / sum(seconds)
-        return tuple(_marks(labels, words, [each * tempo for each in seconds]))
+                seconds = self._voice.durations(labels[1:-1])
+                tempo = len(samples) / self._sample_rate / sum(seconds)
+                marks = _marks(labels[1:-1], words, [each * tempo for each in seconds])
+                yield Piece(samples, pause / speed, tuple(marks))
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         """Find the accent phrases of a text; see PhraseEngine."""
