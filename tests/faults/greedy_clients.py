@@ -37,7 +37,7 @@ _LONG_TEXT: Final = _SENTENCE * 80
 _DIGITS: Final = "9" * 1100
 """Nothing takes longer to say for each of its signs, and it has no commas."""
 _LAST_SECONDS: Final = 60.0
-_AT_ONCE: Final = 50
+_AT_ONCE: Final = 7
 _FORM: Final = {"content-type": "multipart/form-data; boundary=b", "content-length": "8000000"}
 _FORM_BEGINS: Final = (
     b'--b\r\nContent-Disposition: form-data; name="audio"; filename="a.wav"\r\n'
