@@ -44,8 +44,8 @@ _DIGITS: Final = "9" * 1100
 _KANA: Final = "っ" * 480
 """A sound that the built-in voice cannot hold."""
 _LAST_SECONDS: Final = 60.0
-_AT_ONCE: Final = 50
 _FEW: Final = 10
+_AT_ONCE: Final = 7
 _FORM: Final = {"content-type": "multipart/form-data; boundary=b", "content-length": "8000000"}
 _FORM_BEGINS: Final = (
     b'--b\r\nContent-Disposition: form-data; name="audio"; filename="a.wav"\r\n'
