@@ -17,9 +17,9 @@ from google.auth.crypt import RSASigner
 from google.cloud import storage
 from google.oauth2 import service_account
 
-from infra.local.storage.protocol.signatures import HmacKey
-from infra.local.storage.routes.app import create_app
-from infra.local.storage.state.notifications import Backoff
+from infra.local.storage.app import create_app
+from infra.local.storage.notifications import PublishPatience
+from infra.local.storage.signed_urls import HmacKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,7 +50,6 @@ class RecordingTopic:
         self._messages: queue.Queue[Message] = queue.Queue()
         self._failures_left = 0.0
         self._hangs_left = 0
-        self.failed = threading.Event()
 
     def fail(self, times: float) -> None:
         self._failures_left = times
@@ -65,7 +64,6 @@ class RecordingTopic:
             await asyncio.Event().wait()
         if self._failures_left > 0:
             self._failures_left -= 1
-            self.failed.set()
             raise ConnectionError("the topic is out of reach")
         self._messages.put(Message(topic, data, dict(attributes)))
 
@@ -97,6 +95,10 @@ class Server:
     def host(self) -> str:
         return self.url.removeprefix("http://")
 
+    def contents(self) -> list[Path]:
+        """The files that hold contents."""
+        return [path for path in self.root.rglob("*") if path.is_file()]
+
 
 class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
@@ -118,9 +120,8 @@ def served(
         root=root,
         publish=topic.publish,
         keys={UPLOADER: key.public_key(), ACCESS_ID: HmacKey(SECRET)},
-        signers={UPLOADER: key},
         now=clock,
-        backoff=Backoff(first=0.01, longest=0.05, attempt=1.0),
+        patience=PublishPatience(first=0.01, longest=0.05, attempt=1.0),
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none")

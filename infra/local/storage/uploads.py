@@ -1,0 +1,310 @@
+"""Uploads of the JSON API: media, multipart and resumable (`/upload/storage/v1`).
+
+Protocol: https://cloud.google.com/storage/docs/performing-resumable-uploads. Of a piece that is
+not the last one, whole multiples of 256 KiB are kept, as in Cloud Storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from python_multipart.multipart import parse_options_header
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from infra.local.storage.contents import ExpectedDigests, IncomingContent, incoming_content
+from infra.local.storage.errors import (
+    BusyError,
+    EntityTooLargeError,
+    IncompleteBodyError,
+    InvalidArgumentError,
+    NotFoundError,
+    StorageError,
+)
+from infra.local.storage.objects import ObjectDraft, StoredObject, object_fields
+from infra.local.storage.requests import (
+    Body,
+    ContentRange,
+    Json,
+    Preconditions,
+    base_url,
+    json_body,
+    optional_number,
+    parsed_json,
+    path_segment,
+    received_body,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator, Iterable
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from infra.local.storage.objects import Buckets
+
+QUANTUM = 256 * 1024
+_PATIENCE_S = 5.0
+_PARTS = 2
+# The client library sends larger objects as resumable uploads.
+_MOST_MULTIPART_BYTES = 32 * 1024 * 1024
+
+
+def split_related(content_type: str, body: bytes) -> tuple[Json, bytes]:
+    """Return the object resource and the content of a multipart upload (RFC 2387).
+
+    The resource has the content part's type where it names none.
+    """
+    media_type, options = parse_options_header(content_type)
+    boundary = options.get(b"boundary")
+    if not media_type.startswith(b"multipart/") or not boundary:
+        raise InvalidArgumentError(
+            f"A multipart upload needs a multipart body with a boundary, not {content_type!r}."
+        )
+    _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary)
+    if len(parts) != _PARTS + 1 or not parts[-1].startswith(b"--"):
+        raise InvalidArgumentError("The multipart body must have two complete parts.")
+    (_, _, metadata), (head, _, content) = (part.partition(b"\r\n\r\n") for part in parts[:_PARTS])
+    resource = parsed_json(metadata)
+    for line in head.decode("latin-1").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip().lower() == "content-type":
+            resource = {"contentType": value.strip()} | resource
+    return resource, content
+
+
+@dataclass(slots=True)
+class UploadSession:
+    """A resumable upload; `result` is the object once it is complete."""
+
+    draft: ObjectDraft
+    expected: ExpectedDigests
+    total: int | None
+    content: IncomingContent
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    result: StoredObject | None = None
+
+    def agreed_total(self, content_range: ContentRange) -> int | None:
+        """Return the size of the whole content, where it is known."""
+        if None not in {self.total, content_range.total} and self.total != content_range.total:
+            raise InvalidArgumentError(
+                f"The upload was announced with {self.total} bytes, not {content_range.total}."
+            )
+        return content_range.total if self.total is None else self.total
+
+    async def take(self, positions: range, body: Body, *, is_last: bool) -> None:
+        """Append the bytes at these positions that are not there yet."""
+        persisted = self.content.size
+        if positions.start > persisted:
+            raise BusyError(
+                f"{persisted} bytes are here; the next may not begin at {positions.start}."
+            )
+        try:
+            await self._append(positions, body)
+        except (ClientDisconnect, IncompleteBodyError):
+            self._round_down(persisted)
+            raise
+        except StorageError:
+            self.content.truncate(persisted)
+            raise
+        if not is_last:
+            self._round_down(persisted)
+
+    async def _append(self, positions: range, body: Body) -> None:
+        present, received = self.content.size - positions.start, 0
+        async for piece in body:
+            if received + len(piece) > len(positions):
+                raise InvalidArgumentError("More bytes arrived than the Content-Range says.")
+            self.content.write(piece[max(0, present - received) :])
+            received += len(piece)
+        if received != len(positions):
+            raise IncompleteBodyError(f"{received} of {len(positions)} bytes arrived.")
+
+    def _round_down(self, at_least: int) -> None:
+        size = self.content.size
+        self.content.truncate(max(at_least, size - size % QUANTUM))
+
+
+class UploadApi:
+    """Endpoints that receive contents."""
+
+    def __init__(self, buckets: Buckets, folder: Path) -> None:
+        self._buckets = buckets
+        self._folder = folder
+        self._sessions: dict[str, UploadSession] = {}
+
+    def routes(self) -> list[Route]:
+        """Return the endpoints below `/upload/storage/v1`."""
+        return [
+            Route("/b/{bucket}/o", self.start, methods=["POST"]),
+            Route("/b/{bucket}/o", self.resume, methods=["PUT"]),
+            Route("/b/{bucket}/o", self.cancel, methods=["DELETE"]),
+        ]
+
+    async def start(self, request: Request) -> Response:
+        """Receive a whole object, or open a session for one."""
+        upload_type = request.query_params.get("uploadType")
+        if upload_type == "resumable":
+            return await self._open_session(request)
+        async with received_body(request) as body:
+            if upload_type == "media":
+                stored = await self._media(request, body)
+            elif upload_type == "multipart":
+                stored = await self._multipart(request, body)
+            else:
+                raise InvalidArgumentError(
+                    f"uploadType must be media, multipart or resumable, not {upload_type!r}."
+                )
+        return JSONResponse(stored.resource(base_url(request)))
+
+    async def resume(self, request: Request) -> Response:
+        """Receive the next bytes of a session, or tell how far it is."""
+        async with received_body(request) as body, self._session(request) as session:
+            content_range = _content_range(request, body)
+            if session.result is None:
+                await self._advance(request, session, content_range, body)
+        if session.result is not None:
+            return JSONResponse(session.result.resource(base_url(request)))
+        size = session.content.size
+        return Response(status_code=308, headers={"Range": f"bytes=0-{size - 1}"} if size else {})
+
+    async def cancel(self, request: Request) -> Response:
+        """End a session."""
+        async with self._session(request) as session:
+            self._discard(session)
+        return Response(status_code=499)
+
+    async def _media(self, request: Request, body: Body) -> StoredObject:
+        content_type = request.headers.get("content-type")
+        resource = {"contentType": content_type} if content_type else {}
+        return await self._stored(
+            request, resource, body, [ExpectedDigests.from_headers(request.headers)]
+        )
+
+    async def _stored(
+        self,
+        request: Request,
+        resource: Json,
+        pieces: AsyncIterable[bytes],
+        checksums: Iterable[ExpectedDigests],
+    ) -> StoredObject:
+        draft = _draft(request, resource)
+        self._buckets.check(draft)
+        with incoming_content(self._folder) as incoming:
+            async for piece in pieces:
+                incoming.write(piece)
+            content = await incoming.finish()
+            for expected in checksums:
+                expected.check(content)
+            return self._buckets.write(draft, content, base_url(request))
+
+    async def _multipart(self, request: Request, body: Body) -> StoredObject:
+        data = bytearray()
+        async for piece in body:
+            data += piece
+            if len(data) > _MOST_MULTIPART_BYTES:
+                raise EntityTooLargeError("Use a resumable upload for an object of this size.")
+        content_type = request.headers.get("content-type", "")
+        resource, content = split_related(content_type, bytes(data))
+        checksums = (ExpectedDigests.from_headers(request.headers), _resource_digests(resource))
+        return await self._stored(request, resource, _only(content), checksums)
+
+    async def _open_session(self, request: Request) -> Response:
+        resource = await json_body(request)
+        content_type = request.headers.get("x-upload-content-type")
+        if content_type:
+            resource.setdefault("contentType", content_type)
+        draft = _draft(request, resource)
+        self._buckets.check(draft)
+        total = optional_number(request.headers, "x-upload-content-length")
+        session_id = secrets.token_urlsafe(32)
+        self._sessions[session_id] = UploadSession(
+            draft, _resource_digests(resource), total, IncomingContent(self._folder)
+        )
+        location = f"{base_url(request)}{request.scope['path']}?uploadType=resumable"
+        headers = {"Location": f"{location}&upload_id={session_id}"}
+        return Response(headers=headers | {"X-GUploader-UploadID": session_id})
+
+    @asynccontextmanager
+    async def _session(self, request: Request) -> AsyncIterator[UploadSession]:
+        """Yield a session for one request at a time; the next waits for an interrupted one."""
+        session_id = request.query_params.get("upload_id")
+        if not session_id:
+            raise InvalidArgumentError("Required parameter: upload_id", parameter="upload_id")
+        session = self._sessions.get(session_id)
+        if session is None or session.draft.bucket != path_segment(request, "bucket"):
+            raise NotFoundError("There is no such upload session, or it has ended.")
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await session.lock.acquire()
+        except TimeoutError:
+            raise BusyError("Another request is writing to this upload session.") from None
+        try:
+            if session_id not in self._sessions:
+                raise NotFoundError("The upload session has ended.")
+            yield session
+        finally:
+            session.lock.release()
+
+    async def _advance(
+        self, request: Request, session: UploadSession, content_range: ContentRange, body: Body
+    ) -> None:
+        total, positions = session.agreed_total(content_range), content_range.positions
+        if positions is not None:
+            await session.take(positions, body, is_last=positions.stop == total)
+        claimed = content_range.total if positions is None else total
+        persisted = session.content.size
+        if claimed is None or persisted < claimed:
+            return
+        if persisted != total:
+            raise InvalidArgumentError(f"{persisted} bytes are here, more than {total}.")
+        expected = ExpectedDigests.from_headers(request.headers)
+        content = await session.content.finish()
+        try:
+            session.expected.check(content)
+            expected.check(content)
+            session.result = self._buckets.write(session.draft, content, base_url(request))
+        except StorageError:
+            self._discard(session)
+            raise
+
+    def _discard(self, session: UploadSession) -> None:
+        self._sessions = {key: one for key, one in self._sessions.items() if one is not session}
+        if session.result is None:
+            session.content.delete()
+
+
+async def _only(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+def _draft(request: Request, resource: Json) -> ObjectDraft:
+    name = request.query_params.get("name") or resource.get("name")
+    return ObjectDraft(
+        bucket=path_segment(request, "bucket"),
+        name=name if isinstance(name, str) else "",
+        fields=object_fields(resource),
+        conditions=Preconditions.from_query(request.query_params),
+    )
+
+
+def _content_range(request: Request, body: Body) -> ContentRange:
+    header = request.headers.get("content-range")
+    if header is not None:
+        return ContentRange.parse(header)
+    if body.announced is None:
+        raise InvalidArgumentError("Send a Content-Range or a Content-Length.")
+    return ContentRange(range(body.announced), body.announced)
+
+
+def _resource_digests(resource: Json) -> ExpectedDigests:
+    crc32c, md5 = resource.get("crc32c"), resource.get("md5Hash")
+    return ExpectedDigests(
+        crc32c=crc32c if isinstance(crc32c, str) else None,
+        md5=md5 if isinstance(md5, str) else None,
+    )
