@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import os
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,28 +84,26 @@ class IncomingContent:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / uuid.uuid4().hex
-        # Unbuffered: each piece is in the file before the next request is answered.
-        self._file = self._path.open("xb", buffering=0)
+        self._path.touch(exist_ok=False)
         self.size = 0
 
     def write(self, data: bytes) -> None:
         """Append bytes."""
-        self._file.write(data)
+        with self._path.open("ab") as file:
+            file.write(data)
         self.size += len(data)
 
     def truncate(self, size: int) -> None:
         """Keep the first `size` bytes."""
-        self._file.truncate(size)
-        self.size = self._file.seek(size)
+        os.truncate(self._path, size)
+        self.size = size
 
     async def finish(self) -> StoredContent:
         """Return the complete content with its checksums."""
-        self._file.close()
         return await asyncio.to_thread(_measured, self._path)
 
     def delete(self) -> None:
         """Forget everything received."""
-        self._file.close()
         self._path.unlink(missing_ok=True)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,9 +25,7 @@ FINALIZE = "OBJECT_FINALIZE"
 DELETE = "OBJECT_DELETE"
 METADATA_UPDATE = "OBJECT_METADATA_UPDATE"
 _EVENT_TYPES = (FINALIZE, DELETE, METADATA_UPDATE, "OBJECT_ARCHIVE")
-_PAYLOAD_FORMATS = ("JSON_API_V1", "NONE")
 _TOPIC_SERVICE = "//pubsub.googleapis.com/"
-_TOPIC_PARTS = 4
 _MOST_AT_ONCE = 32
 
 Publish = Callable[[str, bytes, Mapping[str, str]], Awaitable[None]]
@@ -64,11 +62,8 @@ class NotificationConfig:
         attributes = body.get("custom_attributes") or {}
         if not isinstance(event_types, list) or not all(one in _EVENT_TYPES for one in event_types):
             raise InvalidArgumentError(f"event_types must be of {', '.join(_EVENT_TYPES)}.")
-        if payload_format not in _PAYLOAD_FORMATS:
-            formats = ", ".join(_PAYLOAD_FORMATS)
-            raise InvalidArgumentError(f"payload_format must be one of {formats}.")
-        if not isinstance(attributes, dict):
-            raise InvalidArgumentError("custom_attributes must be an object of strings.")
+        if payload_format not in {"JSON_API_V1", "NONE"} or not isinstance(attributes, dict):
+            raise InvalidArgumentError("payload_format or custom_attributes is not valid.")
         return cls(
             bucket=bucket,
             config_id=config_id,
@@ -119,16 +114,10 @@ class NotificationConfig:
 
 @dataclass(frozen=True, slots=True)
 class PublishPatience:
-    """Times in seconds: between attempts, doubled from first to longest, and for one attempt."""
+    """Times in seconds: between attempts to publish, and for one of them."""
 
-    first: float = 0.1
-    longest: float = 10.0
+    pause: float = 1.0
     attempt: float = 30.0
-
-    def delay(self, failures: int) -> float:
-        """Return the time to wait after so many failures, with jitter."""
-        longest = min(self.longest, self.first * 2.0 ** min(failures - 1, 32))
-        return random.uniform(longest / 2, longest)  # noqa: S311 - jitter is no secret
 
 
 class Notifications:
@@ -157,34 +146,20 @@ class Notifications:
         await asyncio.gather(*deliveries, return_exceptions=True)
 
     async def _deliver(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
-        failures = 0
-        while not await self._published(topic, data, attributes, failures):
-            failures += 1
-            await asyncio.sleep(self._patience.delay(failures))
-
-    async def _published(
-        self, topic: str, data: bytes, attributes: Mapping[str, str], failures: int
-    ) -> bool:
-        async with self._places:
+        while True:
             try:
-                async with asyncio.timeout(self._patience.attempt):
+                async with self._places, asyncio.timeout(self._patience.attempt):
                     await self._publish(topic, data, attributes)
             except Exception as error:  # noqa: BLE001 - no failure may lose the message
-                self._logger.warning(
-                    "Publishing to %s failed %d times, will be repeated: %s: %s",
-                    topic,
-                    failures + 1,
-                    type(error).__name__,
-                    error,
-                )
-                return False
-        return True
+                self._logger.warning("Publishing to %s failed, trying again: %r", topic, error)
+                await asyncio.sleep(self._patience.pause)
+            else:
+                return
 
 
 def _parsed_topic(value: object) -> str:
     topic = value.removeprefix(_TOPIC_SERVICE) if isinstance(value, str) else ""
-    parts = topic.split("/")
-    if len(parts) != _TOPIC_PARTS or parts[0::2] != ["projects", "topics"] or not all(parts):
+    if not re.fullmatch("projects/[^/]+/topics/[^/]+", topic):
         raise InvalidArgumentError(
             f"topic must look like {_TOPIC_SERVICE}projects/PROJECT/topics/TOPIC, not {value!r}."
         )

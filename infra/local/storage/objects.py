@@ -43,13 +43,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_CONDITIONS = Preconditions()
 
 # These change how objects are stored and read; accepting them without effect would mislead.
-_REFUSED_BUCKET_FIELDS = (
-    ("billing", "requesterPays"),
-    ("encryption", "defaultKmsKeyName"),
-    ("hierarchicalNamespace", "enabled"),
-    ("retentionPolicy", "retentionPeriod"),
-    ("versioning", "enabled"),
-)
+_REFUSED_BUCKET_FIELDS = ("billing", "encryption", "retentionPolicy", "versioning")
 _REFUSED_OBJECT_FIELDS = ("eventBasedHold", "kmsKeyName", "retention", "temporaryHold")
 _FIELD_HEADERS = {
     "cacheControl": "Cache-Control",
@@ -92,7 +86,6 @@ class StoredObject:
     def resource(self, base_url: str) -> Json:
         """Return the `storage#object` resource, whose links begin with `base_url`."""
         path = f"/storage/v1/b/{self.bucket}/o/{quote(self.name, safe='')}"
-        created = rfc3339(self.created)
         return {
             "storageClass": "STANDARD",
             **self.fields,
@@ -108,9 +101,7 @@ class StoredObject:
             "crc32c": self.content.crc32c,
             "md5Hash": self.content.md5,
             "etag": self.etag,
-            "timeCreated": created,
-            "timeFinalized": created,
-            "timeStorageClassUpdated": created,
+            "timeCreated": rfc3339(self.created),
             "updated": rfc3339(self.updated),
         }
 
@@ -401,10 +392,9 @@ def object_fields(body: Json) -> Json:
 
 
 def _checked_bucket_fields(body: Json) -> Json:
-    for outer, inner in _REFUSED_BUCKET_FIELDS:
-        value = body.get(outer)
-        if isinstance(value, dict) and value.get(inner):
-            raise NotOfferedError(f"The local cloud does not offer {outer}.{inner}.")
+    for name in _REFUSED_BUCKET_FIELDS:
+        if any((body.get(name) or {}).values()):
+            raise NotOfferedError(f"The local cloud does not offer {name} of buckets.")
     if body.get("cors") is not None:
         cors.check_rules(body["cors"])
     return {name: value for name, value in body.items() if value is not None}

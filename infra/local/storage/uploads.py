@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from python_multipart.multipart import parse_options_header
-from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -41,7 +40,7 @@ from infra.local.storage.requests import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Iterable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from starlette.requests import Request
@@ -97,37 +96,27 @@ class UploadSession:
             )
         return content_range.total if self.total is None else self.total
 
-    async def take(self, positions: range, body: Body, *, is_last: bool) -> None:
+    async def take(self, positions: range, body: Body, total: int | None) -> None:
         """Append the bytes at these positions that are not there yet."""
-        persisted = self.content.size
+        persisted, received, is_last = self.content.size, 0, False
         if positions.start > persisted:
             raise BusyError(
                 f"{persisted} bytes are here; the next may not begin at {positions.start}."
             )
+        present = persisted - positions.start
         try:
-            await self._append(positions, body)
-        except (ClientDisconnect, IncompleteBodyError):
-            self._round_down(persisted)
-            raise
-        except StorageError:
-            self.content.truncate(persisted)
-            raise
-        if not is_last:
-            self._round_down(persisted)
-
-    async def _append(self, positions: range, body: Body) -> None:
-        present, received = self.content.size - positions.start, 0
-        async for piece in body:
-            if received + len(piece) > len(positions):
-                raise InvalidArgumentError("More bytes arrived than the Content-Range says.")
-            self.content.write(piece[max(0, present - received) :])
-            received += len(piece)
-        if received != len(positions):
-            raise IncompleteBodyError(f"{received} of {len(positions)} bytes arrived.")
-
-    def _round_down(self, at_least: int) -> None:
-        size = self.content.size
-        self.content.truncate(max(at_least, size - size % QUANTUM))
+            async for piece in body:
+                if received + len(piece) > len(positions):
+                    raise InvalidArgumentError("More bytes arrived than the Content-Range says.")
+                self.content.write(piece[max(0, present - received) :])
+                received += len(piece)
+            if received != len(positions):
+                raise IncompleteBodyError(f"{received} of {len(positions)} bytes arrived.")
+            is_last = positions.stop == total
+        finally:
+            if not is_last:
+                whole_quanta = self.content.size - self.content.size % QUANTUM
+                self.content.truncate(max(persisted, whole_quanta))
 
 
 class UploadApi:
@@ -152,14 +141,19 @@ class UploadApi:
         if upload_type == "resumable":
             return await self._open_session(request)
         async with received_body(request) as body:
-            if upload_type == "media":
-                stored = await self._media(request, body)
-            elif upload_type == "multipart":
-                stored = await self._multipart(request, body)
-            else:
-                raise InvalidArgumentError(
-                    f"uploadType must be media, multipart or resumable, not {upload_type!r}."
-                )
+            with incoming_content(self._folder) as incoming:
+                if upload_type == "media":
+                    resource = await self._receive_media(request, body, incoming)
+                elif upload_type == "multipart":
+                    resource = await self._receive_multipart(request, body, incoming)
+                else:
+                    raise InvalidArgumentError(
+                        f"uploadType must be media, multipart or resumable, not {upload_type!r}."
+                    )
+                draft, content = _draft(request, resource), await incoming.finish()
+                ExpectedDigests.from_headers(request.headers).check(content)
+                _resource_digests(resource).check(content)
+                stored = self._buckets.write(draft, content, base_url(request))
         return JSONResponse(stored.resource(base_url(request)))
 
     async def resume(self, request: Request) -> Response:
@@ -179,31 +173,17 @@ class UploadApi:
             self._discard(session)
         return Response(status_code=499)
 
-    async def _media(self, request: Request, body: Body) -> StoredObject:
+    async def _receive_media(self, request: Request, body: Body, incoming: IncomingContent) -> Json:
         content_type = request.headers.get("content-type")
         resource = {"contentType": content_type} if content_type else {}
-        return await self._stored(
-            request, resource, body, [ExpectedDigests.from_headers(request.headers)]
-        )
+        self._buckets.check(_draft(request, resource))
+        async for piece in body:
+            incoming.write(piece)
+        return resource
 
-    async def _stored(
-        self,
-        request: Request,
-        resource: Json,
-        pieces: AsyncIterable[bytes],
-        checksums: Iterable[ExpectedDigests],
-    ) -> StoredObject:
-        draft = _draft(request, resource)
-        self._buckets.check(draft)
-        with incoming_content(self._folder) as incoming:
-            async for piece in pieces:
-                incoming.write(piece)
-            content = await incoming.finish()
-            for expected in checksums:
-                expected.check(content)
-            return self._buckets.write(draft, content, base_url(request))
-
-    async def _multipart(self, request: Request, body: Body) -> StoredObject:
+    async def _receive_multipart(
+        self, request: Request, body: Body, incoming: IncomingContent
+    ) -> Json:
         data = bytearray()
         async for piece in body:
             data += piece
@@ -211,8 +191,8 @@ class UploadApi:
                 raise EntityTooLargeError("Use a resumable upload for an object of this size.")
         content_type = request.headers.get("content-type", "")
         resource, content = split_related(content_type, bytes(data))
-        checksums = (ExpectedDigests.from_headers(request.headers), _resource_digests(resource))
-        return await self._stored(request, resource, _only(content), checksums)
+        incoming.write(content)
+        return resource
 
     async def _open_session(self, request: Request) -> Response:
         resource = await json_body(request)
@@ -256,18 +236,17 @@ class UploadApi:
     ) -> None:
         total, positions = session.agreed_total(content_range), content_range.positions
         if positions is not None:
-            await session.take(positions, body, is_last=positions.stop == total)
+            await session.take(positions, body, total)
         claimed = content_range.total if positions is None else total
         persisted = session.content.size
         if claimed is None or persisted < claimed:
             return
         if persisted != total:
             raise InvalidArgumentError(f"{persisted} bytes are here, more than {total}.")
-        expected = ExpectedDigests.from_headers(request.headers)
         content = await session.content.finish()
         try:
             session.expected.check(content)
-            expected.check(content)
+            ExpectedDigests.from_headers(request.headers).check(content)
             session.result = self._buckets.write(session.draft, content, base_url(request))
         except StorageError:
             self._discard(session)
@@ -277,10 +256,6 @@ class UploadApi:
         self._sessions = {key: one for key, one in self._sessions.items() if one is not session}
         if session.result is None:
             session.content.delete()
-
-
-async def _only(data: bytes) -> AsyncIterator[bytes]:
-    yield data
 
 
 def _draft(request: Request, resource: Json) -> ObjectDraft:

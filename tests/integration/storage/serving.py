@@ -121,7 +121,7 @@ def served(
         publish=topic.publish,
         keys={UPLOADER: key.public_key(), ACCESS_ID: HmacKey(SECRET)},
         now=clock,
-        patience=PublishPatience(first=0.01, longest=0.05, attempt=1.0),
+        patience=PublishPatience(pause=0.05, attempt=1.0),
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none")

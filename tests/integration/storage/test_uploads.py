@@ -14,10 +14,10 @@ import google_crc32c
 import pytest
 from google.api_core import exceptions
 
-from tests.integration.storage.serving import Server
-
 if TYPE_CHECKING:
     import requests
+
+    from tests.integration.storage.serving import Server
 
 QUANTUM = 256 * 1024
 
