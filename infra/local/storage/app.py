@@ -12,7 +12,7 @@ import tempfile
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, cast
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -21,14 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from infra.local.storage.errors import (
-    AccessDeniedError,
-    StorageError,
-    json_answer,
-    routing_error,
-    xml_answer,
-)
-from infra.local.storage.json_api import BucketApi, ObjectApi
+from infra.local.storage import errors
+from infra.local.storage.json_api import JsonApi
 from infra.local.storage.notifications import Notifications, Publish, PublishPatience
 from infra.local.storage.objects import Buckets
 from infra.local.storage.requests import check_framing
@@ -46,21 +40,12 @@ if TYPE_CHECKING:
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-class _State(TypedDict):
-    api: ASGIApp
-
-
-def current_time() -> datetime:
-    """Return now, with a time zone."""
-    return datetime.now(UTC)
-
-
 def create_app(
     *,
     root: Path,
     publish: Publish,
     keys: Mapping[str, RSAPublicKey | HmacKey],
-    now: Callable[[], datetime] = current_time,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
     patience: PublishPatience | None = None,
 ) -> Starlette:
     """Return the storage server, which needs the lifespan protocol and is empty at each start.
@@ -68,16 +53,16 @@ def create_app(
     Args:
         root: the folder for a temporary folder with the contents; made if missing.
         publish: publishes notifications.
-        keys: verify signed URLs: public keys by the service account's e-mail address, and HMAC keys
-            by their access id.
+        keys: verify signed URLs: public keys by e-mail address, HMAC keys by access id.
         now: the clock, with a time zone.
         patience: how long to wait for and between attempts to publish.
     """
 
     @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[_State]:
-        logger = logging.getLogger(__name__)
-        notifications = Notifications(publish, patience or PublishPatience(), logger)
+    async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, ASGIApp]]:
+        notifications = Notifications(
+            publish, patience or PublishPatience(), logging.getLogger(__name__)
+        )
         buckets = Buckets(notifications, now)
         with _folder_in(root) as folder:
             try:
@@ -86,7 +71,7 @@ def create_app(
             finally:
                 await notifications.aclose()
 
-    return Starlette(routes=[Mount("/", app=_Guarded(_serve, _check_host))], lifespan=lifespan)
+    return Starlette(routes=[Mount("/", app=_guarded(_serve, _check_host))], lifespan=lifespan)
 
 
 @contextmanager
@@ -101,40 +86,43 @@ def _folder_in(root: Path) -> Iterator[Path]:
 async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     """Route by the undecoded path: a %2F in an object's name is no separator."""
     raw_path = cast("bytes", scope["raw_path"]).partition(b"?")[0].decode("latin-1")
-    api = cast("_State", scope["state"])["api"]
+    api: ASGIApp = scope["state"]["api"]
     await api({**scope, "path": raw_path, "root_path": ""}, receive, send)
 
 
 def _routed(buckets: Buckets, uploads: UploadApi, xml_api: XmlApi) -> ASGIApp:
-    objects = ObjectApi(buckets)
-
-    def xml_error(error: StorageError, request: Request) -> Response:
-        response = xml_answer(error)
+    def xml_error(error: errors.StorageError, request: Request) -> Response:
+        response = errors.xml_answer(error)
         if request.path_params.get("object"):
             response.headers.update(xml_api.cors_headers(request))
         return response
 
     def json_app(routes: list[Route]) -> ASGIApp:
-        app = _app(routes, lambda error, _request: json_answer(error))
-        return _Guarded(app, _check_not_a_web_page)
+        app = _app(routes, lambda error, _request: errors.json_answer(error))
+        return _guarded(app, _check_not_a_web_page)
 
+    json_routes = JsonApi(buckets).routes()
     return Starlette(
         routes=[
-            Mount("/storage/v1", json_app([*BucketApi(buckets).routes(), *objects.routes()])),
-            Mount("/download/storage/v1", json_app(objects.download_routes())),
+            Mount("/storage/v1", json_app(json_routes)),
+            Mount("/download/storage/v1", json_app(json_routes)),
             Mount("/upload/storage/v1", json_app(uploads.routes())),
             Mount("/", _app(xml_api.routes(), xml_error)),
         ]
     )
 
 
-def _app(routes: list[Route], answer: Callable[[StorageError, Request], Response]) -> Starlette:
+def _app(
+    routes: list[Route], answer: Callable[[errors.StorageError, Request], Response]
+) -> Starlette:
     # Coroutines, because plain functions would run in a thread of their own.
     async def refused(request: Request, error: Exception) -> Response:
-        return answer(cast("StorageError", error), request)
+        if isinstance(error, errors.NotModifiedError):
+            return Response(status_code=error.status)
+        return answer(cast("errors.StorageError", error), request)
 
     async def not_routed(request: Request, error: Exception) -> Response:
-        return answer(routing_error(cast("HTTPException", error)), request)
+        return answer(errors.routing_error(cast("HTTPException", error)), request)
 
     async def went_away(_request: Request, _error: Exception) -> Response:
         return Response(status_code=499)
@@ -142,27 +130,25 @@ def _app(routes: list[Route], answer: Callable[[StorageError, Request], Response
     return Starlette(
         routes=routes,
         exception_handlers={
-            StorageError: refused,
+            errors.StorageError: refused,
             HTTPException: not_routed,
             ClientDisconnect: went_away,
         },
     )
 
 
-class _Guarded:
-    """An application that answers only requests whose headers pass a check."""
+def _guarded(app: ASGIApp, check: Callable[[Mapping[str, str]], None]) -> ASGIApp:
+    """Return an application that answers only requests whose headers pass a check."""
 
-    def __init__(self, app: ASGIApp, check: Callable[[Mapping[str, str]], None]) -> None:
-        self._app = app
-        self._check = check
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self._check(Headers(scope=scope))
-        except StorageError as error:
-            await json_answer(error)(scope, receive, send)
+            check(Headers(scope=scope))
+        except errors.StorageError as error:
+            await errors.json_answer(error)(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
+
+    return guarded
 
 
 def _check_host(headers: Mapping[str, str]) -> None:
@@ -170,11 +156,9 @@ def _check_host(headers: Mapping[str, str]) -> None:
     host = headers.get("host", "")
     name = host if host.endswith("]") else host.rsplit(":", 1)[0]
     if name.lower() not in _LOOPBACK_HOSTS:
-        raise AccessDeniedError(f"This server answers 127.0.0.1 and localhost, not {host!r}.")
+        raise errors.AccessDeniedError(f"This server answers 127.0.0.1, not {host!r}.")
 
 
 def _check_not_a_web_page(headers: Mapping[str, str]) -> None:
     if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
-        raise AccessDeniedError(
-            "The JSON API of the local cloud is not for web pages: use a signed URL."
-        )
+        raise errors.AccessDeniedError("The JSON API is not for web pages: use a signed URL.")

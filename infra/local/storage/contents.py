@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 import google_crc32c
 from starlette.responses import StreamingResponse
 
-from infra.local.storage.errors import BadDigestError, InvalidArgumentError
+from infra.local.storage import errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -61,7 +61,7 @@ class ExpectedDigests:
             if algorithm in {"crc32c", "md5"} and digest:
                 found[algorithm] = digest
             elif item.strip():
-                raise InvalidArgumentError(f"Unknown x-goog-hash: {item.strip()!r}.")
+                raise errors.InvalidArgumentError(f"Unknown x-goog-hash: {item.strip()!r}.")
         return cls(**found)
 
     def check(self, content: StoredContent) -> None:
@@ -73,7 +73,7 @@ class ExpectedDigests:
         )
         for label, provided, calculated in pairs:
             if provided is not None and provided != calculated:
-                raise BadDigestError(
+                raise errors.BadDigestError(
                     f'Provided {label} "{provided}" doesn\'t match '
                     f'calculated {label} "{calculated}".'
                 )

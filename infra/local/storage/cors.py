@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infra.local.storage.errors import InvalidArgumentError
+from infra.local.storage import errors
 from shared.http.origins import is_allowed_origin
 
 if TYPE_CHECKING:
@@ -20,15 +20,13 @@ Rule = dict[str, Any]
 
 def check_rules(rules: object) -> None:
     """Refuse a `cors` field that is not a list of rules of lists of strings."""
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise InvalidArgumentError("cors must be a list of rules.")
-    for rule in rules:
+    for rule in rules if isinstance(rules, list) else [None]:
+        if not isinstance(rule, dict) or not isinstance(rule.get("maxAgeSeconds", 0), int):
+            raise errors.InvalidArgumentError("cors must be a list of rules.")
         for name in ("origin", "method", "responseHeader"):
-            values = rule.get(name, [])
-            if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-                raise InvalidArgumentError(f"cors: {name} must be a list of strings.")
-        if not isinstance(rule.get("maxAgeSeconds", 0), int):
-            raise InvalidArgumentError("cors: maxAgeSeconds must be a number.")
+            texts = rule.get(name, [])
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise errors.InvalidArgumentError(f"cors: {name} must be a list of strings.")
 
 
 def response_headers(

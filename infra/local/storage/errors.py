@@ -146,8 +146,6 @@ class BusyError(StorageError, status=503, code="ServiceUnavailable", reason="bac
 
 def json_answer(error: StorageError) -> Response:
     """Return the JSON API's answer to an error."""
-    if isinstance(error, NotModifiedError):
-        return Response(status_code=error.status)
     message = error.details or error.message
     entry = {"message": message, "domain": "global", "reason": error.reason}
     if error.parameter is not None:
@@ -158,8 +156,6 @@ def json_answer(error: StorageError) -> Response:
 
 def xml_answer(error: StorageError) -> Response:
     """Return the XML API's answer to an error."""
-    if isinstance(error, NotModifiedError):
-        return Response(status_code=error.status)
     parts = {
         "Code": error.code,
         "Message": error.message,

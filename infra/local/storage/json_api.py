@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from infra.local.storage.errors import InvalidArgumentError, NotOfferedError
+from infra.local.storage import errors
 from infra.local.storage.notifications import NotificationConfig
 from infra.local.storage.objects import Listing
 from infra.local.storage.requests import (
     Json,
     Preconditions,
     base_url,
-    checked_object_name,
     json_body,
     optional_number,
     path_segment,
@@ -35,44 +34,48 @@ _MOST_PER_PAGE = 1000
 _REFUSED_LISTINGS = ("filter", "includeTrailingDelimiter", "matchGlob", "softDeleted")
 
 
-class BucketApi:
-    """Endpoints for buckets and their notification configurations."""
+class JsonApi:
+    """Endpoints for buckets, objects (except uploads), and notification configurations."""
 
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
         self._config_ids = itertools.count(1)
 
     def routes(self) -> list[Route]:
-        """Return the endpoints below `/storage/v1`."""
-        configs = "/b/{bucket}/notificationConfigs"
+        """Return the endpoints below `/storage/v1` (and `/download/storage/v1`)."""
+        bucket, one = "/b/{bucket}", "/b/{bucket}/o/{object}"
         return [
-            Route("/b", self.list_page, methods=["GET"]),
-            Route("/b", self.create, methods=["POST"]),
-            Route("/b/{bucket}", self.get, methods=["GET"]),
-            Route("/b/{bucket}", self.delete, methods=["DELETE"]),
-            Route(configs, self.list_notifications, methods=["GET"]),
-            Route(configs, self.add_notification, methods=["POST"]),
+            Route("/b", self.list_buckets, methods=["GET"]),
+            Route("/b", self.create_bucket, methods=["POST"]),
+            Route(bucket, self.get_bucket, methods=["GET"]),
+            Route(bucket, self.delete_bucket, methods=["DELETE"]),
+            Route(bucket + "/notificationConfigs", self.list_notifications, methods=["GET"]),
+            Route(bucket + "/notificationConfigs", self.add_notification, methods=["POST"]),
+            Route(bucket + "/o", self.list_objects, methods=["GET"]),
+            Route(one, self.get, methods=["GET"]),
+            Route(one, self.patch, methods=["PATCH"]),
+            Route(one, self.delete, methods=["DELETE"]),
         ]
 
-    async def list_page(self, request: Request) -> Response:
+    async def list_buckets(self, request: Request) -> Response:
         """List a project's buckets, in one page."""
         query = request.query_params
         found = self._buckets.list_buckets(_project(request), query.get("prefix", ""))
         items = [bucket.resource(base_url(request)) for bucket in found]
         return JSONResponse({"kind": "storage#buckets", "items": items})
 
-    async def create(self, request: Request) -> Response:
+    async def create_bucket(self, request: Request) -> Response:
         """Make a bucket."""
         bucket = self._buckets.create_bucket(_project(request), await json_body(request))
         return JSONResponse(bucket.resource(base_url(request)))
 
-    async def get(self, request: Request) -> Response:
+    async def get_bucket(self, request: Request) -> Response:
         """Describe a bucket."""
         return JSONResponse(self._bucket(request).resource(base_url(request)))
 
-    async def delete(self, request: Request) -> Response:
+    async def delete_bucket(self, request: Request) -> Response:
         """Remove an empty bucket."""
-        self._buckets.delete_bucket(path_segment(request, "bucket"), _conditions(request))
+        self._buckets.delete_bucket(path_segment(request, "bucket"))
         return Response(status_code=204)
 
     async def list_notifications(self, request: Request) -> Response:
@@ -91,33 +94,12 @@ class BucketApi:
     def _bucket(self, request: Request) -> StoredBucket:
         return self._buckets.bucket(path_segment(request, "bucket"))
 
-
-class ObjectApi:
-    """Endpoints for objects, except uploads."""
-
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
-
-    def routes(self) -> list[Route]:
-        """Return the endpoints below `/storage/v1`."""
-        one = "/b/{bucket}/o/{object}"
-        return [
-            Route("/b/{bucket}/o", self.list_page, methods=["GET"]),
-            Route(one, self.get, methods=["GET"]),
-            Route(one, self.patch, methods=["PATCH"]),
-            Route(one, self.delete, methods=["DELETE"]),
-        ]
-
-    def download_routes(self) -> list[Route]:
-        """Return the endpoint for contents below `/download/storage/v1`."""
-        return [Route("/b/{bucket}/o/{object}", self.download, methods=["GET"])]
-
-    async def list_page(self, request: Request) -> Response:
+    async def list_objects(self, request: Request) -> Response:
         """List a bucket's objects."""
         query = request.query_params
         for name in _REFUSED_LISTINGS:
             if query.get(name, "false") != "false":
-                raise NotOfferedError(f"The local cloud does not offer {name} in listings.")
+                raise errors.NotOfferedError(f"The local cloud does not offer {name} in listings.")
         most = optional_number(query, "maxResults")
         listing = Listing(
             prefix=query.get("prefix", ""),
@@ -140,14 +122,10 @@ class ObjectApi:
 
     async def get(self, request: Request) -> Response:
         """Describe an object, or with `alt=media` answer its content."""
-        if request.query_params.get("alt") == "media":
-            return await self.download(request)
-        return JSONResponse(self._found(request).resource(base_url(request)))
-
-    async def download(self, request: Request) -> Response:
-        """Answer an object's content."""
         stored = self._found(request)
-        return stored.answer(request, {"ETag": stored.etag})
+        if request.query_params.get("alt") == "media":
+            return stored.answer(request, {"ETag": stored.etag})
+        return JSONResponse(stored.resource(base_url(request)))
 
     async def patch(self, request: Request) -> Response:
         """Change an object's fields."""
@@ -162,23 +140,14 @@ class ObjectApi:
         return Response(status_code=204)
 
     def _found(self, request: Request, *, reading: bool = True) -> StoredObject:
-        return self._buckets.get(
-            path_segment(request, "bucket"),
-            checked_object_name(path_segment(request, "object")),
-            optional_number(request.query_params, "generation"),
-            _conditions(request),
-            reading=reading,
-        )
-
-
-def _conditions(request: Request) -> Preconditions:
-    return Preconditions.from_query(request.query_params)
+        conditions = Preconditions.from_query(request.query_params)
+        return self._buckets.find(request, conditions, reading=reading)
 
 
 def _project(request: Request) -> str:
     project = request.query_params.get("project", "")
     if not project:
-        raise InvalidArgumentError("Required parameter: project", parameter="project")
+        raise errors.InvalidArgumentError("Required parameter: project", parameter="project")
     return project
 
 
@@ -186,4 +155,4 @@ def _decoded_token(token: str | None) -> str:
     try:
         return base64.b64decode(token or "", altchars=b"-_", validate=True).decode()
     except ValueError:
-        raise InvalidArgumentError(f"Invalid pageToken: {token!r}.") from None
+        raise errors.InvalidArgumentError(f"Invalid pageToken: {token!r}.") from None

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra.local.storage.errors import InvalidArgumentError
+from infra.local.storage import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,9 +61,9 @@ class NotificationConfig:
         payload_format = body.get("payload_format") or "JSON_API_V1"
         attributes = body.get("custom_attributes") or {}
         if not isinstance(event_types, list) or not all(one in _EVENT_TYPES for one in event_types):
-            raise InvalidArgumentError(f"event_types must be of {', '.join(_EVENT_TYPES)}.")
+            raise errors.InvalidArgumentError(f"event_types must be of {', '.join(_EVENT_TYPES)}.")
         if payload_format not in {"JSON_API_V1", "NONE"} or not isinstance(attributes, dict):
-            raise InvalidArgumentError("payload_format or custom_attributes is not valid.")
+            raise errors.InvalidArgumentError("payload_format or custom_attributes is not valid.")
         return cls(
             bucket=bucket,
             config_id=config_id,
@@ -102,14 +102,11 @@ class NotificationConfig:
             "topic": f"{_TOPIC_SERVICE}{self.topic}",
             "payload_format": self.payload_format,
             "etag": self.config_id,
+            "event_types": list(self.event_types),
+            "object_name_prefix": self.object_name_prefix,
+            "custom_attributes": dict(self.custom_attributes),
         }
-        if self.event_types:
-            resource["event_types"] = list(self.event_types)
-        if self.object_name_prefix:
-            resource["object_name_prefix"] = self.object_name_prefix
-        if self.custom_attributes:
-            resource["custom_attributes"] = dict(self.custom_attributes)
-        return resource
+        return {name: value for name, value in resource.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +137,9 @@ class Notifications:
 
     async def aclose(self) -> None:
         """Give up the messages that are not published."""
-        deliveries = tuple(self._deliveries)
-        for delivery in deliveries:
+        for delivery in self._deliveries:
             delivery.cancel()
-        await asyncio.gather(*deliveries, return_exceptions=True)
+        await asyncio.gather(*self._deliveries, return_exceptions=True)
 
     async def _deliver(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
         while True:
@@ -160,7 +156,7 @@ class Notifications:
 def _parsed_topic(value: object) -> str:
     topic = value.removeprefix(_TOPIC_SERVICE) if isinstance(value, str) else ""
     if not re.fullmatch("projects/[^/]+/topics/[^/]+", topic):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"topic must look like {_TOPIC_SERVICE}projects/PROJECT/topics/TOPIC, not {value!r}."
         )
     return topic

@@ -14,21 +14,16 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from infra.local.storage import cors
+from infra.local.storage import cors, errors
 from infra.local.storage.contents import ContentResponse, StoredContent
-from infra.local.storage.errors import (
-    BucketNotFoundError,
-    ConflictError,
-    InvalidArgumentError,
-    NotOfferedError,
-    ObjectNotFoundError,
-)
 from infra.local.storage.notifications import DELETE, FINALIZE, METADATA_UPDATE, ObjectEvent
 from infra.local.storage.requests import (
     Json,
     Preconditions,
     checked_bucket_name,
     checked_object_name,
+    optional_number,
+    path_segment,
     requested_range,
 )
 
@@ -40,18 +35,17 @@ if TYPE_CHECKING:
     from infra.local.storage.notifications import NotificationConfig, Notifications
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_CONDITIONS = Preconditions()
 
 # These change how objects are stored and read; accepting them without effect would mislead.
 _REFUSED_BUCKET_FIELDS = ("billing", "encryption", "retentionPolicy", "versioning")
 _REFUSED_OBJECT_FIELDS = ("eventBasedHold", "kmsKeyName", "retention", "temporaryHold")
-_FIELD_HEADERS = {
+FIELD_HEADERS = {
     "cacheControl": "Cache-Control",
     "contentDisposition": "Content-Disposition",
     "contentEncoding": "Content-Encoding",
     "contentLanguage": "Content-Language",
 }
-_WRITABLE_OBJECT_FIELDS = (*_FIELD_HEADERS, "contentType", "customTime", "metadata", "storageClass")
+_WRITABLE_OBJECT_FIELDS = (*FIELD_HEADERS, "contentType", "customTime", "metadata", "storageClass")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
@@ -125,7 +119,7 @@ class StoredObject:
             "ETag": self.xml_etag,
             "Last-Modified": self.updated.strftime("%a, %d %b %Y %H:%M:%S GMT"),
         } | self.version_headers()
-        for name, header in _FIELD_HEADERS.items():
+        for name, header in FIELD_HEADERS.items():
             if name in self.fields:
                 headers[header] = _latin1(self.fields[name])
         # A key that cannot be a header name is in the resource only.
@@ -161,19 +155,14 @@ class StoredBucket:
     name: str
     project: str
     created: datetime
-    updated: datetime
     fields: Json
-    metageneration: int = 1
     objects: dict[str, StoredObject] = field(default_factory=dict)
     notifications: dict[str, NotificationConfig] = field(default_factory=dict)
 
     def resource(self, base_url: str) -> Json:
         """Return the `storage#bucket` resource."""
         return {
-            "iamConfiguration": {
-                "uniformBucketLevelAccess": {"enabled": True},
-                "publicAccessPrevention": "enforced",
-            },
+            "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}},
             "location": "LOCAL",
             "locationType": "region",
             "storageClass": "STANDARD",
@@ -182,10 +171,10 @@ class StoredBucket:
             "id": self.name,
             "name": self.name,
             "selfLink": f"{base_url}/storage/v1/b/{self.name}",
-            "metageneration": str(self.metageneration),
-            "etag": _etag(_microseconds(self.created), self.metageneration),
+            "metageneration": "1",
+            "etag": _etag(_microseconds(self.created)),
             "timeCreated": rfc3339(self.created),
-            "updated": rfc3339(self.updated),
+            "updated": rfc3339(self.created),
         }
 
 
@@ -228,12 +217,10 @@ class Buckets:
         self._now = now
         self._last_generation = 0
 
-    # Buckets
-
     def bucket(self, name: str) -> StoredBucket:
         """Return the bucket of this name."""
         if name not in self._buckets:
-            raise BucketNotFoundError(f"No such bucket: {name}")
+            raise errors.BucketNotFoundError(f"No such bucket: {name}")
         return self._buckets[name]
 
     def list_buckets(self, project: str, prefix: str) -> list[StoredBucket]:
@@ -245,36 +232,28 @@ class Buckets:
         """Make a bucket from a resource."""
         name = checked_bucket_name(body.get("name"))
         if name in self._buckets:
-            raise ConflictError(f"The bucket {name} exists already.")
-        now = self._now()
-        bucket = StoredBucket(name, project, now, now, _checked_bucket_fields(body))
+            raise errors.ConflictError(f"The bucket {name} exists already.")
+        bucket = StoredBucket(name, project, self._now(), _checked_bucket_fields(body))
         self._buckets[name] = bucket
         return bucket
 
-    def delete_bucket(self, name: str, conditions: Preconditions) -> None:
+    def delete_bucket(self, name: str) -> None:
         """Remove an empty bucket."""
-        bucket = self.bucket(name)
-        conditions.check(1, bucket.metageneration)
-        if bucket.objects:
-            raise ConflictError(f"The bucket {name} is not empty.")
+        if self.bucket(name).objects:
+            raise errors.ConflictError(f"The bucket {name} is not empty.")
         del self._buckets[name]
 
-    # Objects
-
-    def get(
-        self,
-        bucket: str,
-        name: str,
-        generation: int | None = None,
-        conditions: Preconditions = _NO_CONDITIONS,
-        *,
-        reading: bool = True,
+    def find(
+        self, request: Request, conditions: Preconditions, *, reading: bool = True
     ) -> StoredObject:
-        """Return the live object, of this generation where one is given."""
+        """Return the live object that a request names, of the generation that it may name."""
+        bucket = path_segment(request, "bucket")
+        name = checked_object_name(path_segment(request, "object"))
+        generation = optional_number(request.query_params, "generation")
         stored = self.bucket(bucket).objects.get(name)
         if stored is None or generation not in {None, stored.generation}:
             wanted = f"{bucket}/{name}" + (f"#{generation}" if generation else "")
-            raise ObjectNotFoundError(f"No such object: {wanted}")
+            raise errors.ObjectNotFoundError(f"No such object: {wanted}")
         conditions.check(stored.generation, stored.metageneration, reading=reading)
         return stored
 
@@ -375,26 +354,25 @@ def object_fields(body: Json) -> Json:
     """Return the writable fields of an object resource that a client sent, nulls left out."""
     for name in _REFUSED_OBJECT_FIELDS:
         if body.get(name):
-            raise NotOfferedError(f"The local cloud does not offer {name} of objects.")
+            raise errors.NotOfferedError(f"The local cloud does not offer {name} of objects.")
     fields = {name: body[name] for name in _WRITABLE_OBJECT_FIELDS if body.get(name) is not None}
     metadata = fields.get("metadata", {})
     if not isinstance(metadata, dict):
-        raise InvalidArgumentError("metadata must be an object of strings.")
+        raise errors.InvalidArgumentError("metadata must be an object of strings.")
     metadata = {key: value for key, value in metadata.items() if value is not None}
-    if "metadata" in fields:
-        fields["metadata"] = metadata
+    fields |= {"metadata": metadata} if "metadata" in fields else {}
     texts = [*metadata.values(), *(fields[name] for name in fields if name != "metadata")]
     if not all(isinstance(text, str) for text in texts):
-        raise InvalidArgumentError("Object fields and metadata values must be strings.")
+        raise errors.InvalidArgumentError("Object fields and metadata values must be strings.")
     if any("\r" in text or "\n" in text for text in [*texts, *metadata]):
-        raise InvalidArgumentError("Object fields and metadata must not contain line breaks.")
+        raise errors.InvalidArgumentError("Object fields must not contain line breaks.")
     return fields
 
 
 def _checked_bucket_fields(body: Json) -> Json:
     for name in _REFUSED_BUCKET_FIELDS:
         if any((body.get(name) or {}).values()):
-            raise NotOfferedError(f"The local cloud does not offer {name} of buckets.")
+            raise errors.NotOfferedError(f"The local cloud does not offer {name} of buckets.")
     if body.get("cors") is not None:
         cors.check_rules(body["cors"])
     return {name: value for name, value in body.items() if value is not None}

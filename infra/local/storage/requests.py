@@ -11,13 +11,7 @@ from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect
 
-from infra.local.storage.errors import (
-    InvalidArgumentError,
-    NotModifiedError,
-    PreconditionFailedError,
-    RangeNotSatisfiableError,
-    StorageError,
-)
+from infra.local.storage import errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -42,12 +36,11 @@ _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]+)-([0-9]+)|\*)/([0-9]+|\*)")
 
 def number_in(text: str, name: str) -> int:
     """Read a non-negative 64-bit number; every number of a request is read here."""
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise InvalidArgumentError(f"{name} must be a number, not {text[:40]!r}.", parameter=name)
-    number = int(text)
-    if number >= 2**63:
-        raise InvalidArgumentError(f"{name} must be below 2**63, not {text}.", parameter=name)
-    return number
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    if not is_number or int(text) >= 2**63:
+        message = f"{name} must be a number below 2**63, not {text[:40]!r}."
+        raise errors.InvalidArgumentError(message, parameter=name)
+    return int(text)
 
 
 def optional_number(values: Mapping[str, str], name: str) -> int | None:
@@ -75,7 +68,7 @@ def requested_range(header: str | None, size: int) -> range | None:
     else:
         positions = range(first, min(size, last + 1))
     if not positions:
-        raise RangeNotSatisfiableError(
+        raise errors.RangeNotSatisfiableError(
             f"{header} of {size} bytes", headers={"Content-Range": f"bytes */{size}"}
         )
     return positions
@@ -93,17 +86,16 @@ class ContentRange:
         """Read a Content-Range header."""
         match = _CONTENT_RANGE.fullmatch(header.strip())
         if match is None:
-            raise InvalidArgumentError(f"Malformed Content-Range: {header[:80]!r}.")
-        numbers = (
+            raise errors.InvalidArgumentError(f"Malformed Content-Range: {header[:80]!r}.")
+        first, last, total = (
             None if text in {None, "*"} else number_in(text, "Content-Range")
             for text in match.groups()
         )
-        first, last, total = numbers
         if first is None or last is None:
             return cls(None, total)
         positions = range(first, last + 1)
         if not positions or (total is not None and positions.stop > total):
-            raise InvalidArgumentError(f"Contradictory Content-Range: {header!r}.")
+            raise errors.InvalidArgumentError(f"Contradictory Content-Range: {header!r}.")
         return cls(positions, total)
 
 
@@ -139,38 +131,33 @@ class Preconditions:
 
     def check(self, generation: int, metageneration: int, *, reading: bool = False) -> None:
         """Compare with the live object's numbers; a read of a known version is "not modified"."""
-        if self.generation_match not in {None, generation}:
-            raise PreconditionFailedError(
-                f"The object's generation is {generation}, not {self.generation_match}.",
-                parameter="generation",
-            )
-        if self.metageneration_match not in {None, metageneration}:
-            raise PreconditionFailedError(
-                f"The metageneration is {metageneration}, not {self.metageneration_match}.",
-                parameter="metageneration",
-            )
+        pairs = (
+            ("generation", self.generation_match, generation),
+            ("metageneration", self.metageneration_match, metageneration),
+        )
+        for name, wanted, actual in pairs:
+            if wanted not in {None, actual}:
+                raise errors.PreconditionFailedError(
+                    f"The {name} is {actual}, not {wanted}.", parameter=name
+                )
         unchanged = self.generation_not_match == generation or (
             generation != 0 and self.metageneration_not_match == metageneration
         )
-        if unchanged and reading:
-            raise NotModifiedError
         if unchanged:
-            raise PreconditionFailedError(
-                f"The object is still generation {generation}, metageneration {metageneration}."
-            )
+            raise errors.NotModifiedError if reading else errors.PreconditionFailedError
 
 
 def checked_object_name(name: object) -> str:
     """Return a name that https://cloud.google.com/storage/docs/objects#naming allows."""
     if not isinstance(name, str) or not name:
-        raise InvalidArgumentError("The object has no name.")
+        raise errors.InvalidArgumentError("The object has no name.")
     size = len(name.encode(errors="surrogatepass"))
     if size > _MOST_NAME_BYTES:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"The object name has {size} bytes of UTF-8; {_MOST_NAME_BYTES} are allowed."
         )
     if name in {".", ".."} or _DISALLOWED.search(name):
-        raise InvalidArgumentError(f"Disallowed object name: {name!r}.")
+        raise errors.InvalidArgumentError(f"Disallowed object name: {name!r}.")
     return name
 
 
@@ -178,7 +165,7 @@ def checked_bucket_name(name: object) -> str:
     """Return a name that https://cloud.google.com/storage/docs/buckets#naming allows."""
     is_allowed = isinstance(name, str) and _BUCKET_NAME.fullmatch(name)
     if not isinstance(name, str) or not is_allowed or name in _RESERVED_BUCKET_NAMES:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"Invalid bucket name: {name!r}. Use 3-63 of a-z, 0-9, '-' and '_', starting and "
             "ending with a letter or a digit, or several such parts with '.' between them."
         )
@@ -196,48 +183,32 @@ def path_segment(request: Request, name: str) -> str:
     try:
         return unquote(segment, errors="strict")
     except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"The path segment {segment!r} is not UTF-8.") from error
+        raise errors.InvalidArgumentError(f"The path segment {segment!r} is not UTF-8.") from error
 
 
 def check_framing(headers: Mapping[str, str]) -> None:
     """Refuse a request that gives its length in two ways: servers disagree where it ends."""
     if "content-length" in headers and "transfer-encoding" in headers:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             "Send a Content-Length or a Transfer-Encoding, not both.",
             headers={"Connection": "close"},
         )
 
 
-class Body:
-    """A request's body in pieces; `announced` is its Content-Length in bytes, if it has one."""
-
-    def __init__(self, request: Request) -> None:
-        self.announced = optional_number(request.headers, "content-length")
-        self._pieces = request.stream()
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._pieces
-
-    async def drain(self) -> None:
-        """Read on, up to a limit, and forget: a client that still sends would miss the answer."""
-        drained = 0
-        with suppress(ClientDisconnect):
-            async for piece in self._pieces:
-                drained += len(piece)
-                if drained > _MOST_DRAINED_BYTES:
-                    return
-
-
 @asynccontextmanager
-async def received_body(request: Request) -> AsyncIterator[Body]:
-    """Yield a request's body, and read it to its end where the block refuses it."""
-    body = Body(request)
+async def received_body(request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+    """Yield the pieces of a request's body, and read it to its end where the block refuses it.
+
+    A client that still sends would miss the answer.
+    """
+    pieces, drained = request.stream(), 0
     try:
-        yield body
-    except StorageError:
+        yield pieces
+    except errors.StorageError:
         # A client that waits for "100 Continue" gets the answer instead of being asked to send.
-        if "expect" not in request.headers:
-            await body.drain()
+        with suppress(ClientDisconnect):
+            while "expect" not in request.headers and drained < _MOST_DRAINED_BYTES:
+                drained += len(await anext(pieces, b"")) or _MOST_DRAINED_BYTES
         raise
 
 
@@ -247,7 +218,7 @@ async def json_body(request: Request) -> Json:
     async for piece in request.stream():
         content += piece
         if len(content) > _MOST_RESOURCE_BYTES:
-            raise InvalidArgumentError("The object resource is too large.")
+            raise errors.InvalidArgumentError("The object resource is too large.")
     return parsed_json(bytes(content))
 
 
@@ -256,7 +227,7 @@ def parsed_json(data: bytes) -> Json:
     try:
         value = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"The body is not JSON: {error}") from error
+        raise errors.InvalidArgumentError(f"The body is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise InvalidArgumentError("The body must be a JSON object.")
+        raise errors.InvalidArgumentError("The body must be a JSON object.")
     return value

@@ -19,15 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from infra.local.storage.errors import (
-    AccessDeniedError,
-    ExpiredTokenError,
-    InvalidArgumentError,
-    InvalidSecurityError,
-    MalformedSecurityHeaderError,
-    RequestTimeTooSkewedError,
-    SignatureDoesNotMatchError,
-)
+from infra.local.storage import errors
 from infra.local.storage.requests import number_in
 
 if TYPE_CHECKING:
@@ -41,13 +33,9 @@ MOST_CLOCK_SKEW = timedelta(minutes=15)
 
 _HMAC_ALGORITHM = "GOOG4-HMAC-SHA256"
 _ALGORITHMS = ("GOOG4-RSA-SHA256", _HMAC_ALGORITHM)
-_PARAMETERS = (
-    "x-goog-algorithm",
-    "x-goog-credential",
-    "x-goog-date",
-    "x-goog-expires",
-    "x-goog-signedheaders",
-    "x-goog-signature",
+_PARAMETERS = tuple(
+    f"x-goog-{name}"
+    for name in ("algorithm", "credential", "date", "expires", "signedheaders", "signature")
 )
 _SCOPE_SUFFIX = ("auto", "storage", "goog4_request")
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})+")
@@ -102,7 +90,7 @@ class SignedUrl:
         date = values["x-goog-date"]
         if tuple(scope.split("/")) != (date[:8], *_SCOPE_SUFFIX):
             raise _malformed(
-                "X-Goog-Credential", "The scope must be DATE/auto/storage/goog4_request."
+                "X-Goog-Credential", "Its scope is not DATE/auto/storage/goog4_request."
             )
         if not _HEXADECIMAL.fullmatch(values["x-goog-signature"]):
             raise _malformed("X-Goog-Signature", "It must be in hexadecimal.")
@@ -121,22 +109,18 @@ class SignedUrl:
         """Require each signed header, and a signature of each `x-goog-` header."""
         for name in self.signed_headers:
             if name not in headers:
-                raise _malformed(
-                    name, "Header was included in signedheaders, but not in the request."
-                )
+                raise _malformed(name, "The header was signed, but is not in the request.")
         for name in headers:
             if name.startswith("x-goog-") and name not in self.signed_headers:
-                raise _malformed(
-                    name, "Header was included in the request, but not in signedheaders."
-                )
+                raise _malformed(name, "The header is in the request, but was not signed.")
 
     def check_time(self, now: datetime) -> None:
         """Require that the URL was signed in the past and has not expired."""
         if self.signed_at > now + MOST_CLOCK_SKEW:
-            raise RequestTimeTooSkewedError(f"The URL was signed at {self.date}, in the future.")
+            raise errors.RequestTimeTooSkewedError(f"Signed at {self.date}, in the future.")
         expires_at = self.signed_at + self.lifetime
         if now >= expires_at:
-            raise ExpiredTokenError(f"Request signature expired at: {expires_at.isoformat()}")
+            raise errors.ExpiredTokenError(f"Expired at: {expires_at.isoformat()}")
 
     def string_to_sign(self, request: ReceivedRequest, headers: Mapping[str, str]) -> bytes:
         """Return the bytes that the account has signed, if it has signed this request."""
@@ -168,9 +152,7 @@ class SignedUrl:
             except InvalidSignature:
                 is_right = False
         if not is_right:
-            raise SignatureDoesNotMatchError(
-                "Signed were method, path, query and headers: none of them may be altered."
-            )
+            raise errors.SignatureDoesNotMatchError
 
 
 def verify(
@@ -189,7 +171,7 @@ def verify(
     url.check_headers(headers)
     url.check_time(now)
     if url.email not in keys:
-        raise InvalidSecurityError(f"The service account {url.email!r} is not known here.")
+        raise errors.InvalidSecurityError(f"The service account {url.email!r} is not known here.")
     url.check_signature(keys[url.email], url.string_to_sign(request, headers))
     return {name: headers[name] for name in url.signed_headers}
 
@@ -202,10 +184,7 @@ def _signature_parameters(raw_query: str) -> dict[str, str]:
         if name.lower() in _PARAMETERS:
             found[name.lower()] = value
     if not found:
-        raise AccessDeniedError(
-            "Anonymous caller does not have access to the Google Cloud Storage object. "
-            "The bucket is private: use a signed URL."
-        )
+        raise errors.AccessDeniedError("The bucket is private: use a signed URL.")
     for name in _PARAMETERS:
         if not found.get(name):
             raise _malformed(name, "The parameter is missing.")
@@ -229,7 +208,7 @@ def _parsed_date(text: str) -> datetime:
 def _parsed_lifetime(text: str) -> timedelta:
     try:
         seconds = number_in(text, "X-Goog-Expires")
-    except InvalidArgumentError:
+    except errors.InvalidArgumentError:
         seconds = 0
     if not 0 < seconds <= MOST_SECONDS:
         raise _malformed("X-Goog-Expires", f"It must be a number from 1 to {MOST_SECONDS}.")
@@ -238,14 +217,10 @@ def _parsed_lifetime(text: str) -> timedelta:
 
 def _parsed_signed_headers(text: str) -> tuple[str, ...]:
     names = text.split(";")
-    if names != sorted(set(names)) or text != text.lower():
-        raise _malformed(
-            "X-Goog-SignedHeaders", "The names must be in lower case, sorted, and given once."
-        )
-    if "host" not in names:
-        raise _malformed("X-Goog-SignedHeaders", "The host header must be signed.")
+    if names != sorted(set(names)) or text != text.lower() or "host" not in names:
+        raise _malformed("X-Goog-SignedHeaders", "Give each name once, sorted, in lower case.")
     return tuple(names)
 
 
-def _malformed(parameter: str, details: str) -> MalformedSecurityHeaderError:
-    return MalformedSecurityHeaderError(details, parameter=parameter)
+def _malformed(parameter: str, details: str) -> errors.MalformedSecurityHeaderError:
+    return errors.MalformedSecurityHeaderError(details, parameter=parameter)

@@ -16,18 +16,10 @@ from python_multipart.multipart import parse_options_header
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from infra.local.storage import errors
 from infra.local.storage.contents import ExpectedDigests, IncomingContent, incoming_content
-from infra.local.storage.errors import (
-    BusyError,
-    EntityTooLargeError,
-    IncompleteBodyError,
-    InvalidArgumentError,
-    NotFoundError,
-    StorageError,
-)
 from infra.local.storage.objects import ObjectDraft, StoredObject, object_fields
 from infra.local.storage.requests import (
-    Body,
     ContentRange,
     Json,
     Preconditions,
@@ -62,12 +54,10 @@ def split_related(content_type: str, body: bytes) -> tuple[Json, bytes]:
     media_type, options = parse_options_header(content_type)
     boundary = options.get(b"boundary")
     if not media_type.startswith(b"multipart/") or not boundary:
-        raise InvalidArgumentError(
-            f"A multipart upload needs a multipart body with a boundary, not {content_type!r}."
-        )
+        raise errors.InvalidArgumentError(f"{content_type!r} is no multipart type with a boundary.")
     _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary)
     if len(parts) != _PARTS + 1 or not parts[-1].startswith(b"--"):
-        raise InvalidArgumentError("The multipart body must have two complete parts.")
+        raise errors.InvalidArgumentError("The multipart body must have two complete parts.")
     (_, _, metadata), (head, _, content) = (part.partition(b"\r\n\r\n") for part in parts[:_PARTS])
     resource = parsed_json(metadata)
     for line in head.decode("latin-1").splitlines():
@@ -88,30 +78,20 @@ class UploadSession:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     result: StoredObject | None = None
 
-    def agreed_total(self, content_range: ContentRange) -> int | None:
-        """Return the size of the whole content, where it is known."""
-        if None not in {self.total, content_range.total} and self.total != content_range.total:
-            raise InvalidArgumentError(
-                f"The upload was announced with {self.total} bytes, not {content_range.total}."
-            )
-        return content_range.total if self.total is None else self.total
-
-    async def take(self, positions: range, body: Body, total: int | None) -> None:
+    async def take(self, positions: range, body: AsyncIterator[bytes], total: int | None) -> None:
         """Append the bytes at these positions that are not there yet."""
         persisted, received, is_last = self.content.size, 0, False
         if positions.start > persisted:
-            raise BusyError(
-                f"{persisted} bytes are here; the next may not begin at {positions.start}."
-            )
+            raise errors.BusyError(f"The next bytes begin at {persisted}, not {positions.start}.")
         present = persisted - positions.start
         try:
             async for piece in body:
                 if received + len(piece) > len(positions):
-                    raise InvalidArgumentError("More bytes arrived than the Content-Range says.")
+                    raise errors.InvalidArgumentError("More bytes than the Content-Range says.")
                 self.content.write(piece[max(0, present - received) :])
                 received += len(piece)
             if received != len(positions):
-                raise IncompleteBodyError(f"{received} of {len(positions)} bytes arrived.")
+                raise errors.IncompleteBodyError(f"{received} of {len(positions)} bytes arrived.")
             is_last = positions.stop == total
         finally:
             if not is_last:
@@ -132,7 +112,6 @@ class UploadApi:
         return [
             Route("/b/{bucket}/o", self.start, methods=["POST"]),
             Route("/b/{bucket}/o", self.resume, methods=["PUT"]),
-            Route("/b/{bucket}/o", self.cancel, methods=["DELETE"]),
         ]
 
     async def start(self, request: Request) -> Response:
@@ -143,11 +122,16 @@ class UploadApi:
         async with received_body(request) as body:
             with incoming_content(self._folder) as incoming:
                 if upload_type == "media":
-                    resource = await self._receive_media(request, body, incoming)
+                    resource = {"contentType": request.headers.get("content-type")}
+                    self._buckets.check(_draft(request, resource))
+                    async for piece in body:
+                        incoming.write(piece)
                 elif upload_type == "multipart":
-                    resource = await self._receive_multipart(request, body, incoming)
+                    content_type = request.headers.get("content-type", "")
+                    resource, data = split_related(content_type, await _whole(body))
+                    incoming.write(data)
                 else:
-                    raise InvalidArgumentError(
+                    raise errors.InvalidArgumentError(
                         f"uploadType must be media, multipart or resumable, not {upload_type!r}."
                     )
                 draft, content = _draft(request, resource), await incoming.finish()
@@ -159,40 +143,13 @@ class UploadApi:
     async def resume(self, request: Request) -> Response:
         """Receive the next bytes of a session, or tell how far it is."""
         async with received_body(request) as body, self._session(request) as session:
-            content_range = _content_range(request, body)
+            content_range = _content_range(request)
             if session.result is None:
                 await self._advance(request, session, content_range, body)
         if session.result is not None:
             return JSONResponse(session.result.resource(base_url(request)))
         size = session.content.size
         return Response(status_code=308, headers={"Range": f"bytes=0-{size - 1}"} if size else {})
-
-    async def cancel(self, request: Request) -> Response:
-        """End a session."""
-        async with self._session(request) as session:
-            self._discard(session)
-        return Response(status_code=499)
-
-    async def _receive_media(self, request: Request, body: Body, incoming: IncomingContent) -> Json:
-        content_type = request.headers.get("content-type")
-        resource = {"contentType": content_type} if content_type else {}
-        self._buckets.check(_draft(request, resource))
-        async for piece in body:
-            incoming.write(piece)
-        return resource
-
-    async def _receive_multipart(
-        self, request: Request, body: Body, incoming: IncomingContent
-    ) -> Json:
-        data = bytearray()
-        async for piece in body:
-            data += piece
-            if len(data) > _MOST_MULTIPART_BYTES:
-                raise EntityTooLargeError("Use a resumable upload for an object of this size.")
-        content_type = request.headers.get("content-type", "")
-        resource, content = split_related(content_type, bytes(data))
-        incoming.write(content)
-        return resource
 
     async def _open_session(self, request: Request) -> Response:
         resource = await json_body(request)
@@ -215,26 +172,37 @@ class UploadApi:
         """Yield a session for one request at a time; the next waits for an interrupted one."""
         session_id = request.query_params.get("upload_id")
         if not session_id:
-            raise InvalidArgumentError("Required parameter: upload_id", parameter="upload_id")
+            raise errors.InvalidArgumentError(
+                "Required parameter: upload_id", parameter="upload_id"
+            )
         session = self._sessions.get(session_id)
         if session is None or session.draft.bucket != path_segment(request, "bucket"):
-            raise NotFoundError("There is no such upload session, or it has ended.")
+            raise errors.NotFoundError("There is no such upload session.")
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await session.lock.acquire()
         except TimeoutError:
-            raise BusyError("Another request is writing to this upload session.") from None
+            raise errors.BusyError("Another request is writing to this upload session.") from None
         try:
             if session_id not in self._sessions:
-                raise NotFoundError("The upload session has ended.")
+                raise errors.NotFoundError("The upload session has ended.")
             yield session
         finally:
             session.lock.release()
 
     async def _advance(
-        self, request: Request, session: UploadSession, content_range: ContentRange, body: Body
+        self,
+        request: Request,
+        session: UploadSession,
+        content_range: ContentRange,
+        body: AsyncIterator[bytes],
     ) -> None:
-        total, positions = session.agreed_total(content_range), content_range.positions
+        positions, totals = content_range.positions, {session.total, content_range.total} - {None}
+        if len(totals) > 1:
+            raise errors.InvalidArgumentError(
+                f"The upload was announced with {session.total} bytes."
+            )
+        total = next(iter(totals), None)
         if positions is not None:
             await session.take(positions, body, total)
         claimed = content_range.total if positions is None else total
@@ -242,13 +210,13 @@ class UploadApi:
         if claimed is None or persisted < claimed:
             return
         if persisted != total:
-            raise InvalidArgumentError(f"{persisted} bytes are here, more than {total}.")
+            raise errors.InvalidArgumentError(f"{persisted} bytes are here, more than {total}.")
         content = await session.content.finish()
         try:
             session.expected.check(content)
             ExpectedDigests.from_headers(request.headers).check(content)
             session.result = self._buckets.write(session.draft, content, base_url(request))
-        except StorageError:
+        except errors.StorageError:
             self._discard(session)
             raise
 
@@ -256,6 +224,15 @@ class UploadApi:
         self._sessions = {key: one for key, one in self._sessions.items() if one is not session}
         if session.result is None:
             session.content.delete()
+
+
+async def _whole(body: AsyncIterator[bytes]) -> bytes:
+    data = bytearray()
+    async for piece in body:
+        data += piece
+        if len(data) > _MOST_MULTIPART_BYTES:
+            raise errors.EntityTooLargeError("Use a resumable upload for a larger object.")
+    return bytes(data)
 
 
 def _draft(request: Request, resource: Json) -> ObjectDraft:
@@ -268,18 +245,16 @@ def _draft(request: Request, resource: Json) -> ObjectDraft:
     )
 
 
-def _content_range(request: Request, body: Body) -> ContentRange:
+def _content_range(request: Request) -> ContentRange:
     header = request.headers.get("content-range")
     if header is not None:
         return ContentRange.parse(header)
-    if body.announced is None:
-        raise InvalidArgumentError("Send a Content-Range or a Content-Length.")
-    return ContentRange(range(body.announced), body.announced)
+    length = optional_number(request.headers, "content-length")
+    if length is None:
+        raise errors.InvalidArgumentError("Send a Content-Range or a Content-Length.")
+    return ContentRange(range(length), length)
 
 
 def _resource_digests(resource: Json) -> ExpectedDigests:
-    crc32c, md5 = resource.get("crc32c"), resource.get("md5Hash")
-    return ExpectedDigests(
-        crc32c=crc32c if isinstance(crc32c, str) else None,
-        md5=md5 if isinstance(md5, str) else None,
-    )
+    values = (resource.get("crc32c"), resource.get("md5Hash"))
+    return ExpectedDigests(*(value if isinstance(value, str) else None for value in values))

@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 from starlette.routing import Route
 
-from infra.local.storage import cors
+from infra.local.storage import cors, errors
 from infra.local.storage.contents import ExpectedDigests, incoming_content
-from infra.local.storage.errors import (
-    BucketNotFoundError,
-    EntityTooLargeError,
-    EntityTooSmallError,
-    InvalidArgumentError,
-    NotModifiedError,
-    NotOfferedError,
-)
-from infra.local.storage.objects import ObjectDraft, StoredObject, object_fields
+from infra.local.storage.objects import FIELD_HEADERS, ObjectDraft, StoredObject, object_fields
 from infra.local.storage.requests import (
-    Body,
     Json,
     Preconditions,
     base_url,
@@ -35,7 +26,7 @@ from infra.local.storage.requests import (
 from infra.local.storage.signed_urls import UNSIGNED_PAYLOAD, ReceivedRequest, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -49,11 +40,7 @@ _RESPONSE_OVERRIDES = {
     "response-content-disposition": "Content-Disposition",
     "response-content-type": "Content-Type",
 }
-_FIELD_HEADERS = {
-    "cache-control": "cacheControl",
-    "content-disposition": "contentDisposition",
-    "content-encoding": "contentEncoding",
-    "content-language": "contentLanguage",
+_HEADER_FIELDS = {header.lower(): field for field, header in FIELD_HEADERS.items()} | {
     "content-type": "contentType",
     "x-goog-custom-time": "customTime",
     "x-goog-storage-class": "storageClass",
@@ -92,7 +79,7 @@ class XmlApi:
         """Return the CORS headers of an answer or error, where the bucket's rules give some."""
         try:
             rules = self._rules(request)
-        except (BucketNotFoundError, InvalidArgumentError):
+        except (errors.BucketNotFoundError, errors.InvalidArgumentError):
             return {}
         return cors.response_headers(rules, request.method, request.headers)
 
@@ -100,24 +87,24 @@ class XmlApi:
         """Tell a browser what a page may send."""
         return Response(headers=cors.preflight_headers(self._rules(request), request.headers))
 
-    async def read(self, request: Request, _body: Body) -> Response:
+    async def read(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
         """Answer an object's content (GET), or only its headers (HEAD)."""
         stored = self._found(request, reading=True)
         if stored.xml_etag in request.headers.get("if-none-match", "").split(", "):
-            raise NotModifiedError
+            raise errors.NotModifiedError
         return stored.answer(request, _overrides(request))
 
-    async def write(self, request: Request, body: Body) -> Response:
+    async def write(self, request: Request, body: AsyncIterator[bytes]) -> Response:
         """Receive an object; nothing is stored unless everything arrived and fits."""
         for name in _REFUSED_HEADERS:
             if name in request.headers:
-                raise NotOfferedError(f"The local cloud does not offer {name}.", parameter=name)
+                raise errors.NotOfferedError(f"{name} is not offered.", parameter=name)
         bucket, name = path_segment(request, "bucket"), path_segment(request, "object")
         conditions = Preconditions.from_headers(request.headers)
         draft = ObjectDraft(bucket, name, _fields(request), conditions)
         shortest, longest = _allowed_length(request)
-        if body.announced is not None:
-            _check_length(body.announced, shortest, longest)
+        announced = optional_number(request.headers, "content-length")
+        _check_length(shortest if announced is None else announced, shortest, longest)
         self._buckets.check(draft)
         expected = _expected_digests(request)
         with incoming_content(self._folder) as incoming:
@@ -130,22 +117,17 @@ class XmlApi:
             stored = self._buckets.write(draft, content, base_url(request))
         return Response(headers=stored.version_headers() | {"ETag": stored.xml_etag})
 
-    async def delete(self, request: Request, _body: Body) -> Response:
+    async def delete(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
         """Remove an object."""
         self._buckets.delete(self._found(request, reading=False), base_url(request))
         return Response(status_code=204)
 
     def _found(self, request: Request, *, reading: bool) -> StoredObject:
-        return self._buckets.get(
-            path_segment(request, "bucket"),
-            path_segment(request, "object"),
-            optional_number(request.query_params, "generation"),
-            Preconditions.from_headers(request.headers),
-            reading=reading,
-        )
+        conditions = Preconditions.from_headers(request.headers)
+        return self._buckets.find(request, conditions, reading=reading)
 
     def _signed(
-        self, handler: Callable[[Request, Body], Awaitable[Response]]
+        self, handler: Callable[[Request, AsyncIterator[bytes]], Awaitable[Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             received = ReceivedRequest(
@@ -164,15 +146,14 @@ class XmlApi:
 
     def _rules(self, request: Request) -> list[cors.Rule]:
         bucket = self._buckets.bucket(path_segment(request, "bucket"))
-        rules: list[cors.Rule] = bucket.fields.get("cors", [])
-        return rules
+        return list(bucket.fields.get("cors", []))
 
 
 def _overrides(request: Request) -> dict[str, str]:
     query = request.query_params
     headers = {header: query[name] for name, header in _RESPONSE_OVERRIDES.items() if name in query}
     if any(not value.isprintable() for value in headers.values()):
-        raise InvalidArgumentError("A response override has characters that no header can hold.")
+        raise errors.InvalidArgumentError("No header can hold this response override.")
     return {header: value.encode().decode("latin-1") for header, value in headers.items()}
 
 
@@ -182,15 +163,15 @@ def _fields(request: Request) -> Json:
         name: value.encode("latin-1").decode(errors="replace")
         for name, value in request.headers.items()
     }
-    resource: Json = {
-        field: headers[name] for name, field in _FIELD_HEADERS.items() if name in headers
+    fields: Json = {
+        field: headers[name] for name, field in _HEADER_FIELDS.items() if name in headers
     }
     metadata = {
         name.removeprefix(_METADATA_PREFIX): value
         for name, value in headers.items()
         if name.startswith(_METADATA_PREFIX)
     }
-    return object_fields(resource | ({"metadata": metadata} if metadata else {}))
+    return object_fields(fields | {"metadata": metadata or None})
 
 
 def _allowed_length(request: Request) -> tuple[int, int | None]:
@@ -203,9 +184,9 @@ def _allowed_length(request: Request) -> tuple[int, int | None]:
 
 def _check_length(size: int, shortest: int, longest: int | None) -> None:
     if longest is not None and size > longest:
-        raise EntityTooLargeError(f"Content-length exceeds upper bound on range: {longest}")
+        raise errors.EntityTooLargeError(f"Content-length is above the upper bound: {longest}")
     if size < shortest:
-        raise EntityTooSmallError(f"Content-length smaller than lower bound on range: {shortest}")
+        raise errors.EntityTooSmallError(f"Content-length is below the lower bound: {shortest}")
 
 
 def _expected_digests(request: Request) -> ExpectedDigests:

@@ -248,16 +248,6 @@ def test_a_session_without_content_range_takes_the_whole_body(
 
 
 @pytest.mark.usefixtures("bucket")
-def test_a_cancelled_session_is_over(server: Server, http: requests.Session) -> None:
-    location, _ = session_for(server, http)
-    put(http, location, f"bytes 0-{QUANTUM - 1}/*", b"x" * QUANTUM)
-
-    assert http.delete(location).status_code == 499
-    assert put(http, location, "bytes */*").status_code == 404
-    assert server.contents() == []
-
-
-@pytest.mark.usefixtures("bucket")
 def test_a_session_belongs_to_its_bucket(
     client: Any, server: Server, http: requests.Session
 ) -> None:
