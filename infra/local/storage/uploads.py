@@ -170,11 +170,7 @@ class UploadApi:
     @asynccontextmanager
     async def _session(self, request: Request) -> AsyncIterator[UploadSession]:
         """Yield a session for one request at a time; the next waits for an interrupted one."""
-        session_id = request.query_params.get("upload_id")
-        if not session_id:
-            raise errors.InvalidArgumentError(
-                "Required parameter: upload_id", parameter="upload_id"
-            )
+        session_id = request.query_params.get("upload_id", "")
         session = self._sessions.get(session_id)
         if session is None or session.draft.bucket != path_segment(request, "bucket"):
             raise errors.NotFoundError("There is no such upload session.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import queue
 import socket
 import threading
@@ -12,10 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from google.auth.crypt import RSASigner
 from google.cloud import storage
 from google.oauth2 import service_account
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from infra.local.storage.app import create_app
 from infra.local.storage.notifications import PublishPatience
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
     import pytest
     from cryptography.hazmat.primitives.asymmetric import rsa
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 PROJECT = "local-project"
 SITE = "https://site.example"
@@ -110,6 +116,27 @@ class _Uvicorn(uvicorn.Server):
         self.ready.set()
 
 
+def signing_without_a_key(app: ASGIApp, signers: Mapping[str, rsa.RSAPrivateKey]) -> ASGIApp:
+    """Answer the IAM Credentials API's `signBlob`, as Google's server does, beside an app."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        account, _, method = scope.get("path", "").rpartition("/")[2].rpartition(":")
+        if method != "signBlob":
+            await app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        answer = JSONResponse({"error": {"code": 403}}, 403)
+        if account in signers and request.headers["authorization"].startswith("Bearer "):
+            payload = base64.b64decode((await request.json())["payload"])
+            signature = signers[account].sign(payload, PKCS1v15(), SHA256())
+            answer = JSONResponse(
+                {"keyId": "1", "signedBlob": base64.b64encode(signature).decode()}
+            )
+        await answer(scope, receive, send)
+
+    return serve
+
+
 @contextmanager
 def served(
     root: Path, key: rsa.RSAPrivateKey, topic: RecordingTopic, clock: Clock | None = None
@@ -124,7 +151,8 @@ def served(
         patience=PublishPatience(pause=0.05, attempt=1.0),
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none")
+        both = signing_without_a_key(app, {UPLOADER: key})
+        config = uvicorn.Config(both, log_level="warning", lifespan="on", ws="none")
         server = _Uvicorn(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

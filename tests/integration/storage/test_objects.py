@@ -89,13 +89,6 @@ def test_a_replaced_generation_is_gone(bucket: Any) -> None:
     assert bucket.blob("a").download_as_bytes() == b"new"
 
 
-def test_a_download_pinned_to_the_live_generation_works(bucket: Any) -> None:
-    blob = bucket.blob("a")
-    blob.upload_from_string(b"live")
-
-    assert bucket.blob("a", generation=blob.generation).download_as_bytes() == b"live"
-
-
 @pytest.mark.parametrize("checksum", ["md5", "crc32c"])
 def test_the_client_can_verify_the_checksum_of_a_download(bucket: Any, checksum: str) -> None:
     data = os.urandom(300_000)
@@ -200,13 +193,6 @@ def test_deleting_removes_object_and_content(bucket: Any, server: Server) -> Non
     assert server.contents() == []
     with pytest.raises(exceptions.NotFound):
         bucket.blob("a").delete()
-
-
-def test_replacing_an_object_leaves_one_content(bucket: Any, server: Server) -> None:
-    for _ in range(3):
-        bucket.blob("a").upload_from_string(b"x")
-
-    assert len(server.contents()) == 1
 
 
 def test_listing_is_in_order_and_takes_prefix_and_delimiter(bucket: Any) -> None:
