@@ -93,7 +93,8 @@ class ContentRange:
         )
         if first is None or last is None:
             return cls(None, total)
-        positions = range(first, last + 1)
+        # `len` of a range fails beyond 2**63 - 1.
+        positions = range(first, min(last + 1, 2**63 - 1))
         if not positions or (total is not None and positions.stop > total):
             raise errors.InvalidArgumentError(f"Contradictory Content-Range: {header!r}.")
         return cls(positions, total)

@@ -206,6 +206,7 @@ def test_a_gap_is_refused_so_that_the_client_asks_where_to_go_on(
     ("content_range", "size"),
     [
         ("bytes 0-9/5", 10),
+        (f"bytes 0-{2**63 - 1}/*", 10),
         ("bytes 5-2/10", 3),
         ("bytes 0-9/20", 12),
         ("bytes 0-9/20", 8),
