@@ -134,14 +134,14 @@ class StoredObject:
         `headers` override the object's own. A content that was stored with a Content-Encoding is
         sent with it, not decoded.
         """
-        size = self.content.size
+        size, status = self.content.size, 200
+        headers = self.headers() | headers
         positions = requested_range(request.headers.get("range"), size)
-        status, headers = 200, self.headers() | headers
         if positions is not None:
             status = 206
             headers["Content-Range"] = f"bytes {positions.start}-{positions.stop - 1}/{size}"
         positions = range(size) if positions is None else positions
-        headers = {"Content-Length": str(len(positions))} | headers
+        headers["Content-Length"] = str(len(positions))
         if request.method == "HEAD":
             return Response(status_code=status, headers=headers)
         # Opened before the first byte is sent: the generation that was asked for stays readable.
