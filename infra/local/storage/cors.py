@@ -1,8 +1,7 @@
 """CORS headers from a bucket's configuration.
 
-The first rule that fits origin and method decides, as described at
-https://cloud.google.com/storage/docs/cross-origin. Unlike there, an origin may end with any port:
-`http://localhost:*`.
+Rules: https://cloud.google.com/storage/docs/cross-origin. Unlike there, an origin may end with any
+port: `http://localhost:*`.
 """
 
 from __future__ import annotations

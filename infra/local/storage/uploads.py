@@ -195,9 +195,7 @@ class UploadApi:
     ) -> None:
         positions, totals = content_range.positions, {session.total, content_range.total} - {None}
         if len(totals) > 1:
-            raise errors.InvalidArgumentError(
-                f"The upload was announced with {session.total} bytes."
-            )
+            raise errors.InvalidArgumentError(f"{session.total} bytes were announced.")
         total = next(iter(totals), None)
         if positions is not None:
             await session.take(positions, body, total)
