@@ -14,13 +14,16 @@ import platform
 import re
 import shutil
 import sys
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import nox
+from filelock import FileLock, Timeout  # virtualenv, which nox needs, needs it
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 # Nox looks for uv, which is not used here, and says of every run that there is none.
 logging.getLogger("nox").addFilter(lambda record: record.msg != "uv binary not found.")
@@ -29,6 +32,7 @@ nox.options.sessions = ["lint", "tests"]
 nox.needs_version = ">=2025.2.9"
 
 ROOT = Path(__file__).parent
+ENVIRONMENTS = ROOT / ".nox"
 WEB = ROOT / "web"
 DEPLOYABLES = (
     "api",
@@ -282,7 +286,8 @@ class Environment:
     """A virtual environment with the packages of `requirements/NAME.in` in the locked versions.
 
     It is made anew when the requirements or the Python interpreter have changed, so that it never
-    contains a package that the requirements no longer name.
+    contains a package that the requirements no longer name. Of several commands that need it, one
+    makes it, and the others wait.
 
     Args:
         session: runs the commands.
@@ -296,7 +301,7 @@ class Environment:
         session: nox.Session,
         name: str,
         *,
-        folder: Path = ROOT / ".nox",
+        folder: Path = ENVIRONMENTS,
         interpreter: str | None = None,
     ) -> None:
         self._session = session
@@ -338,14 +343,53 @@ class Environment:
 
     def _install(self, requirements: str, interpreter: str) -> None:
         wanted = f"{interpreter}\n{digest_of([ROOT / CONSTRAINTS, *REQUIREMENTS])}\n"
-        stamp = self._folder / "installed.txt"
-        if holds(stamp, wanted):
-            return
+        # Beside the folder, which is cleared.
+        lock = self._folder.with_name(f"{self._folder.name}.lock")
+        make = partial(self._make, requirements)
+        make_once(self._session, self._folder / "installed.txt", wanted, lock, make)
+
+    def _make(self, requirements: str) -> bool:
         self._session.log(f"installing {requirements} into {self._folder}, once; some minutes")
         virtualenv = (sys.executable, "-m", "virtualenv", "--quiet", "--clear")
         self._session.run(*virtualenv, str(self._folder), external=True)
         self.pip_install("-r", requirements, "-c", CONSTRAINTS)
-        stamp.write_text(wanted)
+        return True
+
+
+def make_once(
+    session: nox.Session, stamp: Path, wanted: str, lock: Path, make: Callable[[], bool]
+) -> None:
+    """Make something unless it is there; of several commands one makes it, the others wait.
+
+    Args:
+        session: tells the user.
+        stamp: a file that is written when it is made.
+        wanted: what the stamp contains if nothing has changed since.
+        lock: a file that is locked meanwhile.
+        make: makes it; returns whether that was possible.
+    """
+    if holds(stamp, wanted):
+        return
+    with locked(session, lock):
+        # Another command may have made it meanwhile.
+        if not holds(stamp, wanted) and make():
+            stamp.write_text(wanted)
+
+
+@contextmanager
+def locked(session: nox.Session, path: Path) -> Iterator[None]:
+    """Keep other commands out of the context; the lock of a command that ends ends with it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        session.log(f"another command is busy with {path.with_suffix('')}; waiting for its end")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def digest_of(paths: list[Path]) -> str:
@@ -376,20 +420,19 @@ def npm(session: nox.Session, *arguments: str) -> bool:
 def install_npm_packages(session: nox.Session) -> None:
     """Install the packages of client and page unless the lock file is the one of the last time."""
     wanted, stamp = digest_of([WEB / "package-lock.json"]), WEB / "node_modules" / ".installed"
-    if holds(stamp, wanted):
-        return
-    if npm(session, "ci", "--no-audit", "--no-fund"):
-        stamp.write_text(wanted)
+    make = partial(npm, session, "ci", "--no-audit", "--no-fund")
+    make_once(session, stamp, wanted, ENVIRONMENTS / "npm.lock", make)
 
 
 def build_page(session: nox.Session) -> None:
     """Build the page if its sources have changed since the last build."""
+
+    def build() -> bool:
+        install_npm_packages(session)
+        return npm(session, "run", "build")
+
     wanted, stamp = digest_of(page_sources()), WEB / "page" / "dist" / ".built"
-    if holds(stamp, wanted):
-        return
-    install_npm_packages(session)
-    if npm(session, "run", "build"):
-        stamp.write_text(wanted)
+    make_once(session, stamp, wanted, ENVIRONMENTS / "page.lock", build)
 
 
 def page_sources() -> list[Path]:

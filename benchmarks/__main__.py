@@ -35,7 +35,6 @@ MODULES: Final = {
     "hearing": "benchmarks.hearing.run",
     "live": "benchmarks.live.run",
     "ahead": "benchmarks.ahead.run",
-    "capacity": "benchmarks.capacity.run",
     "watermark": "benchmarks.watermark.run",
 }
 """The module of each benchmark; its `run` takes `Options` and returns a `Report`.

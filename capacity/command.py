@@ -1,4 +1,4 @@
-"""The command: `python -m capacity --per-day 1000000 --flash 100x --target "p95 <= 1.0 s"`."""
+"""The command: `nox -s capacity -- --per-day 1000000 --flash 100x --target "p95 <= 1.0 s"`."""
 
 from __future__ import annotations
 
@@ -11,52 +11,49 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from capacity.choice.search import MOST_SHARDS
-from capacity.choice.study import MINIMUM, study
-from capacity.choice.target import Target
-from capacity.model.arrivals import Crowd, read_arrivals
-from capacity.model.errors import PlanningError
-from capacity.model.parameters import read_parameters
-from capacity.model.running import Runner, shown
-from capacity.model.settings import BusyHours, Instances, Quota, Settings, Signing
-from capacity.report import tables
-from capacity.report.page import with_part
-from capacity.report.picture import draw
-from capacity.report.variables_file import check_variables_file, write_variables
+from capacity import report
+from capacity.arrivals import Crowd, read_arrivals
+from capacity.outcome import Summary, Target, summarise, waits_of
+from capacity.parameters import Duration, Parameters, PlanningError, read_parameters
+from capacity.search import MOST_SHARDS, Found, Runner, search
+from capacity.settings import BusyHours, Instances, Quota, Settings, Signing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from capacity.choice.study import Study
-    from capacity.model.arrivals import Arrivals
-    from capacity.model.parameters import Parameters
+    from capacity.arrivals import Arrivals
+    from capacity.outcome import Numbers
+    from capacity.simulation import Simulation
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "scale.md"
 PAGE_PICTURE: Final = ROOT / "docs" / "images" / "scale.svg"
 PICTURE: Final = ROOT / ".local" / "capacity.svg"
 MOST_OWN_CHARACTERS: Final = 1_000_000
+MINUTES: Final = {1: 60.0, 10: 30.0, 100: 15.0, 1_000: 10.0, 10_000: 5.0}
+"""Simulated minutes for each rate in voices a second of `--sizes`."""
+
+MOST: Final = 20_000
+"""More instances than any of these rates needs."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence."""
+    """A parser whose errors are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the arguments."""
         raise PlanningError(f"{message[:1].upper()}{message[1:]}; --help shows what can be said.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plan; return the exit code."""
-    # A pipe has no width: what is printed there is read later.
+    """Run the command; return the exit code."""
+    # A pipe has no width.
     console = Console(width=None if sys.stdout.isatty() else 140)
     try:
         wish = parser().parse_args(arguments)
         if wish.sizes:
-            from capacity.report.sizes import write_sizes  # noqa: PLC0415 - it is only for the page
-
-            write_sizes(console, PAGE, wish.seed)
+            write_sizes(console, wish.seed)
         else:
             plan(wish, console)
     except PlanningError as error:
@@ -66,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Build the parser of the arguments."""
+    """Return the parser of the arguments."""
     parser = _Parser(prog="nox -s capacity --", description="Plan for a crowd.")
     crowd = parser.add_argument_group("who comes")
     crowd.add_argument("--per-day", type=_number, metavar="N", help="visitors of a day")
@@ -136,7 +133,7 @@ def _hours(text: str) -> BusyHours:
 
 
 def plan(wish: argparse.Namespace, console: Console) -> None:
-    """Simulate what was asked for, print it and draw it."""
+    """Simulate three deployments, search if there is a target, print and draw the result."""
     begin = time.perf_counter()
     parameters = _parameters(wish)
     target = None if wish.target is None else Target.parse(wish.target)
@@ -144,29 +141,83 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
         # Before the simulation, which takes a while.
         if target is None:
             raise PlanningError('--write-tfvars needs a --target, such as "p95 <= 1.0 s".')
-        check_variables_file(wish.write_tfvars)
+        report.check_variables_file(wish.write_tfvars)
     settings = _settings(wish)
-    arrivals = _arrivals(wish, parameters)
-    with shown(console) as watcher:
-        result = study(Runner(parameters, watcher, wish.seed), settings, arrivals, target)
+    arrivals = _arrivals(wish, parameters).sample()
+    deployments = {
+        "without warm-up": settings.without_warm_up(),
+        "with warm-up": settings.with_warm_up_only(),
+        "with minimum instances": settings,
+    }
+    found = None
+    with _progress(console) as progress:
+        runner = Runner(parameters, wish.seed, _teller(progress))
+        told = runner.run(list(deployments.values()), arrivals, _summary_and_waits)
+        summaries = {name: each for name, (each, _) in zip(deployments, told, strict=True)}
+        if target is not None:
+            found = search(runner, target, arrivals, settings, told[-1][1])
     title = _title(wish, arrivals)
     picture = PAGE_PICTURE if wish.write else wish.picture
     picture.parent.mkdir(parents=True, exist_ok=True)
-    named = dict(result.summaries)
-    if result.found is not None:
-        named["as found"] = result.found.summary
-    draw(picture, title, named)
-    _show(console, title, result)
+    drawn = summaries if found is None else {**summaries, "as found": found.summary}
+    report.draw(picture, title, drawn)
+    _show(console, title, summaries, found, target)
     console.print(f"{picture}, after {time.perf_counter() - begin:.0f} s")
-    if wish.write_tfvars is not None and result.found is not None:
-        console.print(write_variables(wish.write_tfvars, title, result.found), soft_wrap=True)
+    if wish.write_tfvars is not None and found is not None:
+        written = report.write_variables(wish.write_tfvars, title, found)
+        console.print(written, soft_wrap=True)
     if wish.write:
-        PAGE.write_text(with_part(PAGE.read_text(), "day", markdown(title, result)))
+        part = _markdown(title, summaries, found, target)
+        PAGE.write_text(report.with_part(PAGE.read_text(), "day", part))
+
+
+def write_sizes(console: Console, seed: int) -> None:
+    """Simulate rates of 1 to 10,000 voices a second in a steady state; write them on the page."""
+    parameters = read_parameters().replaced(
+        {"visitor.leaving": Duration(0.0), "cloud_run.region_cpus": Duration(math.inf)}
+    )
+    target = parameters["cloud_run.cpu_target"]
+    found = {}
+    with _progress(console) as progress:
+        runner = Runner(parameters, seed, _teller(progress))
+        for rate, minutes in MINUTES.items():
+            crowd = Crowd(peak=float(rate), minutes=minutes)
+            arrivals = crowd.arrivals(parameters, np.random.default_rng(seed)).sample()
+            # The instances are there already.
+            convert = round(rate * parameters["processor.converter"] / (2 * target)) + 1
+            api = round(rate * parameters["processor.api"] / target) + 1
+            settings = Settings(
+                minimum=Instances(api, api, convert),
+                maximum=Instances(MOST, MOST, MOST),
+                lifted=frozenset(Quota),
+            )
+            (found[rate],) = runner.run([settings], arrivals, summarise)
+    tables = report.size_tables(parameters, found)
+    for table in tables:
+        console.print(table.rich())
+    part = "\n\n".join(table.markdown() for table in tables)
+    PAGE.write_text(report.with_part(PAGE.read_text(), "sizes", part))
+
+
+def _progress(console: Console) -> Progress:
+    columns = (
+        TextColumn("simulating: {task.completed:,.0f} voices"),
+        BarColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=console, transient=True)
+
+
+def _teller(progress: Progress) -> Callable[[int], None]:
+    task = progress.add_task("voices", total=None)
+    return lambda voices: progress.advance(task, voices)
+
+
+def _summary_and_waits(simulation: Simulation) -> tuple[Summary, tuple[Numbers, Numbers]]:
+    return summarise(simulation), waits_of(simulation)
 
 
 def _parameters(wish: argparse.Namespace) -> Parameters:
-    from capacity.model.parameters import Duration  # noqa: PLC0415
-
     parameters = read_parameters()
     shares = {
         name: share
@@ -226,37 +277,39 @@ def _title(wish: argparse.Namespace, arrivals: Arrivals) -> str:
         else f"in {arrivals.seconds / 60:g} min"
     )
     flash = "" if wish.flash is None else f", with a crowd of {wish.flash:g} times within a minute"
-    return f"{len(arrivals.times):,} visitors {length}{flash}"
+    return f"{arrivals.visitors:,} visitors {length}{flash}"
 
 
-def _show(console: Console, title: str, result: Study) -> None:
+def _show(
+    console: Console,
+    title: str,
+    summaries: dict[str, Summary],
+    found: Found | None,
+    target: Target | None,
+) -> None:
     console.print(f"[bold]{title}[/bold]")
-    console.print(tables.comparison(result).rich())
-    met = tables.quotas(list(result.summaries.items()))
-    if met.rows:
-        console.print(met.rich())
-    chosen = result.summaries[MINIMUM] if result.found is None else result.found.summary
-    console.print(tables.costs(chosen).rich())
-    if result.found is not None:
-        console.print(tables.advice(result), highlight=False)
+    for table in report.study_tables(summaries, found):
+        console.print(table.rich())
+    chosen = list(summaries.values())[-1] if found is None else found.summary
+    console.print(report.costs(chosen).rich())
+    if found is not None and target is not None:
+        console.print(report.advice(summaries, found, target), highlight=False)
         console.print(chosen.settings.terraform(chosen.most_instances), highlight=False)
 
 
-def markdown(title: str, result: Study) -> str:
-    """Write the part of the page about a study."""
+def _markdown(
+    title: str, summaries: dict[str, Summary], found: Found | None, target: Target | None
+) -> str:
     parts = [
         f"{title}.",
         "![Visitors, waits, converters and lost voices over the day](images/scale.svg)",
-        tables.comparison(result).markdown(),
+        *(table.markdown() for table in report.study_tables(summaries, found)),
     ]
-    met = tables.quotas(list(result.summaries.items()))
-    if met.rows:
-        parts.append(met.markdown())
-    if result.found is not None:
-        summary = result.found.summary
+    if found is not None and target is not None:
+        summary = found.summary
         parts += [
-            tables.advice(result),
+            report.advice(summaries, found, target),
             f"```hcl\n{summary.settings.terraform(summary.most_instances)}\n```",
-            tables.costs(summary).markdown(),
+            report.costs(summary).markdown(),
         ]
     return "\n\n".join(parts)

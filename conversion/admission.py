@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 
-from conversion.line import Line
+from conversion.line import Line, Share
 from shared.http.push import OverloadedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
 OTHERS_SECONDS: Final = 60.0
@@ -31,14 +31,93 @@ REST_SECONDS: Final = 1.0
 """How long a client has no place after such a failure, while others come."""
 
 
+PassOn: TypeAlias = "Callable[[], Awaitable[None]]"
+"""Lets others run, between two pieces of something."""
+
+
+async def stay() -> None:
+    """Let nobody else run in between."""
+
+
 class Slots(Protocol):
     """Limits work that is done at once."""
 
-    def slot(self, client: str | None = None) -> AbstractAsyncContextManager[None]:
-        """Wait for a slot of a client, and have it inside the context."""
+    def slot(
+        self, client: str | None = None, text: Share | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        """Wait for a slot of a client, and have it inside the context; see Line."""
 
-    def should_pass_on(self, client: str | None) -> bool:
-        """Return whether another client waits for one."""
+    def should_pass_on(self, client: str | None, text: Share | None = None) -> bool:
+        """Return whether another one waits that has had less; see Line."""
+
+
+class RunningTurns:
+    """The turns that have a place.
+
+    Attributes:
+        worked_seconds: the sum of the time for which turns have had a place.
+
+    Args:
+        now: a clock in seconds that never goes back.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._begins: dict[Turn, float] = {}
+        self.worked_seconds = 0.0
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    def add(self, turn: Turn) -> None:
+        """Count a turn from now on."""
+        self._begins[turn] = self._now()
+
+    def remove(self, turn: Turn) -> None:
+        """Count a turn no longer."""
+        self.worked_seconds += self._now() - self._begins.pop(turn)
+
+
+class Turn:
+    """Something of a client that runs piece by piece, and takes turns with others in between.
+
+    Inside of the context it has a place.
+
+    Args:
+        slots: limits what runs.
+        client: whose it is; None if that does not matter.
+        running: holds it while it has a place.
+    """
+
+    def __init__(self, slots: Slots, client: str | None, running: RunningTurns) -> None:
+        self._slots = slots
+        self._client = client
+        self._running = running
+        self._had = Share()
+        self._held = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self.begin()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end()
+
+    async def begin(self) -> None:
+        """Wait for a place, and take it."""
+        await self._held.enter_async_context(self._slots.slot(self._client, self._had))
+        self._running.add(self)
+        self._held.callback(self._running.remove, self)
+
+    async def end(self) -> None:
+        """Give the place back, if it has one."""
+        await self._held.aclose()
+
+    async def pass_on(self) -> None:
+        """Let others run first that have had less, if any wait."""
+        if self._slots.should_pass_on(self._client, self._had):
+            await self.end()
+            await self.begin()
 
 
 class Admission:
@@ -74,7 +153,7 @@ class Admission:
         # Not both: who waits for a slot of all processes would have a place in the line meanwhile.
         self._slots = slots or Line(running, spare, now)
         self._few = running // 2
-        self._count = 0
+        self._running = RunningTurns(self._now)
 
     @contextmanager
     def admit(self, client: str | None = None, *, waits: bool = False) -> Iterator[None]:
@@ -105,6 +184,11 @@ class Admission:
             self._admitted_of.subtract(counted)
             self._admitted_of += Counter()  # forgets who has no place
 
+    @property
+    def worked_seconds(self) -> float:
+        """The seconds for which conversions, or spoken texts, have run, all of them together."""
+        return self._running.worked_seconds
+
     def failed(self, client: str | None) -> None:
         """Let a client rest whose recording has failed as those of an attacker do."""
         if client is None:
@@ -113,23 +197,13 @@ class Admission:
         self._rests_until = {each: end for each, end in self._rests_until.items() if end > now}
         self._rests_until[client] = now + REST_SECONDS
 
-    @asynccontextmanager
-    async def running(self, client: str | None = None) -> AsyncIterator[None]:
-        """Wait until one more conversion may run, and count it while it does.
+    def running(self, client: str | None = None) -> Turn:
+        """Return what waits until one more conversion, or text, may run.
 
         Args:
             client: whose it is; those who wait take turns.
         """
-        async with self._slots.slot(client):
-            self._count += 1
-            try:
-                yield
-            finally:
-                self._count -= 1
-
-    def should_pass_on(self, client: str | None) -> bool:
-        """Return whether a client that runs something should let another one that waits run."""
-        return self._slots.should_pass_on(client)
+        return Turn(self._slots, client, self._running)
 
     @asynccontextmanager
     async def running_ahead(self) -> AsyncIterator[bool]:
@@ -140,7 +214,7 @@ class Admission:
         Returns:
             Whether it may run.
         """
-        if self._count >= self._few:
+        if len(self._running) >= self._few:
             yield False
             return
         async with self.running():

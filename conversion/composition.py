@@ -19,7 +19,7 @@ from conversion.origin.notice import open_notice
 from conversion.origin.verifying import Verifier
 from conversion.origin.watermarking import watermark_keys
 from conversion.rehearsal import connect
-from conversion.serving.serving import serve_until_signal
+from conversion.serving.serving import Work, serve_until_signal
 from conversion.stopwatch import process_age_ms
 from shared.characters.bucket import CharacterBucket
 from shared.google import clients
@@ -102,7 +102,7 @@ def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) ->
 
 
 def open_verifier(
-    config: ConverterSettings, tools: Tools, turn: Callable[[], AbstractAsyncContextManager[None]]
+    config: ConverterSettings, tools: Tools, turn: Callable[[], AbstractAsyncContextManager[object]]
 ) -> Verifier:
     """Build the verifier of files that may have been made here.
 
@@ -179,9 +179,12 @@ async def serve(
     await serve_until_signal(
         cast("ASGIFramework", app),
         config,
-        app.drain,
+        Work(
+            drain=app.drain,
+            is_stuck=lambda: app.worker.is_stuck,
+            seconds=lambda: app.worker.worked_seconds,
+        ),
         supervision,
-        lambda: app.worker.is_stuck,
         finishes_when_interrupted=finishes_when_interrupted,
     )
     await stores.voices.aclose()

@@ -9,6 +9,7 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from conversion.admission import stay
 from conversion.stopwatch import Stages
 from conversion.threads import Threads
 from shared.voices.media import content_type_matches
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from conversion.admission import PassOn
     from conversion.characters.lending import LoadedCharacter
     from conversion.origin.credentials import ResultCredentials
     from conversion.origin.notice import NoticePlace, SpokenNotice
@@ -122,7 +124,11 @@ class Conversion:
         self.threads = threads or Threads()
 
     async def run(
-        self, voice: Voice, character: LoadedCharacter, enter_stage: Callable[[str], None]
+        self,
+        voice: Voice,
+        character: LoadedCharacter,
+        enter_stage: Callable[[str], None],
+        pass_on: PassOn = stay,
     ) -> Outcome:
         """Convert a leased voice.
 
@@ -130,6 +136,7 @@ class Conversion:
             voice: the voice, with its input and the attempt that works on it.
             character: the voice's character.
             enter_stage: is called with the name of every stage that begins.
+            pass_on: is called between two pieces of a text, so that others take turns with it.
 
         Raises:
             VoiceError: the voice cannot be converted; trying again cannot help.
@@ -141,7 +148,7 @@ class Conversion:
         stages = Stages(enter_stage)
         with stages.enter("reading", timed_as="read"):
             data = await self._read(voice, upload)
-        made = await self.make(voice, character, data, upload.content_type, stages)
+        made = await self.make(voice, character, data, upload.content_type, stages, pass_on=pass_on)
         return await self.store(voice, made, stages)
 
     async def make(
@@ -153,6 +160,7 @@ class Conversion:
         stages: Stages,
         *,
         early: EarlyWork | None = None,
+        pass_on: PassOn = stay,
     ) -> Made:
         """Convert a recording or speak a text; nothing is stored, and the voice need not be leased.
 
@@ -163,6 +171,7 @@ class Conversion:
             content_type: the media type that it was uploaded with.
             stages: is told every stage that begins.
             early: what was done with it while it came; it changes nothing of the result.
+            pass_on: is called between two pieces of a text, so that others take turns with it.
 
         Raises:
             VoiceError: the voice cannot be converted; trying again cannot help.
@@ -184,7 +193,7 @@ class Conversion:
             seconds = round(recording.seconds, 3)
         else:
             with stages.enter("speaking", timed_as="speak"):
-                spoken = await self._speak(voice, character, data, voice.options.speaking)
+                spoken = await self._speak(voice, character, data, voice.options.speaking, pass_on)
             samples, marks = spoken.samples, spoken.marks
             seconds = None
         marking = character.text_marking if voice.is_text else character.marking
@@ -267,7 +276,12 @@ class Conversion:
         return recording
 
     async def _speak(
-        self, voice: Voice, character: LoadedCharacter, text: bytes, speaking: Speaking
+        self,
+        voice: Voice,
+        character: LoadedCharacter,
+        text: bytes,
+        speaking: Speaking,
+        pass_on: PassOn,
     ) -> MarkedPiece:
         # A process that only converts recordings does not import what speaks text.
         from conversion.synthesis import speak  # noqa: PLC0415 - see above
@@ -275,7 +289,12 @@ class Conversion:
 
         options = SpeechOptions(**asdict(speaking), seed=_seed(voice))
         return await speak(
-            self.threads, character.text_engine, text, options, self._max_speech_seconds
+            self.threads,
+            character.text_engine,
+            text,
+            options,
+            self._max_speech_seconds,
+            pass_on=pass_on,
         )
 
     async def _store(self, voice: Voice, made: Made) -> Result:

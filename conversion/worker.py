@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from conversion.admission import Admission
+    from conversion.admission import Admission, PassOn, Turn
     from conversion.characters.lending import Characters, LoadedCharacter
     from conversion.conversion import Conversion, Outcome
     from conversion.leases import Lease
@@ -87,8 +87,11 @@ class CharacterLateError(PassingError):
     """The character took so long to load that the voice could not be converted in time."""
 
 
-Run: TypeAlias = "Callable[[Voice, LoadedCharacter, Callable[[str], None]], Awaitable[Outcome]]"
-"""Converts a leased voice and stores the result; calls its last argument with every stage."""
+Run: TypeAlias = (
+    "Callable[[Voice, LoadedCharacter, Callable[[str], None], PassOn], Awaitable[Outcome]]"
+)
+"""Converts a leased voice and stores the result; calls its third argument with every stage, and the
+last one between two pieces of a text, so that others take turns with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ class ConversionJob:
         voice_id: which voice.
         take: takes the lease; raises like `take_lease`.
         turn: waits until the conversion may run, and counts it while it does. This time does not
-            count towards the deadline.
+            count towards the deadline, nor does that for which it lets others run; it never does if
+            the turn is None.
         run: converts the leased voice and stores the result.
         uploaded_at: when the recording was uploaded, in RFC 3339, for the log.
         ended: is called with the voice once it is final, before its recording is emptied.
@@ -108,7 +112,7 @@ class ConversionJob:
 
     voice_id: str
     take: Callable[[], Awaitable[Lease]]
-    turn: Callable[[], AbstractAsyncContextManager[None]]
+    turn: Callable[[], AbstractAsyncContextManager[Turn | None]]
     run: Run
     uploaded_at: str | None = None
     ended: Callable[[Voice], None] = lambda _voice: None
@@ -160,6 +164,11 @@ class Worker:
         """
         longest = self._conversion.threads.longest_seconds()
         return self._is_stuck or longest > self._deadline_seconds
+
+    @property
+    def worked_seconds(self) -> float:
+        """How long conversions have run, all of them together."""
+        return self._admission.worked_seconds
 
     async def handle(self, message: PushMessage) -> None:
         """Handle one message; the same may come several times, also at the same time.
@@ -287,8 +296,9 @@ class Worker:
                 await lease.fail(error)
                 return error
             left = self._deadline_seconds - (_now() - begin)
-            await held.enter_async_context(job.turn())
-            return await self._work_with(character, lease, left, job.run)
+            turn = await held.enter_async_context(job.turn())
+            run = partial(job.run, lease.voice, character, lease.enter_stage)
+            return await self._work_within(left, run, turn, lease)
 
     async def _borrow(self, character_id: str, held: AsyncExitStack) -> LoadedCharacter:
         """Borrow a character until the stack is left."""
@@ -300,13 +310,25 @@ class Worker:
                 raise
             raise CharacterLateError(f"{character_id} is not loaded yet") from error
 
-    async def _work_with(
-        self, character: LoadedCharacter, lease: Lease, seconds: float, run: Run
+    async def _work_within(
+        self,
+        seconds: float,
+        run: Callable[[PassOn], Awaitable[Outcome]],
+        turn: Turn | None,
+        lease: Lease,
     ) -> Outcome | VoiceError:
-        """Do the work with the voice's character, in at most so many seconds."""
+        """Do the work in at most so many seconds in which others do not run."""
+
+        async def pass_on() -> None:
+            if turn is not None:
+                left = (deadline.when() or 0.0) - _now()
+                deadline.reschedule(None)
+                await turn.pass_on()
+                deadline.reschedule(_now() + left)
+
         try:
             async with asyncio.timeout(seconds) as deadline:
-                outcome = await run(lease.voice, character, lease.enter_stage)
+                outcome = await run(pass_on)
         except VoiceError as error:
             await lease.fail(error)
             return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer the trainings that take minutes."""
     text = "run the tests that train a character really, for minutes; they need `nox -s install`"
     parser.addoption("--train", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Hypothesis draw the same inputs every time, and not judge a busy machine's speed.
+
+    `nox -s fuzz` draws others, with a profile of its own.
+    """
+    with suppress(ImportError):  # some commands run tests without this package
+        from hypothesis import settings  # noqa: PLC0415 - see above
+
+        if not config.getoption("--hypothesis-profile", None):
+            settings.load_profile("ci")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:

@@ -43,7 +43,7 @@ ENVIRONMENT: Final = {
     "THREADS": "1",
     "CONCURRENCY": "2",
     "BACKLOG": "1000",
-    "MAX_REQUESTS": "0",
+    "MAX_WORK_SECONDS": "0",
     "LOG_LEVEL": "WARNING",
 }
 ROUNDS: Final = 3

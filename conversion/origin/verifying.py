@@ -48,7 +48,7 @@ class Verifier:
         decoder: Decoder,
         keys: Sequence[WatermarkKey],
         own_certificates: str,
-        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        turn: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
         self._decoder = decoder
         self._keys = keys

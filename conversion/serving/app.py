@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 class Converter(Liveness, Protocol):
     """Whoever converts voices; see conversion.worker.Worker."""
 
+    @property
+    def worked_seconds(self) -> float:
+        """How long conversions have run, all of them together."""
+
     async def drain(self) -> None:
         """Hand back what is under way."""
 

@@ -5,14 +5,22 @@ SETTINGS and PING frame. 2 MB of such frames, which are small, kept the probe of
 for seconds. Here a connection's bytes are handled in small pieces, between which others have their
 turn, and a connection with many frames that belong to no request is closed.
 
+A client that begins requests and takes them back at once makes the application do all its work for
+nothing (CVE-2023-44487); here its connection is closed after some hundred.
+
 Hypercorn 0.18 also ends a connection, and with it the requests of everybody whose front end shares
 it, when the body of one request goes on after its answer, and for a method or a path that it cannot
-read. Here the one request is reset.
+read. Here the one request is reset. It cuts all answers under way when a connection has had its
+number of requests; in a process that ends, its error about a request of a closed connection ended
+the process. Here such requests are refused, which lets clients send them again over another
+connection (RFC 9113, section 6.8). And it lets the application go on with the answer to a request
+that was taken back, until that answer counts as unread; here nothing waits for such an answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,10 +29,15 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from hypercorn import protocol
 from hypercorn.events import Closed, RawData
+from hypercorn.protocol.events import EndBody, Response
 from hypercorn.protocol.h2 import H2Protocol
+from hyperframe.frame import GoAwayFrame
 
 if TYPE_CHECKING:
     from hypercorn.events import Event
+    from hypercorn.protocol.events import Event as StreamEvent
+
+_LOG = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 4096
 """How many bytes of a connection are handled at once: at most 455 empty frames."""
@@ -36,12 +49,20 @@ CONTROL_FRAMES_PER_REQUEST: Final = 16
 """How many more each request allows: its window updates and its share of pings and priorities."""
 
 
+MOST_RESETS: Final = 200
+"""How many more requests may be taken back before their answer begins than are answered whole."""
+
+
 class BoundedH2Protocol(H2Protocol):
-    """Hypercorn's HTTP/2, which refuses floods of frames."""
+    """Hypercorn's HTTP/2, which refuses floods of frames and of requests that are taken back."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._control_frames_left = MOST_CONTROL_FRAMES
+        self._resets_left = MOST_RESETS
+        self._has_begun: dict[int, bool] = {}
+        self._takes_no_more = False
+        self._is_over = False
 
     async def handle(self, event: Event) -> None:
         """Handle what has happened to the connection, its bytes piece by piece."""
@@ -49,21 +70,40 @@ class BoundedH2Protocol(H2Protocol):
             await super().handle(event)
             return
         for begin in range(0, len(event.data), PIECE_BYTES):
-            if self._control_frames_left < 0:
+            if self._is_over:
                 return
             await super().handle(RawData(event.data[begin : begin + PIECE_BYTES]))
             await asyncio.sleep(0)
 
     async def _handle_events(self, events: list[h2.events.Event]) -> None:
         self._control_frames_left += sum(map(_allowance, events))
-        if self._control_frames_left < 0:
+        try:
+            if self._control_frames_left >= 0:
+                await self._handle_while_bounded(events)
+        except ProtocolError as error:
+            # The frame before it has closed the connection.
+            _LOG.info("a connection of HTTP/2 has ended: %s", error)
+            await self._close()
+        if min(self._control_frames_left, self._resets_left) < 0 and not self._is_over:
+            _LOG.warning("closed a connection of HTTP/2 that was flooded with frames or resets")
             # Without the answers to the frames of the flood.
             self.connection.clear_outbound_data_buffer()
             self.connection.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
             await self._flush()
-            await self.send(Closed())
-            return
+            await self._close()
+
+    async def _close(self) -> None:
+        self._is_over = True
+        await self.send(Closed())
+
+    async def _handle_while_bounded(self, events: list[h2.events.Event]) -> None:
+        # What came with its own end is not even begun.
+        ended = {each.stream_id for each in events if isinstance(each, h2.events.StreamReset)}
         for event in events:
+            if self._resets_left < 0:
+                return
+            if isinstance(event, h2.events.RequestReceived) and event.stream_id in ended:
+                continue
             if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
                 self._reset(event.stream_id, ErrorCodes.NO_ERROR)
                 size = event.flow_controlled_length
@@ -72,8 +112,46 @@ class BoundedH2Protocol(H2Protocol):
             elif isinstance(event, h2.events.RequestReceived) and not _is_readable(event):
                 self._reset(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
                 await self._flush()
+            elif isinstance(event, h2.events.RequestReceived) and self._should_refuse():
+                await self._refuse(event.stream_id)
             else:
+                if isinstance(event, h2.events.RequestReceived):
+                    self._has_begun[event.stream_id] = False
                 await super()._handle_events([event])
+                if isinstance(event, h2.events.StreamReset):
+                    await self._forget(event.stream_id)
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        """Send a part of an answer."""
+        if event.stream_id in self._has_begun:
+            if isinstance(event, Response):
+                self._has_begun[event.stream_id] = True
+            elif isinstance(event, EndBody):
+                del self._has_begun[event.stream_id]
+                self._resets_left = min(self._resets_left + 1, MOST_RESETS)
+        await super().stream_send(event)
+
+    async def _forget(self, stream_id: int) -> None:
+        """Count a request that was taken back, and let nothing wait until its answer is sent."""
+        if not self._has_begun.pop(stream_id, False):
+            self._resets_left -= 1
+        if (waiting := self.stream_buffers.get(stream_id)) is not None:
+            await waiting.close()
+
+    def _should_refuse(self) -> bool:
+        has_had_all = self.keep_alive_requests >= self.config.keep_alive_max_requests
+        return has_had_all or self.context.terminated.is_set()
+
+    async def _refuse(self, stream_id: int) -> None:
+        """Refuse a request; its client may send it again over another connection."""
+        self._resets_left -= 1
+        if not self._takes_no_more:
+            self._takes_no_more = True
+            # Not with h2, which would send nothing more of the answers under way.
+            last = GoAwayFrame(0, last_stream_id=max(0, stream_id - 2))
+            await self.send(RawData(last.serialize()))
+        self._reset(stream_id, ErrorCodes.REFUSED_STREAM)
+        await self._flush()
 
     def _reset(self, stream_id: int, reason: ErrorCodes) -> None:
         with suppress(ProtocolError):

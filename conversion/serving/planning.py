@@ -52,8 +52,11 @@ conversion per CPU, a tenth of the CPUs' time is lost even with every service on
 (docs/architecture.md, decision 22).
 """
 
-RECYCLED_AFTER: Final = 2_000
-"""After how many requests one of several processes is replaced, so that no leak grows for ever."""
+WORN_AFTER_SECONDS: Final = 3600.0
+"""After how much work one of several processes is replaced, so that no leak grows for ever.
+
+Requests do not count: anybody can send them, also without a key.
+"""
 
 _UNLIMITED: Final = 1 << 60
 
@@ -119,6 +122,8 @@ def plan(
 ) -> ProcessPlan:
     """Plan enough conversions for every CPU, but no more than fit into the memory.
 
+    Several processes leave memory for one more: a worn one ends what it has beside the new one.
+
     For a few CPUs one process is enough. It starts soonest, loads the characters only once, and
     receives every message, even if all come through one connection.
 
@@ -133,9 +138,11 @@ def plan(
     if resources.memory_bytes is None:
         return ProcessPlan(processes, max(wanted, processes))
     if workers is None:
-        fitting = resources.memory_bytes // (needs.process + needs.conversion)
+        one_more = needs.process if processes > 1 else 0
+        fitting = (resources.memory_bytes - one_more) // (needs.process + needs.conversion)
         processes = max(1, min(processes, fitting))
-    left = resources.memory_bytes - processes * needs.process
+    one_more = needs.process if processes > 1 else 0
+    left = resources.memory_bytes - processes * needs.process - one_more
     most = max(0, left) // needs.conversion
     return ProcessPlan(processes, max(processes, min(wanted, most)))
 

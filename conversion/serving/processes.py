@@ -8,6 +8,9 @@ A process has its first heartbeat before it is forked. The next ones come from i
 it serves. So no heartbeat comes from a process that does not get ready, whose event loop is
 blocked, or that is stopped. After the timeout Gunicorn ends such a process with SIGABRT, and a
 second later with SIGKILL.
+
+Gunicorn itself replaces a process when it has ended. Here a worn one, which says so in memory that
+it shares with Gunicorn's process, is told to retire when its successor serves, one at a time.
 """
 
 from __future__ import annotations
@@ -15,15 +18,19 @@ from __future__ import annotations
 import asyncio
 import faulthandler
 import logging
+import mmap
 import os
 import signal
 import sys
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from gunicorn.errors import AppImportError
 from gunicorn.workers.base import Worker
 
+from shared.process.signals import on_signal
 from speech.bundles.bundle import BundleError
 
 if TYPE_CHECKING:
@@ -32,6 +39,17 @@ if TYPE_CHECKING:
     from gunicorn.config import Config
 
 _HEARTBEATS_PER_TIMEOUT: Final = 4
+
+RETIRE: Final[int] = getattr(signal, "SIGUSR2", 0)
+"""The signal at which a process takes nothing new and ends what it has; Windows lacks it."""
+
+
+class Condition(IntEnum):
+    """How a process is."""
+
+    STARTING = 0
+    SERVING = 1
+    WORN = 2
 
 
 class Supervised(Protocol):
@@ -73,6 +91,7 @@ class Supervision:
         notify: sends a heartbeat.
         is_orphaned: whether Gunicorn has ended without ending this process.
         heartbeat_seconds: how often to send a heartbeat.
+        tell: tells Gunicorn's process how this one is.
     """
 
     def __init__(
@@ -81,22 +100,32 @@ class Supervision:
         notify: Callable[[], None],
         is_orphaned: Callable[[], bool],
         heartbeat_seconds: float,
+        tell: Callable[[Condition], None],
     ) -> None:
         self.sockets = tuple(sockets)
         self._notify = notify
         self._is_orphaned = is_orphaned
         self._heartbeat_seconds = heartbeat_seconds
+        self._tell = tell
 
-    async def send_heartbeats(self, is_stuck: Callable[[], bool]) -> None:
+    def on_retire(self, retire: Callable[[], None]) -> None:
+        """Call a function when a successor serves and this process is to end what it has."""
+        on_signal(RETIRE, retire)
+
+    async def send_heartbeats(
+        self, is_stuck: Callable[[], bool], is_worn: Callable[[], bool]
+    ) -> None:
         """Send heartbeats until this process is orphaned; return then.
 
         It never returns once the process is stuck: Gunicorn then replaces it after the timeout.
 
         Args:
             is_stuck: whether the process must be replaced.
+            is_worn: whether it should be replaced, which has time.
         """
         while not is_stuck() and not self._is_orphaned():
             self._notify()
+            self._tell(Condition.WORN if is_worn() else Condition.SERVING)
             await asyncio.sleep(self._heartbeat_seconds)
         if not self._is_orphaned():
             await asyncio.Event().wait()
@@ -107,7 +136,8 @@ def run(
     serve: Callable[[_Config, Supervision], Coroutine[Any, Any, None]],
 ) -> None:
     """Run `config.processes` processes, each of which serves, until SIGTERM or SIGINT."""
-    _Application(config, serve).run()  # type: ignore[no-untyped-call] # Gunicorn is not typed
+    application = _Application(config, serve)
+    _Supervisor(application).run()  # type: ignore[no-untyped-call] # Gunicorn is not typed
 
 
 class _Application(BaseApplication):
@@ -151,8 +181,19 @@ class ConvertWorker(Worker):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)  # type: ignore[no-untyped-call] # Gunicorn is not typed
+        # Made before the fork, so that both processes have it.
+        self._condition = mmap.mmap(-1, 1)
         # Gunicorn never times out a worker without a heartbeat, and it may hang at once.
         self.notify()  # type: ignore[no-untyped-call] # likewise
+
+    @property
+    def condition(self) -> Condition:
+        """How the process is, in itself and in Gunicorn's."""
+        return Condition(self._condition[0])
+
+    def tell(self, condition: Condition) -> None:
+        """Tell Gunicorn's process how this one is."""
+        self._condition[0] = condition
 
     def init_signals(self) -> None:
         """Install none of Gunicorn's handlers: `serve_until_signal` installs its own.
@@ -165,19 +206,60 @@ class ConvertWorker(Worker):
         faulthandler.enable()
 
     def run(self) -> None:
-        """Serve until SIGTERM, or until the process has answered its share of requests."""
+        """Serve until SIGTERM, or until the process is worn and has ended what it has."""
         supervision = Supervision(
             # Duplicates, because both the server and Gunicorn close their sockets.
             [os.dup(one.fileno()) for one in self.sockets],
             self.notify,
             lambda: os.getppid() != self.ppid,
             self.timeout / _HEARTBEATS_PER_TIMEOUT,
+            self.tell,
         )
         try:
             asyncio.run(self.wsgi(supervision))
         except BundleError as error:
             # Gunicorn ends after this error; after any other it would start processes endlessly.
             raise AppImportError(str(error)) from error
+
+
+class _Supervisor(Arbiter):
+    """Gunicorn's supervisor, which has no option for a successor that starts first.
+
+    Args:
+        application: what the processes do.
+    """
+
+    def __init__(self, application: _Application) -> None:
+        super().__init__(application)  # type: ignore[no-untyped-call] # Gunicorn is not typed
+        self._worn: ConvertWorker | None = None
+        self._is_retiring = False
+
+    def manage_workers(self) -> None:
+        """Start processes that are missing, and let a worn one retire when its successor serves.
+
+        Gunicorn calls this every second, and whenever a process has ended.
+        """
+        self._replace_worn()
+        super().manage_workers()  # type: ignore[no-untyped-call] # likewise
+
+    def _replace_worn(self) -> None:
+        workers: list[ConvertWorker] = list(self.WORKERS.values())
+        if self._worn is not None and self._worn not in workers:
+            self._worn = None
+            self.num_workers -= 1
+        others = [each for each in workers if each is not self._worn]
+        starting = any(each.condition is Condition.STARTING for each in others)
+        if starting or len(workers) < self.num_workers:
+            return
+        if self._worn is not None:
+            if not self._is_retiring:
+                self._is_retiring = True
+                self.kill_worker(self._worn.pid, RETIRE)  # type: ignore[no-untyped-call] # likewise
+            return
+        worn = [each for each in workers if each.condition is Condition.WORN]
+        if worn:
+            self._worn, self._is_retiring = worn[0], False
+            self.num_workers += 1
 
 
 def _end_at_once(_arbiter: object, worker: Any) -> None:

@@ -7,10 +7,13 @@ Hypercorn 0.18 has no option for what is changed here.
 - It serves a request that has both a length and chunks, and uses its connection again. A proxy that
   believes the length would take what follows for another client's request (RFC 9112, section 6.1).
   Here such a request is refused and its connection closed.
+- An error of its own that ends one connection ends the whole process once the server stops, with
+  the answers on all other connections. Here the one connection ends, with one entry in the log.
 """
 
 from __future__ import annotations
 
+import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -22,6 +25,8 @@ from hypercorn.protocol.http_stream import HTTPStream
 if TYPE_CHECKING:
     from hypercorn.events import Event as Sent
     from hypercorn.protocol.events import Event
+
+_LOG = logging.getLogger(__name__)
 
 
 class BoundedRequest(HTTPStream):
@@ -43,6 +48,15 @@ class BoundedRequest(HTTPStream):
 
 class BoundedConnection(TCPServer):
     """A connection of Hypercorn to which nothing is written when it is gone."""
+
+    async def run(self) -> None:
+        """Serve the connection to its end, and let no error leave it."""
+        try:
+            await super().run()
+        except Exception as error:  # noqa: BLE001 - others must not lose their answers for it
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            _LOG.error("a connection has ended with an error of the server", exc_info=error)
 
     async def protocol_send(self, event: Sent) -> None:
         """Send bytes, unless nobody can get them; a client that only sends no more still can."""

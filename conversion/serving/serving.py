@@ -9,13 +9,14 @@ import os
 import signal
 import socket
 import threading
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, cast
 
 from pydantic import Field
 
-from conversion.serving.planning import RECYCLED_AFTER
+from conversion.serving.planning import WORN_AFTER_SECONDS
 from conversion.serving.unread_bodies import UnreadBodies
 from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.process.settings import EnvironmentSettings, SettingsError
@@ -23,7 +24,7 @@ from shared.process.signals import on_signal
 from speech.networks.providers import Provider
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from hypercorn.config import Config
     from hypercorn.typing import ASGIFramework
@@ -39,9 +40,38 @@ INTERRUPTED_SECONDS: Final = 0.7
 """How long what is under way may still take after Ctrl-C; speaking a text may take a minute."""
 
 
-def planned_max_requests(settings: dict[str, Any]) -> int:
-    """Return after how many requests a process is replaced: never, if there is only one."""
-    return RECYCLED_AFTER if settings.get("workers", 1) > 1 else 0
+RETIRING_SECONDS: Final = 3600.0
+"""How long a worn process may take to end what it has: as the longest speech takes to be heard."""
+
+LINGER_SECONDS: Final = 1.0
+"""How long a worn process still answers requests on connections that it has already accepted."""
+
+
+def planned_max_work(settings: dict[str, Any]) -> float:
+    """Return after how much work a process is replaced: never, if there is only one."""
+    return WORN_AFTER_SECONDS if settings.get("workers", 1) > 1 else 0.0
+
+
+async def _do_nothing() -> None:
+    """Do nothing: the server waits for the requests under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a process does, as its server sees it.
+
+    Attributes:
+        drain: ends all work at once; called before the server stops.
+        retire: closes connections on which nothing is under way, until it is cancelled; runs while
+            a worn process ends what it has.
+        is_stuck: whether this process must be replaced.
+        seconds: how long this process has worked.
+    """
+
+    drain: Callable[[], Awaitable[None]] = _do_nothing
+    retire: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
+    is_stuck: Callable[[], bool] = lambda: False
+    seconds: Callable[[], float] = lambda: 0.0
 
 
 class ServingSettings(EnvironmentSettings):
@@ -60,10 +90,8 @@ class ServingSettings(EnvironmentSettings):
         graceful_timeout: how many seconds a process may take to stop; Cloud Run kills an instance
             ten seconds after SIGTERM.
         keepalive: how many seconds an idle connection is kept open.
-        max_requests: after how many requests a process is replaced; 0 for never, which is the
-            default for a single process.
-        max_requests_jitter: up to how many requests are added to that at random, so that not all
-            processes are replaced at once.
+        max_work_seconds: after how many seconds of converting or speaking a process is replaced;
+            0 for never, which is the default for a single process.
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
         characters_dir: folder of the character bundles that come with the image.
     """
@@ -80,18 +108,15 @@ class ServingSettings(EnvironmentSettings):
     timeout: Annotated[int, Field(ge=5, le=600)] = 30
     graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
     keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
-    max_requests: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
-        default_factory=planned_max_requests
-    )
-    max_requests_jitter: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        default_factory=lambda settings: settings.get("max_requests", 0) // 10
+    max_work_seconds: Annotated[float, Field(ge=0, le=10_000_000)] = Field(
+        default_factory=planned_max_work
     )
     characters_dir: Path = Path(__file__).parents[2] / "characters"
 
     @property
     def is_alone(self) -> bool:
         """Whether there is only one process, which is never replaced."""
-        return self.processes == 1 and self.max_requests == 0
+        return self.processes == 1 and self.max_work_seconds == 0
 
     @property
     def processes(self) -> int:
@@ -136,30 +161,28 @@ def require_supervision() -> None:
     except ImportError as error:
         raise SettingsError(
             "WORKERS: several processes, or processes that are replaced, need Linux or macOS."
-            " Set WORKERS=1 and MAX_REQUESTS=0."
+            " Set WORKERS=1 and MAX_WORK_SECONDS=0."
         ) from error
 
 
 async def serve_until_signal(
     app: ASGIFramework,
     config: ServingSettings,
-    drain: Callable[[], Awaitable[None]],
+    work: Work,
     supervision: Supervision | None = None,
-    is_stuck: Callable[[], bool] = lambda: False,
     *,
     finishes_when_interrupted: bool = False,
 ) -> None:
     """Serve an application until SIGTERM or SIGINT.
 
     After SIGTERM what is under way may end. After SIGINT, which is Ctrl-C, the process ends within
-    a second, whatever is under way.
+    a second, whatever is under way. A worn process takes nothing new and ends what it has.
 
     Args:
         app: the application.
         config: the settings.
-        drain: ends what is under way; called before the server stops.
+        work: what the application does.
         supervision: by Gunicorn, if there are several processes.
-        is_stuck: whether this process must be replaced.
         finishes_when_interrupted: whether SIGINT does what SIGTERM does.
 
     Raises:
@@ -168,59 +191,119 @@ async def serve_until_signal(
     # Imported here, because the local cloud serves with a server of its own.
     from hypercorn.asyncio import serve  # noqa: PLC0415
 
-    stop = asyncio.Event()
     server = _server(config, supervision)
+    async with _End(server, config, work, supervision) as end:
+        end.heed_signals(finishes_when_interrupted=finishes_when_interrupted)
+        reading = cast("ASGIFramework", UnreadBodies(cast("ASGIApp", app)))
+        await serve(reading, server, shutdown_trigger=end.comes)
 
-    def interrupted() -> None:
-        if finishes_when_interrupted:
-            stop.set()
-            return
-        server.graceful_timeout = min(server.graceful_timeout, INTERRUPTED_SECONDS / 2)
+
+class _End:
+    """The end of a server: at a signal, or when its process is worn and its successor serves.
+
+    Args:
+        server: Hypercorn's settings, which it reads again for each request and at its end.
+        config: the settings.
+        work: what the application does.
+        supervision: by Gunicorn, if there are several processes.
+    """
+
+    def __init__(
+        self,
+        server: Config,
+        config: ServingSettings,
+        work: Work,
+        supervision: Supervision | None,
+    ) -> None:
+        self._server = server
+        self._config = config
+        self._work = work
+        self._supervision = supervision
+        self._stops = asyncio.Event()
+        self._retires = asyncio.Event()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Send heartbeats from now on, if there is supervision."""
+        self._stack.push_async_callback(self._work.drain)
+        if self._supervision is not None:
+            self._supervision.on_retire(self._retires.set)
+            self._begin(self._send_heartbeats(self._supervision))
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """End all that goes on beside the server, and what is still under way."""
+        await self._stack.aclose()
+
+    def heed_signals(self, *, finishes_when_interrupted: bool) -> None:
+        """Stop at SIGTERM and SIGINT; see serve_until_signal."""
+        interrupt = self._stops.set if finishes_when_interrupted else self._interrupt
+        on_signal(signal.SIGTERM, self._stops.set)
+        # Gunicorn passes SIGINT on as SIGQUIT.
+        passed_on = () if self._supervision is None else (signal.SIGQUIT,)
+        for number in (signal.SIGINT, *passed_on):
+            on_signal(number, interrupt)
+
+    async def comes(self) -> None:
+        """Return when the server is to close its connections and wait for what is under way."""
+        waits = [asyncio.create_task(each.wait()) for each in (self._stops, self._retires)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if self._supervision is not None and not self._stops.is_set():
+            await self._retire(self._supervision)
+        if self._stops.is_set():
+            most = self._config.graceful_timeout
+            self._server.graceful_timeout = min(self._server.graceful_timeout, most)
+            await self._work.drain()
+        for each in waits:
+            each.cancel()
+
+    async def _retire(self, supervision: Supervision) -> None:
+        for descriptor in supervision.sockets:
+            asyncio.get_running_loop().remove_reader(descriptor)
+        # Each answer says "Connection: close"; HTTP/2 refuses further requests (see http2.py).
+        self._server.keep_alive_max_requests = 0
+        self._server.graceful_timeout = RETIRING_SECONDS
+        self._begin(self._work.retire())
+        self._begin(self._drain_when_stopped())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                await self._stops.wait()
+
+    async def _drain_when_stopped(self) -> None:
+        await self._stops.wait()
+        await self._work.drain()
+
+    async def _send_heartbeats(self, supervision: Supervision) -> None:
+        most = self._config.max_work_seconds
+        await supervision.send_heartbeats(
+            self._work.is_stuck, lambda: self._work.seconds() > most > 0
+        )
+        self._stops.set()
+
+    def _interrupt(self) -> None:
+        most = INTERRUPTED_SECONDS / 2
+        self._server.graceful_timeout = min(self._server.graceful_timeout, most)
         # Not the event loop's: it would wait for the threads that compute.
         ending = threading.Timer(INTERRUPTED_SECONDS, os._exit, (0,))
         ending.daemon = True
         ending.start()
-        stop.set()
+        self._stops.set()
 
-    on_signal(signal.SIGTERM, stop.set)
-    # Gunicorn passes SIGINT on as SIGQUIT.
-    for number in (signal.SIGINT, *(() if supervision is None else (signal.SIGQUIT,))):
-        on_signal(number, interrupted)
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(drain)
-        if supervision is not None:
-            alive = supervision.send_heartbeats(is_stuck)
-            living = asyncio.create_task(_set_after(alive, stop))
-            stack.callback(living.cancel)
-
-        async def stopped() -> None:
-            await stop.wait()
-            await drain()
-
-        reading = cast("ASGIFramework", UnreadBodies(cast("ASGIApp", app)))
-        await serve(reading, server, shutdown_trigger=stopped)
-
-
-async def _set_after(end: Awaitable[None], event: asyncio.Event) -> None:
-    await end
-    event.set()
+    def _begin(self, task: Coroutine[Any, Any, None]) -> None:
+        self._stack.callback(asyncio.create_task(task).cancel)
 
 
 def _server(config: ServingSettings, supervision: Supervision | None) -> Config:
     from hypercorn.config import Config  # noqa: PLC0415
 
-    from conversion.serving.http2 import use_bounded_http2  # noqa: PLC0415
     from conversion.serving.websockets import limit_clients  # noqa: PLC0415
 
-    use_bounded_http2()
     server = Config()
     limit_clients(server)
     if supervision is None:
         sockets: tuple[int, ...] = (listening_socket(config.host, config.port).detach(),)
     else:
         sockets = supervision.sockets
-        server.max_requests = config.max_requests or None
-        server.max_requests_jitter = config.max_requests_jitter
     server.bind = [f"fd://{descriptor}" for descriptor in sockets]
     server.graceful_timeout = config.graceful_timeout
     server.keep_alive_timeout = config.keepalive

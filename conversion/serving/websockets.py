@@ -28,6 +28,7 @@ from hypercorn.protocol.ws_stream import WSStream
 from wsproto.events import Event as Frame
 from wsproto.events import Message, Ping, Pong
 
+from conversion.serving.http2 import use_bounded_http2
 from conversion.serving.requests import BoundedConnection, BoundedRequest
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def limit_clients(server: Config) -> None:
     for module in (h11, h2):
         module.WSStream = BoundedStream  # type: ignore[attr-defined]
         module.HTTPStream = BoundedRequest  # type: ignore[attr-defined]
+    use_bounded_http2()
     run.TCPServer = BoundedConnection  # type: ignore[attr-defined]
     server.websocket_max_message_size = LARGEST_MESSAGE
     server.max_app_queue_size = MOST_QUEUED_MESSAGES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -119,11 +120,17 @@ class Compat:
         app: all dialects of HTTP, behind one port.
         wyoming: serves clients of Wyoming, where an operator gives it a port.
         offered: the characters of all dialects, which may change while they serve.
+        sockets: serve clients that send texts in pieces.
     """
 
     app: ASGIApp
     wyoming: WyomingServer
     offered: OfferedCharacters
+    sockets: running.SpeechSockets
+
+    async def retire(self) -> None:
+        """End each connection that stays open between texts when it is quiet, until cancelled."""
+        await asyncio.gather(self.sockets.retire(), self.wyoming.retire())
 
 
 def compose(doors: Doors, room: Room) -> Compat:
@@ -143,6 +150,7 @@ def compose(doors: Doors, room: Room) -> Compat:
     served = voicevox.Settings(voicevox.VERSION, limits, is_alone=doors.is_alone)
     text_voices = TextVoices(text_voices_of(characters), names_of(doors.names))
     recordings = Recordings(room.decoder, room.admission, doors.recordings)
+    sockets = running.SpeechSockets(text_voices, synthesis, meter=room.meter)
     dialects = (
         Dialect(
             elevenlabs.PATHS,
@@ -152,7 +160,7 @@ def compose(doors: Doors, room: Room) -> Compat:
         Dialect(openai.PATHS, openai.build(text_voices, synthesis, room.meter), refuse_openai),
         Dialect(
             running.PATHS,
-            running.build(running.SpeechSockets(text_voices, synthesis, meter=room.meter)),
+            running.build(sockets),
             running.refuse,
         ),
         Dialect(metrics.PATHS, metrics.build(room.meter), metrics.refuse),
@@ -166,4 +174,4 @@ def compose(doors: Doors, room: Room) -> Compat:
         SlowReadersMiddleware(Dialects(protected)), doors.access.allowed_origins, _HEADERS
     )
     wyoming = WyomingServer(text_voices, synthesis, room.meter)
-    return Compat(app, wyoming, OfferedCharacters(characters, voices, text_voices))
+    return Compat(app, wyoming, OfferedCharacters(characters, voices, text_voices), sockets)

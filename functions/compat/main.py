@@ -15,7 +15,7 @@ from conversion.admission import Admission
 from conversion.characters.loading import build_characters, return_memory
 from conversion.origin.watermarking import open_marker
 from conversion.serving.container import run_container
-from conversion.serving.serving import require_supervision, serve_until_signal
+from conversion.serving.serving import Work, require_supervision, serve_until_signal
 from functions.compat.composition import Compat, Doors, Room, compose, keys_of
 from functions.compat.following import Follower, load_bundle
 from functions.compat.keys.access import Access
@@ -48,6 +48,7 @@ def build(
     characters: Mapping[str, LoadedCharacter],
     kept: Kept,
     decoder: Decoder,
+    admission: Admission,
 ) -> Compat:
     """Build the dialects of one process from its settings and the loaded characters.
 
@@ -56,16 +57,11 @@ def build(
         characters: all that are loaded.
         kept: what clients of VOICEVOX leave.
         decoder: has been started.
+        admission: how much is spoken at once.
 
     Raises:
         BundleError: no character takes text.
     """
-    admission = Admission(
-        running=config.concurrency,
-        waiting=config.backlog,
-        spare=_SPARE,
-        slots=_open_slots(config),
-    )
     doors = Doors(
         access=Access(
             keys_of(config.voicevox_key, config.api_keys),
@@ -81,6 +77,16 @@ def build(
     file = None if config.data_dir is None else KeptFile(config.data_dir / "usage.json")
     meter = Meter(limits, file)
     return compose(doors, Room(characters, kept, decoder, admission, config.characters_dir, meter))
+
+
+def open_admission(config: CompatSettings) -> Admission:
+    """Say how much one process speaks at once."""
+    return Admission(
+        running=config.concurrency,
+        waiting=config.backlog,
+        spare=_SPARE,
+        slots=_open_slots(config),
+    )
 
 
 def _open_slots(config: CompatSettings) -> Slots | None:
@@ -140,11 +146,8 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
     # Started before there are threads: decoding processes are copies of one that it starts.
     async with Decoder(max_processes=config.share(config.concurrency)) as decoder:
         characters = await asyncio.to_thread(load, config, session, marker)
-        compat = build(config, characters, kept, decoder)
-
-        async def drain() -> None:
-            """Do nothing: the server waits for the requests under way."""
-
+        admission = open_admission(config)
+        compat = build(config, characters, kept, decoder, admission)
         async with AsyncExitStack() as stack:
             if config.wyoming_port is not None:
                 wyoming = compat.wyoming.listening(config.wyoming_host, config.wyoming_port)
@@ -152,7 +155,8 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
             following = asyncio.create_task(follower.follow(compat.offered))
             stack.callback(following.cancel)
             app = cast("ASGIFramework", compat.app)
-            await serve_until_signal(app, config, drain, supervision)
+            work = Work(retire=compat.retire, seconds=lambda: admission.worked_seconds)
+            await serve_until_signal(app, config, work, supervision)
 
 
 def run(config: CompatSettings) -> None:

@@ -21,7 +21,7 @@ from shared.pipeline.recordings import LIVE, store_recording
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from conversion.admission import Admission
+    from conversion.admission import Admission, PassOn
     from conversion.characters.lending import Characters, LoadedCharacter
     from conversion.conversion import Conversion, Made, Outcome
     from conversion.leases import Lease
@@ -120,7 +120,10 @@ class LiveConversion:
             return await take_lease(self._voices, voice_id, upload, sleep=None, known=known)
 
         async def run(
-            voice: Voice, _character: LoadedCharacter, enter_stage: Callable[[str], None]
+            voice: Voice,
+            _character: LoadedCharacter,
+            enter_stage: Callable[[str], None],
+            _pass_on: PassOn,
         ) -> Outcome:
             made = await computation.result(enter_stage)
             progress.made(made)

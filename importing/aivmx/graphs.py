@@ -18,6 +18,7 @@ from importing.aivmx.noise import RandomGraphError, take_noise_as_input
 from importing.aivmx.wide_convolutions import widen_convolutions
 from importing.files.errors import VoiceFileError
 from importing.files.reading import read_file
+from shared.process.quoting import printable, quoted
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.engines.style_bert_vits2.aivm import ENTRIES, AivmxFacts, read_facts
 from speech.engines.style_bert_vits2.aivm_media import AivmxError
@@ -75,7 +76,9 @@ def _load_model(content: bytes) -> ModelProto:
     except UnsafeModelError as error:
         raise AivmxError(f"AIVMX: {error}") from error
     except DecodeError as error:
-        raise AivmxError(f"AIVMX: expected an ONNX model, found {error}.") from error
+        raise AivmxError(
+            f"AIVMX: expected an ONNX model, found {printable(str(error))}."
+        ) from error
 
 
 def _metadata(model: ModelProto) -> dict[str, str]:
@@ -85,7 +88,7 @@ def _metadata(model: ModelProto) -> dict[str, str]:
         raise AivmxError(f"AIVMX: expected metadata in UTF-8, found {error}.") from error
     for name, times in Counter(name for name, _ in entries).items():
         if times > 1:
-            raise AivmxError(f"{name[:80]!r}: expected once in the metadata, found again.")
+            raise AivmxError(f"{quoted(name)}: expected once in the metadata, found again.")
     return dict(entries)
 
 
@@ -98,7 +101,9 @@ def _runnable(model: ModelProto) -> bytes:
     except RandomGraphError as error:
         raise AivmxError(f"AIVMX: {error}") from error
     except ValueError as error:  # names that are not UTF-8, attributes of a wrong type
-        raise AivmxError(f"AIVMX: expected a well-formed graph, found {error}.") from error
+        raise AivmxError(
+            f"AIVMX: expected a well-formed graph, found {printable(str(error))}."
+        ) from error
     entries = [entry for entry in model.metadata_props if entry.key in ENTRIES]
     del model.metadata_props[:]
     model.metadata_props.extend(entries)

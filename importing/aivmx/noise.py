@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
+from shared.process.quoting import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -50,7 +52,7 @@ def take_noise_as_input(model: ModelProto) -> int:
     graph = model.graph
     _refuse_nested(graph.node)
     if NOISE in {value.name for value in graph.input}:
-        raise RandomGraphError(f"input '{NOISE}': expected a graph without it, found one.")
+        raise RandomGraphError(f"input {quoted(NOISE)}: expected a graph without it, found one.")
     nodes: list[NodeProto] = []
     start = f"{_PREFIX}/zero"
     count = 0
@@ -60,7 +62,8 @@ def take_noise_as_input(model: ModelProto) -> int:
             continue
         if node.op_type != _NORMAL_LIKE:
             raise RandomGraphError(
-                f"operator {node.op_type!r}: expected chance from {_NORMAL_LIKE} alone, found this."
+                f"operator {quoted(node.op_type)}: expected chance from {_NORMAL_LIKE} alone,"
+                " found this."
             )
         count += 1
         replacement, start = _reading(node, start, count)
@@ -85,8 +88,8 @@ def _refuse_nested(nodes: Iterable[NodeProto]) -> None:
                 for inner in graph.node:
                     if inner.op_type in _RANDOM:
                         raise RandomGraphError(
-                            f"operator {inner.op_type!r}: expected it outside of {node.op_type!r},"
-                            " found it inside."
+                            f"operator {quoted(inner.op_type)}: expected it outside of"
+                            f" {quoted(node.op_type)}, found it inside."
                         )
                 _refuse_nested(graph.node)
 
@@ -96,14 +99,16 @@ def _reading(node: NodeProto, start: str, number: int) -> tuple[list[NodeProto],
     name = f"{_PREFIX}/{number}"
     attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
     if attributes.get("dtype", TensorProto.FLOAT) != TensorProto.FLOAT:
-        raise RandomGraphError(f"operator '{_NORMAL_LIKE}': expected float32, found another type.")
+        raise RandomGraphError(
+            f"operator {quoted(_NORMAL_LIKE)}: expected float32, found another type."
+        )
     if (attributes.get("mean", 0.0), attributes.get("scale", 1.0)) != (0.0, 1.0):
         raise RandomGraphError(
-            f"operator '{_NORMAL_LIKE}': expected mean 0 and scale 1, found others."
+            f"operator {quoted(_NORMAL_LIKE)}: expected mean 0 and scale 1, found others."
         )
     if (len(node.input), len(node.output)) != (1, 1):
         raise RandomGraphError(
-            f"operator '{_NORMAL_LIKE}': expected one input and one output, found"
+            f"operator {quoted(_NORMAL_LIKE)}: expected one input and one output, found"
             f" {len(node.input)} and {len(node.output)}."
         )
     like, output = node.input[0], node.output[0]

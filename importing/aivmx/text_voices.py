@@ -21,6 +21,7 @@ from importing.files.apart import run_apart
 from importing.files.errors import VoiceFileError
 from importing.files.reading import require_file
 from shared.characters.manifest import SCHEMA_VERSION
+from shared.process.quoting import printable
 from speech.engines.style_bert_vits2.aivm_media import AivmxError
 from speech.engines.style_bert_vits2.encoder import FEATURES
 
@@ -67,10 +68,10 @@ def read_text_voice(path: Path) -> TextVoice:
         return TextVoice(voice, portrait, sha256)
     except OSError as error:
         raise VoiceFileError(
-            f"{path.name}: expected a readable file, found none ({error.strerror})."
+            f"{printable(path.name)}: expected a readable file, found none ({error.strerror})."
         ) from error
     except (AivmxError, VoiceFileError) as error:
-        raise VoiceFileError(f"{path.name}: {error}") from error
+        raise VoiceFileError(f"{printable(path.name)}: {error}") from error
 
 
 def _read_with_portrait(path: Path) -> tuple[AivmxVoice, bytes | None]:

@@ -22,8 +22,9 @@ from pydantic import (
     model_validator,
 )
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
 from importing.files.reading import read_file
+from shared.process.quoting import printable, quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,10 +174,10 @@ def read_consent(path: Path) -> Consent:
         text = read_file(path, MAX_CONSENT_BYTES).decode("utf-8")
         answers = json.loads(text) if path.suffix == ".json" else _read_toml(text)
     except VoiceFileError as error:
-        raise VoiceFileError(f"{path.name}: {error}") from error
+        raise VoiceFileError(f"{printable(path.name)}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise VoiceFileError(
-            f"{path.name}: expected JSON or TOML in UTF-8, found {shown(str(error))}."
+            f"{printable(path.name)}: expected JSON or TOML in UTF-8, found {quoted(str(error))}."
         ) from error
     return _checked(answers, path.name)
 
@@ -243,9 +244,9 @@ def _ask_one(ask: Ask, name: str, question: str) -> object:
             complaint = f"This cannot be used; expected {expected}.\n"
             continue
         if name == "no_public_figure_no_minor" and not checked:
-            raise VoiceFileError(f"consent: field '{name}': {_REFUSED}.")
+            raise VoiceFileError(f"consent: field {quoted(name)}: {_REFUSED}.")
         return checked
-    raise VoiceFileError(f"consent: field '{name}': expected an answer to: {question}")
+    raise VoiceFileError(f"consent: field {quoted(name)}: expected an answer to: {question}")
 
 
 def _read_draft(draft: Path | None) -> dict[str, object]:
@@ -293,8 +294,10 @@ def _checked(answers: object, source: str) -> Consent:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        what = QUESTIONS.get(name, f"an answer for '{name}'") if name else "the owner's consent"
+        what = (
+            QUESTIONS.get(name, f"an answer for {quoted(name)}") if name else "the owner's consent"
+        )
         raise VoiceFileError(
-            f"{source}: field '{name}': expected an answer to: {what}"
-            f" Found {shown(first.get('input'))} ({first['msg'].lower()})."
+            f"{source}: field {quoted(name)}: expected an answer to: {what}"
+            f" Found {quoted(first.get('input'))} ({printable(first['msg'].lower())})."
         ) from error

@@ -14,6 +14,7 @@ from importing.files.apart import run_apart
 from importing.files.errors import VoiceFileError
 from importing.files.reading import read_file
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
+from shared.process.quoting import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +60,7 @@ def read_portrait(path: Path, colour: str) -> bytes:
         picture = read_file(path, MAX_PICTURE_BYTES)
         return run_apart(partial(draw_portrait, colour=colour), picture)
     except VoiceFileError as error:
-        raise VoiceFileError(f"{path.name}: {error}") from error
+        raise VoiceFileError(f"{printable(path.name)}: {error}") from error
 
 
 def _opened(picture: bytes) -> Image.Image:

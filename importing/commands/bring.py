@@ -40,6 +40,7 @@ from importing.rvc.retrieval_graph import build_retrieval
 from importing.rvc.voices import import_voice
 from importing.trial.measuring import measure
 from importing.trial.sample import make_sample
+from shared.process.quoting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -263,7 +264,7 @@ def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
     if len(voices) != 1 or len(indexes) > 1:
         raise VoiceFileError(
             "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found"
-            f" {', '.join(path.name for path in paths)}."
+            f" {', '.join(printable(path.name) for path in paths)}."
         )
     return voices[0], indexes[0] if indexes else None
 
@@ -276,7 +277,7 @@ def _read_index(path: Path, width: int) -> RetrievalIndex:
 
 
 def _named(path: Path, error: VoiceFileError) -> VoiceFileError:
-    return VoiceFileError(f"{path.name}: {error}")
+    return VoiceFileError(f"{printable(path.name)}: {error}")
 
 
 def run(arguments: Sequence[str]) -> int:

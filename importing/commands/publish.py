@@ -28,6 +28,7 @@ from shared.characters.manifest import (
     parse_manifest,
     read_manifest,
 )
+from shared.process.quoting import printable
 from speech.bundles.bundle import BundleError
 from speech.bundles.files import find_graph
 from speech.engines.registry import ENGINES
@@ -200,4 +201,4 @@ def _open(bucket: str) -> CharacterFolder:
 
 
 def _say(sentence: str) -> None:
-    sys.stdout.write(f"{sentence}\n")
+    sys.stdout.write(f"{printable(sentence)}\n")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from importing.commands.tables import PlainTable
 from importing.encoders.pitch_models import TONE_HZ
 from importing.trial.trial import SECONDS
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,12 +133,13 @@ def encoder_table(
     """
     table = _table("encoder added")
     table.add_row("SHA-256", stored.sha256)
-    table.add_row("input", f"'{encoder.input}', {encoder.rank} axes, 16 kHz")
+    table.add_row("input", f"{quoted(encoder.input)}, {encoder.rank} axes, 16 kHz")
     for output in encoder.outputs:
         order = "[1, C, T]" if output.channels_first else "[1, T, C]"
         table.add_row(
             "features",
-            f"'{output.name}': {output.width} per frame of 20 ms, {order}, for {output.version}",
+            f"{quoted(output.name)}: {output.width} per frame of 20 ms, {order},"
+            f" for {output.version}",
         )
     table.add_row("size", f"{stored.bytes / _MEGABYTE:.1f} MB")
     table.add_row("real-time factor", f"{encoder.real_time_factor:.3f} with 1 thread")

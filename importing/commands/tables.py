@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PlainTable(Table):
-    """A table that shows every text as it is: no markup, and nothing that steers the terminal."""
+    """A table that shows every text as it is, in one line: no markup, nothing that steers."""
 
     def add_row(
         self,
@@ -24,5 +24,8 @@ class PlainTable(Table):
         end_section: bool = False,
     ) -> None:
         """Add a row; see Table."""
-        shown = [Text(plain(cell)) if isinstance(cell, str) else cell for cell in cells]
+        shown = [
+            Text(plain(cell).replace("\n", " ")) if isinstance(cell, str) else cell
+            for cell in cells
+        ]
         super().add_row(*shown, style=style, end_section=end_section)

@@ -10,6 +10,7 @@ from onnx import ModelProto, StringStringEntryProto
 
 from importing.encoders.content_encoders import FeatureOutput
 from importing.files.errors import VoiceFileError
+from shared.process.quoting import printable
 from shared.process.reading import read_at_most
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
@@ -66,7 +67,7 @@ def read_tokens(path: Path) -> str:
         Vocabulary.read(path)
         return read_at_most(path, MAX_VOCABULARY_BYTES).decode("utf-8").removesuffix("\n")
     except (OSError, VocabularyError) as error:
-        raise VoiceFileError(f"{path.name}: {error}") from error
+        raise VoiceFileError(f"{printable(path.name)}: {error}") from error
 
 
 def inspect_bert(given: tuple[bytes, str | None]) -> BertReport:

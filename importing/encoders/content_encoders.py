@@ -17,6 +17,7 @@ from importing.files.errors import VoiceFileError
 from importing.rvc.checkpoint.voice_config import FEATURE_SIZES
 from importing.rvc.exports.trial import open_session, reason
 from importing.trial.trial import speech_like
+from shared.process.quoting import quoted
 from speech.bundles.onnx_model import ModelFacts, UnsafeModelError, inspect_model
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class ContentEncoder:
         for output in self.outputs:
             if output.width == width:
                 return output
-        found = ", ".join(f"'{output.name}' with {output.width}" for output in self.outputs)
+        found = ", ".join(f"{quoted(output.name)} with {output.width}" for output in self.outputs)
         raise VoiceFileError(
             f"expected an encoder that gives {width} features as the voice takes them, found"
             f" {found}."
@@ -127,7 +128,9 @@ def inspect_encoder(content: bytes) -> ContentEncoder:
         if (output := _as_features(each, [trial[each] for trial in trials])) is not None
     ]
     if not outputs:
-        shapes = ", ".join(f"'{each}' {list(value.shape)}" for each, value in trials[0].items())
+        shapes = ", ".join(
+            f"{quoted(each)} {list(value.shape)}" for each, value in trials[0].items()
+        )
         raise VoiceFileError(
             f"expected features float32 [1, {frame_count(_TRIAL_SAMPLES[0])}, 256 or 768] for a"
             f" second of audio at 16 kHz, found {shapes}."
@@ -165,7 +168,7 @@ def _audio_input(facts: ModelFacts) -> tuple[str, int]:
     fits = len(inputs) == 1 and inputs[0].element_type == "float32"
     shape = inputs[0].shape if inputs else None
     if not fits or (shape is not None and len(shape) not in _RANKS):
-        found = ", ".join(f"'{each.name}' {each}" for each in inputs) or "none"
+        found = ", ".join(f"{quoted(each.name)} {each}" for each in inputs) or "none"
         raise VoiceFileError(
             "expected an encoder with one input, float32 [1, samples] or [1, 1, samples], found the"
             f" inputs {found}."

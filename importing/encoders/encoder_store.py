@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from importing.encoders.content_encoders import FeatureOutput
 from importing.files.errors import VoiceFileError
 from shared.characters.manifest import ENCODERS
+from shared.process.quoting import printable
 from shared.process.reading import read_at_most
 from shared.process.writing import write_whole
 
@@ -114,7 +115,7 @@ def _only(
             " hubert_base.pt out of RVC's own folder is the encoder of most RVC voices."
         )
     if len(fitting) > 1:
-        names = ", ".join(f"{each.sha256[:12]} ({each.origin})" for each in fitting)
+        names = ", ".join(f"{each.sha256[:12]} ({printable(each.origin)})" for each in fitting)
         raise VoiceFileError(f"expected one {what}, found {names}; choose one with {option}.")
     return fitting[0]
 
@@ -138,5 +139,6 @@ def _read(path: Path) -> StoredEncoder:
         return StoredEncoder(path.stem, int(said["bytes"]), str(said["origin"]), outputs)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise VoiceFileError(
-            f"{path.name}: expected what is known of an encoder, found {error!r}; add it anew."
+            f"{printable(path.name)}: expected what is known of an encoder, found"
+            f" {printable(repr(error))}; add it anew."
         ) from error

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
 from importing.files.graph_builder import FLOAT, GraphBuilder
 from importing.files.torch_archive import TorchArchive
 from importing.files.torch_pickle import TensorPlace, read_pickle
 from importing.files.torch_tensors import read_tensors
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,7 +150,7 @@ class _Encoder:
     def _take(self, name: str) -> NDArray[np.float32]:
         if name not in self._weights:
             raise VoiceFileError(
-                f"tensor {shown(name)}: expected one of HuBERT in its base form, found none."
+                f"tensor {quoted(name)}: expected one of HuBERT in its base form, found none."
             )
         return self._weights[name]
 

@@ -10,7 +10,8 @@ import struct
 import zipfile
 from typing import TYPE_CHECKING
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -97,11 +98,11 @@ class TorchArchive:
         member = self._members.get(name)
         if member is None:
             raise VoiceFileError(
-                f"storage {shown(key)}: expected {size} bytes, found no such part."
+                f"storage {quoted(key)}: expected {size} bytes, found no such part."
             )
         if member.file_size != size:
             raise VoiceFileError(
-                f"storage {shown(key)}: expected {size} bytes, found {member.file_size}."
+                f"storage {quoted(key)}: expected {size} bytes, found {member.file_size}."
             )
         return self._read(name, size)
 
@@ -109,7 +110,7 @@ class TorchArchive:
         member = self._members[name]
         if member.file_size > most:
             raise VoiceFileError(
-                f"part {shown(name)}: expected at most {most} bytes, found {member.file_size}."
+                f"part {quoted(name)}: expected at most {most} bytes, found {member.file_size}."
             )
         try:
             content = self._zip.read(member)
@@ -122,11 +123,11 @@ class TorchArchive:
             RuntimeError,
         ) as error:
             raise VoiceFileError(
-                f"part {shown(name)}: expected readable bytes, found damage ({_of(error)})."
+                f"part {quoted(name)}: expected readable bytes, found damage ({_of(error)})."
             ) from error
         if len(content) != member.file_size:
             raise VoiceFileError(
-                f"part {shown(name)}: expected {member.file_size} bytes, found {len(content)}."
+                f"part {quoted(name)}: expected {member.file_size} bytes, found {len(content)}."
             )
         return content
 
@@ -168,8 +169,8 @@ def _checked_members(members: list[zipfile.ZipInfo], size: int) -> dict[str, zip
     for member in members:
         if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
             raise VoiceFileError(
-                f"part {shown(member.filename)}: expected plain bytes as PyTorch stores them, found"
-                " compressed or encrypted ones."
+                f"part {quoted(member.filename)}: expected plain bytes as PyTorch stores them,"
+                " found compressed or encrypted ones."
             )
     # Parts that overlap could be read as more bytes than the file has.
     if sum(member.file_size for member in members) > size:
@@ -187,4 +188,4 @@ def _folder_of(members: dict[str, zipfile.ZipInfo]) -> str:
 
 
 def _of(error: Exception) -> str:
-    return shown(str(error)).strip("'\"").rstrip(".") or type(error).__name__
+    return quoted(str(error)).strip("'\"").rstrip(".") or type(error).__name__

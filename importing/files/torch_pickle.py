@@ -14,7 +14,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     import re
@@ -230,7 +231,7 @@ class _Machine:
         if text not in _KNOWN:
             raise VoiceFileError(
                 f"part 'data.pkl': expected tensors and plain values, found a call of"
-                f" {shown(text.replace(' ', '.'))}; nothing of it was run."
+                f" {quoted(text.replace(' ', '.'))}; nothing of it was run."
             )
         self._stack.append(_Name(text))
 

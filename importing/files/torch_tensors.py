@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,20 +55,20 @@ def _check_place(name: str, place: TensorPlace) -> None:
     """Refuse a tensor that reaches beyond its storage or has more elements than it."""
     if place.storage.element_type not in {"<f2", "<f4", "<f8", "bfloat16"}:
         raise VoiceFileError(
-            f"tensor {shown(name)}: expected floating-point numbers, found"
+            f"tensor {quoted(name)}: expected floating-point numbers, found"
             f" {place.storage.element_type}."
         )
     sizes = " x ".join(str(size) for size in place.shape[:MAX_AXES])
     if len(place.shape) > MAX_AXES:
         raise VoiceFileError(
-            f"tensor {shown(name)}: expected at most {MAX_AXES} axes, found {len(place.shape)}."
+            f"tensor {quoted(name)}: expected at most {MAX_AXES} axes, found {len(place.shape)}."
         )
     count = math.prod(place.shape)
     steps = sum((size - 1) * step for size, step in zip(place.shape, place.strides, strict=True))
     last = place.offset + steps
     if count and (count > place.storage.count or last >= place.storage.count):
         raise VoiceFileError(
-            f"tensor {shown(name)}: expected a shape that fits into its storage of"
+            f"tensor {quoted(name)}: expected a shape that fits into its storage of"
             f" {place.storage.count} elements, found {sizes} from element {place.offset}."
         )
 
@@ -88,7 +89,7 @@ def _read_tensor(archive: TorchArchive, name: str, place: TensorPlace) -> NDArra
         tensor = np.array(view, np.float32, order="C")
     if not np.isfinite(tensor).all():
         raise VoiceFileError(
-            f"tensor {shown(name)}: expected finite numbers, found others; the training has gone"
+            f"tensor {quoted(name)}: expected finite numbers, found others; the training has gone"
             " wrong or the file is damaged."
         )
     return tensor

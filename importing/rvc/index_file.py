@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,7 +138,7 @@ def _read_sizes(reader: _Reader, cells: int) -> list[int]:
         reader.count("sizes of lists", cells, cells)
         return [_bounded(size) for size in reader.whole_numbers(cells).tolist()]
     if kind != _SOME_SIZES:
-        raise VoiceFileError(f"lists: expected their sizes, found {shown(bytes(kind))}.")
+        raise VoiceFileError(f"lists: expected their sizes, found {quoted(bytes(kind))}.")
     count = reader.count("sizes of lists", 0, 2 * cells)
     sizes = [0] * cells
     pairs = reader.whole_numbers(count).tolist()
@@ -199,7 +200,7 @@ class _Reader:
         found = bytes(self.take(len(magic)))
         if found != magic:
             raise VoiceFileError(
-                f"expected {what} as RVC writes it ({shown(magic)}), found {shown(found)}."
+                f"expected {what} as RVC writes it ({quoted(magic)}), found {quoted(found)}."
             )
 
     def byte(self) -> int:

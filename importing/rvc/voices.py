@@ -13,6 +13,7 @@ from importing.rvc.checkpoint.voice_config import FEATURE_SIZES
 from importing.rvc.checkpoint.voice_file import read_voice
 from importing.rvc.exports.reading import MAX_EXPORT_BYTES, read_export
 from importing.rvc.synthesizer.build import build_synthesizer
+from shared.process.quoting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,15 +64,17 @@ def import_voice(path: Path) -> ImportedVoice:
         VoiceFileError: it cannot be read, or is no voice; the message begins with its name.
     """
     if path.suffix.lower() not in _SUFFIXES:
-        raise VoiceFileError(f"{path.name}: expected a .pth or an .onnx, found another kind.")
+        raise VoiceFileError(
+            f"{printable(path.name)}: expected a .pth or an .onnx, found another kind."
+        )
     try:
         require_file(path)
         return _from_export(path) if path.suffix.lower() == ".onnx" else _from_checkpoint(path)
     except VoiceFileError as error:
-        raise VoiceFileError(f"{path.name}: {error}") from error
+        raise VoiceFileError(f"{printable(path.name)}: {error}") from error
     except OSError as error:
         raise VoiceFileError(
-            f"{path.name}: expected a readable file, found none ({error.strerror})."
+            f"{printable(path.name)}: expected a readable file, found none ({error.strerror})."
         ) from error
 
 

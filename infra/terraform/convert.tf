@@ -47,11 +47,11 @@ locals {
   live_memory_mib    = try(tonumber(regex("^[0-9]+", var.live.memory)) * (endswith(var.live.memory, "Gi") ? 1024 : 1), 0)
   most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + 2 * local.trainings + local.live_instances * try(tonumber(var.live.cpu), 0) + local.function_instances
   most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + 4096 * local.trainings + local.live_instances * local.live_memory_mib + local.function_instances * 512
-  # The processes and their conversions at once, each with the most that decoding any recording may
-  # take; conversion/serving/planning.py and speech/decoding/recordings/recording.py calculate the same.
+  # The processes, with several of them one more that replaces another, and their conversions at
+  # once, each with the most that decoding any recording may take; conversion/serving/planning.py and speech/decoding/recordings/recording.py calculate the same.
   conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
   process_mib        = 285 + local.fetched_mib
-  conversions_mib    = local.process_mib * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency
+  conversions_mib    = local.process_mib * (ceil(tonumber(var.convert_cpu) / 4) + (tonumber(var.convert_cpu) > 4 ? 1 : 0)) + local.conversion_mib * local.convert_concurrency
   convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
 }
 

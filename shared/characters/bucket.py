@@ -28,6 +28,7 @@ from shared.characters.manifest import (
 )
 from shared.characters.own_ids import is_own
 from shared.errors import PassingError
+from shared.process.quoting import printable, quoted
 from shared.voices.objects import ObjectMissingError
 
 if TYPE_CHECKING:
@@ -222,7 +223,8 @@ class CharacterBucket:
         manifest = parse_manifest(content, folder)
         if manifest.id != folder.name:
             raise ManifestError(
-                f"{found.name}: field 'id': expected {folder.name!r}, found {manifest.id!r}."
+                f"{printable(found.name)}: field 'id': expected {quoted(folder.name)},"
+                f" found {quoted(manifest.id)}."
             )
         return manifest
 

@@ -35,7 +35,8 @@ from shared.characters.fields import (
     WholeNumber,
     in_range,
 )
-from shared.characters.messages import one_line, sentence
+from shared.characters.messages import sentence
+from shared.process.quoting import printable, quoted
 
 _LOG = logging.getLogger(__name__)
 
@@ -399,7 +400,8 @@ def read_manifest(path: Path) -> CharacterManifest:
     name = path.parent.absolute().name
     if manifest.id != name:
         raise ManifestError(
-            f"{MANIFEST}: field 'id': expected the folder's name {name!r}, found {manifest.id!r}."
+            f"{MANIFEST}: field 'id': expected the folder's name {quoted(name)}, found"
+            f" {quoted(manifest.id)}."
         )
     return manifest
 
@@ -452,7 +454,9 @@ def _parse_json(content: bytes) -> Any:
     except ManifestError:
         raise
     except (ValueError, RecursionError) as error:
-        raise ManifestError(f"{MANIFEST}: expected JSON in UTF-8, found {error}.") from error
+        raise ManifestError(
+            f"{MANIFEST}: expected JSON in UTF-8, found {printable(str(error))}."
+        ) from error
     return value
 
 
@@ -471,5 +475,5 @@ def _refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
-        raise ManifestError(f"{MANIFEST}: field '{one_line(name)}': expected once, found again.")
+        raise ManifestError(f"{MANIFEST}: field {quoted(name)}: expected once, found again.")
     return fields

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 
 from shared.characters.fields import UNEXPECTED
+from shared.process.quoting import printable, quoted
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -22,13 +23,8 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     details = error.errors(include_url=False)[0]
     names = [str(name) for name in details["loc"]]
     expected, found = _expected_and_found(details, model, names)
-    where = f"field '{one_line('.'.join(names))}': " if names else ""
+    where = f"field {quoted('.'.join(names))}: " if names else ""
     return f"{where}expected {expected}, found {found}."
-
-
-def one_line(name: str) -> str:
-    """Return a name out of a manifest as an error may show it: in one short line."""
-    return _cut(json.dumps(name, ensure_ascii=False)[1:-1])
 
 
 def _expected_and_found(
@@ -43,7 +39,7 @@ def _expected_and_found(
         return "an object", found
     if kind == UNEXPECTED:
         return details["ctx"]["expected"], details["ctx"].get("found", found)
-    return f"another value ({details['msg']})", found
+    return f"another value ({printable(details['msg'])})", found
 
 
 def _fields_beside(model: type[BaseModel], names: list[str]) -> str:
@@ -52,7 +48,7 @@ def _fields_beside(model: type[BaseModel], names: list[str]) -> str:
         if name in model.model_fields:
             model = _model_in(model.model_fields[name].annotation) or model
     known = (field.alias or name for name, field in model.model_fields.items())
-    return ", ".join(f"'{name}'" for name in known)
+    return ", ".join(map(quoted, known))
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -65,7 +61,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 def _shown(value: object) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    return _cut(json.dumps(value, ensure_ascii=False))
+    return _cut(printable(json.dumps(value, ensure_ascii=False)))
 
 
 def _cut(text: str) -> str:

@@ -50,6 +50,9 @@ KEY_VARIABLE: Final = "LOG_KEY"
 LOCAL_KEY: Final = "a key that everybody knows"
 """The key of the local cloud, whose logs anybody may read."""
 
+MOST_CHARACTERS: Final = 8192
+"""The most characters of one text in an entry: a group of errors has a stack trace for each."""
+
 _STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
@@ -79,12 +82,12 @@ class CloudLoggingFormatter(logging.Formatter):
         """Return the record as one line of JSON."""
         entry: dict[str, Any] = {
             "severity": record.levelname,
-            "message": record.getMessage(),
+            "message": _cut(record.getMessage()),
             "logger": record.name,
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
         }
         if record.exc_info:
-            entry["stack_trace"] = self.formatException(record.exc_info)
+            entry["stack_trace"] = _cut(self.formatException(record.exc_info))
         if voice_id := _VOICE_ID.get():
             entry["voice"] = pseudonym(voice_id, self._key)
         trace_id = entry.get("voice") if self._has_traces else None
@@ -96,6 +99,15 @@ class CloudLoggingFormatter(logging.Formatter):
         text = _SECRET_IDS.sub(lambda found: pseudonym(found[0], self._key), text)
         # One half of a surrogate pair is no valid UTF-8, so it is written as an escape.
         return text.encode(errors="backslashreplace").decode()
+
+
+def _cut(text: str) -> str:
+    """Leave out the middle of a text that is too long."""
+    left_out = len(text) - MOST_CHARACTERS
+    if left_out <= 0:
+        return text
+    half = MOST_CHARACTERS // 2
+    return f"{text[:half]}\n[{left_out} characters left out]\n{text[-half:]}"
 
 
 def configure(project_id: str, level: str, key: str, *, has_traces: bool = False) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shared.characters.manifest import MANIFEST, CharacterManifest
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import Tensor
 
@@ -58,9 +59,9 @@ class GraphContract:
         _check_tensors(graph.file, "output", self.outputs, graph.facts.outputs)
         for name in graph.facts.inputs:
             if name not in {tensor.name for tensor in self.inputs}:
-                known = ", ".join(f"'{tensor.name}'" for tensor in self.inputs)
+                known = ", ".join(f"{quoted(tensor.name)}" for tensor in self.inputs)
                 raise BundleError(
-                    f"{graph.file}: input '{name}': expected only the inputs {known}, found"
+                    f"{graph.file}: input {quoted(name)}: expected only the inputs {known}, found"
                     " this one, too."
                 )
 
@@ -85,7 +86,7 @@ def refuse_options(manifest: CharacterManifest) -> None:
     for name in manifest.options:
         raise BundleError(
             f"{MANIFEST}: field 'options': expected none for the engine {manifest.engine},"
-            f" found '{name}'."
+            f" found {quoted(name)}."
         )
 
 
@@ -94,14 +95,16 @@ def _check_tensors(
 ) -> None:
     for tensor in expected:
         if tensor.name not in found:
-            names = ", ".join(f"'{name}'" for name in found) or "none"
+            names = ", ".join(map(quoted, found)) or "none"
             raise BundleError(
-                f"{file}: {kind} '{tensor.name}': expected {tensor}, found only the {kind}s"
+                f"{file}: {kind} {quoted(tensor.name)}: expected {tensor}, found only the {kind}s"
                 f" {names}."
             )
         actual = found[tensor.name]
         if not _fits(tensor, actual):
-            raise BundleError(f"{file}: {kind} '{tensor.name}': expected {tensor}, found {actual}.")
+            raise BundleError(
+                f"{file}: {kind} {quoted(tensor.name)}: expected {tensor}, found {actual}."
+            )
 
 
 def _fits(expected: TensorContract, actual: Tensor) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from shared.process.quoting import printable, quoted
+
 STANDARD_DOMAINS = frozenset({b"", b"ai.onnx"})
 MAX_DEPTH = 16
 MAX_NODES = 100_000
@@ -88,7 +90,7 @@ class Tensor:
     def __str__(self) -> str:
         if self.shape is None:
             return f"{self.element_type} of any shape"
-        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
+        sizes = ", ".join("?" if size is None else printable(str(size)) for size in self.shape)
         return f"{self.element_type} [{sizes}]"
 
 
@@ -154,7 +156,7 @@ class _Reader:
             elif number == _MODEL_FUNCTION:
                 raise UnsafeModelError(
                     f"expected standard operators only, found the local function"
-                    f" '{_text(value, _FUNCTION_NAME)}'."
+                    f" {quoted(_text(value, _FUNCTION_NAME))}."
                 )
         if len(graphs) != 1:
             raise _MalformedError(f"{len(graphs)} graphs")
@@ -190,7 +192,7 @@ class _Reader:
             if number == _NODE_ATTRIBUTE:
                 self._read_attribute(value, depth)
             elif number == _NODE_DOMAIN:
-                _check_domain(value, f"operator '{_text(message, _NODE_TYPE)}'")
+                _check_domain(value, f"operator {quoted(_text(message, _NODE_TYPE))}")
 
     def _read_attribute(self, message: memoryview, depth: int) -> None:
         for number, value in _messages(message, _ATTRIBUTE, "AttributeProto"):
@@ -205,7 +207,7 @@ class _Reader:
 def _check_domain(domain: memoryview, what: str) -> None:
     if domain not in STANDARD_DOMAINS:
         raise UnsafeModelError(
-            f"{what}: expected the standard domain ai.onnx, found '{_decoded(domain)}'."
+            f"{what}: expected the standard domain ai.onnx, found {quoted(_decoded(domain))}."
         )
 
 
@@ -222,9 +224,9 @@ def _check_tensor(message: memoryview) -> str:
         elif number == _TENSOR_DATA_LOCATION and wire == _VARINT and value != 0:
             location = location or ""
     if location is not None:
-        where = f" in '{location}'" if location else ""
+        where = f" in {quoted(location)}" if location else ""
         raise UnsafeModelError(
-            f"tensor '{name}': expected its data inside the file, found external data{where}."
+            f"tensor {quoted(name)}: expected its data inside the file, found external data{where}."
         )
     return name
 
@@ -264,9 +266,9 @@ def _read_dimension(message: memoryview) -> int | str | None:
 
 def _only(message: memoryview, number: int, name: str) -> memoryview | None:
     """Find the embedded message that may occur only once."""
-    found = [value for _, value in _messages(message, frozenset({number}), name)]
+    found = [value for _, value in _messages(message, frozenset({number}), quoted(name))]
     if len(found) > 1:
-        raise _MalformedError(f"the type of '{name}' more than once")
+        raise _MalformedError(f"the type of {quoted(name)} more than once")
     return found[0] if found else None
 
 

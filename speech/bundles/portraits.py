@@ -6,6 +6,7 @@ import re
 from xml.etree import ElementTree as ET
 
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
+from shared.process.quoting import printable, quoted
 from speech.bundles.bundle import BundleError
 from speech.bundles.pictures import PictureError, check_picture
 
@@ -62,9 +63,9 @@ def check_portrait(file: str, content: bytes) -> None:
     try:
         root = ET.fromstring(drawing)  # noqa: S314 - no entities, see above
     except (ET.ParseError, ValueError) as error:
-        raise BundleError(f"{file}: expected an SVG, found {error}.") from error
+        raise BundleError(f"{file}: expected an SVG, found {printable(str(error))}.") from error
     if root.tag != f"{_NAMESPACE}svg":
-        raise BundleError(f"{file}: expected an SVG, found the element '{root.tag}'.")
+        raise BundleError(f"{file}: expected an SVG, found the element {quoted(root.tag)}.")
     for element in root.iter():
         _check_element(file, element)
 
@@ -90,18 +91,18 @@ def _text(file: str, content: bytes) -> str:
 def _check_element(file: str, element: ET.Element) -> None:
     tag = element.tag.removeprefix(_NAMESPACE)
     if tag not in _ELEMENTS:
-        raise BundleError(f"{file}: expected only elements that draw, found '{tag}'.")
+        raise BundleError(f"{file}: expected only elements that draw, found {quoted(tag)}.")
     for name, value in element.attrib.items():
         if (tag, name) == ("image", "href"):
             _check_picture(file, value)
             continue
         if name not in _ATTRIBUTES:
-            raise BundleError(f"{file}: expected only attributes that draw, found '{name}'.")
+            raise BundleError(f"{file}: expected only attributes that draw, found {quoted(name)}.")
         own_parts = value.replace("url(#", "")
         if "url(" in own_parts.lower() or "\\" in own_parts or "/*" in own_parts:
             raise BundleError(
-                f"{file}: attribute '{name}': expected no address outside of the drawing,"
-                f" found '{value[:80]}'."
+                f"{file}: attribute {quoted(name)}: expected no address outside of the drawing,"
+                f" found {quoted(value)}."
             )
 
 
@@ -109,7 +110,7 @@ def _check_picture(file: str, address: str) -> None:
     expected = f"{file}: expected an image that holds a PNG or JPEG itself"
     found = _PICTURE.fullmatch(address)
     if found is None:
-        raise BundleError(f"{expected}, found '{address[:80]}'.")
+        raise BundleError(f"{expected}, found {quoted(address)}.")
     try:
         check_picture(found[1], base64.b64decode(found[2], validate=True))
     except (PictureError, binascii.Error) as error:

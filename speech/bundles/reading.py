@@ -18,6 +18,7 @@ from shared.characters.manifest import (
     log_set_aside,
     read_manifest,
 )
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError, Character, Graph
 from speech.bundles.contracts import Contract, EngineContracts
 from speech.bundles.files import find_graph, read_file
@@ -165,7 +166,7 @@ def _contracts(
     if manifest.engine not in engines:
         raise BundleError(
             f"{MANIFEST}: field 'engine': expected one of {', '.join(engines)},"
-            f" found '{manifest.engine}'."
+            f" found {quoted(manifest.engine)}."
         )
     contracts = engines[manifest.engine].contracts(manifest)
     if set(contracts) != set(manifest.graphs):
@@ -197,4 +198,4 @@ def _read_graph(path: Path, entry: GraphFile, read: Callable[[Path], Content]) -
 
 
 def _listed(names: Mapping[str, object]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
+    return ", ".join(map(quoted, names))

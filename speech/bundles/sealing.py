@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from shared.characters.manifest import MANIFEST, MAX_MANIFEST_BYTES
+from shared.process.quoting import printable
 from shared.process.reading import read_at_most
 from shared.process.writing import write_whole
 from speech.bundles.bundle import BundleError
@@ -32,7 +33,8 @@ def seal(folder: Path, max_bytes: int) -> None:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BundleError(
-            f"{MANIFEST}: expected a manifest whose graphs name their files, found {error!r}."
+            f"{MANIFEST}: expected a manifest whose graphs name their files, found"
+            f" {printable(repr(error))}."
         ) from error
     text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
     write_whole(said, text.encode())

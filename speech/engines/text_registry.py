@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from shared.characters.manifest import MANIFEST
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError, Character
 from speech.engines import style_bert_vits2
 from speech.engines.converted.deferred import DeferredEngine
@@ -128,6 +129,6 @@ def _builder_for(
     if build is None:
         raise BundleError(
             f"{MANIFEST}: field 'text.engine': expected one of {', '.join(engines)} for a character"
-            f" that takes text, found '{named}'."
+            f" that takes text, found {quoted(named)}."
         )
     return build

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.process.quoting import printable, quoted
 from speech.bundles.bundle import BundleError
 from speech.networks.providers import Provider
 
@@ -76,7 +77,7 @@ class GraphSession:
         except Exception as error:  # its exceptions share no narrower base
             raise BundleError(
                 f"{graph.file}: expected a graph that ONNX Runtime"
-                f" {onnxruntime.__version__} loads, found: {_first_line(error)}."
+                f" {onnxruntime.__version__} loads, found: {first_line(error)}."
             ) from error
         provider.require_used(self._session)
         # It would keep the file's bytes, to try another provider after an error of this one.
@@ -115,14 +116,16 @@ class GraphSession:
         try:
             audio = self.run(inputs, output)
         except Exception as error:  # its exceptions share no narrower base
-            shapes = ", ".join(f"'{name}' {list(value.shape)}" for name, value in inputs.items())
+            shapes = ", ".join(
+                f"{quoted(name)} {list(value.shape)}" for name, value in inputs.items()
+            )
             raise BundleError(
-                f"{self._file}: expected a graph that takes {shapes}, found: {_first_line(error)}."
+                f"{self._file}: expected a graph that takes {shapes}, found: {first_line(error)}."
             ) from error
         if not np.isfinite(audio).all():
             raise BundleError(
-                f"{self._file}: output '{output}': expected finite samples for a silent recording,"
-                " found others."
+                f"{self._file}: output {quoted(output)}: expected finite samples for a silent"
+                " recording, found others."
             )
         return audio
 
@@ -177,5 +180,7 @@ def _returning_memory(provider: Provider) -> onnxruntime.RunOptions:
     return options
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else repr(error)
+def first_line(error: Exception) -> str:
+    """Return what the runtime says first, as an error about a graph may show it."""
+    said = str(error).strip()
+    return printable(said.splitlines()[0].rstrip(".")) if said else repr(error)

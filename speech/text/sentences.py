@@ -13,9 +13,11 @@ _BREATHS = re.compile(r"[、，,；;：:・]\s*|\s+")
 _SHORTEST = 8
 _LONGEST = 120
 _MOST_PHONES = 250
-# The synthesizer computes a piece without a pause, and others wait for it. So a number whose digits
-# are read one by one is cut sooner than a sentence, but not below the 16 that are read so.
-_MOST_PHONES_OF_DIGITS = 120
+# The synthesizer computes a piece without a pause, and others wait for it. So what has no words is
+# cut sooner than a sentence, such as a number whose digits are read one by one or a kana that is
+# repeated, but not below the 16 digits that are read so.
+_MOST_PHONES_OF_RUNS = 120
+_FEWEST_CHARACTERS = 10  # different ones in a text of words; there are as many digits
 
 
 def split_sentences(text: str) -> list[str]:
@@ -57,16 +59,17 @@ def _breaths(sentence: str) -> Iterator[str]:
 
 
 def read_sentences(reader: ReadsText, sentences: Iterable[str]) -> Iterator[Reading]:
-    """Read sentences, in halves where signs or digits take longer to say than anybody expects.
+    """Read sentences, in halves where they take longer to say than anybody expects.
 
     Returns:
-        Readings of about 250 phones at most, of 120 if there are only digits, so that each is
-        spoken within seconds.
+        Readings of about 250 phones at most, of 120 where the same few characters are repeated, so
+        that each is spoken within seconds.
     """
     for sentence in sentences:
         reading = reader.read(sentence)
         middle = len(sentence) // 2
-        most = _MOST_PHONES_OF_DIGITS if sentence.isdecimal() else _MOST_PHONES
+        is_run = len(set(sentence)) <= _FEWEST_CHARACTERS
+        most = _MOST_PHONES_OF_RUNS if is_run else _MOST_PHONES
         if len(reading.labels) <= most or middle == 0:
             yield reading
         else:

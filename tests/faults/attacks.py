@@ -49,6 +49,9 @@ OWN_CHARACTER: Final = {
     "no_public_figure_no_minor": True,
 }
 
+ONE_KANA: Final = "あ" * 500
+"""A vowel that is held for so long that the built-in voice grows too loud."""
+
 _RECORDINGS_SHARE: Final = 0.8
 """Of what is asked about own characters: recordings for those that were begun."""
 
@@ -190,6 +193,13 @@ class Attacker:
         """Create a voice and never use it."""
         await self._create()
 
+    async def speak_one_kana(self) -> None:
+        """Create a voice of one kana that is repeated, which the built-in voice cannot hold."""
+        wish = {"text": ONE_KANA, "character": "mei"}
+        created = await self._ask(self._voices_url, {}, wish)
+        if created.is_success:
+            self.counts.voices.append(created.json()["voice_id"])
+
     async def wait_for_nothing(self) -> None:
         """Wait for a voice that nobody uploads a recording for."""
         if len(self._created) < _VOICES_TO_WAIT_FOR:
@@ -283,6 +293,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "waits": Attacker.wait_for_nothing,
     "stalled uploads": Attacker.stall_upload,
     "verifications": Attacker.verify_noise,
+    "texts of one kana": Attacker.speak_one_kana,
     "own characters": Attacker.collect_recordings,
     # The last, because its recordings are still being refused and delivered again afterwards.
     "costly files": Attacker.send_costly_file,

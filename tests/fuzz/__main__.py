@@ -3,8 +3,10 @@
     python -m tests.fuzz --minutes 10 [--target NAME] [--seed N]
     python -m tests.fuzz --replay .fuzz/NAME/INPUT
 
-It ends with a table, and with exit code 1 if an input crashed its target, was not answered cleanly
-or went over a limit. Such an input is kept in `.fuzz`, with what replays it.
+The last target, `properties`, are the tests that draw inputs: here they draw others than in
+`nox -s tests`. It ends with a table, and with exit code 1 if an input crashed its target, was not
+answered cleanly or went over a limit, or a test failed. Such an input is kept in `.fuzz`, with what
+replays it.
 """
 
 from __future__ import annotations
@@ -36,22 +38,25 @@ KEPT = Path(".fuzz")
 # Beyond its time a process may finish a batch, and make a failing input small.
 GRACE_SECONDS = 600.0
 SHOWN_KINDS = 6
+PROPERTIES = "properties"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Fuzz or replay, as the arguments say."""
     parser = argparse.ArgumentParser(prog="fuzz", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=1.0, help="altogether (default: 1)")
-    parser.add_argument("--target", choices=sorted(targets()), action="append")
+    choices = [*sorted(targets()), PROPERTIES]
+    parser.add_argument("--target", choices=choices, action="append")
     parser.add_argument("--seed", type=int, help="to begin with (default: the time)")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="try one kept input")
     parser.add_argument("--process", metavar="FILE", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.replay is not None:
         return _replay(options.replay)
-    names = options.target or list(targets())
+    wanted = options.target or [*targets(), PROPERTIES]
+    names = [name for name in wanted if name != PROPERTIES]
     seed = int(time.time()) if options.seed is None else options.seed
-    seconds = 60 * options.minutes / len(names)
+    seconds = 60 * options.minutes / len(wanted)
     if options.process is not None:
         return _fuzz_here(names[0], seconds, seed, options.process)
     reports = [_in_process(name, seconds, seed) for name in names]
@@ -59,7 +64,24 @@ def main(arguments: Sequence[str]) -> int:
     for report in reports:
         for failure, replay in report["kept"].items():
             sys.stdout.write(f"{report['target']}: {failure}\n  replay it: {replay}\n")
-    return 1 if any(report["failures"] for report in reports) else 0
+    is_well = not any(report["failures"] for report in reports)
+    if PROPERTIES in wanted:
+        is_well &= search_properties(seed)
+    return 0 if is_well else 1
+
+
+def search_properties(
+    seed: int, tests: Sequence[str] = ("tests/unit", "tests/integration")
+) -> bool:
+    """Run the tests that draw inputs with others than usual; return whether all have passed.
+
+    Args:
+        seed: of the inputs.
+        tests: where they are.
+    """
+    drawn = ("-m", "hypothesis", "--hypothesis-profile=default", f"--hypothesis-seed={seed}")
+    command = (sys.executable, "-m", "pytest", "-q", *drawn, *tests)
+    return subprocess.run(command, check=False).returncode == 0
 
 
 def table(reports: Sequence[dict[str, Any]], seed: int) -> Table:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fuzz.__main__ import table
+from tests.fuzz.__main__ import search_properties, table
 from tests.fuzz.current import read_current
 from tests.fuzz.harness import UncleanError, fuzz, try_one
 from tests.fuzz.targets import targets
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
+CASES = sorted((ROOT / "tests" / "fuzz" / "cases").glob("*/*"))
+"""Inputs that were not answered cleanly once, by target."""
+
 EXAMPLES = {"decoder": 120, "push": 150, "multipart": 150}
 
 
@@ -34,6 +38,47 @@ def test_every_input_ends_in_a_result_or_a_clean_error(name: str) -> None:
     assert tally.complaints == {}
     assert tally.tried >= 100
     assert len(tally.kinds) > 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}: {case.name}")
+def test_what_was_found_once_is_answered_cleanly_now(case: Path) -> None:
+    assert try_one(targets()[case.parent.name], case.read_bytes()) in {"refused", "result"}
+
+
+def test_the_tests_draw_the_same_inputs_every_time() -> None:
+    def drawn() -> list[bytes]:
+        found: list[bytes] = []
+
+        @given(st.binary())
+        def draw(data: bytes) -> None:
+            found.append(data)
+
+        draw()
+        return found
+
+    assert drawn() == drawn()
+
+
+PROPERTY = """
+from hypothesis import given, strategies as st
+@given(st.integers(0, 1000))
+def test_numbers_are_small(number):
+    assert number < 900
+def test_something_else():
+    assert False
+"""
+
+
+def test_the_fuzzer_also_draws_inputs_for_the_tests_that_draw_them(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_property.py").write_text(PROPERTY)
+
+    assert not search_properties(1, (str(tmp_path),))
+
+    told = capfd.readouterr().out
+    assert "number=" in told
+    assert "1 failed, 1 deselected" in told
 
 
 @dataclass

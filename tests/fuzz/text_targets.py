@@ -33,6 +33,7 @@ DATA: Final = Path(__file__).parents[1] / "data"
 TEXTS: Final = DATA / "text" / "sentences.json"
 TINY_AIVMX: Final = DATA / "aivmx" / "tiny.aivmx"
 _LONGEST_SENTENCE: Final = 2_000
+_DAMAGED_BYTES: Final = 20_000
 
 
 @dataclass
@@ -82,9 +83,14 @@ class AivmxTarget:
 
     @cached_property
     def inputs(self) -> st.SearchStrategy[bytes]:
-        """A voice with damage in its metadata."""
+        """A voice with damage in its metadata, or in the first nodes of its graph."""
         content = TINY_AIVMX.read_bytes()
-        return mutated({"tiny": content[-20_000:]}, most=4).map(lambda end: content[:-20_000] + end)
+        first, rest = content[:_DAMAGED_BYTES], content[_DAMAGED_BYTES:]
+        graph, metadata = content[:-_DAMAGED_BYTES], content[-_DAMAGED_BYTES:]
+        return st.one_of(
+            mutated({"tiny": metadata}, most=4).map(lambda end: graph + end),
+            mutated({"tiny": first}, most=4).map(lambda begin: begin + rest),
+        )
 
     @contextmanager
     def open(self) -> Iterator[Callable[[bytes], str]]:

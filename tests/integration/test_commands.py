@@ -258,7 +258,7 @@ def test_a_service_speaks_and_ends_without_the_means_that_only_linux_has(tmp_pat
     with Ports() as ports:
         (port,) = ports.free(1)
     variables = {"HOST": "127.0.0.1", "PORT": str(port), "WORKERS": "1", "CONCURRENCY": "1"}
-    variables["MAX_REQUESTS"] = "0"
+    variables["MAX_WORK_SECONDS"] = "0"
     with serving_without_linux(tmp_path, variables, "functions.compat") as process:
         url = f"http://127.0.0.1:{port}/version"
         for _ in range(600):

@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,6 +91,49 @@ def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_pat
     noxfile.Environment(session, "lint", folder=tmp_path)
 
     assert not dropped.exists()
+
+
+def test_of_two_commands_one_installs_and_the_other_waits_and_says_so(
+    noxfile: Any, tmp_path: Path
+) -> None:
+    installs, waits = threading.Event(), threading.Event()
+
+    class First(Session):
+        def run(self, *command: str, **options: Any) -> None:
+            super().run(*command, **options)
+            installs.set()
+            assert waits.wait(20), "the second command did not wait"
+
+    class Second(Session):
+        def log(self, *arguments: object) -> None:
+            assert "waiting" in str(arguments[0])
+            waits.set()
+
+    first, second = First(), Second()
+    with ThreadPoolExecutor() as threads:
+        one = threads.submit(noxfile.Environment, first, "lint", folder=tmp_path)
+        assert installs.wait(20)
+        other = threads.submit(noxfile.Environment, second, "lint", folder=tmp_path)
+        one.result(30)
+        other.result(30)
+
+    assert first.take() == ["virtualenv", "requirements.installing"]
+    assert second.take() == []
+
+
+def test_after_an_install_that_failed_the_command_that_waited_installs(
+    noxfile: Any, tmp_path: Path
+) -> None:
+    class Failing(Session):
+        def run(self, *_command: str, **_options: Any) -> None:
+            raise ConnectionError("no registry")
+
+    with pytest.raises(ConnectionError):
+        noxfile.Environment(Failing(), "lint", folder=tmp_path)
+    session = Session()
+    noxfile.Environment(session, "lint", folder=tmp_path)
+
+    assert session.take() == ["virtualenv", "requirements.installing"]
 
 
 def test_modules_are_compiled_once_for_all_processes_whatever_the_shell_says(

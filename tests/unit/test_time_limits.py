@@ -53,7 +53,8 @@ LIMITED_ELSEWHERE: Final = {
     # Inside of the process: tasks, queues, and the end of the process itself.
     "conversion/characters/fetching.py _drop_idle": "until a character is returned",
     "conversion/serving/processes.py send_heartbeats": "until Gunicorn ends this process",
-    "conversion/serving/serving.py stopped": "until a signal comes",
+    "conversion/serving/serving.py comes": "until a signal comes",
+    "conversion/serving/serving.py _drain_when_stopped": "until a signal comes",
     "conversion/worker.py carry_out": "the work has a deadline",
     "functions/compat/speech/synthesis.py _in_thread": "a piece is as long as its budget",
     "functions/compat/speech/synthesis.py _change": "slow readers are ended",

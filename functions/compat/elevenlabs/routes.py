@@ -19,7 +19,7 @@ from functions.compat.keys.metering import Meter
 from functions.compat.speech.answers import MARKED, SpokenAnswer
 from functions.compat.speech.encoders import open_encoder
 from functions.compat.speech.formats import FORMATS_WITHOUT_FILE, RAW_RATES, Codec, SoundFormat
-from functions.compat.speech.synthesis import Speech
+from functions.compat.speech.synthesis import ClientLeftError, Speech
 from speech.engines.interface.engine import ConversionOptions
 from speech.results.wav import wav_file
 
@@ -125,7 +125,8 @@ class ElevenLabsRoutes:
 
     def _counting(self, request: Request, taken: _Taken) -> AbstractAsyncContextManager[None]:
         owner = client_of(request.scope)
-        return self._meter.counting(owner, "elevenlabs", seconds=taken.seconds)
+        left = (ClientLeftError,)
+        return self._meter.counting(owner, "elevenlabs", seconds=taken.seconds, left=left)
 
     async def _take(
         self, request: Request, character: LoadedCharacter, sound: SoundFormat

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from functions.compat.keys.kept_file import KeptFile
 
@@ -83,57 +83,77 @@ class Meter:
 
     @asynccontextmanager
     async def counting(
-        self, owner: str, door: str, *, characters: int = 0, seconds: float = 0.0
+        self,
+        owner: str,
+        door: str,
+        *,
+        characters: int = 0,
+        seconds: float = 0.0,
+        left: tuple[type[Exception], ...] = (),
     ) -> AsyncIterator[None]:
-        """Count one request, unless what is done inside of the context fails.
+        """Count one request before it is served, and give back what has failed inside the context.
+
+        A client that leaves pays for what it has asked for: only what the service refused or could
+        not do is given back.
 
         Args:
             owner: whose key it carries; empty where none is needed.
             door: through which it came, for the log.
             characters: of text.
             seconds: of recordings.
+            left: errors that say that the client has left, beside the cancellation of the task.
 
         Raises:
             LimitReachedError: the key would have more than it may have today.
         """
+        leaving: tuple[type[BaseException], ...] = (asyncio.CancelledError, *left)
         name = owner or NOBODY
         added = Usage(requests=1, characters=characters, seconds=seconds)
-        await self._off_the_loop(self._check_more, name, added)
-        yield
-        await self._off_the_loop(self._count, name, added)
-        extra: dict[str, Any] = {
-            "event": "metered",
-            "key": name,
-            "door": door,
-            "characters": characters,
-            "seconds": round(seconds, 3),
-        }
-        _LOG.info("counted for %s", name, extra=extra)
+        day = await self._off_the_loop(self._take, name, added)
+        try:
+            yield
+        except leaving:
+            _tell(name, door, added)
+            raise
+        except Exception:
+            await self._off_the_loop(self._give_back, name, added, day)
+            raise
+        _tell(name, door, added)
 
     def usage(self) -> Mapping[str, Usage]:
         """Return each key's use of today."""
         with self._counting:
             return dict(self._current().used)
 
-    async def _off_the_loop(
-        self, act: Callable[[str, Usage], None], name: str, added: Usage
-    ) -> None:
-        if self._file is None:
-            act(name, added)
-        else:
-            await asyncio.to_thread(act, name, added)
+    async def _off_the_loop(self, act: Callable[..., str], *arguments: object) -> str:
+        return act(*arguments) if self._file is None else await asyncio.to_thread(act, *arguments)
 
-    def _check_more(self, name: str, added: Usage) -> None:
-        with self._counting:
-            self._check(_sum(self._current().used.get(name, Usage()), added))
-
-    def _count(self, name: str, added: Usage) -> None:
-        with self._counting, nullcontext() if self._file is None else self._file.changing():
-            day = self._current()
+    def _take(self, name: str, added: Usage) -> str:
+        """Add to what a key has, if it may have it; return the day."""
+        with self._changing() as day:
             total = _sum(day.used.get(name, Usage()), added)
-            self._day = _Day(day=day.day, used={**day.used, name: total})
-            if self._file is not None:
-                self._file.write(self._day.model_dump_json().encode())
+            self._check(total)
+            self._write(day, name, total)
+        return day.day
+
+    def _give_back(self, name: str, taken: Usage, on: str) -> str:
+        """Subtract what a key got on a day, unless that day is over; return the day."""
+        with self._changing() as day:
+            if day.day == on and name in day.used:
+                self._write(day, name, _difference(day.used[name], taken))
+        return day.day
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Day]:
+        """Keep threads and processes from counting inside the context."""
+        with self._counting, nullcontext() if self._file is None else self._file.changing():
+            yield self._current()
+
+    def _write(self, day: _Day, name: str, used: Usage) -> None:
+        others = {key: each for key, each in day.used.items() if key != name}
+        self._day = _Day(day=day.day, used={**others, name: used} if used.requests else others)
+        if self._file is not None:
+            self._file.write(self._day.model_dump_json().encode())
 
     def _current(self) -> _Day:
         day = None if self._file is None else self._file.read_new(_KEPT)
@@ -162,3 +182,22 @@ def _sum(one: Usage, other: Usage) -> Usage:
         characters=one.characters + other.characters,
         seconds=one.seconds + other.seconds,
     )
+
+
+def _difference(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        requests=one.requests - other.requests,
+        characters=one.characters - other.characters,
+        seconds=max(0.0, one.seconds - other.seconds),
+    )
+
+
+def _tell(name: str, door: str, added: Usage) -> None:
+    extra: dict[str, Any] = {
+        "event": "metered",
+        "key": name,
+        "door": door,
+        "characters": added.characters,
+        "seconds": round(added.seconds, 3),
+    }
+    _LOG.info("counted for %s", name, extra=extra)

@@ -18,7 +18,7 @@ from functions.compat.openai.bodies import FORMATS, MODELS, VOICES, SpeechReques
 from functions.compat.openai.errors import RequestError, exception_handlers, text_error_body
 from functions.compat.speech.answers import SpokenAnswer
 from functions.compat.speech.requests import read_body
-from functions.compat.speech.texts import check_seconds, speech_of
+from functions.compat.speech.texts import speech_of
 from speech.engines.interface.text_engine import SpeechOptions, TextError
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ class OpenAiRoutes:
     async def _speech(self, request: Request) -> Response:
         asked = SpeechRequest.model_validate_json(await read_body(request, LARGEST_BODY))
         voice, sound = self._find_voice(asked.voice_name), _find_format(asked.response_format)
-        check_seconds(asked.input, asked.speed, self._synthesis.limits)
         options = SpeechOptions(speed=asked.speed)
         owner = client_of(request.scope)
         async with self._meter.counting(owner, "openai", characters=len(asked.input)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
@@ -25,6 +26,7 @@ MOST_CONNECTIONS: Final = 64
 """With one more, one is ended on which nothing is heard, and nothing has come for longest."""
 
 _WRONG_SUBPROTOCOL, _BUSY = 1002, 1013
+_LOOK_SECONDS: Final = 0.5
 
 
 class SpeechSockets:
@@ -70,6 +72,14 @@ class SpeechSockets:
             await session.serve()
         finally:
             self._open.discard(session)
+
+    async def retire(self) -> None:
+        """End each connection as soon as nothing is spoken on it, until this is cancelled."""
+        while True:
+            for session in self._open:
+                if session.is_quiet:
+                    session.go_elsewhere()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _has_room_for(self, session: SpeechSession) -> bool:
         """Make room for a connection, if there is none; False if all others hear something.

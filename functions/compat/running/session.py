@@ -46,7 +46,7 @@ MOST_WAITING: Final = 8
 """How many texts of one client are spoken or wait for that."""
 
 _PIECE_BYTES: Final = 16 << 10
-_POLICY, _TRY_AGAIN = 1008, 1013
+_POLICY, _RESTARTS, _TRY_AGAIN = 1008, 1012, 1013
 
 
 class SpeechSession:
@@ -83,12 +83,24 @@ class SpeechSession:
         self._serving = asyncio.current_task()
         self._is_lost = False
         self._makes_room = False
+        self._goes_elsewhere = False
         self.life = Life()
         self.client = takes_turns_as(websocket.scope)
 
     def make_room(self) -> None:
         """End the connection, because another one needs its place."""
         self._makes_room = True
+        if self._serving is not None:
+            self._serving.cancel()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no text is spoken, comes or waits."""
+        return self._utterance is None and all(task.done() for task in self._speaking)
+
+    def go_elsewhere(self) -> None:
+        """End the connection, because this process ends; another one serves the client."""
+        self._goes_elsewhere = True
         if self._serving is not None:
             self._serving.cancel()
 
@@ -109,10 +121,13 @@ class SpeechSession:
         except (WebSocketDisconnect, OSError):
             _LOG.info("a client of %s is gone", SUBPROTOCOL)
         except asyncio.CancelledError:
-            if not (self._is_lost or self._makes_room) or self._serving is None:
+            is_ours = self._is_lost or self._makes_room or self._goes_elsewhere
+            if not is_ours or self._serving is None:
                 raise
             self._serving.uncancel()
-            if self._makes_room:
+            if self._goes_elsewhere:
+                await self._refuse("restarts", "The service restarts; connect again.", _RESTARTS)
+            elif self._makes_room:
                 await self._refuse("busy", "Others needed the connection's place.", _TRY_AGAIN)
         finally:
             await self._stop()

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from functions.compat.speech.synthesis import too_long
-from functions.compat.speech.texts import marked_speech_of, speech_of
+from functions.compat.speech.texts import UNSAYABLE, estimate_long, marked_speech_of, speech_of
 from speech.engines.interface.text_engine import TextError, TextErrorCode
 
 if TYPE_CHECKING:
@@ -88,9 +88,10 @@ async def speak_running(
     *,
     client: str | None = None,
     with_marks: bool = False,
+    whole: str | None = None,
     count: Callable[[int], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[SpokenPiece]:
-    """Speak sentences as they come; each waits for its turn like a text of its own.
+    """Speak sentences as they come; together they take turns with others as one text.
 
     Leaving the iterator ends the speech.
 
@@ -101,15 +102,21 @@ async def speak_running(
         options: how they are spoken.
         sound: PCM, mu-law or A-law: what is sent one after the other is one sound.
         client: who takes turns with others; None if that does not matter.
+        whole: all of the text, if it has come: it is refused at once if it is too long.
         with_marks: whether to tell when words and phones begin, where the voice knows.
         count: counts the characters of a sentence around its beginning.
 
     Raises:
         OverloadedError: there is no place for the next sentence.
-        TextError: a sentence cannot be read, or all of them take longer than the limit.
+        TextError: no sentence can be read, or the next one would take longer than the limit.
     """
+    if whole is not None:
+        await synthesis.think(partial(_check, synthesis, voice, whole, options), client)
     seconds = 0.0
+    has_spoken = False
+    unreadable: TextError | None = None
     noted: deque[Mark] = deque()
+    turn = synthesis.turn(client)
     speak = partial(marked_speech_of, note=noted.append) if with_marks else speech_of
     async for sentence in sentences:
         pause = _SENTENCE_SECONDS * options.pauses / options.speed
@@ -117,12 +124,19 @@ async def speak_running(
         spoken = replace(options, silence_before=before, silence_after=0.0)
         try:
             async with count(len(sentence)):
-                stream = await synthesis.stream(speak(voice, sentence, spoken, sound), client)
+                stream = await synthesis.stream(
+                    speak(voice, sentence, spoken, sound),
+                    client,
+                    turn=turn,
+                    seconds_before=seconds if whole is None else 0.0,
+                )
         except TextError as error:
-            # Signs alone say nothing; the sentences around them still do.
-            if error.code is TextErrorCode.NOTHING_TO_SAY:
-                continue
-            raise
+            if error.code not in UNSAYABLE:
+                raise
+            if error.code is TextErrorCode.TEXT_UNREADABLE:
+                unreadable = error
+            continue
+        has_spoken = True
         begins: str | None = sentence
         began = seconds
         try:
@@ -132,8 +146,18 @@ async def speak_running(
                     yield SpokenPiece(begins, seconds, piece, marks)
                     begins = None
                     seconds += len(piece) / sound.bytes_per_second
-                    if seconds > synthesis.limits.seconds:
-                        raise too_long(synthesis.limits.seconds)
         finally:
             synthesis.close(stream)
             noted.clear()
+    if unreadable is not None and not has_spoken:
+        raise unreadable
+
+
+def _check(synthesis: Synthesis, voice: TextVoice, text: str, options: SpeechOptions) -> None:
+    """Refuse a text that would take too long to say."""
+    try:
+        seconds = estimate_long(voice.engine, text, replace(options, style=voice.style))
+    except TextError:
+        return  # its sentences tell, one by one
+    if seconds > synthesis.limits.seconds:
+        raise too_long(synthesis.limits.seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ UNREAD_SECONDS: Final = 20.0
 """How long a piece may take: a reader must take 1.6 kB a second."""
 
 
+_MOST_TOLD: Final = 64
+"""So many connections back one is remembered, so that each has one line in the log."""
+
+
 class SlowReadersMiddleware:
     """ASGI middleware: sends bodies in pieces, and ends an answer whose reader takes too long.
 
@@ -29,6 +34,7 @@ class SlowReadersMiddleware:
     def __init__(self, app: ASGIApp, unread_seconds: float = UNREAD_SECONDS) -> None:
         self._app = app
         self._unread_seconds = unread_seconds
+        self._told: deque[object] = deque(maxlen=_MOST_TOLD)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -57,5 +63,9 @@ class SlowReadersMiddleware:
         except Exception:
             if not is_lost:
                 raise
-            # The answer is incomplete, so the server closes the connection.
+            # The answer is incomplete, so the server closes the connection, or with HTTP/2 the
+            # request, of which one connection has many.
+            if (connection := scope.get("client")) in self._told:
+                return
+            self._told.append(connection)
             _LOG.info("an answer was not read within %g s", self._unread_seconds)

@@ -1,7 +1,8 @@
 """Speech for clients that wait for it: bounded in length, in places, and in what slow readers hold.
 
-What is spoken waits for its reader in a bounded buffer. A full buffer gives the place among those
-that speak back until the reader has caught up, so slow readers keep nobody waiting.
+Texts take turns piece by piece, so a short one does not wait for the whole of a long one. What is
+spoken waits for its reader in a bounded buffer. A full buffer gives the place among those that
+speak back until the reader has caught up, so slow readers keep nobody waiting.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -21,7 +22,7 @@ from speech.engines.interface.text_engine import TextError, TextErrorCode
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 
-    from conversion.admission import Admission
+    from conversion.admission import Admission, Turn
     from functions.compat.speech.encoders import Encoder
     from speech.signal.arrays import Samples
 
@@ -43,11 +44,13 @@ class SpeechLimits:
         seconds: the longest speech of one request.
         streams: how many streams are open at once.
         buffered_bytes: how much of one stream waits for its reader.
+        ahead_seconds: how much is spoken ahead of its reader, however few bytes that takes.
     """
 
     seconds: float = 300.0
     streams: int = 64
     buffered_bytes: int = 1 << 20
+    ahead_seconds: float = 10.0
 
     @property
     def bytes(self) -> int:
@@ -64,11 +67,14 @@ class Speech:
             asked for.
         sample_rate: of the pieces, in Hz.
         open_encoder: begins the file that they are written to; by default PCM of 16 bits.
+        estimate: estimates how many seconds it takes, before anything is spoken; None where that is
+            known to be short enough.
     """
 
     begin: Callable[[], Iterator[Samples]]
     sample_rate: int
     open_encoder: Callable[[], Encoder] = PcmEncoder
+    estimate: Callable[[], float] | None = None
 
 
 class Synthesis:
@@ -112,38 +118,23 @@ class Synthesis:
             OverloadedError: as many requests as may be here are here.
             TextError: it cannot be spoken, or is longer than the limit.
         """
+        budget = _Budget(self.limits)
         with self._admission.admit(client, waits=True):
-            async with AsyncExitStack() as turn:
-                await turn.enter_async_context(self._admission.running(client))
-                budget = _Budget(self.limits)
-                return [
-                    await self._speak_one(speech, budget, is_left, turn, client)
-                    for speech in speeches
-                ]
+            async with self._admission.running(client) as turn:
+                return [await self._speak_one(each, budget, is_left, turn) for each in speeches]
 
     async def _speak_one(
-        self,
-        speech: Speech,
-        budget: _Budget,
-        is_left: Callable[[], Awaitable[bool]],
-        turn: AsyncExitStack,
-        client: str | None,
+        self, speech: Speech, budget: _Budget, is_left: Callable[[], Awaitable[bool]], turn: Turn
     ) -> bytes:
         speak_next = await _begin(speech, budget)
         spoken: list[bytes] = []
         while not await is_left():
-            encoded = await speak_next()
-            if encoded is None:
+            piece = await speak_next()
+            if piece is None:
                 return b"".join(spoken)
-            spoken.append(encoded)
-            await self._let_others_speak(turn, client)
+            spoken.append(piece[0])
+            await turn.pass_on()
         raise ClientLeftError
-
-    async def _let_others_speak(self, turn: AsyncExitStack, client: str | None) -> None:
-        """Go back into the line between two pieces, if others wait in it who have had less."""
-        if self._admission.should_pass_on(client):
-            await turn.aclose()
-            await turn.enter_async_context(self._admission.running(client))
 
     async def think(self, act: Callable[[], _Result], client: str | None = None) -> _Result:
         """Do in a thread what takes a while but speaks nothing, such as reading a long text.
@@ -160,20 +151,41 @@ class Synthesis:
             async with self._admission.running(client):
                 return await _in_thread(act)
 
-    async def stream(self, speech: Speech, client: str | None = None) -> SpokenStream:
+    def turn(self, client: str | None = None) -> Turn:
+        """Return the turns of a text whose sentences are spoken as streams of their own.
+
+        Args:
+            client: who takes turns with others; None if that does not matter.
+        """
+        return self._admission.running(client)
+
+    async def stream(
+        self,
+        speech: Speech,
+        client: str | None = None,
+        *,
+        turn: Turn | None = None,
+        seconds_before: float = 0.0,
+    ) -> SpokenStream:
         """Begin to speak; return when the first piece is there.
+
+        What has begun is spoken to its end: its answer has begun, too. So it is estimated before
+        how long it will take.
 
         Args:
             speech: what is spoken.
             client: who takes turns with others; None if that does not matter.
+            turn: of the text of which the speech is a sentence; None if it is all of it.
+            seconds_before: how much of the text has been spoken.
 
         Raises:
             OverloadedError: as many requests as may be here are here, or as many streams.
-            TextError: it cannot be spoken.
+            TextError: it cannot be spoken, or would be longer than the limit.
         """
         self._make_place(client)
-        stream = SpokenStream(self.limits.buffered_bytes, self._now, client)
-        task = asyncio.create_task(self._fill(stream, speech, client))
+        stream = SpokenStream(self.limits, self._now, client)
+        left = self.limits.seconds - seconds_before
+        task = asyncio.create_task(self._fill(stream, speech, turn or self.turn(client), left))
         self._streams[stream] = task
         try:
             await stream.wait_for_first()
@@ -206,30 +218,32 @@ class Synthesis:
         slowest.fail(SlowReaderError())
         self.close(slowest)
 
-    async def _fill(self, stream: SpokenStream, speech: Speech, client: str | None) -> None:
+    async def _fill(self, stream: SpokenStream, speech: Speech, turn: Turn, seconds: float) -> None:
         try:
-            await self._speak_into(stream, speech, client)
+            await self._speak_into(stream, speech, turn, seconds)
         except Exception as error:  # noqa: BLE001 - whoever reads the stream gets it
             stream.fail(error)
         else:
             stream.end()
 
-    async def _speak_into(self, stream: SpokenStream, speech: Speech, client: str | None) -> None:
-        admission = self._admission
+    async def _speak_into(
+        self, stream: SpokenStream, speech: Speech, turn: Turn, seconds: float
+    ) -> None:
         with ExitStack() as place:
-            place.enter_context(admission.admit(client, waits=True))
-            async with AsyncExitStack() as turn:
-                await turn.enter_async_context(admission.running(client))
-                speak_next = await _begin(speech, _Budget(self.limits))
-                while (encoded := await speak_next()) is not None:
-                    stream.put(encoded)
+            place.enter_context(self._admission.admit(stream.client, waits=True))
+            async with turn:
+                if speech.estimate is not None and await _in_thread(speech.estimate) > seconds:
+                    raise too_long(self.limits.seconds)
+                speak_next = await _begin(speech)
+                while (piece := await speak_next()) is not None:
+                    stream.put(*piece)
                     if stream.has_room:
-                        await self._let_others_speak(turn, client)
+                        await turn.pass_on()
                         continue
                     place.close()
-                    await turn.aclose()
+                    await turn.end()
                     await stream.wait_for_room()
-                    await turn.enter_async_context(admission.running(client))
+                    await turn.begin()
 
 
 class ClientLeftError(Exception):
@@ -244,18 +258,18 @@ class SpokenStream:
     """What has been spoken and waits for its reader, piece by piece as it was encoded.
 
     Args:
-        most_bytes: after how much that waits nothing more is spoken.
+        limits: say after how much that waits nothing more is spoken.
         now: a clock in seconds that never goes back.
         client: whose it is; None if that does not matter.
     """
 
     def __init__(
-        self, most_bytes: int, now: Callable[[], float], client: str | None = None
+        self, limits: SpeechLimits, now: Callable[[], float], client: str | None = None
     ) -> None:
         self.client = client
-        self._most_bytes = most_bytes
+        self._limits = limits
         self._now = now
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[tuple[bytes, float]] = deque()
         self._waits_since = now()
         self._error: Exception | None = None
         self._is_ended = False
@@ -264,19 +278,21 @@ class SpokenStream:
     @property
     def has_room(self) -> bool:
         """Whether more may be spoken."""
-        return sum(map(len, self._waiting)) < self._most_bytes
+        size = sum(len(encoded) for encoded, _ in self._waiting)
+        seconds = sum(seconds for _, seconds in self._waiting)
+        return size < self._limits.buffered_bytes and seconds < self._limits.ahead_seconds
 
     def seconds_behind(self) -> float:
         """How long sound has waited for the reader."""
         return self._now() - self._waits_since if self._waiting else 0.0
 
-    def put(self, encoded: bytes) -> None:
-        """Add a piece of speech."""
+    def put(self, encoded: bytes, seconds: float) -> None:
+        """Add a piece of speech, and how long it is."""
         if not encoded:
             return
         if not self._waiting:
             self._waits_since = self._now()
-        self._waiting.append(encoded)
+        self._waiting.append((encoded, seconds))
         self._changed.set()
 
     def end(self) -> None:
@@ -313,11 +329,10 @@ class SpokenStream:
 
         Raises:
             SlowReaderError: see there.
-            TextError: it is longer than the limit.
         """
         while True:
             while self._waiting:
-                piece = self._waiting.popleft()
+                piece, _ = self._waiting.popleft()
                 self._waits_since = self._now()
                 self._changed.set()
                 yield piece
@@ -361,8 +376,14 @@ def too_long(seconds: float) -> TextError:
     )
 
 
-async def _begin(speech: Speech, budget: _Budget) -> Callable[[], Awaitable[bytes | None]]:
-    """Begin to speak; what is returned speaks the next piece in a thread, None at the end."""
+async def _begin(
+    speech: Speech, budget: _Budget | None = None
+) -> Callable[[], Awaitable[tuple[bytes, float] | None]]:
+    """Begin to speak.
+
+    Returns:
+        Speaks the next piece in a thread, and says how long it is; None at the end.
+    """
     written = await _in_thread(lambda: _write(speech, speech.begin(), budget))
     return partial(_in_thread, partial(next, written, None))
 
@@ -385,10 +406,13 @@ async def _in_thread(act: Callable[[], _Result]) -> _Result:
         raise
 
 
-def _write(speech: Speech, pieces: Iterator[Samples], budget: _Budget) -> Iterator[bytes]:
+def _write(
+    speech: Speech, pieces: Iterator[Samples], budget: _Budget | None
+) -> Iterator[tuple[bytes, float]]:
     """Encode pieces as they are spoken; encoding counts as a part of speaking."""
     encoder = speech.open_encoder()
     for piece in pieces:
-        budget.take(piece, speech.sample_rate)
-        yield encoder.encode(piece)
-    yield encoder.finish()
+        if budget is not None:
+            budget.take(piece, speech.sample_rate)
+        yield encoder.encode(piece), len(piece) / speech.sample_rate
+    yield encoder.finish(), 0.0

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from functions.compat.speech.encoders import open_encoder
-from functions.compat.speech.synthesis import Speech, too_long
+from functions.compat.speech.synthesis import Speech
 from speech.engines.interface.marks import speak_marked
 from speech.engines.interface.text_engine import LONGEST_TEXT, TextError, TextErrorCode
 from speech.text.sentences import split_sentences
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from functions.compat.speech.formats import SoundFormat
-    from functions.compat.speech.synthesis import SpeechLimits
     from functions.compat.speech.voices import TextVoice
     from speech.engines.interface.marks import Mark, MarkedPiece
     from speech.engines.interface.text_engine import SpeechOptions, TextEngine
@@ -25,11 +24,8 @@ if TYPE_CHECKING:
 _SENTENCE_SECONDS: Final = 0.45
 """The pause between two sentences at usual speed."""
 
-_FAST_CHARACTER_SECONDS: Final = 0.08
-_FAST_LETTER_SECONDS: Final = 0.03
-"""How long a character of Japanese, or a letter of an alphabet, takes at least at usual speed."""
-
-_FIRST_ALPHABETS_END: Final = "\u3040"
+UNSAYABLE: Final = frozenset({TextErrorCode.NOTHING_TO_SAY, TextErrorCode.TEXT_UNREADABLE})
+"""Why a part of a text is passed over: the parts around it still say something."""
 
 
 def speech_of(voice: TextVoice, text: str, options: SpeechOptions, sound: SoundFormat) -> Speech:
@@ -41,9 +37,13 @@ def speech_of(voice: TextVoice, text: str, options: SpeechOptions, sound: SoundF
         options: how it is spoken; the style is the voice's.
         sound: the format of the answer.
     """
-    begin = partial(speak_long, voice.engine, text, replace(options, style=voice.style))
-    rate = voice.engine.sample_rate
-    return Speech(begin, rate, partial(open_encoder, sound, rate, voice.character.text_marking))
+    asked, rate = replace(options, style=voice.style), voice.engine.sample_rate
+    return Speech(
+        partial(speak_long, voice.engine, text, asked),
+        rate,
+        partial(open_encoder, sound, rate, voice.character.text_marking),
+        partial(estimate_long, voice.engine, text, asked),
+    )
 
 
 def marked_speech_of(
@@ -85,47 +85,51 @@ def _noting(
         seconds += len(piece.samples) / sample_rate
 
 
-def check_seconds(text: str, speed: float, limits: SpeechLimits) -> None:
-    """Refuse a text that is too long at its speed before anything is spoken.
+def estimate_long(engine: TextEngine, text: str, options: SpeechOptions) -> float:
+    """Estimate how long the speech of a text of any length is, in seconds; see TextEngine.
 
     Raises:
-        TextError: even fast speech would take longer than the limit.
+        TextError: none of it can be spoken.
     """
-    japanese = sum(each >= _FIRST_ALPHABETS_END for each in text if each.isalnum())
-    letters = sum(map(str.isalnum, text)) - japanese
-    seconds = japanese * _FAST_CHARACTER_SECONDS + letters * _FAST_LETTER_SECONDS
-    if seconds / speed > limits.seconds:
-        raise too_long(limits.seconds)
+    estimates, refusals = [], []
+    parts = _parts(text)
+    for part in parts:
+        try:
+            estimates.append(engine.estimate(part, options))
+        except TextError as error:
+            if error.code not in UNSAYABLE:
+                raise
+            refusals.append(error)
+    if not estimates:
+        raise refusals[0]
+    return sum(estimates)
 
 
 def speak_long(engine: TextEngine, text: str, options: SpeechOptions) -> Iterator[Samples]:
     """Speak a text of any length, piece by piece; see TextEngine.
 
     Raises:
-        TextError: see TextEngine; before the first piece.
+        TextError: none of it can be spoken; before the first piece.
     """
-    first, *others = _parts(text)
-    if not others:
-        return engine.speak(first, options)
-    spoken = engine.speak(first, replace(options, silence_after=0.0))
-    return _go_on(engine, spoken, others, options)
-
-
-def _go_on(
-    engine: TextEngine, spoken: Iterator[Samples], others: list[str], options: SpeechOptions
-) -> Iterator[Samples]:
-    yield from spoken
+    parts = _parts(text)
     pause = _SENTENCE_SECONDS * options.pauses / options.speed
-    for number, part in enumerate(others, start=1):
-        after = options.silence_after if number == len(others) else 0.0
+    has_spoken, refusals = False, []
+    for number, part in enumerate(parts, start=1):
+        before = pause if has_spoken else options.silence_before
+        after = options.silence_after if number == len(parts) else 0.0
         try:
-            yield from engine.speak(
-                part, replace(options, silence_before=pause, silence_after=after)
+            spoken = engine.speak(
+                part, replace(options, silence_before=before, silence_after=after)
             )
         except TextError as error:
-            # A part that is only signs says nothing; the parts around it still do.
-            if error.code is not TextErrorCode.NOTHING_TO_SAY:
+            if error.code not in UNSAYABLE:
                 raise
+            refusals.append(error)
+        else:
+            has_spoken = True
+            yield from spoken
+    if not has_spoken:
+        raise refusals[0]
 
 
 def _parts(text: str) -> list[str]:

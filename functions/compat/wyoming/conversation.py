@@ -6,13 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.compat.speech.texts import check_seconds
 from functions.compat.speech.utterance import Utterance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from functions.compat.speech.synthesis import SpeechLimits
     from functions.compat.speech.voices import TextVoice, TextVoices
     from functions.compat.wyoming.events import Event
 
@@ -31,12 +29,12 @@ class Asked:
     Attributes:
         voice: that speaks.
         text: what it says.
-        is_whole: whether the text came at once, not in pieces.
+        whole: all of what it says, if that came at once; None if it comes in pieces.
     """
 
     voice: TextVoice
     text: Utterance
-    is_whole: bool
+    whole: str | None
 
 
 class Conversation:
@@ -44,12 +42,10 @@ class Conversation:
 
     Args:
         voices: that can be asked for.
-        limits: of what is spoken at once.
     """
 
-    def __init__(self, voices: TextVoices, limits: SpeechLimits) -> None:
+    def __init__(self, voices: TextVoices) -> None:
         self._voices = voices
-        self._limits = limits
         self._coming: Utterance | None = None
 
     def take(self, event: Event) -> Asked | None:
@@ -68,13 +64,12 @@ class Conversation:
             if self._coming is not None:
                 return None
             voice, text = self._find_voice(event.data), _text_in(event.data)
-            check_seconds(text, 1.0, self._limits)
-            return Asked(voice, Utterance.whole(text), is_whole=True)
+            return Asked(voice, Utterance.whole(text), text)
         if event.type == "synthesize-start":
             voice = self._find_voice(event.data)
             self.leave()
             self._coming = Utterance()
-            return Asked(voice, self._coming, is_whole=False)
+            return Asked(voice, self._coming, None)
         if event.type == "synthesize-chunk" and self._coming is not None:
             self._coming.push(_text_in(event.data))
         if event.type == "synthesize-stop":

@@ -44,6 +44,7 @@ UNREAD_SECONDS: Final = 20.0
 _Refusal = EventError | TextError | RequestError | OverloadedError | LimitReachedError
 _PIECE_BYTES: Final = 16 << 10
 _WIDTH: Final = 2
+_LOOK_SECONDS: Final = 0.5
 
 
 class WyomingServer:
@@ -68,6 +69,8 @@ class WyomingServer:
         self._synthesis = synthesis
         self._unread_seconds = unread_seconds
         self._connections: dict[asyncio.Task[None], Life] = {}
+        self._speaking: set[Life] = set()
+        self._server: asyncio.Server | None = None
 
     @asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[int]:
@@ -80,6 +83,7 @@ class WyomingServer:
         server = await asyncio.start_server(
             self._serve, host, port, limit=MOST_BYTES, reuse_port=can_share or None
         )
+        self._server = server
         async with server:
             found: int = server.sockets[0].getsockname()[1]
             try:
@@ -88,6 +92,16 @@ class WyomingServer:
                 for task in self._connections:
                     task.cancel()
                 await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def retire(self) -> None:
+        """Listen no more, and end each connection on which nothing is spoken, until cancelled."""
+        if self._server is not None:
+            self._server.close()
+        while True:
+            for task, life in self._connections.items():
+                if life not in self._speaking:
+                    task.cancel()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         serving = asyncio.current_task()
@@ -142,7 +156,7 @@ class WyomingServer:
         asked: asyncio.Queue[Asked | None],
         life: Life,
     ) -> None:
-        conversation = Conversation(self._voices, self._synthesis.limits)
+        conversation = Conversation(self._voices)
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 event = await read_event(reader)
@@ -167,7 +181,11 @@ class WyomingServer:
         life: Life,
     ) -> None:
         while (wish := await asked.get()) is not None:
-            await self._speak(wish, writer, life)
+            self._speaking.add(life)
+            try:
+                await self._speak(wish, writer, life)
+            finally:
+                self._speaking.discard(life)
 
     async def _speak(self, wish: Asked, writer: StreamWriter, life: Life) -> None:
         rate = wish.voice.engine.sample_rate
@@ -179,6 +197,7 @@ class WyomingServer:
             wish.text.sentences(),
             SpeechOptions(),
             SoundFormat(Codec.PCM, rate),
+            whole=wish.whole,
             count=lambda size: self._meter.counting("", "wyoming", characters=size),
         )
         async with aclosing(spoken) as pieces:
@@ -193,7 +212,7 @@ class WyomingServer:
         if not has_begun:
             await self._send(writer, Event("audio-start", form))
         await self._send(writer, Event("audio-stop"))
-        if not wish.is_whole:
+        if wish.whole is None:
             await self._send(writer, Event("synthesize-stopped"))
 
     async def _send(self, writer: StreamWriter, event: Event) -> None:

@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,7 @@ def read_sizes(config: object) -> NetworkSizes:
         VoiceFileError: an entry is missing or is not what it must be.
     """
     if not isinstance(config, list | tuple) or len(config) not in {_ENTRIES, _ENTRIES + 1}:
-        found = f"{len(config)}" if isinstance(config, list | tuple) else shown(config)
+        found = f"{len(config)}" if isinstance(config, list | tuple) else quoted(config)
         raise VoiceFileError(f"'config': expected a list of 18 or 19 entries, found {found}.")
     entries = _Entries(config)
     sizes = NetworkSizes(
@@ -177,7 +178,9 @@ def _check_sizes(sizes: NetworkSizes) -> None:
 
 
 def _refuse(name: str, expected: str, found: object) -> Never:
-    text = str(found)[:80] if isinstance(found, list | tuple) and _is_plain(found) else shown(found)
+    text = (
+        str(found)[:80] if isinstance(found, list | tuple) and _is_plain(found) else quoted(found)
+    )
     raise VoiceFileError(f"'config', entry {name}: expected {expected}, found {text}.")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
 from importing.files.torch_archive import TorchArchive
 from importing.files.torch_pickle import TensorPlace, read_pickle
 from importing.files.torch_tensors import read_tensors
@@ -21,6 +21,7 @@ from importing.rvc.checkpoint.voice_config import (
     read_sizes,
     sample_rate_of,
 )
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,10 +92,10 @@ def read_voice(file: BinaryIO) -> VoiceFile:
         repairs.append(f"The file says otherwise, but its weights {_take_pitch(has_pitch)}.")
     if sample_rate_of(content.get("sr", sizes.sample_rate)) != sizes.sample_rate:
         repairs.append(
-            f"The file says {shown(content['sr'])}, but its network makes {sizes.sample_rate} Hz."
+            f"The file says {quoted(content['sr'])}, but its network makes {sizes.sample_rate} Hz."
         )
     if vocoder == MRF_HIFI_GAN and not has_pitch:
-        raise VoiceFileError(f"vocoder '{vocoder}': expected a voice with pitch, found none.")
+        raise VoiceFileError(f"vocoder {quoted(vocoder)}: expected a voice with pitch, found none.")
     return VoiceFile(
         sizes=sizes,
         version=found,
@@ -122,14 +123,16 @@ def _tensor_places(content: Mapping[object, object]) -> dict[str, TensorPlace]:
         )
     weights = content.get("weight")
     if not isinstance(weights, dict) or "config" not in content:
-        keys = ", ".join(shown(key) for key in list(content)[:8])
+        keys = ", ".join(quoted(key) for key in list(content)[:8])
         raise VoiceFileError(
             f"expected an RVC voice with 'weight' and 'config', found the entries {keys or 'none'}."
         )
     places = {}
     for name, place in weights.items():
         if not isinstance(name, str) or not isinstance(place, TensorPlace):
-            raise VoiceFileError(f"tensor {shown(name)}: expected a tensor, found {shown(place)}.")
+            raise VoiceFileError(
+                f"tensor {quoted(name)}: expected a tensor, found {quoted(place)}."
+            )
         if name.startswith(_PARTS):
             places[name] = place
     return places
@@ -139,7 +142,7 @@ def _declared_version(content: Mapping[object, object]) -> str:
     version = content.get("version", "v1")
     if not isinstance(version, str) or version not in FEATURE_SIZES:
         raise VoiceFileError(
-            f"'version': expected 'v1' or 'v2', found {shown(version)}, which is another kind of"
+            f"'version': expected 'v1' or 'v2', found {quoted(version)}, which is another kind of"
             " network."
         )
     return version
@@ -156,7 +159,7 @@ def _vocoder(content: Mapping[object, object], places: Mapping[str, object]) -> 
     vocoder = _SPELLINGS.get(said) if isinstance(said, str) else None
     if vocoder is None:
         raise VoiceFileError(
-            f"vocoder: expected {HIFI_GAN} or {MRF_HIFI_GAN}, found {shown(said)}, which cannot be"
+            f"vocoder: expected {HIFI_GAN} or {MRF_HIFI_GAN}, found {quoted(said)}, which cannot be"
             " converted."
         )
     found = next((kind for part, kind in _MARKS if any(n.startswith(part) for n in places)), None)
@@ -202,17 +205,17 @@ def _folded(
     name: str, gain: NDArray[np.float32] | None, direction: NDArray[np.float32] | None
 ) -> NDArray[np.float32]:
     if gain is None or direction is None:
-        raise VoiceFileError(f"tensor {shown(name)}: expected its two halves, found one.")
+        raise VoiceFileError(f"tensor {quoted(name)}: expected its two halves, found one.")
     expected = (direction.shape[0], *[1] * (direction.ndim - 1)) if direction.ndim else ()
     if gain.shape != expected:
         raise VoiceFileError(
-            f"tensor {shown(name + '_g')}: expected the shape {list(expected)}, found"
+            f"tensor {quoted(name + '_g')}: expected the shape {list(expected)}, found"
             f" {list(gain.shape)}."
         )
     exact = direction.astype(np.float64)
     norm = np.sqrt(np.sum(exact**2, axis=tuple(range(1, direction.ndim)), keepdims=True))
     if not norm.all():
-        raise VoiceFileError(f"tensor {shown(name + '_v')}: expected numbers, found only zeros.")
+        raise VoiceFileError(f"tensor {quoted(name + '_v')}: expected numbers, found only zeros.")
     return np.asarray(gain * exact / norm, np.float32)
 
 
@@ -234,7 +237,7 @@ def _has_pitch(weights: Mapping[str, object]) -> bool:
     if encoder != decoder:
         missing = "dec.m_source.l_linear.weight" if encoder else "enc_p.emb_pitch.weight"
         raise VoiceFileError(
-            f"tensor '{missing}': expected it beside the other part of the pitch, found none."
+            f"tensor {quoted(missing)}: expected it beside the other part of the pitch, found none."
         )
     return encoder
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +92,7 @@ def recognise(inputs: frozenset[str]) -> Family:
                     "expected both of the inputs 'pitch' and 'pitchf' or none, found one."
                 )
             return family
-    names = ", ".join(shown(name) for name in sorted(inputs)[:12])
+    names = ", ".join(quoted(name) for name in sorted(inputs)[:12])
     raise VoiceFileError(
         "expected the inputs of an RVC voice ('phone', 'phone_lengths', 'ds', 'rnd', or 'feats',"
         f" 'p_len', 'sid'), found {names or 'none'}; if there is a .pth of the voice, bring that."

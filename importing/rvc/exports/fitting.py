@@ -18,6 +18,7 @@ from importing.rvc.exports.editing import EditedGraph
 from importing.rvc.exports.families import Family, recognise
 from importing.rvc.exports.phase import repair_phase
 from importing.rvc.exports.random_nodes import DrawnNoise, random_outputs, replace_random_nodes
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,7 +125,7 @@ def _features(graph: EditedGraph, name: str) -> int:
     found = _size(graph, name, 2)
     if found is None or found not in FEATURE_SIZES.values():
         raise VoiceFileError(
-            f"input '{name}': expected [1, T, 256] or [1, T, 768], found"
+            f"input {quoted(name)}: expected [1, T, 256] or [1, T, 768], found"
             f" {_sizes(graph.input(name))}."
         )
     return found

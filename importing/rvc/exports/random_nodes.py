@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,8 +71,8 @@ def replace_random_nodes(
             harmonics = shape[2] if len(shape) > 2 else 1  # noqa: PLR2004 - beyond [1, N]
         else:
             raise VoiceFileError(
-                f"expected the random numbers of an RVC voice, found {node.op_type} of the shape"
-                f" {shown(str(list(shape)))}."
+                f"expected the random numbers of an RVC voice, found {quoted(node.op_type)}"
+                f" of the shape {quoted(str(list(shape)))}."
             )
     return DrawnNoise(channels, harmonics)
 

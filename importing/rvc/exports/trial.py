@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
 from importing.rvc.checkpoint.voice_config import FRAMES_PER_SECOND
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def open_session(content: bytes) -> Any:
 def reason(error: Exception) -> str:
     """Return the first line of one of the runtime's errors, in ASCII."""
     lines = str(error).strip().splitlines() or [repr(error)]
-    return shown(lines[0].rstrip(".")).strip("'\"")
+    return quoted(lines[0].rstrip(".")).strip("'\"")
 
 
 def feeds(inputs: Inputs, frames: int, hop: int) -> dict[str, NDArray[Any]]:

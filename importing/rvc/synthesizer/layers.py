@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from importing.files.errors import VoiceFileError, shown
+from importing.files.errors import VoiceFileError
+from shared.process.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,13 +47,13 @@ class Weights:
         expected = f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
         tensor = self._tensors.pop(name, None)
         if tensor is None:
-            raise VoiceFileError(f"tensor {shown(name)}: expected {expected}, found none.")
+            raise VoiceFileError(f"tensor {quoted(name)}: expected {expected}, found none.")
         fits = len(shape) == tensor.ndim and all(
             size in {None, found} for size, found in zip(shape, tensor.shape, strict=True)
         )
         if not fits:
             raise VoiceFileError(
-                f"tensor {shown(name)}: expected {expected}, found {list(tensor.shape)}."
+                f"tensor {quoted(name)}: expected {expected}, found {list(tensor.shape)}."
             )
         return tensor
 
@@ -64,7 +65,7 @@ class Weights:
         """
         for name, tensor in self._tensors.items():
             raise VoiceFileError(
-                f"tensor {shown(name)}: expected none of this name in such a voice, found"
+                f"tensor {quoted(name)}: expected none of this name in such a voice, found"
                 f" {list(tensor.shape)}."
             )
 

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
+from conversion.serving.websockets import limit_clients
 from functions.api.own_characters.making import OwnCharacterServices
 from functions.api.settings import ApiSettings
 from functions.train.runner import Runner
@@ -97,6 +98,7 @@ class OwnCharacterMaker:
         app: Any = Starlette(routes=[Route("/", look, methods=["POST"])])
         server, stop = Config(), asyncio.Event()
         server.bind, server.loglevel = [url.removeprefix("http://")], "WARNING"
+        limit_clients(server)
         serving = serve(app, server, shutdown_trigger=stop.wait)
         async with self.training(), running_in_background(serving):
             yield

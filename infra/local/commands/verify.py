@@ -12,8 +12,8 @@ from rich.console import Console
 from conversion.origin.verifying import MOST_BYTES, Verifier
 from conversion.origin.watermarking import watermark_keys
 from infra.local.configuration.origin import origin_environment
+from shared.process.quoting import printable
 from shared.process.reading import read_at_most
-from shared.process.terminal import plain
 from shared.voices.voice import VoiceError
 from speech.decoding.decoder import Decoder
 
@@ -52,10 +52,10 @@ async def run_verify(files: Sequence[Path], folder: Path) -> int:
                 )
             except (VoiceError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
-                console.print(f"{file}: {why}", markup=False)
+                console.print(f"{printable(str(file))}: {why}", markup=False)
                 failed = 1
             else:
-                console.print(f"{file}: {plain(_told(found))}", markup=False)
+                console.print(f"{printable(str(file))}: {_told(found)}", markup=False)
     return failed
 
 
@@ -71,13 +71,19 @@ def _keys(environment: Mapping[str, str], folder: Path) -> Mapping[str, str]:
 def _told(found: Verification) -> str:
     answer = found.to_answer()
     mark, said = answer["watermark"], answer["credentials"]
-    lines = [answer["sentences"]["en"], f"  watermark: {mark['state'].replace('_', ' ')}"]
+    lines = [
+        printable(answer["sentences"]["en"]),
+        f"  watermark: {mark['state'].replace('_', ' ')}",
+    ]
     if mark["bits"] is not None:
         odds = max(mark["chance"], _SURE)
         lines[-1] += f", bits {mark['bits']}, by chance in fewer than one of {1 / odds:,.0f} files"
     lines.append(f"  signed statement: {said['state']}")
     names = ("made_with", "character", "issuer", "signed_at")
-    lines += [f"  {name.replace('_', ' ')}: {said[name]}" for name in names if said[name]]
+    lines += [
+        f"  {name.replace('_', ' ')}: {printable(said[name])}" for name in names if said[name]
+    ]
     if said["forbidden_uses"]:
-        lines.append(f"  forbidden by the voice's owner: {', '.join(said['forbidden_uses'])}")
+        uses = ", ".join(map(printable, said["forbidden_uses"]))
+        lines.append(f"  forbidden by the voice's owner: {uses}")
     return "\n".join(lines)

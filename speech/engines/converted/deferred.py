@@ -37,6 +37,10 @@ class DeferredEngine:
         """Sample rate of the speech in Hz."""
         return self._sample_rate
 
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is; see TextEngine."""
+        return self._engine().estimate(text, options)
+
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text; see TextEngine."""
         return self._engine().speak(text, options)

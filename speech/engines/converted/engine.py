@@ -55,6 +55,10 @@ class ConvertedSpeech:
         """Sample rate of the speech in Hz."""
         return self._engine.sample_rate
 
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is; see TextEngine."""
+        return self._voice.estimate(text, options)
+
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text; see TextEngine.
 

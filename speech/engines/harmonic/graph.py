@@ -20,6 +20,7 @@ from threading import Lock
 
 import numpy as np
 
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.contracts import GraphContract, TensorContract
 from speech.bundles.weights import with_weights_of
@@ -107,7 +108,8 @@ def state_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
         fixed = tuple(size for size in tensor.shape or () if isinstance(size, int))
         if tensor.shape is None or len(fixed) != len(tensor.shape):
             raise BundleError(
-                f"{graph.file}: input '{name}': expected a state of fixed shape, found {tensor}."
+                f"{graph.file}: input {quoted(name)}: expected a state of fixed shape,"
+                f" found {tensor}."
             )
         shapes[name] = fixed
     return shapes

@@ -10,6 +10,7 @@ from speech.signal.arrays import Samples
 from speech.text.phones.accents import AccentPhrase
 
 LONGEST_TEXT = 2_000
+_MOST_MORAE = 125
 _SENTENCE_ENDS = frozenset(".!?")
 
 
@@ -53,6 +54,10 @@ class SpeechOptions(Speaking):
     silence_after: float = 0.1
     seed: int = 0
 
+    def around(self, seconds: float, speed: float) -> float:
+        """Estimate the seconds of all that is heard from those of speech at usual speed."""
+        return self.silence_before + seconds / speed + self.silence_after
+
 
 class TextEngine(Protocol):
     """Speaks text in a character's voice; one instance serves any number of threads at once."""
@@ -60,6 +65,22 @@ class TextEngine(Protocol):
     @property
     def sample_rate(self) -> int:
         """Sample rate of the speech in Hz."""
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is, in seconds, without speaking any of it.
+
+        The text is read for it, which takes about a hundredth of the time of speaking it.
+
+        Args:
+            text: of at most LONGEST_TEXT characters.
+            options: what is asked for.
+
+        Returns:
+            The seconds of all pieces of `speak`, silences included.
+
+        Raises:
+            TextError: as `speak` raises it.
+        """
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text, piece by piece, each as soon as it is ready.
@@ -103,13 +124,31 @@ class PhraseEngine(TextEngine, Protocol):
 
 
 def sentences_of(phrases: Sequence[AccentPhrase]) -> list[list[AccentPhrase]]:
-    """Divide accent phrases into sentences, after the signs that end them."""
+    """Divide accent phrases into sentences, after the signs that end them.
+
+    A sentence of more than 125 morae is cut between phrases, and a longer phrase wherever it is too
+    long: others wait until a sentence is spoken.
+    """
     sentences: list[list[AccentPhrase]] = [[]]
-    for phrase in phrases:
+    morae = 0
+    for phrase in (part for whole in phrases for part in _parts(whole)):
+        if sentences[-1] and morae + len(phrase.morae) > _MOST_MORAE:
+            sentences.append([])
+            morae = 0
         sentences[-1].append(phrase)
+        morae += len(phrase.morae)
         if any(mora.kana in _SENTENCE_ENDS for mora in phrase.morae):
             sentences.append([])
+            morae = 0
     return [sentence for sentence in sentences if sentence]
+
+
+def _parts(phrase: AccentPhrase) -> Iterator[AccentPhrase]:
+    """Cut a phrase that is too long; a part without the accent is flat."""
+    for begin in range(0, len(phrase.morae), _MOST_MORAE):
+        morae = phrase.morae[begin : begin + _MOST_MORAE]
+        accent = phrase.accent - begin
+        yield AccentPhrase(morae, accent if 1 <= accent <= len(morae) else len(morae))
 
 
 def check_length(text: str) -> None:

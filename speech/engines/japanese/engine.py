@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from shared.characters.manifest import MANIFEST
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError
 from speech.engines.interface.delivery import Piece, deliver, deliver_marked
 from speech.engines.interface.marks import Mark
@@ -34,6 +35,7 @@ from speech.engines.interface.text_engine import (
 )
 from speech.signal.pitch.prosody import change_pitch
 from speech.signal.samples import resample
+from speech.text.duration import estimate_seconds, phone_of
 from speech.text.phones.accents import accent_phrases
 from speech.text.phones.labels import labels_of
 from speech.text.phones.owners import words_of_phones
@@ -60,6 +62,7 @@ MEDIAN_HZ: Final = 350.0
 _FULL_SCALE = 32_768.0
 _UNBOUNDED = 1e6
 _LOUDEST = 4.0  # twice the highest peak of usual sentences
+_LOUDEST_BEGINNING = 40.0  # of a syllable that is spoken alone; what is not stable grows beyond
 _SILENCES = ("-sil+", "-pau+")
 # The first is the pause that VOICEVOX makes at a comma.
 _BREATH_SECONDS, _SENTENCE_SECONDS = 0.3, 0.45
@@ -83,7 +86,7 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEng
     if said:
         raise BundleError(
             f"{MANIFEST}: field 'text.settings': expected only {', '.join(_SETTINGS)},"
-            f" found {', '.join(said)}."
+            f" found {', '.join(map(quoted, said))}."
         )
     return JapaneseEngine(
         HtsVoice(),
@@ -103,7 +106,7 @@ def built_in(settings: SessionSettings) -> JapaneseEngine:
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BundleError(
-            f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {value!r}."
+            f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {quoted(value)}."
         )
     return float(value)
 
@@ -146,15 +149,29 @@ class HtsVoice:
             semitones: by how much higher.
         """
         pieces = _without_held(labels)
-        if len(pieces) > 1:
-            return np.concatenate([self.synthesise(each, speed, semitones) for each in pieces])
+        return np.concatenate([self._speak_piece(each, speed, semitones) for each in pieces])
+
+    def _speak_piece(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
+        """Speak labels without a break, but those apart that are too loud so.
+
+        Each label is synthesised twice, or three times at most: labels cut in halves until nothing
+        is too loud would be synthesised as often as they can be halved.
+        """
         wave = self._synthesise(labels, speed, semitones)
-        if len(labels) == 1 or np.abs(wave).max(initial=0.0) <= _LOUDEST:
+        if len(labels) == 1 or not _is_too_loud(wave):
             return wave
-        # The voice's filter is not stable: it grows without bound on a vowel held for seconds.
-        middle = len(labels) // 2
-        halves = (labels[:middle], labels[middle:])
-        return np.concatenate([self.synthesise(half, speed, semitones) for half in halves])
+        parts = _loud_apart(labels, self.durations(labels), wave)
+        return np.concatenate([self._speak_part(part, speed, semitones) for part in parts])
+
+    def _speak_part(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
+        """Speak labels without a break, or each alone where the voice's filter is not stable.
+
+        A beginning that is too loud is left to the limiter: labels that are alone have it, too.
+        """
+        wave = self._synthesise(labels, speed, semitones)
+        if len(labels) == 1 or np.abs(wave).max(initial=0.0) <= _LOUDEST_BEGINNING:
+            return wave
+        return np.concatenate([self._synthesise([label], speed, semitones) for label in labels])
 
     def durations(self, labels: Sequence[str]) -> list[float]:
         """How long the voice takes for each label at its own tempo, in seconds.
@@ -216,15 +233,39 @@ class HtsVoice:
 
 
 def _without_held(labels: Sequence[str]) -> list[Sequence[str]]:
-    """Cut labels where the same sound is repeated for longer than the voice's filter is stable."""
-    sounds = [_phone(label) for label in labels]
-    cuts, repeated = [0], 0
-    for index, (before, sound) in enumerate(pairwise(sounds), start=1):
-        repeated = repeated + 1 if sound == before else 0
-        if repeated == _MOST_REPEATED:
-            cuts.append(index)
-            repeated = 0
-    return [labels[begin:end] for begin, end in pairwise([*cuts, len(labels)])]
+    """Cut labels where the same sound is repeated for longer than the voice's filter is stable.
+
+    Each of these labels is alone: even two together are too loud.
+    """
+    cuts = {0, len(labels)}
+    begin = 0
+    for _, run in groupby(labels, key=phone_of):
+        end = begin + len(list(run))
+        if end - begin > _MOST_REPEATED:
+            cuts.update(range(begin, end + 1))
+        begin = end
+    return [labels[begin:end] for begin, end in pairwise(sorted(cuts))]
+
+
+def _is_too_loud(wave: Samples) -> bool:
+    return bool(np.abs(wave).max(initial=0.0) > _LOUDEST)
+
+
+def _loud_apart(
+    labels: Sequence[str], seconds: Sequence[float], wave: Samples
+) -> list[Sequence[str]]:
+    """Cut labels so that each one that is too loud is alone.
+
+    Args:
+        labels: that were spoken.
+        seconds: how long each of them takes beside the others.
+        wave: what they sound like.
+    """
+    ends = np.rint(np.cumsum(seconds) * (len(wave) / sum(seconds))).astype(int)
+    begins = [0, *ends[:-1]]
+    loud = [_is_too_loud(wave[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+    cuts = {0, len(labels)} | {place + each for place in np.flatnonzero(loud) for each in (0, 1)}
+    return [labels[begin:end] for begin, end in pairwise(sorted(cuts))]
 
 
 class JapaneseEngine:
@@ -261,13 +302,24 @@ class JapaneseEngine:
         """Sample rate of the speech in Hz."""
         return self._sample_rate
 
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is; see TextEngine."""
+        breaths = self._breaths_of(text, options)
+        phones = (phone_of(label) for labels, _ in breaths for label in labels)
+        pauses = sum(pause for _, pause in breaths[1:]) * options.pauses
+        return options.around(estimate_seconds(phones) + pauses, _bounded(options.speed))
+
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text breath by breath; see TextEngine."""
+        return self.speak_labels(self._breaths_of(text, options), options)
+
+    def _breaths_of(self, text: str, options: SpeechOptions) -> list[tuple[Sequence[str], float]]:
+        """Divide a text into breaths; raise what `speak` raises."""
         refuse_styles(options)
         breaths = _breaths(reading.labels for reading in self._read(text))
         if not breaths:
             raise nothing_to_say(text)
-        return self.speak_labels(breaths, options)
+        return breaths
 
     def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
         """Speak a text breath by breath, with marks; see MarkingEngine.
@@ -366,12 +418,8 @@ def _marks(
         if number != before:
             yield Mark("word", text, begin)
             before = number
-        yield Mark("phone", _phone(label), begin)
+        yield Mark("phone", phone_of(label), begin)
         begin += lasts
-
-
-def _phone(label: str) -> str:
-    return label.partition("-")[2].partition("+")[0]
 
 
 def _breaths(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], float]]:

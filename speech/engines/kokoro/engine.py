@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from shared.characters.manifest import MANIFEST
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError
 from speech.engines.interface.delivery import Piece, deliver
 from speech.engines.interface.text_engine import (
@@ -21,6 +22,7 @@ from speech.engines.kokoro.phones import has_sound, symbols_of_phrases, symbols_
 from speech.engines.kokoro.synthesis import SAMPLE_RATE, load
 from speech.signal.pitch.prosody import change_pitch
 from speech.signal.samples import resample
+from speech.text.duration import estimate_seconds, phone_of
 from speech.text.phones.accents import accent_phrases
 from speech.text.sentences import read_sentences, split_sentences
 from speech.text.spoken import write_out
@@ -56,7 +58,7 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngin
     if said or isinstance(gain, bool) or not isinstance(gain, int | float):
         raise BundleError(
             f"{MANIFEST}: field 'text.settings': expected only 'gain', a number, found"
-            f" {', '.join(f'{name!r}' for name in said) or repr(gain)}."
+            f" {', '.join(map(quoted, said)) or quoted(gain)}."
         )
     return KokoroEngine(
         load(NOBODY, settings), settings.front_end, sample_rate=manifest.sample_rate, gain=gain
@@ -98,6 +100,16 @@ class KokoroEngine:
         """Sample rate of the speech in Hz."""
         return self._sample_rate
 
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is; see TextEngine."""
+        refuse_styles(options)
+        readings = [each for each in self._read(text) if has_sound(symbols_of_words(each))]
+        if not readings:
+            raise nothing_to_say(text)
+        phones = (phone_of(label) for reading in readings for label in reading.labels)
+        pauses = (len(readings) - 1) * _SENTENCE_SECONDS * options.pauses
+        return options.around(estimate_seconds(phones) + pauses, _bounded(options.speed))
+
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text sentence by sentence; see TextEngine."""
         refuse_styles(options)
@@ -127,7 +139,7 @@ class KokoroEngine:
         return list(read_sentences(self._front_end, sentences))
 
     def _speak(self, sentences: Iterable[str], options: SpeechOptions) -> Iterator[Samples]:
-        speed = min(max(options.speed, _SLOWEST), _FASTEST)
+        speed = _bounded(options.speed)
         pieces = (
             Piece(self._say(symbols, speed, options), _SENTENCE_SECONDS / speed)
             for symbols in sentences
@@ -139,3 +151,7 @@ class KokoroEngine:
         spoken = resample(self._voice.speak(symbols, speed), SAMPLE_RATE, self._sample_rate)
         louder = spoken * self._gain
         return change_pitch(louder, self._sample_rate, options.pitch, options.intonation)
+
+
+def _bounded(speed: float) -> float:
+    return min(max(speed, _SLOWEST), _FASTEST)

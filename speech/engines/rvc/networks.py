@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.contracts import GraphContract, TensorContract
 from speech.engines.rvc.features import feature_count
 from speech.engines.rvc.pitch.tracks import Contour, contour
 from speech.engines.rvc.retrieval import Retrieval
 from speech.engines.rvc.voice import PRIOR_CHANNELS, Noise
-from speech.networks.session import GraphSession
+from speech.networks.session import GraphSession, first_line
 
 Array = NDArray[np.float32]
 
@@ -151,7 +152,7 @@ class ContentContract:
         """Compare a graph with the contract; see Contract."""
         inputs = list(graph.facts.inputs.values())
         if len(inputs) != 1 or inputs[0].element_type != "float32":
-            found = ", ".join(f"'{tensor.name}' {tensor}" for tensor in inputs) or "none"
+            found = ", ".join(f"{quoted(tensor.name)} {tensor}" for tensor in inputs) or "none"
             raise BundleError(
                 f"{graph.file}: expected a content encoder with one input, float32 [1, samples] or"
                 f" [1, 1, samples], found the inputs {found}."
@@ -159,7 +160,7 @@ class ContentContract:
         shape = inputs[0].shape
         if shape is not None and len(shape) not in {2, 3}:
             raise BundleError(
-                f"{graph.file}: input '{inputs[0].name}': expected float32 [1, samples] or"
+                f"{graph.file}: input {quoted(inputs[0].name)}: expected float32 [1, samples] or"
                 f" [1, 1, samples], found {inputs[0]}."
             )
 
@@ -203,10 +204,10 @@ class OnnxContentEncoder:
     ) -> "_FeatureOutput":
         names = list(graph.facts.outputs) if wanted is None else [wanted]
         if wanted is not None and wanted not in graph.facts.outputs:
-            known = ", ".join(f"'{name}'" for name in graph.facts.outputs)
+            known = ", ".join(map(quoted, graph.facts.outputs))
             raise BundleError(
-                f"{graph.file}: expected the output '{wanted}' that settings.content_output names,"
-                f" found only {known}."
+                f"{graph.file}: expected the output {quoted(wanted)} that settings.content_output"
+                f" names, found only {known}."
             )
         found = []
         for name in names:
@@ -215,7 +216,7 @@ class OnnxContentEncoder:
             output = _read_output(name, features.shape)
             if output is not None and channels in {None, output.channels}:
                 return output
-            found.append(f"'{name}' {list(features.shape)}")
+            found.append(f"{quoted(name)} {list(features.shape)}")
         frames = feature_count(_TRIAL_SAMPLES)
         wanted_channels = "channels" if channels is None else channels
         raise BundleError(
@@ -289,7 +290,7 @@ def read_retrieval(graph: Graph, session: GraphSession, channels: int) -> Retrie
         retrieval = Retrieval(vectors, centroids, cells)
     except Exception as error:  # those of ONNX Runtime share no narrower base
         raise BundleError(
-            f"{graph.file}: expected vectors for the retrieval, found: {error}."
+            f"{graph.file}: expected vectors for the retrieval, found: {first_line(error)}."
         ) from error
     if retrieval.width != channels:
         raise BundleError(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from shared.characters.manifest import MANIFEST, CharacterManifest, Setting
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError
 from speech.engines.rvc.voice import VoiceOptions
 
@@ -66,4 +67,5 @@ def _check(name: str, value: Setting) -> None:
 
 
 def _refuse(name: str, expected: str, found: object) -> None:
-    raise BundleError(f"{MANIFEST}: field 'settings.{name}': expected {expected}, found {found!r}.")
+    field = quoted(f"settings.{name}")
+    raise BundleError(f"{MANIFEST}: field {field}: expected {expected}, found {quoted(found)}.")

@@ -19,6 +19,7 @@ from uuid import UUID  # noqa: TC003 - pydantic looks it up
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from shared.process.quoting import printable, quoted
 from speech.engines.style_bert_vits2.aivm_media import (
     AivmxError,
     MediaFile,
@@ -149,14 +150,14 @@ def read_facts(metadata: Mapping[str, str]) -> AivmxFacts:
     manifest = _read(_Manifest, metadata, _MANIFEST)
     if manifest.model_architecture != _ARCHITECTURE:
         raise AivmxError(
-            f"{_MANIFEST}: field 'model_architecture': expected '{_ARCHITECTURE}',"
-            f" found {manifest.model_architecture!r}."
+            f"{_MANIFEST}: field 'model_architecture': expected {quoted(_ARCHITECTURE)},"
+            f" found {quoted(manifest.model_architecture)}."
         )
     parameters = _read(_HyperParameters, metadata, _HYPER_PARAMETERS)
     if not parameters.version.endswith("JP-Extra"):
         raise AivmxError(
             f"{_HYPER_PARAMETERS}: field 'version': expected one of JP-Extra, found"
-            f" {parameters.version!r}."
+            f" {quoted(parameters.version)}."
         )
     vectors = _style_vectors(_entry(metadata, _STYLE_VECTORS))
     _check_ids(manifest, parameters, len(vectors))
@@ -193,7 +194,7 @@ def style_id(speaker_uuid: str, local_id: int) -> int:
 
 def _entry(metadata: Mapping[str, str], name: str) -> str:
     if name not in metadata:
-        raise AivmxError(f"AIVMX: expected '{name}' in the model's metadata, found none.")
+        raise AivmxError(f"AIVMX: expected {quoted(name)} in the model's metadata, found none.")
     if len(metadata[name]) > _MAX_METADATA_BYTES:
         raise AivmxError(f"{name}: expected at most {_MAX_METADATA_BYTES} bytes, found more.")
     return metadata[name]
@@ -205,8 +206,8 @@ def _read(kind: type[_Kind], metadata: Mapping[str, str], name: str) -> _Kind:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        where = f"field '{field}': " if field else ""
-        raise AivmxError(f"{name}: {where}{first['msg']}.") from error
+        where = f"field {quoted(field)}: " if field else ""
+        raise AivmxError(f"{name}: {where}{printable(first['msg'])}.") from error
 
 
 def _style_vectors(encoded: str) -> NDArray[np.float32]:
@@ -236,14 +237,14 @@ def _check_ids(manifest: _Manifest, parameters: _HyperParameters, styles: int) -
     for speaker in manifest.speakers:
         if speaker.local_id >= parameters.data.n_speakers:
             raise AivmxError(
-                f"{_MANIFEST}: speaker {speaker.name!r}: expected a local_id below"
+                f"{_MANIFEST}: speaker {quoted(speaker.name)}: expected a local_id below"
                 f" {parameters.data.n_speakers}, found {speaker.local_id}."
             )
         _refuse_repeated("local_id of styles", [style.local_id for style in speaker.styles])
         for style in speaker.styles:
             if style.local_id >= styles:
                 raise AivmxError(
-                    f"{_MANIFEST}: style {style.name!r}: expected a local_id below {styles},"
+                    f"{_MANIFEST}: style {quoted(style.name)}: expected a local_id below {styles},"
                     f" the number of style vectors, found {style.local_id}."
                 )
 
@@ -269,9 +270,9 @@ def _media(
     media: dict[int, StyleMedia] = {}
     for speaker in speakers:
         uuid = str(speaker.uuid)
-        icons[uuid] = read_picture(speaker.icon, f"icon of {speaker.name!r}")
+        icons[uuid] = read_picture(speaker.icon, f"icon of {quoted(speaker.name)}")
         for style in speaker.styles:
-            place = f"{style.name!r} of {speaker.name!r}"
+            place = f"{quoted(style.name)} of {quoted(speaker.name)}"
             media[style_id(uuid, style.local_id)] = StyleMedia(
                 None if style.icon is None else read_picture(style.icon, f"icon of {place}"),
                 tuple(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.contracts import GraphContract, TensorContract
 from speech.networks.session import GraphSession
@@ -36,7 +37,7 @@ def read_vocabulary(metadata: Mapping[str, str]) -> Vocabulary:
         VocabularyError: it carries none, or the vocabulary is none.
     """
     if VOCABULARY not in metadata:
-        raise VocabularyError(f"expected '{VOCABULARY}' in the model's metadata, found none.")
+        raise VocabularyError(f"expected {quoted(VOCABULARY)} in the model's metadata, found none.")
     return Vocabulary.of_tokens(metadata[VOCABULARY].split("\n"))
 
 

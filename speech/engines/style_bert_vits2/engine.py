@@ -1,6 +1,6 @@
 """The engine `style_bert_vits2`: speaks any text with one voice of Style-Bert-VITS2 (JP-Extra)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from speech.bundles.bundle import Graph
@@ -23,16 +23,17 @@ from speech.networks.session import shared_session
 from speech.networks.settings import SessionSettings
 from speech.signal.arrays import Samples
 from speech.signal.pitch.prosody import change_pitch
+from speech.text.duration import estimate_seconds
 from speech.text.normalisation import normalise
 from speech.text.phones.accents import AccentPhrase, accent_phrases, phonemes_of
 from speech.text.phones.phonemes import Phonemes, phonemes
 from speech.text.phones.tokens import Vocabulary
-from speech.text.reading import ReadsText
+from speech.text.reading import Reading, ReadsText
 from speech.text.sentences import read_sentences, split_sentences
 
 _LEAST_SPEED = 0.1
 _PAUSE_SECONDS = 0.2
-_LONGEST_WHOLE = 500
+_LONGEST_WHOLE = 250
 _TRIAL = "あ"
 
 
@@ -118,36 +119,53 @@ class StyleBertVits2Engine:
         """
         return self._synthesis.speak(self.read(text), inference)
 
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is; see TextEngine."""
+        self.inference(options)
+        sentences = self._sentences_of(text)
+        phones = (phone for sentence in sentences for phone in sentence.phones)
+        pauses = (len(sentences) - 1) * _PAUSE_SECONDS * options.pauses
+        return options.around(estimate_seconds(phones) + pauses, max(options.speed, _LEAST_SPEED))
+
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text sentence by sentence; see TextEngine."""
-        check_length(text)
         inference = self.inference(options)
+        return self.speak_phonemes(self._sentences_of(text), inference, options)
+
+    def _sentences_of(self, text: str) -> list[Phonemes]:
+        """Find the sentences of a text; raise what `speak` raises."""
+        check_length(text)
         sentences = self._sentences(text)
         if not sentences:
             raise nothing_to_say(text)
-        return self.speak_phonemes(sentences, inference, options)
+        return sentences
 
     def _sentences(self, text: str) -> list[Phonemes]:
+        return [sentence for sentence in map(phonemes, self._read(text)) if sentence.has_sound]
+
+    def _read(self, text: str) -> Iterator[Reading]:
         normalised = (normalise(sentence) for sentence in split_sentences(text))
-        sentences = map(phonemes, read_sentences(self._reader, normalised))
-        return [sentence for sentence in sentences if sentence.has_sound]
+        return read_sentences(self._reader, normalised)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         """Find the accent phrases of a text; see PhraseEngine."""
         check_length(text)
-        return accent_phrases(self._reader.read(normalise(text)))
+        if len(text) <= _LONGEST_WHOLE:
+            return accent_phrases(self._reader.read(normalise(text)))
+        return [phrase for reading in self._read(text) for phrase in accent_phrases(reading)]
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
         """Speak accent phrases; see PhraseEngine.
 
-        The features of BERT come from the text where there is one, and else from the kana.
+        The features of BERT come from the text where there is one that is spoken in one piece, and
+        else from the kana.
         """
         inference = self.inference(options)
         if text is not None and list(phrases) == self.read_phrases(text):
             return self.speak_phonemes(self._sentences(text), inference, options)
-        if text is None or len(text) > _LONGEST_WHOLE:
+        if text is None or max(len(text), _count_phones(phrases)) > _LONGEST_WHOLE:
             spoken = [phonemes_of(sentence) for sentence in sentences_of(phrases)]
         else:
             spoken = [phonemes_of(phrases, self.read(text))]
@@ -201,6 +219,11 @@ class StyleBertVits2Engine:
                 f"The voice has no style {style_id}; ask for one of those that it lists.",
             )
         return found
+
+
+def _count_phones(phrases: Iterable[AccentPhrase]) -> int:
+    morae = (mora for phrase in phrases for mora in phrase.morae)
+    return sum(len(mora.sound.phones) if mora.sound else 1 for mora in morae)
 
 
 def _style_weight(intonation: float) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError
 from speech.bundles.contracts import GraphContract, TensorContract
 from speech.engines.style_bert_vits2.encoder import FEATURES, BertEncoder
@@ -147,7 +148,7 @@ class Synthesis:
         audio = self._session.try_out(self.inputs(phonemes, features, Inference()), OUTPUT)
         if audio.ndim != _AUDIO_DIMENSIONS or audio.shape[:2] != (1, 1):
             raise BundleError(
-                f"{file}: output '{OUTPUT}': expected float32 [1, 1, samples],"
+                f"{file}: output {quoted(OUTPUT)}: expected float32 [1, 1, samples],"
                 f" found {list(audio.shape)}."
             )
 

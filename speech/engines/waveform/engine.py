@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shared.characters.manifest import MANIFEST, CharacterManifest
+from shared.process.quoting import quoted
 from shared.voices.voice import ErrorCode, VoiceError
 from speech.bundles.bundle import BundleError, Character
 from speech.bundles.contracts import GraphContract, TensorContract, refuse_options
@@ -100,8 +101,8 @@ def _name_setting(manifest: CharacterManifest, name: str) -> str:
 
 def _wrong_setting(name: str, expected: str, found: object) -> BundleError:
     field = name if name == "sample_rate" else f"settings.{name}"
-    shown = "nothing" if found is None else repr(found)
-    return BundleError(f"{MANIFEST}: field '{field}': expected {expected}, found {shown}.")
+    shown = "nothing" if found is None else quoted(found)
+    return BundleError(f"{MANIFEST}: field {quoted(field)}: expected {expected}, found {shown}.")
 
 
 def build(character: Character, settings: SessionSettings) -> "WaveformEngine":
@@ -179,8 +180,8 @@ class WaveformEngine:
             wanted = seconds * self.sample_rate
             if abs(audio.size - wanted) > _TOLERANCE_SECONDS * self.sample_rate:
                 raise BundleError(
-                    f"{file}: output '{output}': expected about {wanted} samples for {seconds} s"
-                    f" at {self.sample_rate} Hz, found {audio.size}."
+                    f"{file}: output {quoted(output)}: expected about {wanted} samples for"
+                    f" {seconds} s at {self.sample_rate} Hz, found {audio.size}."
                 )
 
     def _speak(self, heard: Samples, analysis: Analysis) -> Samples:

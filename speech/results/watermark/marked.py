@@ -152,6 +152,10 @@ class MarkedTextEngine:
         """Sample rate of the speech in Hz."""
         return self._engine.sample_rate
 
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is; see TextEngine."""
+        return self._engine.estimate(text, options)
+
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text and mark it; see TextEngine."""
         return self._watermark.mark_pieces(self._engine.speak(text, options), options.seed)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from shared.process.quoting import printable
 from shared.process.reading import read_at_most
 from speech.text.phones.phonemes import Phonemes
 from speech.text.phones.symbols import FIRST_JAPANESE_TONE, IDS, JAPANESE
@@ -94,7 +95,7 @@ class Vocabulary:
             text = read_at_most(path, MAX_VOCABULARY_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise VocabularyError(
-                f"{path.name}: expected a vocabulary in UTF-8, found: {error}."
+                f"{printable(path.name)}: expected a vocabulary in UTF-8, found: {error}."
             ) from error
         return cls.of_tokens(text.removesuffix("\n").split("\n"))
 

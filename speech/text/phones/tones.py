@@ -22,7 +22,9 @@ _LABEL = re.compile(
 _NOWHERE = -50  # what no position in a phrase is
 _SILENCES = frozenset({"sil", "pau"})
 _CLOSURE = "cl"
-_ENDS_OF_MORAE = frozenset({*"aiueoAIUEON", _CLOSURE})
+ENDS_OF_MORAE = frozenset({*"aiueoAIUEONq", _CLOSURE})
+"""The phones that end a mora: vowels, the moraic nasal and a closure."""
+
 _DEVOICED = frozenset("AIUEO")
 
 
@@ -80,7 +82,7 @@ def _phrases(labels: Sequence[_Label]) -> Iterator[list[ToneOfPhone]]:
         phrase.append(ToneOfPhone(_plain(label.phone), tone))
         if following is None:
             break
-        if label.backward == 1 and following.forward == 1 and label.phone in _ENDS_OF_MORAE:
+        if label.backward == 1 and following.forward == 1 and label.phone in ENDS_OF_MORAE:
             yield phrase
             phrase, tone = [], 0
         else:

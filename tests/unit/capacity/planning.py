@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from capacity.model.arrivals import Arrivals
-from capacity.model.parameters import Duration, Parameters, read_parameters
-from capacity.model.settings import Instances, Settings
-from capacity.model.simulation import Simulation
+from capacity.arrivals import Arrivals
+from capacity.parameters import Duration, Parameters, read_parameters
+from capacity.settings import Instances, Settings
+from capacity.simulation import Simulation
 
 WARM = Settings(minimum=Instances(2, 2, 8), maximum=Instances(8, 8, 16))
 
@@ -36,4 +36,4 @@ def simulated(
     parameters: Parameters, settings: Settings, arrivals: Arrivals, seed: int = 0
 ) -> Simulation:
     """Return a simulation that is over."""
-    return Simulation.prepare(parameters, settings, arrivals).run(seed)
+    return Simulation(parameters, settings, arrivals, seed=seed).run()

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from capacity.model import arrivals
-from capacity.model.arrivals import Crowd, daily_rates, read_arrivals
-from capacity.model.errors import PlanningError
-from capacity.model.parameters import read_parameters
+from capacity import arrivals
+from capacity.arrivals import Crowd, daily_rates, read_arrivals
+from capacity.parameters import PlanningError, read_parameters
 
 if TYPE_CHECKING:
     from pathlib import Path

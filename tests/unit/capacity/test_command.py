@@ -7,10 +7,10 @@ from typing import Any
 import hcl2
 import pytest
 
-from capacity.choice.target import Target
 from capacity.command import main
-from capacity.model.errors import PlanningError
-from capacity.report.page import with_part
+from capacity.outcome import Target
+from capacity.parameters import PlanningError
+from capacity.report import with_part
 
 DEPLOYMENT = Path(__file__).parents[3] / "infra" / "terraform" / "deployment" / "variables.tf"
 KINDS = {"number": int, "${number}": int, "string": str, "${string}": str}

@@ -10,9 +10,8 @@ import pytest
 
 from benchmarks.cost.run import Prices
 from benchmarks.cost.training import JobPrices, Training, training_dollars
-from capacity.model.errors import PlanningError
-from capacity.model.parameters import CLOUD, KINDS, Duration, read_parameters
-from capacity.model.settings import CONVERSIONS_PER_CPU, Settings
+from capacity.parameters import CLOUD, KINDS, Duration, PlanningError, read_parameters
+from capacity.settings import CONVERSIONS_PER_CPU, Settings
 from functions.api import warmup
 from functions.api.answers import line
 from shared.voices.documents import SHARDS

@@ -105,6 +105,10 @@ class FakeSpeaker:
         self.pieces = pieces
         self.asked: list[tuple[str, SpeechOptions]] = []
 
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        del text, options
+        return self.pieces * 4001 / self.sample_rate
+
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         self.asked.append((text, options))
         return (np.full(4001, 0.25, np.float32) for _ in range(self.pieces))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,14 +12,16 @@ import h2.connection
 import h2.events
 import hypercorn.protocol
 import pytest
+from h2.errors import ErrorCodes
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from hypercorn.protocol.h2 import H2Protocol
+from hyperframe.frame import DataFrame, Frame, GoAwayFrame, RstStreamFrame
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conversion.serving.http2 import MOST_CONTROL_FRAMES, use_bounded_http2
+from conversion.serving.http2 import MOST_CONTROL_FRAMES, MOST_RESETS, use_bounded_http2
 from infra.local.configuration.ports import Ports
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
     from hypercorn.typing import ASGIFramework
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
 DATA = (8_000).to_bytes(3, "big") + bytes([0, 0, 0, 0, 0, 1]) + bytes(8_000)
 """A part of the body of request 1."""
@@ -44,18 +48,46 @@ def bounded() -> Iterator[None]:
         yield
 
 
+LARGE = 200_000
+"""More bytes than a connection takes whose client reads nothing."""
+
+
 @asynccontextmanager
-async def served() -> AsyncIterator[int]:
-    """Serve `/healthz`; yield the port."""
+async def served(
+    release: asyncio.Event | None = None, ended: asyncio.Event | None = None, requests: int = 1000
+) -> AsyncIterator[int]:
+    """Serve `/healthz`, `/slow` and `/large`; yield the port.
+
+    Args:
+        release: lets `/slow` answer.
+        ended: is set when an answer of `/large` has been sent, or need not be.
+        requests: how many a connection may have.
+    """
 
     async def healthz(_request: Request) -> Response:
         return Response(status_code=204)
 
+    async def slow(_request: Request) -> Response:
+        assert release is not None
+        await release.wait()
+        return Response(b"done", 203)
+
+    class Large(Response):
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            assert ended is not None
+            await super().__call__(scope, receive, send)
+            ended.set()
+
+    async def large(_request: Request) -> Response:
+        return Large(bytes(LARGE))
+
+    routes = [Route("/healthz", healthz), Route("/slow", slow), Route("/large", large)]
     with Ports() as ports:
         (port,) = ports.free(1)
         config, stop = Config(), asyncio.Event()
         config.bind = [f"127.0.0.1:{port}"]
-        app = cast("ASGIFramework", Starlette(routes=[Route("/healthz", healthz)]))
+        config.keep_alive_max_requests = requests
+        app = cast("ASGIFramework", Starlette(routes=routes))
         serving = asyncio.create_task(serve(app, config, shutdown_trigger=cast("Any", stop.wait)))
         try:
             yield port
@@ -72,14 +104,18 @@ async def connected(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
             await asyncio.sleep(0.01)
 
 
+def begin(client: h2.connection.H2Connection, stream: int, path: str = "/healthz") -> None:
+    address = [(":authority", "a"), (":path", path), (":scheme", "http")]
+    client.send_headers(stream, [(":method", "GET"), *address], end_stream=True)
+
+
 async def ask(client: h2.connection.H2Connection, connection: Any, stream: int) -> int:
     """Send one request over an open connection; return the status of its answer.
 
     Raises:
         ConnectionError: the server has closed the connection.
     """
-    address = [(":authority", "a"), (":path", "/healthz"), (":scheme", "http")]
-    client.send_headers(stream, [(":method", "GET"), *address], end_stream=True)
+    begin(client, stream)
     return await answer_to(client, connection, stream)
 
 
@@ -168,3 +204,84 @@ async def test_a_request_that_cannot_be_read_ends_no_other_request(headers: list
         client.send_headers(3, headers, end_stream=True)
         assert await ask(client, connection, 5) == 204
         connection[1].close()
+
+
+async def test_a_connection_whose_requests_are_taken_back_at_once_is_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = a_client()
+    async with served() as port, asyncio.timeout(20):
+        for number in range(2 * MOST_RESETS):
+            begin(client, 2 * number + 1)
+            client.reset_stream(2 * number + 1)
+        flooding, other = await connected(port), await connected(port)
+        with caplog.at_level(logging.INFO), pytest.raises(ConnectionError, match="11"):
+            await answer_to(client, flooding, 4 * MOST_RESETS + 1)
+        assert await ask(a_client(), other, 1) == 204
+        for _, writer in (flooding, other):
+            writer.close()
+    ours = [each for each in caplog.records if each.name.startswith("conversion.")]
+    assert len(ours) == 1
+
+
+async def test_a_connection_of_which_some_requests_are_taken_back_stays_open() -> None:
+    """A front end sends the requests of many clients, some of whom leave."""
+    client = a_client()
+    async with served() as port, asyncio.timeout(20):
+        connection = await connected(port)
+        for _ in range(MOST_RESETS + 50):
+            left = client.get_next_available_stream_id()
+            begin(client, left)
+            client.reset_stream(left)
+            assert await ask(client, connection, client.get_next_available_stream_id()) == 204
+        connection[1].close()
+
+
+async def test_a_connection_that_has_had_its_requests_ends_no_answer() -> None:
+    release = asyncio.Event()
+    async with served(release, requests=3) as port, asyncio.timeout(20):
+        connection, client = await connected(port), a_client()
+        begin(client, 1, "/slow")
+        for stream in (3, 5):
+            assert await ask(client, connection, stream) == 204
+        begin(client, 7)
+        reader, writer = connection
+        writer.write(client.data_to_send())
+        received = await until_frame(reader, GoAwayFrame, RstStreamFrame)
+        gone, reset = received
+        assert gone.last_stream_id == 5
+        assert (reset.stream_id, reset.error_code) == (7, ErrorCodes.REFUSED_STREAM)
+        release.set()
+        (body,) = await until_frame(reader, DataFrame)
+        assert body.data == b"done"
+        writer.close()
+
+
+async def test_nothing_waits_to_send_an_answer_that_was_taken_back() -> None:
+    ended = asyncio.Event()
+    async with served(ended=ended) as port, asyncio.timeout(20):
+        reader, writer = await connected(port)
+        client = a_client()
+        begin(client, 1, "/large")
+        writer.write(client.data_to_send())
+        # As much as may come while the client says nothing of having read it.
+        heard = 0
+        while heard < 65_535:
+            (data,) = await until_frame(reader, DataFrame)
+            heard += len(data.data)
+        assert not ended.is_set()
+        client.reset_stream(1)
+        writer.write(client.data_to_send())
+        await ended.wait()
+        writer.close()
+
+
+async def until_frame(reader: asyncio.StreamReader, *kinds: type[Frame]) -> list[Any]:
+    """Read until a frame of each kind has come; h2 reads none after GOAWAY."""
+    found: dict[type[Frame], Frame] = {}
+    while len(found) < len(kinds):
+        frame, length = Frame.parse_frame_header(memoryview(await reader.readexactly(9)))
+        frame.parse_body(memoryview(await reader.readexactly(length)))
+        if type(frame) in kinds:
+            found[type(frame)] = frame
+    return [found[kind] for kind in kinds]

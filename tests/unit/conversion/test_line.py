@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from conversion.admission import Admission
-from conversion.line import Line
+from conversion.line import CREDIT_SECONDS, Line, Share
 from shared.http.push import OverloadedError
 from tests.support.virtual_time import settle
 
@@ -137,6 +137,53 @@ async def test_a_place_is_to_be_passed_on_when_another_waits_who_has_had_less() 
     works.seconds += 3
     assert works.line.should_pass_on("b")
     await works.end()
+
+
+class Texts:
+    """Texts of one client in a line with one place; each piece takes a second."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.line = Line(1, now=lambda: self.seconds)
+        self.spoken: list[str] = []
+        self.awaited, self.have_begun = 18, asyncio.Event()
+
+    async def speak(self, name: str, pieces: int) -> None:
+        had = Share()
+        for _ in range(pieces):
+            async with self.line.slot("a client", had):
+                self.spoken.append(name)
+                self.seconds += 1
+                if len(self.spoken) == self.awaited:
+                    self.have_begun.set()
+                await settle()
+
+
+async def test_texts_of_one_client_take_turns_and_one_that_comes_anew_is_next() -> None:
+    texts = Texts()
+    works = [asyncio.create_task(texts.speak(name, 10)) for name in "abc"]
+    await texts.have_begun.wait()
+    works.append(asyncio.create_task(texts.speak("short", 2)))
+    await asyncio.gather(*works)
+
+    assert texts.spoken[:18] == [*"abc"] * 6
+    assert texts.spoken.index("short") <= 19
+    first, second = (place for place, name in enumerate(texts.spoken) if name == "short")
+    assert second - first <= 4
+    assert [texts.spoken.count(name) for name in "abc"] == [10, 10, 10]
+
+
+async def test_a_text_that_pauses_saves_nothing_up_and_its_client_is_forgotten_with_it() -> None:
+    texts = Texts()
+    had = Share()
+    async with texts.line.slot("a client", had):
+        texts.seconds += 1
+    await texts.speak("long", 9)
+    async with texts.line.slot("a client", had):
+        assert had.seconds == 8 - 2 * CREDIT_SECONDS  # the other one began with a credit, too
+    del had
+
+    assert not texts.line.should_pass_on("a client", Share())
 
 
 def test_a_client_that_waits_in_line_has_half_of_all_places_while_others_come() -> None:

@@ -75,7 +75,9 @@ def test_a_plan_has_work_for_every_process_and_no_more_than_memory_allows(
     planned = plan(Resources(cpus, memory), MemoryNeeds(process, conversion), workers=workers)
     assert 1 <= planned.workers <= planned.concurrency
     if memory is not None and workers is None and memory >= process + conversion:
-        assert planned.workers * process + planned.concurrency * conversion <= memory
+        one_more = process if planned.workers > 1 else 0
+        needed = planned.workers * process + one_more + planned.concurrency * conversion
+        assert needed <= memory
 
 
 @pytest.mark.parametrize("seconds", [1.0, 10.0, 60.0])
@@ -174,14 +176,14 @@ def test_no_limits_mean_the_cpus_of_the_machine_and_any_memory(machine: Machine)
 def test_settings_are_planned_together_unless_they_are_set() -> None:
     alone = ConvertSettings(**TOLD, workers=1)
     assert alone.is_alone
-    assert alone.max_requests == 0
+    assert alone.max_work_seconds == 0
 
-    several = ConvertSettings(**TOLD, workers=3, concurrency=7, backlog=8, max_requests=500)
+    several = ConvertSettings(**TOLD, workers=3, concurrency=7, backlog=8)
     assert not several.is_alone
-    assert several.max_requests_jitter == 50
+    assert several.max_work_seconds == 3600
     assert (several.share(several.concurrency), several.share(several.backlog)) == (3, 3)
 
-    assert not ConvertSettings(**TOLD, workers=1, max_requests=9).is_alone
+    assert not ConvertSettings(**TOLD, workers=1, max_work_seconds=9).is_alone
 
 
 def test_no_process_is_without_a_conversion_to_do() -> None:

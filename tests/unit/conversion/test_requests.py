@@ -128,3 +128,36 @@ async def test_a_request_with_a_length_and_chunks_is_refused_with_all_that_follo
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert answer.count(b"HTTP/1.1") == 1
         assert not ended.is_set()
+
+
+async def test_an_error_of_one_connection_ends_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended the process, once that was to stop, with the answers on all other connections."""
+    fails = asyncio.Event()
+    read = TCPServer._read_data  # noqa: SLF001 - no client can cause an error at will
+
+    async def read_or_fail(self: TCPServer) -> None:
+        if not fails.is_set():
+            fails.set()
+            await asyncio.sleep(0.5)
+            raise RuntimeError("an error of the server")
+        await read(self)
+
+    monkeypatch.setattr(TCPServer, "_read_data", read_or_fail)
+    ended = asyncio.Event()
+    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        async with served(ended) as port:
+            _, failing = await asyncio.open_connection("127.0.0.1", port)
+            await fails.wait()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(REQUEST)
+            reading = tasks.create_task(reader.read())
+            # The server now stops, and waits for both.
+            await asyncio.sleep(0.2)
+        whole = await reading
+        failing.close()
+        writer.close()
+    assert len(whole) > PIECES * PIECE_BYTES
+    errors = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert [each.name for each in errors] == ["conversion.serving.requests"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conversion.line import Share
 from conversion.serving.shared_slots import SharedSlots
 
 if TYPE_CHECKING:
@@ -236,3 +237,50 @@ async def test_two_who_have_slots_do_not_wait_for_one_another(tmp_path: Path) ->
             waiting = [asyncio.create_task(work(first, each)) for each in ("a", "b")]
             await asyncio.sleep(0.01)
         await asyncio.gather(*waiting)
+
+
+async def test_a_short_text_waits_for_a_piece_of_the_same_clients_long_ones(tmp_path: Path) -> None:
+    first, second = processes(tmp_path, 2, slots=1)
+    spoken: list[str] = []
+    have_begun = asyncio.Event()
+
+    async def speak(slots: SharedSlots, name: str, pieces: int) -> None:
+        had = Share()
+        for _ in range(pieces):
+            async with slots.slot("a client", had):
+                spoken.append(name)
+                if len(spoken) == 60:
+                    have_begun.set()
+                await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(20):
+        works = [asyncio.create_task(speak(each, "long", 20)) for each in [first, second] * 3]
+        await have_begun.wait()
+        before = len(spoken)
+        await speak(second, "short", 1)
+        after = len(spoken)
+        await asyncio.gather(*works)
+
+    assert after - before <= 3
+    assert spoken.count("long") == 120
+
+
+async def test_who_has_a_slot_passes_it_on_to_a_text_that_has_had_less(tmp_path: Path) -> None:
+    first, second = processes(tmp_path, 2, slots=1)
+    had, spoken = Share(), list[str]()
+
+    async def speak() -> None:
+        async with second.slot("a client", Share()):
+            spoken.append("short")
+
+    async with asyncio.timeout(5):
+        async with first.slot("a client", had):
+            await asyncio.sleep(0.01)
+            assert not first.should_pass_on("a client", had)
+            short = asyncio.create_task(speak())
+            await asyncio.sleep(0.01)
+            assert first.should_pass_on("a client", had)
+            assert not first.should_pass_on("a client")
+        async with first.slot("a client", had):
+            assert spoken == ["short"]
+        await short

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from conversion.admission import stay
 from conversion.synthesis import speak
 from conversion.threads import Threads
 from shared.voices.voice import ErrorCode, VoiceError
@@ -33,7 +34,12 @@ class FakeSpeaker:
         self.pieces = pieces
         self.error = error
         self.asked: list[tuple[str, SpeechOptions]] = []
+        self.estimated = 0.0
         self.spoken = 0
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        del text, options
+        return self.estimated
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         self.asked.append((text, options))
@@ -59,7 +65,8 @@ async def spoken(
     engine: FakeSpeaker | None, data: bytes = TEXT.encode(), **more: Any
 ) -> MarkedPiece:
     options = SpeechOptions(**more.get("asked", {}), seed=7)
-    return await speak(Threads(), engine, data, options, more.get("seconds", 9))
+    pass_on = more.get("pass_on", stay)
+    return await speak(Threads(), engine, data, options, more.get("seconds", 9), pass_on=pass_on)
 
 
 async def test_a_text_is_spoken_as_was_asked() -> None:
@@ -119,6 +126,17 @@ async def test_speech_that_is_too_long_ends_after_the_piece_that_exceeds() -> No
     assert engine.spoken == 4
 
 
+async def test_a_text_whose_estimate_exceeds_the_limit_is_refused_before_it_is_spoken() -> None:
+    engine = FakeSpeaker(pieces=50)
+    engine.estimated = 3.1
+
+    with pytest.raises(VoiceError, match="more than 3 seconds") as caught:
+        await spoken(engine, seconds=3)
+
+    assert caught.value.code == ErrorCode.TOO_LONG
+    assert engine.spoken == 0
+
+
 async def test_cancelling_ends_the_work_after_the_piece_under_way() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
@@ -138,3 +156,14 @@ async def test_cancelling_ends_the_work_after_the_piece_under_way() -> None:
     with pytest.raises(asyncio.CancelledError):
         await work
     assert engine.spoken <= 2
+
+
+async def test_others_may_run_between_two_pieces() -> None:
+    engine, passed = FakeSpeaker(pieces=3), list[int]()
+
+    async def pass_on() -> None:
+        passed.append(engine.spoken)
+
+    await spoken(engine, pass_on=pass_on)
+
+    assert passed == [1, 2, 3]

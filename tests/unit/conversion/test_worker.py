@@ -54,6 +54,7 @@ from tests.support.voices import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from conversion.admission import PassOn
     from conversion.conversion import Conversion
     from shared.ports.traces import Traces
     from shared.voices.voice import Result
@@ -97,13 +98,18 @@ class FakeConversion:
         self.after_storing = asyncio.Event()
         self.after_storing.set()
         self.begun = asyncio.Semaphore(0)
+        self.passes_on = False
         self.tidying_seconds = 0.0
         self.tidying_fails = 0
         self.searches = 0
         self.recordings_discarded = 0
 
     async def run(
-        self, voice: Voice, character: object, enter_stage: Callable[[str], None]
+        self,
+        voice: Voice,
+        character: object,
+        enter_stage: Callable[[str], None],
+        pass_on: PassOn,
     ) -> FakeOutcome:
         assert character is MEI
         self.runs.append(voice.attempt)
@@ -113,6 +119,8 @@ class FakeConversion:
             enter_stage(self.stage)
             self.begun.release()
             await self.goes_on.wait()
+            if self.passes_on:
+                await pass_on()
             if self.outcome is not None:
                 raise self.outcome
             result = a_result(voice.voice_id, voice.attempt)
@@ -198,11 +206,12 @@ class Stage:
         self.worker = self.another_worker()
 
     def another_worker(self, conversion: FakeConversion | None = None) -> Worker:
+        self.admission = Admission(running=self.running, waiting=self.waiting)
         return Worker(
             self.voices,
             self.characters,
             cast("Conversion", conversion or self.conversion),
-            Admission(running=self.running, waiting=self.waiting),
+            self.admission,
             DEADLINE,
             traces=self.traces,
         )
@@ -521,6 +530,29 @@ async def test_however_often_an_instance_is_full_or_stops_the_voice_is_not_given
 
     await stage.worker.handle(message)
 
+    assert (await stage.voice(message)).status is Status.DONE
+
+
+@in_virtual_time
+async def test_a_text_takes_turns_and_the_time_of_others_does_not_count_to_its_deadline() -> None:
+    stage = Stage(running=1)
+    stage.conversion.passes_on = True
+    stage.conversion.goes_on.clear()
+    message = await stage.add()
+    working = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+
+    async def run_between() -> None:
+        async with stage.admission.running():
+            await asyncio.sleep(2 * DEADLINE)
+
+    between = asyncio.create_task(run_between())
+    await asyncio.sleep(1.0)
+    assert not between.done()
+    stage.conversion.goes_on.set()
+    await working
+
+    assert between.done()
     assert (await stage.voice(message)).status is Status.DONE
 
 

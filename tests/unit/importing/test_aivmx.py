@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -270,6 +270,8 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read_aivmx(tmp_path / "voice.aivmx")
 
 
+@example(place=3820, byte=9)  # a name in the graph with a line break
+@example(place=362, byte=127)  # a UUID with what deletes on a terminal
 @given(place=st.integers(0, 20_000), byte=st.integers(0, 255))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_damaged_file_is_read_or_refused_in_one_line(place: int, byte: int) -> None:
@@ -282,7 +284,31 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(place: int, byte: int) ->
     except AivmxError as error:
         sentence = str(error)
 
-    assert "\n" not in sentence
+    assert not sentence or sentence.isprintable()
+
+
+HOSTILE = "a\n\u2028\u202e\x1b[2J"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        of_manifest(model_architecture=HOSTILE),
+        of_manifest(model_architecture="x" * 1_000_000),
+        of_manifest(uuid="\x7f"),
+        of_manifest(speakers=[speaker(name=HOSTILE, icon="no")]),
+        of_manifest(speakers=[speaker(name=HOSTILE, local_id=1)]),
+        of_style(name=HOSTILE, local_id=2),
+        of_style(name=HOSTILE, icon="no"),
+        lambda: file(aivm_hyper_parameters=json.dumps(parameters(version=HOSTILE))),
+    ],
+)
+def test_what_a_file_says_of_itself_is_quoted(make: Callable[[], bytes]) -> None:
+    with pytest.raises(AivmxError) as refused:
+        parse_aivmx(make())
+
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 2_000
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

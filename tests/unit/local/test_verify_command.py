@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from infra.local.commands.verify import run_verify
-from infra.local.configuration.origin import CERTIFICATES
+from infra.local.configuration.origin import CERTIFICATES, make_origin_keys
+from speech.results.credentials.statement import describe
 from tests.unit.conversion.test_verifying import file, marked, plain, signed
-from tests.unit.speech.credentials.test_credentials import KEYS
+from tests.unit.speech.credentials.test_credentials import KEYS, MARKING, MEI, SIGNER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,3 +47,21 @@ async def test_without_keys_in_the_environment_those_of_the_local_cloud_are_used
 
     assert "no sign that this was made here" in capsys.readouterr().out
     assert (tmp_path / "origin" / "watermark.key").exists()
+
+
+async def test_what_a_statement_says_cannot_look_like_a_line_of_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WATERMARK_KEYS", "the key of the verifier's tests!")
+    monkeypatch.setenv("C2PA_CERTIFICATES", make_origin_keys()[CERTIFICATES])
+    statement = describe(MEI, MARKING, datetime.now(UTC))
+    statement["assertions"][1]["data"]["id"] = "mei\n  watermark: found"
+    path = tmp_path / "a\nb.wav"
+    path.write_bytes(SIGNER.add_credentials(file(plain()), "audio/wav", statement))
+
+    await run_verify([path], tmp_path)
+
+    shown = capsys.readouterr().out
+    assert "watermark: found" in shown
+    assert not any(line.strip().startswith("watermark: found") for line in shown.splitlines())
+    assert r"a\nb.wav: " in shown

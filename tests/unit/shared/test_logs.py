@@ -19,7 +19,13 @@ from shared.characters.own_ids import new_character_id
 from shared.http.trace import TraceMiddleware
 from shared.ports.store import UnknownVoiceError
 from shared.process import logs
-from shared.process.logs import CloudLoggingFormatter, about_trace, about_voice, pseudonym
+from shared.process.logs import (
+    MOST_CHARACTERS,
+    CloudLoggingFormatter,
+    about_trace,
+    about_voice,
+    pseudonym,
+)
 from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.support.voices import NOW
@@ -54,6 +60,20 @@ def test_an_entry_is_one_line_of_json_with_severity_and_message() -> None:
         "logger": "n",
         "time": NOW.isoformat(),
     }
+
+
+def test_texts_that_are_too_long_lose_their_middle() -> None:
+    """A process that ended with an error of its server had written 211 KB in one entry."""
+    error = ValueError("y" * 100_000)
+    exc_info = (ValueError, error, None)
+    entry = entry_of(msg="begin" + "x" * 100_000 + "%s", exc_info=exc_info)
+
+    for text in (entry["message"], entry["stack_trace"]):
+        assert len(text) < MOST_CHARACTERS + 50
+        assert "characters left out" in text
+    assert entry["message"].startswith("begin")
+    assert entry["message"].endswith("you")
+    assert entry["stack_trace"].startswith("ValueError: y")
 
 
 def test_half_a_character_out_of_a_message_can_still_be_written() -> None:

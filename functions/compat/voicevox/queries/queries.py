@@ -10,6 +10,7 @@ from functions.compat.voicevox.queries import models
 from speech.engines.interface.text_engine import PhraseEngine, SpeechOptions
 from speech.signal.arrays import Samples
 from speech.signal.samples import resample
+from speech.text.duration import estimate_seconds
 from speech.text.phones.accents import AccentPhrase, Mora, mora_of
 
 SAMPLE_RATE = 24_000
@@ -20,7 +21,7 @@ _QUESTION = "?"
 _USUAL_PAUSE_SECONDS = 0.3
 _LOWEST_PITCH = 0.25
 _SLOWEST, _FASTEST = 0.25, 4.0
-_FAST_MORA_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 0.45
+_LONGEST_PAUSE_SECONDS = 0.45
 
 
 def query_of(phrases: Sequence[AccentPhrase], text: str) -> models.AudioQuery:
@@ -119,22 +120,24 @@ def options_of(query: models.AudioQuery, style: int, seed: int = 0) -> SpeechOpt
 
 
 def characters_of(query: models.AudioQuery) -> int:
-    """Count the characters that a query speaks: those of its text, or else its morae."""
-    return len(query.kana or "") or sum(len(phrase.moras) for phrase in query.accent_phrases)
+    """Count the characters that a query speaks: its morae and signs.
 
-
-def least_seconds(query: models.AudioQuery) -> float:
-    """Estimate how long a query is at least, from what it says, before anything is spoken.
-
-    Silences and pauses count at their full length, morae at that of fast speech.
+    The text that it says to come from counts only where it has more: some voices read it, too.
     """
+    phrases = query.accent_phrases
+    spoken = sum(len(each.moras) + (each.pause_mora is not None) for each in phrases)
+    return max(spoken, len(query.kana or ""))
+
+
+def seconds_of(query: models.AudioQuery) -> float:
+    """Estimate how long a query takes, from its phones, before anything is spoken."""
     options = options_of(query, 0)
     speed = min(max(options.speed, _SLOWEST), _FASTEST)
     morae = [mora for phrase in query.accent_phrases for mora in phrase.moras]
-    signs = sum(mora.vowel == _PAUSE for mora in morae)
-    pauses = signs + sum(phrase.pause_mora is not None for phrase in query.accent_phrases)
-    sounds = len(morae) - signs
-    spoken = _FAST_MORA_SECONDS * sounds + _LONGEST_PAUSE_SECONDS * options.pauses * pauses
+    pauses = sum(mora.vowel == _PAUSE for mora in morae)
+    pauses += sum(phrase.pause_mora is not None for phrase in query.accent_phrases)
+    phones = (phone for mora in morae for phone in (mora.consonant, mora.vowel) if phone)
+    spoken = estimate_seconds(phones) + _LONGEST_PAUSE_SECONDS * options.pauses * pauses
     return options.silence_before + options.silence_after + spoken / speed
 
 

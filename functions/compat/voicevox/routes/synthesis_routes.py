@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from functions.compat.keys.access import client_of, takes_turns_as
 from functions.compat.speech.answers import MARKED
-from functions.compat.speech.synthesis import Speech, too_long
+from functions.compat.speech.synthesis import ClientLeftError, Speech, too_long
 from functions.compat.voicevox.queries import queries
 from functions.compat.voicevox.queries.models import AudioQuery
 from functions.compat.voicevox.routes.parameters import (
@@ -194,7 +194,9 @@ class SynthesisRoutes:
         self, request: Request, asked: Sequence[AudioQuery]
     ) -> AbstractAsyncContextManager[None]:
         characters = sum(map(queries.characters_of, asked))
-        return self._meter.counting(client_of(request.scope), "voicevox", characters=characters)
+        owner = client_of(request.scope)
+        left = (ClientLeftError,)
+        return self._meter.counting(owner, "voicevox", characters=characters, left=left)
 
     def _check(self, asked: Sequence[AudioQuery]) -> None:
         """Refuse what is too long before anything is made.
@@ -203,12 +205,12 @@ class SynthesisRoutes:
             TextError: together the queries ask for more than is spoken at once.
         """
         limits = self._synthesiser.limits
-        least = [queries.least_seconds(query) for query in asked]
+        estimates = [queries.seconds_of(query) for query in asked]
         size = sum(
             2 * seconds * query.output_sampling_rate * _channels(query)
-            for seconds, query in zip(least, asked, strict=True)
+            for seconds, query in zip(estimates, asked, strict=True)
         )
-        if sum(least) > limits.seconds or size > limits.bytes:
+        if sum(estimates) > limits.seconds or size > limits.bytes:
             raise too_long(limits.seconds)
 
 

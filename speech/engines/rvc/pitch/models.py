@@ -6,10 +6,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.process.quoting import quoted
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import Tensor
 from speech.engines.rvc.pitch.mel import BANDS, FCPE_MEL, RMVPE_MEL, log_mel
-from speech.networks.session import GraphSession
+from speech.networks.session import GraphSession, first_line
 from speech.signal.pitch.f0 import HOP
 
 Array = NDArray[np.float32]
@@ -120,7 +121,7 @@ class OnnxPitchModel:
         except Exception as error:  # those of ONNX Runtime share no narrower base
             raise BundleError(
                 f"{graph.file}: expected a pitch model ({self._kind}) that follows a second of"
-                f" silence, found: {error}."
+                f" silence, found: {first_line(error)}."
             ) from error
         if hertz.shape != (frames,) or not np.isfinite(hertz).all():
             raise BundleError(
@@ -177,7 +178,7 @@ def _recognise(graph: Graph) -> tuple[Kind, Tensor, Tensor | None]:
         kind = _kind(sounds[0].shape or (), has_threshold=bool(thresholds))
         if kind is not None:
             return kind, sounds[0], thresholds[0] if thresholds else None
-    found = ", ".join(f"'{tensor.name}' {tensor}" for tensor in inputs) or "none"
+    found = ", ".join(f"{quoted(tensor.name)} {tensor}" for tensor in inputs) or "none"
     raise BundleError(
         f"{graph.file}: expected a pitch model that takes float32 [1, {BANDS}, frames], or with a"
         f" threshold float32 [1, {BANDS}, frames], [1, frames, {BANDS}] or [1, samples], found the"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from functions.compat.keys.kept_file import KeptFile
 from functions.compat.keys.metering import KeyLimits, LimitReachedError, Meter, Usage
 from functions.compat.openai.errors import refuse
 from functions.compat.openai.routes import build
-from functions.compat.speech.synthesis import SpeechLimits, Synthesis
+from functions.compat.speech.synthesis import ClientLeftError, SpeechLimits, Synthesis
 from functions.compat.speech.voices import TextVoices, text_voices_of
 from shared.process.settings import SettingsError
 from tests.support.speakers import Sentences, a_speaker
@@ -65,17 +66,66 @@ async def test_a_key_gets_no_more_than_its_limits_and_others_are_not_disturbed()
 
 
 async def test_what_failed_does_not_count() -> None:
-    meter = Meter()
+    meter = Meter(KeyLimits(characters=10))
 
-    with pytest.raises(ValueError, match="busy"):
-        async with meter.counting("shop", "openai", characters=10):
-            raise ValueError("busy")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="busy"):
+            async with meter.counting("shop", "openai", characters=10):
+                raise ValueError("busy")
 
     assert not meter.usage()
 
 
+async def test_what_a_client_has_left_counts(caplog: pytest.LogCaptureFixture) -> None:
+    meter = Meter(KeyLimits(characters=10))
+
+    with caplog.at_level(logging.INFO), pytest.raises(ClientLeftError):
+        async with meter.counting("shop", "x", characters=10, left=(ClientLeftError,)):
+            raise ClientLeftError
+
+    assert meter.usage() == {"shop": Usage(requests=1, characters=10)}
+    assert [vars(record).get("event") for record in caplog.records] == ["metered"]
+
+
+async def test_what_failed_after_midnight_is_not_given_back_to_the_new_day() -> None:
+    days = iter(["2026-11-23"] + ["2026-11-24"] * 9)
+    meter = Meter(today=lambda: next(days))
+
+    async def fail() -> None:
+        async with meter.counting("shop", "openai", characters=10):
+            await count(meter, "shop", 4)
+            raise ValueError("busy")
+
+    with pytest.raises(ValueError, match="busy"):
+        await fail()
+
+    assert meter.usage() == {"shop": Usage(requests=1, characters=4)}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_requests_at_once_get_no_more_than_the_limit(tmp_path: Path, processes: int) -> None:
+    limits, file = KeyLimits(characters=300), tmp_path / "usage.json"
+    meters = [Meter(limits, KeptFile(file)) for _ in range(processes)]
+    all_have_asked = asyncio.Barrier(30)
+
+    async def is_let_in(meter: Meter) -> bool:
+        try:
+            async with meter.counting("shop", "openai", characters=250):
+                await all_have_asked.wait()
+        except LimitReachedError:
+            await all_have_asked.wait()
+            return False
+        return True
+
+    async with asyncio.timeout(60):
+        let_in = await asyncio.gather(*(is_let_in(meters[n % processes]) for n in range(30)))
+
+    assert sum(let_in) == 1
+    assert meters[0].usage() == {"shop": Usage(requests=1, characters=250)}
+
+
 async def test_a_new_day_begins_at_nothing() -> None:
-    days = iter(["2026-11-23"] * 2 + ["2026-11-24"] * 9)
+    days = iter(["2026-11-23"] + ["2026-11-24"] * 9)
     meter = Meter(KeyLimits(characters=10), today=lambda: next(days))
 
     await count(meter, "shop", 10)

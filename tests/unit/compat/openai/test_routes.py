@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,11 +17,16 @@ from functions.compat.openai.routes import build
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.speech.voices import TextVoice, TextVoices, names_of, text_voices_of
 from speech.bundles.bundle import BundleError
+from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 from speech.results.marking import DIGITAL_SOURCE_TYPE
 from tests.support.speakers import Sentences, a_speaker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from starlette.types import ASGIApp
+
+    from speech.signal.arrays import Samples
 
 KEY = "0123456789abcdef"
 
@@ -113,12 +119,17 @@ async def test_events_hold_the_same_sound_and_end_with_one_that_says_so() -> Non
     assert events[-1]["usage"]["input_tokens"] == 7
 
 
-async def test_events_that_do_not_reach_the_end_of_the_speech_end_with_the_reason() -> None:
-    limits = SpeechLimits(seconds=0.15)  # each sentence lasts .1 s
+@dataclass
+class Refusing(Sentences):
+    """Refuses a text after its first sentence."""
 
-    answer = await ask(
-        app_of(Sentences(), limits=limits), input="A、B。", speed=4.0, stream_format="sse"
-    )
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        yield next(iter(super().speak(text, options)))
+        raise TextError(TextErrorCode.TEXT_TOO_LONG, "Send it in parts.")
+
+
+async def test_events_that_do_not_reach_the_end_of_the_speech_end_with_the_reason() -> None:
+    answer = await ask(app_of(Refusing()), input="A、B。", stream_format="sse")
 
     events = [json.loads(line[6:]) for line in answer.text.split("\n\n") if line]
     assert [event["type"] for event in events] == ["speech.audio.delta", "error"]
@@ -134,8 +145,7 @@ async def test_events_that_do_not_reach_the_end_of_the_speech_end_with_the_reaso
         ({"response_format": "wma"}, "response_format", "choose one of mp3"),
         ({"input": ""}, "input", "at least 1 character"),
         ({"input": "あ" * 4_097}, "input", "at most 4096 characters"),
-        ({"input": "あ" * 4_096}, "input", "Send it in parts"),
-        ({"input": "あ" * 1_100, "speed": 0.25}, "input", "Send it in parts"),
+        ({"input": "あ。" * 2_000}, "input", "Send it in parts"),
         ({"input": "！？"}, "input", "nothing that can be spoken"),
         ({"speed": 0.2}, "speed", "greater than or equal to 0.25"),
         ({"speed": 4.5}, "speed", "less than or equal to 4"),
@@ -150,7 +160,7 @@ async def test_a_bad_request_is_refused_with_the_field_and_the_reason(
 ) -> None:
     engine = Sentences()
 
-    answer = await ask(app_of(engine), **body)
+    answer = await ask(app_of(engine, limits=SpeechLimits(seconds=199.0)), **body)
 
     assert answer.status_code == 400
     error = answer.json()["error"]

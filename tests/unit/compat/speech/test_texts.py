@@ -1,11 +1,27 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import pytest
 
-from functions.compat.speech.synthesis import SpeechLimits
-from functions.compat.speech.texts import check_seconds, speak_long
-from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
-from tests.support.speakers import Sentences
+from conversion.admission import Admission
+from functions.compat.speech.formats import Codec, SoundFormat
+from functions.compat.speech.synthesis import SpeechLimits, SpokenStream, Synthesis
+from functions.compat.speech.texts import estimate_long, speak_long, speech_of
+from functions.compat.speech.voices import TextVoice
+from speech.engines.interface.text_engine import (
+    SpeechOptions,
+    TextError,
+    TextErrorCode,
+    nothing_to_say,
+)
+from tests.support.speakers import RATE, Sentences, a_speaker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from speech.signal.arrays import Samples
 
 
 def test_a_text_longer_than_an_engine_takes_is_spoken_in_parts_with_pauses() -> None:
@@ -38,22 +54,80 @@ def test_a_text_without_words_is_refused() -> None:
     assert refused.value.code is TextErrorCode.NOTHING_TO_SAY
 
 
-@pytest.mark.parametrize(
-    ("text", "speed", "is_taken"),
-    [
-        ("あ" * 3_000, 1.0, True),
-        ("あ" * 4_096, 1.0, False),
-        ("あ" * 1_000, 0.25, False),
-        ("a" * 4_096, 1.0, True),
-        ("a" * 4_096, 0.25, False),
-        ("。" * 4_096, 0.25, True),
-    ],
-)
-def test_what_takes_too_long_to_say_is_refused_before_it_is_spoken(
-    text: str, speed: float, *, is_taken: bool
-) -> None:
-    if is_taken:
-        check_seconds(text, speed, SpeechLimits(seconds=300))
-    else:
-        with pytest.raises(TextError, match="Send it in parts"):
-            check_seconds(text, speed, SpeechLimits(seconds=300))
+def test_a_part_in_a_script_that_the_voice_cannot_read_is_passed_over() -> None:
+    spoken = Sentences()
+    text = "안녕" * 1_000 + "\nはい。" + "안녕" * 1_000
+
+    assert len(list(speak_long(Reader(spoken), text, SpeechOptions()))) == 1
+    assert spoken.spoken == ["はい"]
+    assert estimate_long(Reader(Sentences()), text, SpeechOptions()) == pytest.approx(0.1)
+
+
+def test_a_text_in_such_a_script_alone_is_refused() -> None:
+    engine, text = Reader(Sentences()), "안녕" * 2_000
+
+    with pytest.raises(TextError) as refused:
+        list(speak_long(engine, text, SpeechOptions()))
+    with pytest.raises(TextError) as refused_before:
+        estimate_long(engine, text, SpeechOptions())
+
+    assert refused.value.code is refused_before.value.code is TextErrorCode.TEXT_UNREADABLE
+
+
+def test_the_length_of_a_text_in_parts_is_that_of_all_of_them() -> None:
+    text = "".join(f"これは{number}番目の文です。" for number in range(400))
+
+    assert estimate_long(Sentences(), text, SpeechOptions()) == pytest.approx(40.0)
+
+
+async def test_a_stream_that_would_be_too_long_is_refused_before_anything_is_spoken() -> None:
+    engine = Sentences()
+
+    with pytest.raises(TextError, match="Send it in parts"):
+        await _stream(engine, "はい。" * 100, SpeechLimits(seconds=9.9))
+
+    assert engine.spoken == []
+
+
+async def test_what_was_begun_is_spoken_to_its_end_although_it_is_longer_than_estimated() -> None:
+    engine = Slow()
+
+    stream = await _stream(engine, "はい。" * 100, SpeechLimits(seconds=5.1))
+
+    assert sum([len(piece) async for piece in stream.read()]) == 100 * 4_800
+
+
+async def _stream(engine: Sentences, text: str, limits: SpeechLimits) -> SpokenStream:
+    character = a_speaker("mei", engine)
+    assert character.text_engine is not None
+    voice = TextVoice("mei", character, character.text_engine)
+    speech = speech_of(voice, text, SpeechOptions(), SoundFormat(Codec.PCM, RATE))
+    return await Synthesis(Admission(running=1, waiting=0), limits).stream(speech)
+
+
+@dataclass
+class Slow(Sentences):
+    """Speaks for twice as long as it estimates."""
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        return super().estimate(text, options) / 2
+
+
+@dataclass
+class Reader:
+    """Reads Japanese alone, as the voices do."""
+
+    engine: Sentences
+    sample_rate: int = RATE
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        return self.engine.estimate(self._readable(text), options)
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        return self.engine.speak(self._readable(text), options)
+
+    def _readable(self, text: str) -> str:
+        readable = "".join(each for each in text if each not in "안녕\n")
+        if not readable:
+            raise nothing_to_say(text)
+        return readable

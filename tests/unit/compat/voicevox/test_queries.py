@@ -12,6 +12,7 @@ from functions.compat.voicevox.queries.models import AccentPhrase, AudioQuery, P
 from functions.compat.voicevox.queries.queries import (
     apply_preset,
     body_of,
+    characters_of,
     phrases_of,
     query_of,
     speak,
@@ -192,3 +193,23 @@ def test_a_query_needs_only_fields_that_voicevox_sends(query: AudioQuery) -> Non
         del body[field]
 
     assert AudioQuery.model_validate(body).tempo_dynamics_scale == 1.0
+
+
+def test_a_query_counts_as_what_it_speaks_whatever_its_text_says(query: AudioQuery) -> None:
+    phrase = query.model_dump(by_alias=True)["accent_phrases"][0]
+    long = [phrase | {"moras": phrase["moras"][:1] * 387, "accent": 1}]
+
+    assert characters_of(changed(query, accent_phrases=long, kana="あ")) == 387
+    assert characters_of(changed(query, accent_phrases=long, kana=None)) == 387
+    assert characters_of(changed(query, kana="x" * 500)) == 500
+
+
+def test_pauses_beside_the_phrases_count_as_those_within(query: AudioQuery) -> None:
+    body = query.model_dump(by_alias=True)
+    phrase = body["accent_phrases"][0]
+    pause = phrase["moras"][0] | {"text": "、", "consonant": None, "vowel": "pau"}
+    paused = [phrase | {"pause_mora": pause}] * 10
+
+    assert characters_of(changed(query, accent_phrases=paused, kana="")) == 10 * (
+        len(phrase["moras"]) + 1
+    )

@@ -123,7 +123,7 @@ async def test_a_text_in_pieces_is_spoken_before_its_end_is_known() -> None:
             Synthesize("はい。", SynthesizeVoice(name="mei", speaker="loud")).event(),
             "The voice 'mei' has no speaker 'loud'",
         ),
-        (Synthesize("あ" * 5_000).event(), "Send it in parts"),
+        (Synthesize("あ。" * 5_000).event(), "Send it in parts"),
         (SynthesizeStart().event(), ""),
     ],
     ids=["voice", "speaker", "length", "pieces"],

@@ -316,3 +316,54 @@ def test_marks_of_nothing_to_say_are_refused_before_the_first_piece(
 ) -> None:
     with pytest.raises(TextError, match="nothing that can be spoken"):
         engine.speak_marked("…", SpeechOptions())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SENTENCE * 5, "9" * 100, "電話番号は、東京の、三の五です。" * 3, "あ" * 100, "ゃ" * 60],
+)
+@pytest.mark.parametrize("options", [{}, {"speed": 2.0, "pauses": 3.0, "silence_after": 1.0}])
+def test_the_length_of_a_text_is_estimated_before_it_is_spoken(
+    engine: JapaneseEngine, text: str, options: dict[str, Any]
+) -> None:
+    estimate = engine.estimate(text, SpeechOptions(**options))
+
+    assert estimate == pytest.approx(len(whole(engine, text, **options)) / RATE, rel=0.15)
+
+
+class CountingVoice(HtsVoice):
+    """Counts the labels that its synthesiser is given."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
+        self.counted = 0
+
+    def _synthesise(
+        self, labels: Sequence[str], speed: float, semitones: float
+    ) -> NDArray[np.float32]:
+        self.counted += len(labels)
+        return super()._synthesise(labels, speed, semitones)
+
+
+@pytest.mark.parametrize(
+    "kana", ["あ", "お", "ん", "っ", "ゃ", "や", "は", "あい", "うお", "草", "えー", "なん"]
+)
+def test_a_sound_that_is_too_loud_for_the_voice_is_hardly_synthesised_more_than_twice(
+    kana: str,
+) -> None:
+    voice = CountingVoice()
+    (labels,) = split_breaths(Reader().read((kana * 60)[:60]).labels)
+
+    voice.synthesise(labels[1:-1], 1.0, 0.0)
+
+    assert voice.counted / len(labels) < 2.2
+
+
+def test_a_phrase_without_end_is_spoken_in_bounded_pieces(engine: JapaneseEngine) -> None:
+    (phrase, *_) = engine.read_phrases("かきくけこ")
+    endless = replace(phrase, morae=phrase.sounding * 60, accent=150)
+
+    pieces = list(engine.speak_phrases([endless], None, SpeechOptions()))
+
+    assert len(pieces) == 4  # of 125, 125 and 50 morae, and the silence after
+    assert max(map(len, pieces)) < 25 * RATE

@@ -54,6 +54,13 @@ def test_a_number_without_end_is_spoken_in_short_pieces_digit_by_digit() -> None
     assert {len(reading.labels) for reading in readings[:-1]} == {104}
 
 
+@pytest.mark.parametrize("text", ["あ" * 500, "っ" * 480, "ゃ" * 500, "百万" * 250, "あい" * 250])
+def test_what_repeats_itself_is_spoken_in_short_pieces(text: str) -> None:
+    readings = list(read_sentences(Reader(), split_sentences(text)))
+
+    assert max(len(reading.labels) for reading in readings) <= 120
+
+
 @given(st.text(alphabet="あい。、！？.!? \n「」1a", max_size=400))
 def test_only_white_space_is_lost(text: str) -> None:
     pieces = split_sentences(text)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from speech.text.phones.phonemes import Phonemes
+    from speech.text.reading import Reading
 
 WAVES = np.load(FOLDER / "waves.npz")
 FEATURES = np.load(FOLDER / "bert.npz")
@@ -278,3 +279,52 @@ def test_livelier_tempo_leaves_more_of_the_durations_to_chance(
     ]
 
     assert ratios == pytest.approx([0.0, 0.2, 1.0, 1.0])
+
+
+class MeasuringSynthesis(Synthesis):
+    """Counts the phones of each call."""
+
+    def speak(self, phonemes: Phonemes, inference: Inference) -> NDArray[np.float32]:
+        del inference
+        self.called_with = [*getattr(self, "called_with", []), len(phonemes.phones)]
+        return np.ones(1_000, np.float32)
+
+
+@pytest.mark.parametrize("text", ["あ" * 500, None])
+def test_changed_phrases_of_a_repeated_sound_are_spoken_in_bounded_pieces(
+    bundle: VoiceBundle, text: str | None
+) -> None:
+    encoder = BertEncoder(shared_session(bundle.encoder, SETTINGS), bundle.vocabulary)
+    synthesis = MeasuringSynthesis(
+        bundle.voice, shared_session(bundle.synthesis, SETTINGS), encoder
+    )
+    engine = StyleBertVits2Engine(bundle.voice, synthesis, Reader())
+    (phrase, *_) = engine.read_phrases("か" * 500)
+    phrases = [replace(phrase, morae=phrase.sounding[:1] * 500, accent=300)]
+
+    list(engine.speak_phrases(phrases, text, SpeechOptions()))
+
+    assert sum(synthesis.called_with) > 1_000
+    assert max(synthesis.called_with) <= 252
+
+
+def test_the_phrases_of_a_text_without_end_are_read_in_pieces(bundle: VoiceBundle) -> None:
+    reader = MeasuringReader()
+    engine = StyleBertVits2Engine(bundle.voice, Synthesis.__new__(Synthesis), reader)
+
+    phrases = engine.read_phrases("あ" * 2_000)
+
+    assert sum(len(phrase.sounding) for phrase in phrases) == 2_000
+    assert max(reader.asked) <= 120
+
+
+class MeasuringReader(Reader):
+    """Remembers how long the texts were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def read(self, text: str) -> Reading:
+        self.asked.append(len(text))
+        return super().read(text)

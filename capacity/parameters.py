@@ -1,4 +1,4 @@
-"""Reading the parameter files: a number each, its unit, and where it comes from."""
+"""The numbers that the simulation is built on, each with its unit and its source."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from capacity.model.errors import PlanningError
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 FOLDER: Final = Path(__file__).parent
 CLOUD: Final = FOLDER / "parameters.toml"
-LOCAL: Final = FOLDER / "local.toml"
-RESULTS: Final = FOLDER.parents[1] / "benchmarks" / "results"
+RESULTS: Final = FOLDER.parent / "benchmarks" / "results"
 KINDS: Final = ("measured", "documented", "deployed", "assumed")
 
 _OF_95_PERCENT: Final = 1.6448536269514722
 """How many standard deviations the 95th percentile of a normal distribution lies above its mean."""
+
+
+class PlanningError(Exception):
+    """The planner cannot do what was asked; the message is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Duration:
         return cls(p50, math.log(p95 / p50) / _OF_95_PERCENT)
 
     def at(self, spoken: float) -> float:
-        """Return the median for so many seconds of speech."""
+        """Return the median in seconds for a number of seconds of speech."""
         return self.median + self.per_spoken * spoken
 
 
@@ -66,16 +67,12 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """The name of its kind, one of `KINDS`."""
+        """The first word of the source, one of `KINDS`."""
         return self.source.partition(":")[0]
 
 
 class Parameters:
-    """All parameters, by their names.
-
-    Args:
-        values: the parameters.
-    """
+    """All parameters, by name."""
 
     def __init__(self, values: Mapping[str, Parameter]) -> None:
         self._values = dict(values)
@@ -84,15 +81,14 @@ class Parameters:
         return iter(self._values.items())
 
     def __getitem__(self, name: str) -> float:
-        """Return a plain number."""
         return self._values[name].duration.median
 
     def duration(self, name: str) -> Duration:
-        """Return a duration."""
+        """Return a parameter with its variation and its growth."""
         return self._values[name].duration
 
     def replaced(self, changes: Mapping[str, Duration]) -> Parameters:
-        """Return the same with other values for some of them."""
+        """Return a copy with some values changed."""
         values = dict(self._values)
         for name, duration in changes.items():
             values[name] = Parameter(duration, values[name].unit, values[name].source)
@@ -100,11 +96,9 @@ class Parameters:
 
 
 def read_parameters(*paths: Path, results: Path = RESULTS) -> Parameters:
-    """Read parameter files; a later one replaces what an earlier one says.
+    """Read parameter files (`CLOUD` by default); a later one overrides an earlier one.
 
-    Args:
-        *paths: the files; `CLOUD` alone if there are none.
-        results: folder with the reports of the benchmarks.
+    `results` is the folder with the reports of the benchmarks.
 
     Raises:
         PlanningError: an entry is malformed, or a figure that it names was not measured.

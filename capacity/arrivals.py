@@ -1,29 +1,29 @@
-"""When visitors come and for how long they speak."""
+"""The times at which visitors arrive, and the seconds that they speak."""
 
 from __future__ import annotations
 
 import csv
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from capacity.model.errors import PlanningError
+from capacity.parameters import PlanningError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from capacity.model.parameters import Parameters
+    from capacity.parameters import Parameters
 
 Times = npt.NDArray[np.float64]
 
 DAY: Final = 86_400.0
 HOUR: Final = 3_600.0
 MOST_VOICES: Final = 20_000_000
-"""The most visitors of a day; a gigabyte of memory has room for them."""
+"""The most visitors of one simulation."""
 
 CURVE: Final = (
     0.45, 0.28, 0.18, 0.13, 0.12, 0.16, 0.32, 0.58, 0.80, 0.92, 1.00, 1.06,
@@ -35,6 +35,8 @@ An assumption: the shape that public sites of one time zone commonly have.
 """
 
 COLUMNS: Final = ("seconds", "spoken")
+MOST_SIMULATED: Final = 150_000
+SAMPLE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +44,42 @@ class Arrivals:
     """The visitors of a simulation.
 
     Attributes:
-        times: when each comes, in seconds from the begin, ascending.
-        spoken: how many seconds each speaks.
-        seconds: how long the simulated time is.
-        begin: at which second of the day it begins.
-        at_once: if it is not 0, only so many come by themselves, and each of the others as soon as
-            an earlier one's voice has its end; their times do not count.
+        times: seconds from the begin, ascending.
+        spoken: seconds of speech of each.
+        seconds: length of the simulated time.
+        begin: second of the day.
+        weight: the visitors that each of them stands for. Instances and quotas are divided by it.
     """
 
     times: Times
     spoken: Times
     seconds: float
     begin: float = 0.0
-    at_once: int = 0
+    weight: int = 1
+
+    @property
+    def visitors(self) -> int:
+        """The visitors that are stood for."""
+        return self.weight * len(self.times)
+
+    def sample(self, most: int = MOST_SIMULATED) -> Arrivals:
+        """Return a sample in which a tenth stands for all, where there are more than `most`."""
+        if len(self.times) <= most:
+            return self
+        part = slice(0, None, SAMPLE)
+        times, spoken = self.times[part], self.spoken[part]
+        return replace(self, times=times, spoken=spoken, weight=SAMPLE * self.weight)
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Who is expected.
+    """A day of visitors.
 
     Attributes:
-        per_day: visitors of the day, all together; or
-        peak: visitors a second at the busiest moment, the flash left out.
-        flash: by how many times the rate rises at `arrivals.flash_hour`, if it does.
-        minutes: simulate only so many minutes, at the rate of the busiest moment.
+        per_day: visitors of the whole day; or
+        peak: visitors a second at the busiest moment, without the flash.
+        flash: the factor by which the rate rises at `arrivals.flash_hour`.
+        minutes: simulate only this many minutes, at the rate of the busiest moment.
     """
 
     per_day: float | None = None
@@ -107,7 +121,7 @@ class Crowd:
         )
 
     def _rates(self, parameters: Parameters) -> tuple[float, float, Times]:
-        """Return begin and length of what is simulated, and the visitors of each of its seconds."""
+        """Return begin, length, and the visitors of each second."""
         rates = daily_rates() * self._surge(parameters)
         if self.peak is not None:
             rates = daily_rates() * self.peak / daily_rates().max() * self._surge(parameters)
@@ -126,7 +140,7 @@ class Crowd:
         return float(first), float(seconds), rates[first : first + seconds]
 
     def _surge(self, parameters: Parameters) -> Times:
-        """Return by how many times the flash raises the rate in each second of the day."""
+        """Return the flash's factor for each second of the day."""
         surge = np.ones(int(DAY))
         if self.flash is None:
             return surge
@@ -148,7 +162,7 @@ def daily_rates() -> Times:
 
 
 def speak(parameters: Parameters, count: int, chance: np.random.Generator) -> Times:
-    """Draw how many seconds visitors speak."""
+    """Draw the seconds that visitors speak."""
     spoken = parameters.duration("visitor.spoken")
     drawn = spoken.median * np.exp(spoken.sigma * chance.standard_normal(count))
     least, most = parameters["visitor.spoken_least"], parameters["visitor.spoken_most"]
@@ -156,7 +170,7 @@ def speak(parameters: Parameters, count: int, chance: np.random.Generator) -> Ti
 
 
 def _draw(rates: Times, count: int, chance: np.random.Generator) -> Times:
-    """Draw so many moments of a Poisson process with these rates, in ascending order."""
+    """Draw `count` moments of a Poisson process with these rates, ascending."""
     cumulated = np.concatenate(([0.0], np.cumsum(rates)))
     points = chance.random(count) * cumulated[-1]
     points.sort()
@@ -166,8 +180,7 @@ def _draw(rates: Times, count: int, chance: np.random.Generator) -> Times:
 def read_arrivals(path: Path, parameters: Parameters, chance: np.random.Generator) -> Arrivals:
     """Read visitors from a CSV file.
 
-    Its columns are `seconds`, when a visitor comes, counted from midnight, and perhaps `spoken`,
-    for how many seconds the visitor speaks.
+    Its columns are `seconds` since midnight and, optionally, `spoken` seconds of speech.
 
     Raises:
         PlanningError: the file is missing or not of that form.

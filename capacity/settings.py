@@ -1,4 +1,4 @@
-"""The operator's settings, with the names of Terraform's variables."""
+"""The settings of a deployment, named like Terraform's variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Self
 
-from capacity.model.errors import PlanningError
+from capacity.parameters import PlanningError
 
 CONVERSIONS_PER_CPU: Final = 2
 MOST_INSTANCES: Final = 1000
@@ -22,14 +22,14 @@ OTHER_FUNCTIONS: Final = 2
 
 
 class Signing(StrEnum):
-    """How addresses are signed."""
+    """The signature of signed URLs."""
 
     IAM = "iam"
     HMAC = "hmac"
 
 
 class Quota(StrEnum):
-    """The quotas that the simulation knows, in the order in which the way meets them."""
+    """The quotas of the simulation, in the order in which a voice meets them."""
 
     SIGN_BLOB = "signBlob calls"
     FIRESTORE_INDEX = "Firestore writes under the sweep's index"
@@ -41,14 +41,7 @@ class Quota(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """How many instances of each service.
-
-    Attributes:
-        api: of the function api.
-        on_upload: of the function on_upload.
-        convert: of the conversion container.
-        live: of the service that takes recordings while they are spoken.
-    """
+    """A number of instances of each service."""
 
     api: int
     on_upload: int
@@ -58,13 +51,7 @@ class Instances:
 
 @dataclass(frozen=True, slots=True)
 class BusyHours:
-    """Hours of the day with more warm instances of the converter.
-
-    Attributes:
-        begin: full hour.
-        end: full hour, later.
-        min_instances: how many then.
-    """
+    """Full hours of the day with more warm instances of the converter."""
 
     begin: int
     end: int
@@ -76,18 +63,12 @@ class Settings:
     """A deployment.
 
     Attributes:
-        warm_up: whether the api sends warm-ups.
         minimum: warm instances at any hour.
-        maximum: the most instances.
-        busy_hours: hours with more of them, if there are any.
-        convert_cpu: CPUs of a converter.
-        convert_concurrency: its slots; twice its CPUs if None.
-        api_concurrency: slots of the api.
-        warm_ups_at_once: how many warm-ups one instance of the api may have under way.
-        upload_shards: over how many buckets recordings and results are spread, each.
-        signing: how addresses are signed.
-        delivery_attempts: how often a message is delivered.
-        lifted: quotas that are taken not to bind.
+        convert_concurrency: slots of a converter; twice its CPUs if None.
+        warm_ups_at_once: the most warm-ups that one instance of the api has under way.
+        upload_shards: the number of buckets for recordings, and for results.
+        delivery_attempts: deliveries of a message before it goes to the dead-letter topic.
+        lifted: quotas that do not bind.
     """
 
     warm_up: bool = True
@@ -118,32 +99,31 @@ class Settings:
 
     @property
     def slots(self) -> int:
-        """Conversions at once in one converter."""
+        """The conversions at once in one converter."""
         return self.convert_concurrency or CONVERSIONS_PER_CPU * self.convert_cpu
 
     @property
     def gib(self) -> float:
-        """Memory of a converter."""
+        """The memory of a converter."""
         return GIB_OF_CPUS[self.convert_cpu]
 
     def without_warm_up(self) -> Self:
-        """Return the deployment that has neither warm-up nor warm converters."""
+        """Return the deployment with neither a warm-up nor warm converters."""
         return replace(self.with_warm_up_only(), warm_up=False)
 
     def with_warm_up_only(self) -> Self:
-        """Return the deployment whose converters rely on the warm-up alone."""
+        """Return the deployment without warm converters."""
         minimum = replace(self.minimum, convert=0)
         return replace(self, warm_up=True, minimum=minimum, busy_hours=None)
 
     def with_minimum(self, convert: int) -> Self:
-        """Return the deployment with so many warm converters at any hour."""
+        """Return the deployment with this many warm converters at any hour."""
         return replace(self, minimum=replace(self.minimum, convert=convert))
 
     def terraform(self, used: Instances | None = None) -> str:
         """Return these settings as Terraform variables.
 
-        Args:
-            used: the most instances that the simulation had; `max_instances` leaves a fifth more.
+        `used` is the most instances of the simulation; `max_instances` is a fifth above it.
         """
         most = self.maximum if used is None else _with_room(used, self.maximum)
         lines = [
@@ -174,7 +154,6 @@ class Settings:
         return "\n".join(lines)
 
     def _quota(self, most: Instances) -> str:
-        """Return the quota that so many instances need, beside the module's own small services."""
         functions = most.api + most.on_upload + OTHER_FUNCTIONS
         containers = most.convert + most.live
         cpus = functions + self.convert_cpu * containers

@@ -1,1 +1,0 @@
-"""Whether the capacity planner's simulator predicts what is measured on this machine."""

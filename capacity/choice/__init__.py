@@ -1,1 +1,0 @@
-"""From simulated days to a choice: cost, summary, comparison, and the search for settings."""

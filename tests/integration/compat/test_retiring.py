@@ -1,0 +1,254 @@
+"""A process that is replaced ends its answers, and requests that are refused replace none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import httpx
+import psutil
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.settings import SettingCodes
+from hyperframe.frame import DataFrame, Frame, GoAwayFrame, RstStreamFrame
+
+from infra.local.configuration.ports import Ports
+from tests.integration.compat.conftest import ROOT, START_SECONDS, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+SENTENCE: Final = "今日はとてもいい天気ですね。"
+LONG: Final = {
+    "model": "tts-1",
+    "voice": "mei",
+    "input": SENTENCE * 60,
+    "response_format": "pcm",
+}
+SHORT: Final = LONG | {"input": SENTENCE}
+READING_SECONDS: Final = 8.0
+"""How long a client takes for a long answer: longer than a process that stops waits for it."""
+
+PIPELINED: Final = 50
+REFUSED: Final = b"GET /version HTTP/1.1\r\nHost: elsewhere.test\r\n\r\n" * PIPELINED
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that runs.
+
+    Attributes:
+        port: where it serves.
+        supervisor: its first process.
+        log: what it has written.
+    """
+
+    port: int
+    supervisor: psutil.Process
+    log: Path
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def workers(self) -> set[int]:
+        """Its processes, without those that decode for them."""
+        return {child.pid for child in self.supervisor.children()}
+
+
+def start(environment: dict[str, str], output: BinaryIO) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "functions.compat"],
+        env=environment,
+        cwd=ROOT,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+    )
+
+
+@asynccontextmanager
+async def running(folder: Path, **variables: str) -> AsyncIterator[Service]:
+    log = folder / "log"
+    with Ports() as ports, log.open("wb") as output:
+        port = ports.free(1)[0]
+        usual = {"HOST": "127.0.0.1", "GRACEFUL_TIMEOUT": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PORT": str(port), **usual}
+        process = start(environment | variables, output)
+        try:
+            await asyncio.to_thread(wait_for, f"http://127.0.0.1:{port}", process)
+            yield Service(port, psutil.Process(process.pid), log)
+        finally:
+            process.terminate()
+            await asyncio.to_thread(process.wait, START_SECONDS)
+
+
+async def hear(client: httpx.AsyncClient) -> int:
+    """Hear a long text as a person does who has time; return the bytes that came."""
+    heard = 0
+    pace = 40 * 3 * 48_000 / READING_SECONDS
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    async with client.stream("POST", "/v1/audio/speech", json=LONG) as answer:
+        assert answer.is_success
+        async for piece in answer.aiter_raw():
+            heard += len(piece)
+            await asyncio.sleep(max(0.0, min(heard / pace, READING_SECONDS) + begin - loop.time()))
+    return heard
+
+
+async def flood(port: int, requests: int) -> None:
+    """Send requests that are refused, over new connections."""
+    for _ in range(requests // PIPELINED):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(REFUSED)
+        received = b""
+        while received.count(b"HTTP/1.1 421 ") < PIPELINED:
+            piece = await reader.read(65_536)
+            assert piece, received
+            received += piece
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_requests_that_are_refused_replace_no_process_and_cut_no_answer(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running(tmp_path, WORKERS="2") as service,
+        httpx.AsyncClient(base_url=service.address, timeout=60) as client,
+    ):
+        whole = len((await client.post("/v1/audio/speech", json=LONG)).content)
+        before = service.workers()
+        hearing = [asyncio.create_task(hear(client)) for _ in range(2)]
+        await asyncio.gather(*(flood(service.port, 2_500) for _ in range(2)))
+        assert [await each for each in hearing] == [whole, whole]
+        assert service.workers() == before
+
+
+async def test_a_worn_process_ends_its_answers_while_its_successor_serves(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, WORKERS="1", MAX_WORK_SECONDS="0.01") as service,
+        httpx.AsyncClient(base_url=service.address, timeout=60) as client,
+        httpx.AsyncClient(base_url=service.address, timeout=60) as other,
+    ):
+        (worn,) = service.workers()
+        hearing = asyncio.create_task(hear(client))
+        at_once = set()
+        while not hearing.done():
+            # A connection that is kept open, and one that is not.
+            assert (await other.post("/v1/audio/speech", json=SHORT)).is_success
+            one = {"Connection": "close"}
+            assert (await other.get("/version", headers=one)).is_success
+            at_once.add(len(service.workers()))
+            await asyncio.sleep(0.05)
+        heard = await hearing
+        assert heard == len((await other.post("/v1/audio/speech", json=LONG)).content)
+        assert at_once == {1, 2}
+        async with asyncio.timeout(20):
+            while worn in service.workers():  # noqa: ASYNC110 - another process sets no event
+                await asyncio.sleep(0.05)
+    booted = re.findall("Booting worker", service.log.read_text())
+    assert len(booted) >= 2
+    assert "exited with code" not in service.log.read_text()
+
+
+class FrameClient:
+    """A client of HTTP/2 that also reads what comes after GOAWAY, which h2 does not.
+
+    Args:
+        reader: of its connection.
+        writer: likewise.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._h2 = H2Connection(H2Configuration(client_side=True))
+        self._h2.initiate_connection()
+        self._h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 1 << 30})
+        self._h2.increment_flow_control_window(1 << 30)
+
+    def send(self, stream: int, method: str, path: str, body: bytes = b"") -> None:
+        headers = [(":method", method), (":authority", "127.0.0.1"), (":scheme", "http")]
+        self._h2.send_headers(stream, [*headers, (":path", path)], end_stream=not body)
+        if body:
+            self._h2.send_data(stream, body, end_stream=True)
+        self._writer.write(self._h2.data_to_send())
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+    async def read(self) -> Frame | None:
+        """Read one frame; None at the end."""
+        try:
+            frame, length = Frame.parse_frame_header(memoryview(await self._reader.readexactly(9)))
+            frame.parse_body(memoryview(await self._reader.readexactly(length)))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        return frame
+
+
+async def test_http2_to_a_process_that_retires_ends_neither_it_nor_its_answers(
+    tmp_path: Path,
+) -> None:
+    body = httpx.Request("POST", "http://a", json=LONG).content
+    async with running(tmp_path, WORKERS="1", MAX_WORK_SECONDS="0.01") as service:
+        (worn,) = service.workers()
+        client = FrameClient(*await asyncio.open_connection("127.0.0.1", service.port))
+        client.send(1, "POST", "/v1/audio/speech", body)
+        size, refused, last, stream = 0, set(), None, 1
+        async with asyncio.timeout(60):
+            while (frame := await client.read()) is not None:
+                if isinstance(frame, DataFrame) and frame.stream_id == 1:
+                    size += len(frame.data)
+                    if "END_STREAM" in frame.flags:
+                        break
+                    # Slowly, so that the process is replaced meanwhile, and three at once.
+                    await asyncio.sleep(0.01)
+                    if len(refused) < 6:
+                        for _ in range(3):
+                            stream += 2
+                            client.send(stream, "GET", "/version")
+                if isinstance(frame, GoAwayFrame):
+                    last = frame.last_stream_id
+                if isinstance(frame, RstStreamFrame):
+                    assert frame.error_code == ErrorCodes.REFUSED_STREAM
+                    refused.add(frame.stream_id)
+        await client.close()
+        assert last is not None
+        assert refused
+        assert min(refused) > last
+        async with httpx.AsyncClient(base_url=service.address, timeout=60) as other:
+            assert size == len((await other.post("/v1/audio/speech", json=LONG)).content)
+        async with asyncio.timeout(20):
+            while worn in service.workers():  # noqa: ASYNC110 - another process sets no event
+                await asyncio.sleep(0.05)
+    log = service.log.read_text()
+    assert "exited with code" not in log
+    assert "ProtocolError" not in log
+    assert len(log) < 20_000
+
+
+async def test_a_process_that_retires_ends_when_the_service_stops(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, WORKERS="1", MAX_WORK_SECONDS="0.01") as service,
+        httpx.AsyncClient(base_url=service.address, timeout=60) as client,
+    ):
+        hearing = asyncio.create_task(hear(client))
+        while len(service.workers()) < 2:  # noqa: ASYNC110 - another process sets no event
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(3)
+        begin = asyncio.get_running_loop().time()
+        service.supervisor.terminate()
+        await asyncio.to_thread(service.supervisor.wait, 20)
+        assert asyncio.get_running_loop().time() - begin < 8
+        hearing.cancel()

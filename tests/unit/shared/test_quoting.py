@@ -1,0 +1,82 @@
+"""Texts out of files in messages: in one line, short, and without anything that steers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.process.quoting import printable, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("weights", "'weights'"),
+        ("声", "'声'"),
+        ("it's", '"it\'s"'),
+        ("a\nb\tc", r"'a\nb\tc'"),
+        ("\x1b[2J\x9b", r"'\x1b[2J\x9b'"),
+        ("\u2028\u202e\ufeff", r"'\u2028\u202e\ufeff'"),
+        ("\ud800", r"'\ud800'"),
+        (b"\x00PK", r"b'\x00PK'"),
+        (7, "7"),
+        (None, "None"),
+        ([1], "a list"),
+        ({}, "a dict"),
+    ],
+)
+def test_a_value_is_quoted_in_one_line(value: object, told: str) -> None:
+    assert quoted(value) == told
+
+
+def test_a_long_value_is_cut() -> None:
+    assert quoted("x" * 10_000) == "'" + "x" * 79 + "..."
+    assert len(quoted("\U0010ffff" * 10_000)) < 100
+    assert quoted(10**5_000) == "a long int"
+    assert len(printable("\x00" * 10_000)) < 1_100
+
+
+@given(st.text(st.characters(), max_size=200))
+def test_no_text_has_more_than_one_line_or_steers_a_terminal(text: str) -> None:
+    assert quoted(text).isprintable()
+    assert printable(text).isprintable()
+    assert not text.isprintable() or printable(text) == text
+
+
+def test_what_is_printable_stays_as_it_is_and_the_rest_is_escaped() -> None:
+    assert printable("found `\x7f` at 3\n2: 声") == r"found `\x7f` at 3\n2: 声"
+
+
+def hand_made(path: Path) -> Iterator[str]:
+    """Every placeholder with quotes around it that were written by hand."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.JoinedStr) and re.search(r"'\{.*?\}'", text_of(node)):
+            yield f"{path.relative_to(ROOT)}:{node.lineno}"
+
+
+def text_of(node: ast.JoinedStr) -> str:
+    return "".join(
+        str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
+    )
+
+
+def test_names_in_messages_are_quoted_by_the_function_alone() -> None:
+    found = [
+        place
+        for folder in ("conversion", "importing", "shared", "speech")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for place in hand_made(path)
+    ]
+
+    assert not found
