@@ -75,7 +75,6 @@ LIMITED_ELSEWHERE: Final = {
     "infra/local/processes/processes.py wait_for_an_end": "until a process ends",
     "infra/local/processes/scale_to_zero_proxy.py over": "until a signal comes",
     "infra/local/processes/scale_to_zero_proxy.py serve_proxy": "until a signal comes",
-    "infra/local/storage/state/notifications.py run": "until an object is written",
     "shared/google/firestore/listener.py _until_one_ends": "the streams have limits of their own",
     "shared/ports/latest_state.py states": "whoever waits for a state has one",
     # Calls of our own methods, which have limits themselves.
@@ -86,9 +85,7 @@ LIMITED_ELSEWHERE: Final = {
     "infra/local/commands/live_visitor.py __aenter__": "OPENING_SECONDS, a second time around it",
     "shared/google/sharded_bucket.py connect": "CONNECT_SECONDS, in each bucket",
     # The local storage server: its clients have limits, and a developer's machine has no strangers.
-    "infra/local/storage/protocol/bodies.py __anext__": "the client's",
-    "infra/local/storage/protocol/bodies.py _drained": "the client's",
-    "infra/local/storage/routes/upload_api.py _received": "the client's",
+    "infra/local/storage/requests.py received_body": "the client's",
     # A developer's command; Ctrl-C ends it.
     "infra/terraform/check.py _run": "terraform test is ended after 600 s by the session",
     # Decoding processes: `run` and `open` have limits; what is heard ends with its session.

@@ -52,7 +52,7 @@ from infra.local.processes.liveness import keep_alive
 from infra.local.processes.processes import READY_SECONDS, StartError
 from infra.local.processes.restartable import RestartableApp
 from infra.local.processes.scheduler import post_regularly
-from infra.local.storage.routes.app import create_app as create_storage
+from infra.local.storage.app import create_app as create_storage
 from shared.google import clients
 from shared.process import settings
 
@@ -90,7 +90,6 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
             root=scratch / "storage",
             publish=_publish_to(topics),
             keys={key.email: key.private_key.public_key()},
-            signers={key.email: key.private_key},
         )
         servers.start(storage, addresses.storage)
 

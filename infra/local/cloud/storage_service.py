@@ -14,7 +14,7 @@ import uvicorn
 
 from infra.local.cloud import provisioning
 from infra.local.configuration.keys import read_key
-from infra.local.storage.routes.app import create_app
+from infra.local.storage.app import create_app
 
 
 def main(port: str, root: str, key_file: str, pubsub: str) -> None:
@@ -24,7 +24,6 @@ def main(port: str, root: str, key_file: str, pubsub: str) -> None:
         root=Path(root),
         publish=partial(provisioning.publish, httpx.AsyncClient(), f"http://{pubsub}"),
         keys={key.email: key.private_key.public_key()},
-        signers={key.email: key.private_key},
     )
     uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning", ws="none")
 

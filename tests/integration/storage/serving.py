@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import queue
 import socket
 import threading
@@ -12,14 +13,18 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from google.auth.crypt import RSASigner
 from google.cloud import storage
 from google.oauth2 import service_account
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
-from infra.local.storage.protocol.signatures import HmacKey
-from infra.local.storage.routes.app import create_app
-from infra.local.storage.state.notifications import Backoff
+from infra.local.storage.app import create_app
+from infra.local.storage.notifications import PublishPatience
+from infra.local.storage.signed_urls import HmacKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
     import pytest
     from cryptography.hazmat.primitives.asymmetric import rsa
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 PROJECT = "local-project"
 SITE = "https://site.example"
@@ -50,7 +56,6 @@ class RecordingTopic:
         self._messages: queue.Queue[Message] = queue.Queue()
         self._failures_left = 0.0
         self._hangs_left = 0
-        self.failed = threading.Event()
 
     def fail(self, times: float) -> None:
         self._failures_left = times
@@ -65,7 +70,6 @@ class RecordingTopic:
             await asyncio.Event().wait()
         if self._failures_left > 0:
             self._failures_left -= 1
-            self.failed.set()
             raise ConnectionError("the topic is out of reach")
         self._messages.put(Message(topic, data, dict(attributes)))
 
@@ -97,6 +101,10 @@ class Server:
     def host(self) -> str:
         return self.url.removeprefix("http://")
 
+    def contents(self) -> list[Path]:
+        """The files that hold contents."""
+        return [path for path in self.root.rglob("*") if path.is_file()]
+
 
 class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
@@ -106,6 +114,27 @@ class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+
+def signing_without_a_key(app: ASGIApp, signers: Mapping[str, rsa.RSAPrivateKey]) -> ASGIApp:
+    """Answer the IAM Credentials API's `signBlob`, as Google's server does, beside an app."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        account, _, method = scope.get("path", "").rpartition("/")[2].rpartition(":")
+        if method != "signBlob":
+            await app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        answer = JSONResponse({"error": {"code": 403}}, 403)
+        if account in signers and request.headers["authorization"].startswith("Bearer "):
+            payload = base64.b64decode((await request.json())["payload"])
+            signature = signers[account].sign(payload, PKCS1v15(), SHA256())
+            answer = JSONResponse(
+                {"keyId": "1", "signedBlob": base64.b64encode(signature).decode()}
+            )
+        await answer(scope, receive, send)
+
+    return serve
 
 
 @contextmanager
@@ -118,12 +147,12 @@ def served(
         root=root,
         publish=topic.publish,
         keys={UPLOADER: key.public_key(), ACCESS_ID: HmacKey(SECRET)},
-        signers={UPLOADER: key},
         now=clock,
-        backoff=Backoff(first=0.01, longest=0.05, attempt=1.0),
+        patience=PublishPatience(pause=0.05, attempt=1.0),
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none")
+        both = signing_without_a_key(app, {UPLOADER: key})
+        config = uvicorn.Config(both, log_level="warning", lifespan="on", ws="none")
         server = _Uvicorn(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -117,7 +117,6 @@ def test_a_malformed_cors_configuration_is_refused(
         ("GET", "/storage/v1/b?project=p"),
         ("POST", "/upload/storage/v1/b/uploads/o?uploadType=media&name=a"),
         ("GET", "/download/storage/v1/b/uploads/o/a?alt=media"),
-        ("POST", "/v1/projects/-/serviceAccounts/a@b.example:signBlob"),
     ],
 )
 def test_a_web_page_cannot_drive_the_json_api(

@@ -67,7 +67,7 @@ def test_concurrent_uploads_and_downloads_do_not_mix(
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(round_trip, range(24)))
-    assert len(list((server.root / "contents").iterdir())) == 24
+    assert len(server.contents()) == 24
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_read_to_its_end(

@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import socket
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,13 +14,10 @@ import google_crc32c
 import pytest
 from google.api_core import exceptions
 
-from tests.integration.storage.serving import RecordingTopic, Server, connected, served
-
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import requests
-    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    from tests.integration.storage.serving import Server
 
 QUANTUM = 256 * 1024
 
@@ -60,10 +56,6 @@ def put(
     http: requests.Session, location: str, content_range: str, data: bytes = b"", **headers: str
 ) -> requests.Response:
     return http.put(location, data=data, headers={"Content-Range": content_range} | headers)
-
-
-def contents(server: Server) -> list[str]:
-    return [path.name for path in (server.root / "contents").iterdir()]
 
 
 def send_half(location: str, content_range: str, length: int, data: bytes) -> None:
@@ -152,7 +144,7 @@ def test_somebody_faster_wins_over_an_open_session(
 
     assert response.status_code == 412
     assert bucket.blob("a").download_as_bytes() == b"faster"
-    assert len(contents(server)) == 1
+    assert len(server.contents()) == 1
     assert put(http, location, "bytes */*").status_code == 404
 
 
@@ -173,30 +165,6 @@ def test_an_interrupted_upload_goes_on_where_it_stopped(
     assert rest.status_code == 200
     assert rest.json()["size"] == str(total)
     assert bucket.blob("a").download_as_bytes(checksum="md5") == data
-
-
-def test_a_session_outlives_the_server(
-    tmp_path: Path, key: rsa.RSAPrivateKey, http: requests.Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = os.urandom(QUANTUM + 5)
-    with (
-        served(tmp_path, key, RecordingTopic()) as server,
-        connected(server, monkeypatch) as client,
-    ):
-        client.create_bucket("uploads")
-        location, _ = session_for(server, http)
-        first = put(http, location, f"bytes 0-{QUANTUM - 1}/*", data[:QUANTUM])
-        assert first.status_code == 308
-
-    with (
-        served(tmp_path, key, RecordingTopic()) as server,
-        connected(server, monkeypatch) as client,
-    ):
-        moved = urlsplit(location)._replace(netloc=server.host).geturl()
-        last = put(http, moved, f"bytes {QUANTUM}-{len(data) - 1}/{len(data)}", data[QUANTUM:])
-
-        assert last.status_code == 200
-        assert client.bucket("uploads").blob("a").download_as_bytes() == data
 
 
 def test_bytes_that_are_there_already_are_skipped(
@@ -238,6 +206,7 @@ def test_a_gap_is_refused_so_that_the_client_asks_where_to_go_on(
     ("content_range", "size"),
     [
         ("bytes 0-9/5", 10),
+        (f"bytes 0-{2**63 - 1}/*", 10),
         ("bytes 5-2/10", 3),
         ("bytes 0-9/20", 12),
         ("bytes 0-9/20", 8),
@@ -280,25 +249,6 @@ def test_a_session_without_content_range_takes_the_whole_body(
 
 
 @pytest.mark.usefixtures("bucket")
-def test_a_cancelled_session_is_over(server: Server, http: requests.Session) -> None:
-    location, _ = session_for(server, http)
-    put(http, location, f"bytes 0-{QUANTUM - 1}/*", b"x" * QUANTUM)
-
-    assert http.delete(location).status_code == 499
-    assert put(http, location, "bytes */*").status_code == 404
-    assert contents(server) == []
-
-
-@pytest.mark.usefixtures("bucket")
-def test_a_session_ends_after_a_week(server: Server, http: requests.Session) -> None:
-    location, _ = session_for(server, http)
-
-    server.clock.ahead = timedelta(days=7, seconds=1)
-
-    assert put(http, location, "bytes 0-3/4", b"late").status_code == 404
-
-
-@pytest.mark.usefixtures("bucket")
 def test_a_session_belongs_to_its_bucket(
     client: Any, server: Server, http: requests.Session
 ) -> None:
@@ -320,7 +270,7 @@ def test_an_upload_session_with_impossible_conditions_is_refused(
     _, endless = session_for(server, http, headers={"X-Upload-Content-Length": "many"})
 
     assert (occupied.status_code, nameless.status_code, endless.status_code) == (412, 400, 400)
-    assert len(contents(server)) == 1
+    assert len(server.contents()) == 1
 
 
 @pytest.mark.parametrize("upload_type", ["media", "multipart", "resumable"])
@@ -348,7 +298,7 @@ def test_a_wrong_checksum_is_refused_and_stores_nothing(
     assert response.status_code == 400
     assert "doesn't match calculated CRC32C" in response.json()["error"]["message"]
     assert bucket.get_blob("a") is None
-    assert contents(server) == []
+    assert server.contents() == []
 
 
 def test_a_media_upload_with_the_right_checksum_is_stored(
@@ -387,7 +337,7 @@ def test_a_malformed_multipart_body_is_refused(
 
     assert response.status_code == 400
     assert bucket.get_blob("a") is None
-    assert contents(server) == []
+    assert server.contents() == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a\nb", "x" * 1025, "ü" * 513])
@@ -401,7 +351,7 @@ def test_a_name_that_is_not_allowed_is_refused(
     )
 
     assert response.status_code == 400
-    assert contents(server) == []
+    assert server.contents() == []
     assert list(bucket.list_blobs()) == []
 
 

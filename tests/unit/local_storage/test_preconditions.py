@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.local.storage.protocol.errors import (
+from infra.local.storage.errors import (
     InvalidArgumentError,
     NotModifiedError,
     PreconditionFailedError,
 )
-from infra.local.storage.protocol.preconditions import Preconditions, parsed_number
+from infra.local.storage.requests import Preconditions, number_in
 
 NUMBERS = st.integers(0, 3)
 
@@ -50,7 +50,7 @@ def test_metagenerations_are_conditions_too() -> None:
         Preconditions(metageneration_not_match=2).check(5, 2)
 
 
-@pytest.mark.parametrize("text", ["-1", "1.0", "1e3", "x", " 1", "٣", str(2**63)])
+@pytest.mark.parametrize("text", ["-1", "1.0", "1e3", "x", " 1", "٣", "", str(2**63), "9" * 5000])
 def test_a_condition_that_is_not_a_number_is_named(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="ifGenerationMatch"):
-        parsed_number(text, "ifGenerationMatch")
+        number_in(text, "ifGenerationMatch")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.local.storage.protocol.errors import RangeNotSatisfiableError
-from infra.local.storage.protocol.ranges import requested_range
+from infra.local.storage.errors import RangeNotSatisfiableError
+from infra.local.storage.requests import requested_range
 
 SIZES = st.integers(1, 50)
 

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from infra.local.storage.protocol import errors
-from infra.local.storage.protocol.signatures import ReceivedRequest, verify
+from infra.local.storage import errors
+from infra.local.storage.signed_urls import ReceivedRequest, verify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

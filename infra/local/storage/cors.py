@@ -1,15 +1,14 @@
-"""CORS headers from a bucket's configuration, without I/O.
+"""CORS headers from a bucket's configuration.
 
-The first rule that fits both the origin and the method decides, as described at
-https://cloud.google.com/storage/docs/cross-origin; without one there are no CORS headers. Unlike
-there, an origin may end with any port, as `http://localhost:*`.
+Rules: https://cloud.google.com/storage/docs/cross-origin. Unlike there, an origin may end with any
+port: `http://localhost:*`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infra.local.storage.protocol.errors import InvalidArgumentError
+from infra.local.storage import errors
 from shared.http.origins import is_allowed_origin
 
 if TYPE_CHECKING:
@@ -17,31 +16,22 @@ if TYPE_CHECKING:
 
 Rule = dict[str, Any]
 
-_LISTS = ("origin", "method", "responseHeader")
 
-
-def checked_rules(rules: object) -> list[Rule]:
-    """A bucket's `cors` field.
-
-    Raises:
-        InvalidArgumentError: it is not a list of rules of lists of strings.
-    """
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise InvalidArgumentError("cors must be a list of rules.")
-    for rule in rules:
-        for name in _LISTS:
-            values = rule.get(name, [])
-            if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-                raise InvalidArgumentError(f"cors: {name} must be a list of strings.")
-        if not isinstance(rule.get("maxAgeSeconds", 0), int):
-            raise InvalidArgumentError("cors: maxAgeSeconds must be a number.")
-    return rules
+def check_rules(rules: object) -> None:
+    """Refuse a `cors` field that is not a list of rules of lists of strings."""
+    for rule in rules if isinstance(rules, list) else [None]:
+        if not isinstance(rule, dict) or not isinstance(rule.get("maxAgeSeconds", 0), int):
+            raise errors.InvalidArgumentError("cors must be a list of rules.")
+        for name in ("origin", "method", "responseHeader"):
+            texts = rule.get(name, [])
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise errors.InvalidArgumentError(f"cors: {name} must be a list of strings.")
 
 
 def response_headers(
     rules: Sequence[Rule], method: str, request_headers: Mapping[str, str]
 ) -> dict[str, str]:
-    """The CORS headers of an answer to a request (not a preflight) with these headers."""
+    """Return the CORS headers of the answer to a request that is no preflight."""
     origin = request_headers.get("origin")
     rule = _matching_rule(rules, origin, method)
     if origin is None or rule is None:
@@ -53,17 +43,14 @@ def response_headers(
 
 
 def preflight_headers(rules: Sequence[Rule], request_headers: Mapping[str, str]) -> dict[str, str]:
-    """The CORS headers of an answer to an OPTIONS request with these headers.
-
-    Empty, so that the browser refuses, where the origin, the method or one of the headers that
-    the page wants to send is not allowed.
-    """
+    """Return the CORS headers of the answer to a preflight; none make the browser refuse."""
     origin = request_headers.get("origin")
     method = request_headers.get("access-control-request-method", "")
     rule = _matching_rule(rules, origin, method)
     if origin is None or rule is None:
         return {}
-    wanted = _names(request_headers.get("access-control-request-headers", ""))
+    header = request_headers.get("access-control-request-headers", "")
+    wanted = [name.strip() for name in header.split(",") if name.strip()]
     allowed = {name.lower() for name in rule.get("responseHeader", [])}
     if "*" not in allowed and not {name.lower() for name in wanted} <= allowed:
         return {}
@@ -89,7 +76,3 @@ def _origin_headers(rule: Rule, origin: str) -> dict[str, str]:
     if "*" in rule["origin"]:
         return {"Access-Control-Allow-Origin": "*"}
     return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
-
-
-def _names(header: str) -> list[str]:
-    return [name.strip() for name in header.split(",") if name.strip()]

@@ -1,0 +1,158 @@
+"""The JSON API's buckets, objects and notifications (`/storage/v1`, `/download`).
+
+Reference: https://cloud.google.com/storage/docs/json_api/v1
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from infra.local.storage import errors
+from infra.local.storage.notifications import NotificationConfig
+from infra.local.storage.objects import Listing
+from infra.local.storage.requests import (
+    Json,
+    Preconditions,
+    base_url,
+    json_body,
+    optional_number,
+    path_segment,
+)
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from infra.local.storage.objects import Buckets, StoredBucket, StoredObject
+
+_MOST_PER_PAGE = 1000
+# Listing something else than was asked for would be worse than not listing.
+_REFUSED_LISTINGS = ("filter", "includeTrailingDelimiter", "matchGlob", "softDeleted")
+
+
+class JsonApi:
+    """Endpoints for buckets, objects (except uploads), and notification configurations."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._config_ids = itertools.count(1)
+
+    def routes(self) -> list[Route]:
+        """Return the endpoints below `/storage/v1` (and `/download/storage/v1`)."""
+        bucket, one = "/b/{bucket}", "/b/{bucket}/o/{object}"
+        return [
+            Route("/b", self.list_buckets, methods=["GET"]),
+            Route("/b", self.create_bucket, methods=["POST"]),
+            Route(bucket, self.get_bucket, methods=["GET"]),
+            Route(bucket, self.delete_bucket, methods=["DELETE"]),
+            Route(bucket + "/notificationConfigs", self.list_notifications, methods=["GET"]),
+            Route(bucket + "/notificationConfigs", self.add_notification, methods=["POST"]),
+            Route(bucket + "/o", self.list_objects, methods=["GET"]),
+            Route(one, self.get, methods=["GET"]),
+            Route(one, self.patch, methods=["PATCH"]),
+            Route(one, self.delete, methods=["DELETE"]),
+        ]
+
+    async def list_buckets(self, request: Request) -> Response:
+        """List a project's buckets, in one page."""
+        query = request.query_params
+        found = self._buckets.list_buckets(_project(request), query.get("prefix", ""))
+        items = [bucket.resource(base_url(request)) for bucket in found]
+        return JSONResponse({"kind": "storage#buckets", "items": items})
+
+    async def create_bucket(self, request: Request) -> Response:
+        """Make a bucket."""
+        bucket = self._buckets.create_bucket(_project(request), await json_body(request))
+        return JSONResponse(bucket.resource(base_url(request)))
+
+    async def get_bucket(self, request: Request) -> Response:
+        """Describe a bucket."""
+        return JSONResponse(self._bucket(request).resource(base_url(request)))
+
+    async def delete_bucket(self, request: Request) -> Response:
+        """Remove an empty bucket."""
+        self._buckets.delete_bucket(path_segment(request, "bucket"))
+        return Response(status_code=204)
+
+    async def list_notifications(self, request: Request) -> Response:
+        """List a bucket's notification configurations."""
+        configs = self._bucket(request).notifications.values()
+        items = [config.resource(base_url(request)) for config in configs]
+        return JSONResponse({"kind": "storage#notifications", "items": items})
+
+    async def add_notification(self, request: Request) -> Response:
+        """Attach a notification configuration."""
+        body, bucket = await json_body(request), self._bucket(request)
+        config = NotificationConfig.parse(bucket.name, str(next(self._config_ids)), body)
+        bucket.notifications[config.config_id] = config
+        return JSONResponse(config.resource(base_url(request)))
+
+    def _bucket(self, request: Request) -> StoredBucket:
+        return self._buckets.bucket(path_segment(request, "bucket"))
+
+    async def list_objects(self, request: Request) -> Response:
+        """List a bucket's objects."""
+        query = request.query_params
+        for name in _REFUSED_LISTINGS:
+            if query.get(name, "false") != "false":
+                raise errors.NotOfferedError(f"The local cloud does not offer {name} in listings.")
+        most = optional_number(query, "maxResults")
+        listing = Listing(
+            prefix=query.get("prefix", ""),
+            delimiter=query.get("delimiter", ""),
+            start=query.get("startOffset", ""),
+            end=query.get("endOffset", ""),
+            after=_decoded_token(query.get("pageToken")),
+            limit=min(most or _MOST_PER_PAGE, _MOST_PER_PAGE),
+        )
+        entries, last = self._buckets.list_page(path_segment(request, "bucket"), listing)
+        found = [stored for stored in entries.values() if stored is not None]
+        answer: Json = {
+            "kind": "storage#objects",
+            "items": [stored.resource(base_url(request)) for stored in found],
+            "prefixes": [name for name, stored in entries.items() if stored is None],
+        }
+        if last is not None:
+            answer["nextPageToken"] = base64.urlsafe_b64encode(last.encode()).decode()
+        return JSONResponse(answer)
+
+    async def get(self, request: Request) -> Response:
+        """Describe an object, or with `alt=media` answer its content."""
+        stored = self._found(request)
+        if request.query_params.get("alt") == "media":
+            return stored.answer(request, {"ETag": stored.etag})
+        return JSONResponse(stored.resource(base_url(request)))
+
+    async def patch(self, request: Request) -> Response:
+        """Change an object's fields."""
+        body = await json_body(request)
+        live = self._found(request, reading=False)
+        changed = self._buckets.patch(live, body, base_url(request))
+        return JSONResponse(changed.resource(base_url(request)))
+
+    async def delete(self, request: Request) -> Response:
+        """Remove an object."""
+        self._buckets.delete(self._found(request, reading=False), base_url(request))
+        return Response(status_code=204)
+
+    def _found(self, request: Request, *, reading: bool = True) -> StoredObject:
+        conditions = Preconditions.from_query(request.query_params)
+        return self._buckets.find(request, conditions, reading=reading)
+
+
+def _project(request: Request) -> str:
+    project = request.query_params.get("project", "")
+    if not project:
+        raise errors.InvalidArgumentError("Required parameter: project", parameter="project")
+    return project
+
+
+def _decoded_token(token: str | None) -> str:
+    try:
+        return base64.b64decode(token or "", altchars=b"-_", validate=True).decode()
+    except ValueError:
+        raise errors.InvalidArgumentError(f"Invalid pageToken: {token!r}.") from None

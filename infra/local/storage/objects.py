@@ -1,0 +1,391 @@
+"""Buckets and their objects, in the memory of one process; every change is one step.
+
+Resources: https://cloud.google.com/storage/docs/json_api/v1
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from infra.local.storage import cors, errors
+from infra.local.storage.contents import ContentResponse, StoredContent
+from infra.local.storage.notifications import DELETE, FINALIZE, METADATA_UPDATE, ObjectEvent
+from infra.local.storage.requests import (
+    Json,
+    Preconditions,
+    checked_bucket_name,
+    checked_object_name,
+    optional_number,
+    path_segment,
+    requested_range,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from infra.local.storage.notifications import NotificationConfig, Notifications
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# These change how objects are stored and read; accepting them without effect would mislead.
+_REFUSED_BUCKET_FIELDS = ("billing", "encryption", "retentionPolicy", "versioning")
+_REFUSED_OBJECT_FIELDS = ("eventBasedHold", "kmsKeyName", "retention", "temporaryHold")
+FIELD_HEADERS = {
+    "cacheControl": "Cache-Control",
+    "contentDisposition": "Content-Disposition",
+    "contentEncoding": "Content-Encoding",
+    "contentLanguage": "Content-Language",
+}
+_WRITABLE_OBJECT_FIELDS = (*FIELD_HEADERS, "contentType", "customTime", "metadata", "storageClass")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def rfc3339(moment: datetime, timespec: str = "milliseconds") -> str:
+    """Return a time as the JSON API writes it."""
+    return moment.isoformat(timespec=timespec).removesuffix("+00:00") + "Z"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """A live object; `fields` holds what its owner set."""
+
+    bucket: str
+    name: str
+    generation: int
+    metageneration: int
+    content: StoredContent
+    created: datetime
+    updated: datetime
+    fields: Json
+
+    @property
+    def etag(self) -> str:
+        """The JSON API's entity tag."""
+        return _etag(self.generation, self.metageneration)
+
+    @property
+    def xml_etag(self) -> str:
+        """The XML API's entity tag: the MD5 in hexadecimal."""
+        return f'"{base64.b64decode(self.content.md5).hex()}"'
+
+    def resource(self, base_url: str) -> Json:
+        """Return the `storage#object` resource, whose links begin with `base_url`."""
+        path = f"/storage/v1/b/{self.bucket}/o/{quote(self.name, safe='')}"
+        return {
+            "storageClass": "STANDARD",
+            **self.fields,
+            "kind": "storage#object",
+            "id": f"{self.bucket}/{self.name}/{self.generation}",
+            "selfLink": f"{base_url}{path}",
+            "mediaLink": f"{base_url}/download{path}?generation={self.generation}&alt=media",
+            "name": self.name,
+            "bucket": self.bucket,
+            "generation": str(self.generation),
+            "metageneration": str(self.metageneration),
+            "size": str(self.content.size),
+            "crc32c": self.content.crc32c,
+            "md5Hash": self.content.md5,
+            "etag": self.etag,
+            "timeCreated": rfc3339(self.created),
+            "updated": rfc3339(self.updated),
+        }
+
+    def version_headers(self) -> dict[str, str]:
+        """Return the headers that tell the object's version and checksums."""
+        return {
+            "x-goog-generation": str(self.generation),
+            "x-goog-metageneration": str(self.metageneration),
+            "x-goog-hash": f"crc32c={self.content.crc32c},md5={self.content.md5}",
+            "x-goog-storage-class": str(self.fields.get("storageClass", "STANDARD")),
+            "x-goog-stored-content-encoding": str(self.fields.get("contentEncoding", "identity")),
+            "x-goog-stored-content-length": str(self.content.size),
+        }
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that describe the object beside its content."""
+        headers = {
+            "Accept-Ranges": "bytes",
+            "Cache-Control": "private, max-age=0",
+            "Content-Type": str(self.fields.get("contentType") or "application/octet-stream"),
+            "ETag": self.xml_etag,
+            "Last-Modified": self.updated.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        } | self.version_headers()
+        for name, header in FIELD_HEADERS.items():
+            if name in self.fields:
+                headers[header] = _latin1(self.fields[name])
+        # A key that cannot be a header name is in the resource only.
+        for key, value in self.fields.get("metadata", {}).items():
+            if _HEADER_NAME.fullmatch(key):
+                headers[f"x-goog-meta-{key}"] = _latin1(value)
+        return headers
+
+    def answer(self, request: Request, headers: dict[str, str]) -> Response:
+        """Answer GET with the content, or a range of it, and HEAD without it.
+
+        `headers` override the object's own. A content that was stored with a Content-Encoding is
+        sent with it, not decoded.
+        """
+        size, status = self.content.size, 200
+        headers = self.headers() | headers
+        positions = requested_range(request.headers.get("range"), size)
+        if positions is not None:
+            status = 206
+            headers["Content-Range"] = f"bytes {positions.start}-{positions.stop - 1}/{size}"
+        positions = range(size) if positions is None else positions
+        headers["Content-Length"] = str(len(positions))
+        if request.method == "HEAD":
+            return Response(status_code=status, headers=headers)
+        # Opened before the first byte is sent: the generation that was asked for stays readable.
+        return ContentResponse(self.content.path.open("rb"), positions, status, headers)
+
+
+@dataclass(slots=True)
+class StoredBucket:
+    """A bucket; `fields` holds what its owner set (cors, labels, ...)."""
+
+    name: str
+    project: str
+    created: datetime
+    fields: Json
+    objects: dict[str, StoredObject] = field(default_factory=dict)
+    notifications: dict[str, NotificationConfig] = field(default_factory=dict)
+
+    def resource(self, base_url: str) -> Json:
+        """Return the `storage#bucket` resource."""
+        return {
+            "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}},
+            "location": "LOCAL",
+            "locationType": "region",
+            "storageClass": "STANDARD",
+            **self.fields,
+            "kind": "storage#bucket",
+            "id": self.name,
+            "name": self.name,
+            "selfLink": f"{base_url}/storage/v1/b/{self.name}",
+            "metageneration": "1",
+            "etag": _etag(_microseconds(self.created)),
+            "timeCreated": rfc3339(self.created),
+            "updated": rfc3339(self.created),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDraft:
+    """An object to be written: its place, its fields, and conditions on what is there."""
+
+    bucket: str
+    name: str
+    fields: Json
+    conditions: Preconditions
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Selects objects of a listing; `start` is included, `end` and `after` are not."""
+
+    prefix: str = ""
+    delimiter: str = ""
+    start: str = ""
+    end: str = ""
+    after: str = ""
+    limit: int = 1000
+
+    def entry(self, name: str) -> str | None:
+        """Return the object's name or the common prefix that stands for it; None to skip it."""
+        is_before_end = not self.end or name < self.end
+        if not (name.startswith(self.prefix) and name >= self.start and is_before_end):
+            return None
+        cut = name.find(self.delimiter, len(self.prefix)) if self.delimiter else -1
+        return name if cut < 0 else name[: cut + len(self.delimiter)]
+
+
+class Buckets:
+    """All buckets and objects, and the changes that can be made to them."""
+
+    def __init__(self, notifications: Notifications, now: Callable[[], datetime]) -> None:
+        self._buckets: dict[str, StoredBucket] = {}
+        self._notifications = notifications
+        self._now = now
+        self._last_generation = 0
+
+    def bucket(self, name: str) -> StoredBucket:
+        """Return the bucket of this name."""
+        if name not in self._buckets:
+            raise errors.BucketNotFoundError(f"No such bucket: {name}")
+        return self._buckets[name]
+
+    def list_buckets(self, project: str, prefix: str) -> list[StoredBucket]:
+        """Return a project's buckets in the order of their names."""
+        found = (self._buckets[name] for name in sorted(self._buckets) if name.startswith(prefix))
+        return [bucket for bucket in found if bucket.project == project]
+
+    def create_bucket(self, project: str, body: Json) -> StoredBucket:
+        """Make a bucket from a resource."""
+        name = checked_bucket_name(body.get("name"))
+        if name in self._buckets:
+            raise errors.ConflictError(f"The bucket {name} exists already.")
+        bucket = StoredBucket(name, project, self._now(), _checked_bucket_fields(body))
+        self._buckets[name] = bucket
+        return bucket
+
+    def delete_bucket(self, name: str) -> None:
+        """Remove an empty bucket."""
+        if self.bucket(name).objects:
+            raise errors.ConflictError(f"The bucket {name} is not empty.")
+        del self._buckets[name]
+
+    def find(
+        self, request: Request, conditions: Preconditions, *, reading: bool = True
+    ) -> StoredObject:
+        """Return the live object that a request names, of the generation that it may name."""
+        bucket = path_segment(request, "bucket")
+        name = checked_object_name(path_segment(request, "object"))
+        generation = optional_number(request.query_params, "generation")
+        stored = self.bucket(bucket).objects.get(name)
+        if stored is None or generation not in {None, stored.generation}:
+            wanted = f"{bucket}/{name}" + (f"#{generation}" if generation else "")
+            raise errors.ObjectNotFoundError(f"No such object: {wanted}")
+        conditions.check(stored.generation, stored.metageneration, reading=reading)
+        return stored
+
+    def check(self, draft: ObjectDraft) -> None:
+        """Refuse early what `write` would refuse."""
+        checked_object_name(draft.name)
+        live = self.bucket(draft.bucket).objects.get(draft.name)
+        draft.conditions.check(live.generation if live else 0, live.metageneration if live else 0)
+
+    def write(self, draft: ObjectDraft, content: StoredContent, base_url: str) -> StoredObject:
+        """Make a complete content the live object; if refused, it still belongs to the caller."""
+        self.check(draft)
+        now = self._now()
+        self._last_generation = max(self._last_generation + 1, _microseconds(now))
+        stored = StoredObject(
+            bucket=draft.bucket,
+            name=draft.name,
+            generation=self._last_generation,
+            metageneration=1,
+            content=content,
+            created=now,
+            updated=now,
+            fields=draft.fields,
+        )
+        objects = self.bucket(draft.bucket).objects
+        replaced = objects.get(draft.name)
+        objects[draft.name] = stored
+        if replaced is None:
+            self._publish(FINALIZE, stored, now, base_url)
+        else:
+            replaced.content.delete()
+            overwrote, overwritten_by = str(replaced.generation), str(stored.generation)
+            self._publish(FINALIZE, stored, now, base_url, overwroteGeneration=overwrote)
+            self._publish(DELETE, replaced, now, base_url, overwrittenByGeneration=overwritten_by)
+        return stored
+
+    def patch(self, live: StoredObject, body: Json, base_url: str) -> StoredObject:
+        """Change the fields of a live object that the resource names; null removes one."""
+        fields = live.fields | object_fields(body)
+        for name in [name for name in body if body[name] is None]:
+            fields.pop(name, None)
+        if isinstance(body.get("metadata"), dict):
+            fields["metadata"] = {
+                key: value
+                for key, value in (live.fields.get("metadata", {}) | body["metadata"]).items()
+                if value is not None
+            }
+        changed = replace(
+            live, metageneration=live.metageneration + 1, updated=self._now(), fields=fields
+        )
+        self.bucket(live.bucket).objects[live.name] = changed
+        self._publish(METADATA_UPDATE, changed, changed.updated, base_url)
+        return changed
+
+    def delete(self, live: StoredObject, base_url: str) -> None:
+        """Remove a live object."""
+        del self.bucket(live.bucket).objects[live.name]
+        live.content.delete()
+        self._publish(DELETE, live, self._now(), base_url)
+
+    def list_page(
+        self, bucket: str, listing: Listing
+    ) -> tuple[dict[str, StoredObject | None], str | None]:
+        """Return objects by name and common prefixes (None), in the order of their names' UTF-8.
+
+        The second value is the name after which the next page begins, if there is one.
+        """
+        entries: dict[str, StoredObject | None] = {}
+        last = None
+        objects = self.bucket(bucket).objects
+        for name in sorted(objects):
+            entry = listing.entry(name)
+            if entry is None or entry <= listing.after or entry == last:
+                continue
+            if len(entries) == listing.limit:
+                return entries, last
+            last = entry
+            entries[entry] = objects[name] if entry == name else None
+        return entries, None
+
+    def _publish(
+        self, event_type: str, stored: StoredObject, now: datetime, base_url: str, **more: str
+    ) -> None:
+        attributes = {
+            "eventType": event_type,
+            "bucketId": stored.bucket,
+            "objectId": stored.name,
+            "objectGeneration": str(stored.generation),
+            "eventTime": rfc3339(now, "microseconds"),
+            **more,
+        }
+        configs = self.bucket(stored.bucket).notifications.values()
+        event = ObjectEvent(event_type, stored.name, attributes, stored.resource(base_url))
+        self._notifications.publish(configs, event)
+
+
+def object_fields(body: Json) -> Json:
+    """Return the writable fields of an object resource that a client sent, nulls left out."""
+    for name in _REFUSED_OBJECT_FIELDS:
+        if body.get(name):
+            raise errors.NotOfferedError(f"The local cloud does not offer {name} of objects.")
+    fields = {name: body[name] for name in _WRITABLE_OBJECT_FIELDS if body.get(name) is not None}
+    metadata = fields.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise errors.InvalidArgumentError("metadata must be an object of strings.")
+    metadata = {key: value for key, value in metadata.items() if value is not None}
+    fields |= {"metadata": metadata} if "metadata" in fields else {}
+    texts = [*metadata.values(), *(fields[name] for name in fields if name != "metadata")]
+    if not all(isinstance(text, str) for text in texts):
+        raise errors.InvalidArgumentError("Object fields and metadata values must be strings.")
+    if any("\r" in text or "\n" in text for text in [*texts, *metadata]):
+        raise errors.InvalidArgumentError("Object fields must not contain line breaks.")
+    return fields
+
+
+def _checked_bucket_fields(body: Json) -> Json:
+    for name in _REFUSED_BUCKET_FIELDS:
+        if any((body.get(name) or {}).values()):
+            raise errors.NotOfferedError(f"The local cloud does not offer {name} of buckets.")
+    if body.get("cors") is not None:
+        cors.check_rules(body["cors"])
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def _etag(*numbers: int) -> str:
+    return base64.b64encode(".".join(map(str, numbers)).encode()).decode()
+
+
+def _latin1(text: str) -> str:
+    """Return UTF-8 as HTTP libraries write header values: as Latin-1."""
+    return text.encode().decode("latin-1")

@@ -1,1 +1,0 @@
-"""The APIs: JSON, XML, uploads, signatures."""

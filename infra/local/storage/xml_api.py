@@ -1,0 +1,195 @@
+"""The XML API's object path, `/BUCKET/OBJECT`, which signed URLs use.
+
+Reference: https://cloud.google.com/storage/docs/xml-api/reference-methods. Every request but a
+CORS preflight must have a valid V4 signature.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from infra.local.storage import cors, errors
+from infra.local.storage.contents import ExpectedDigests, incoming_content
+from infra.local.storage.objects import FIELD_HEADERS, ObjectDraft, StoredObject, object_fields
+from infra.local.storage.requests import (
+    Json,
+    Preconditions,
+    base_url,
+    number_in,
+    optional_number,
+    path_segment,
+    received_body,
+)
+from infra.local.storage.signed_urls import UNSIGNED_PAYLOAD, ReceivedRequest, verify
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+    from starlette.requests import Request
+
+    from infra.local.storage.objects import Buckets
+    from infra.local.storage.signed_urls import HmacKey
+
+_RESPONSE_OVERRIDES = {
+    "response-content-disposition": "Content-Disposition",
+    "response-content-type": "Content-Type",
+}
+_HEADER_FIELDS = {header.lower(): field for field, header in FIELD_HEADERS.items()} | {
+    "content-type": "contentType",
+    "x-goog-custom-time": "customTime",
+    "x-goog-storage-class": "storageClass",
+}
+_METADATA_PREFIX = "x-goog-meta-"
+_LENGTH_RANGE = "x-goog-content-length-range"
+_REFUSED_HEADERS = ("x-goog-acl", "x-goog-copy-source", "x-goog-encryption-key")
+
+
+class XmlApi:
+    """Endpoints for one object."""
+
+    def __init__(
+        self,
+        buckets: Buckets,
+        folder: Path,
+        keys: Mapping[str, RSAPublicKey | HmacKey],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._buckets = buckets
+        self._folder = folder
+        self._keys = keys
+        self._now = now
+
+    def routes(self) -> list[Route]:
+        """Return the endpoints below `/`."""
+        path = "/{bucket}/{object:path}"
+        return [
+            Route(path, self.preflight, methods=["OPTIONS"]),
+            Route(path, self._signed(self.read), methods=["GET", "HEAD"]),
+            Route(path, self._signed(self.write), methods=["PUT"]),
+            Route(path, self._signed(self.delete), methods=["DELETE"]),
+        ]
+
+    def cors_headers(self, request: Request) -> dict[str, str]:
+        """Return the CORS headers of an answer or error, where the bucket's rules give some."""
+        try:
+            rules = self._rules(request)
+        except (errors.BucketNotFoundError, errors.InvalidArgumentError):
+            return {}
+        return cors.response_headers(rules, request.method, request.headers)
+
+    async def preflight(self, request: Request) -> Response:
+        """Tell a browser what a page may send."""
+        return Response(headers=cors.preflight_headers(self._rules(request), request.headers))
+
+    async def read(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
+        """Answer an object's content (GET), or only its headers (HEAD)."""
+        stored = self._found(request, reading=True)
+        if stored.xml_etag in request.headers.get("if-none-match", "").split(", "):
+            raise errors.NotModifiedError
+        return stored.answer(request, _overrides(request))
+
+    async def write(self, request: Request, body: AsyncIterator[bytes]) -> Response:
+        """Receive an object; nothing is stored unless everything arrived and fits."""
+        for name in _REFUSED_HEADERS:
+            if name in request.headers:
+                raise errors.NotOfferedError(f"{name} is not offered.", parameter=name)
+        bucket, name = path_segment(request, "bucket"), path_segment(request, "object")
+        conditions = Preconditions.from_headers(request.headers)
+        draft = ObjectDraft(bucket, name, _fields(request), conditions)
+        shortest, longest = _allowed_length(request)
+        announced = optional_number(request.headers, "content-length")
+        _check_length(shortest if announced is None else announced, shortest, longest)
+        self._buckets.check(draft)
+        expected = _expected_digests(request)
+        with incoming_content(self._folder) as incoming:
+            async for piece in body:
+                incoming.write(piece)
+                _check_length(incoming.size, 0, longest)
+            _check_length(incoming.size, shortest, longest)
+            content = await incoming.finish()
+            expected.check(content)
+            stored = self._buckets.write(draft, content, base_url(request))
+        return Response(headers=stored.version_headers() | {"ETag": stored.xml_etag})
+
+    async def delete(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
+        """Remove an object."""
+        self._buckets.delete(self._found(request, reading=False), base_url(request))
+        return Response(status_code=204)
+
+    def _found(self, request: Request, *, reading: bool) -> StoredObject:
+        conditions = Preconditions.from_headers(request.headers)
+        return self._buckets.find(request, conditions, reading=reading)
+
+    def _signed(
+        self, handler: Callable[[Request, AsyncIterator[bytes]], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            received = ReceivedRequest(
+                method=request.method,
+                raw_path=request.scope["path"],
+                raw_query=request.scope["query_string"].decode("latin-1"),
+                headers=request.headers.items(),
+            )
+            async with received_body(request) as body:
+                verify(received, self._keys, self._now())
+                response = await handler(request, body)
+            response.headers.update(self.cors_headers(request))
+            return response
+
+        return endpoint
+
+    def _rules(self, request: Request) -> list[cors.Rule]:
+        bucket = self._buckets.bucket(path_segment(request, "bucket"))
+        return list(bucket.fields.get("cors", []))
+
+
+def _overrides(request: Request) -> dict[str, str]:
+    query = request.query_params
+    headers = {header: query[name] for name, header in _RESPONSE_OVERRIDES.items() if name in query}
+    if any(not value.isprintable() for value in headers.values()):
+        raise errors.InvalidArgumentError("No header can hold this response override.")
+    return {header: value.encode().decode("latin-1") for header, value in headers.items()}
+
+
+def _fields(request: Request) -> Json:
+    # Header values are UTF-8 that HTTP read as Latin-1.
+    headers = {
+        name: value.encode("latin-1").decode(errors="replace")
+        for name, value in request.headers.items()
+    }
+    fields: Json = {
+        field: headers[name] for name, field in _HEADER_FIELDS.items() if name in headers
+    }
+    metadata = {
+        name.removeprefix(_METADATA_PREFIX): value
+        for name, value in headers.items()
+        if name.startswith(_METADATA_PREFIX)
+    }
+    return object_fields(fields | {"metadata": metadata or None})
+
+
+def _allowed_length(request: Request) -> tuple[int, int | None]:
+    header = request.headers.get(_LENGTH_RANGE)
+    if header is None:
+        return 0, None
+    shortest, _, longest = header.strip().partition(",")
+    return number_in(shortest, _LENGTH_RANGE), number_in(longest, _LENGTH_RANGE)
+
+
+def _check_length(size: int, shortest: int, longest: int | None) -> None:
+    if longest is not None and size > longest:
+        raise errors.EntityTooLargeError(f"Content-length is above the upper bound: {longest}")
+    if size < shortest:
+        raise errors.EntityTooSmallError(f"Content-length is below the lower bound: {shortest}")
+
+
+def _expected_digests(request: Request) -> ExpectedDigests:
+    sha256 = request.headers.get("x-goog-content-sha256", UNSIGNED_PAYLOAD)
+    known = None if sha256 == UNSIGNED_PAYLOAD else sha256.lower()
+    return ExpectedDigests.from_headers(request.headers, known)
