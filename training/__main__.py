@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from importing.bundles.consent import ask_at_terminal
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.signal.samples import resample
 from training.judges import command as judging
 from training.quality.similarity import SpeakerEncoder

@@ -22,7 +22,7 @@ from shared.characters.bucket import NoSuchCharacterError
 from shared.characters.manifest import ManifestError
 from shared.errors import PassingError
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from conversion.serving.serving import ServingSettings, listening_socket
 from shared.process import settings
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,7 +31,7 @@ from gunicorn.errors import AppImportError
 from gunicorn.workers.base import Worker
 
 from shared.process.signals import on_signal
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

@@ -28,7 +28,7 @@ from functions.compat.voicevox.speech.voices import Voices
 from functions.compat.wyoming.server import WyomingServer
 from shared.http.origins import AllowedOriginsMiddleware
 from shared.process.settings import SettingsError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

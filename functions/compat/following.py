@@ -10,7 +10,7 @@ from conversion.characters.loading import build_character
 from functions.compat.speech.voices import text_voices_of
 from functions.compat.voicevox.speech.offers import offered_speakers
 from shared.characters.manifest import MAX_BUNDLE_BYTES
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.following import FollowedFolder
 from speech.bundles.reading import load_character
 from speech.engines.registry import ENGINES

@@ -40,7 +40,7 @@ from shared.own_characters.own_character import (
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
 from shared.pipeline.own_recordings import Cleaner, withdraw
 from shared.voices.voice import VoiceError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.decoding.recordings.recording import DecodeLimits
 from speech.results.wav import write_wav
 

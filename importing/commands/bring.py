@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from importing.aivmx.text_voices import ENCODER_WIDTH, SUFFIX, read_text_voice, write_text_bundle
-from importing.bundles.bundles import COLOUR, Parts, Wishes, write_bundle
+from importing.bundles.bundles import COLOUR
 from importing.bundles.consent import ask_at_terminal, ask_consent, read_consent
 from importing.bundles.portraits import read_portrait
 from importing.commands.report import (
@@ -35,6 +35,7 @@ from importing.encoders.pitch_models import inspect_pitch_model, is_pitch_model
 from importing.files.apart import run_apart
 from importing.files.errors import VoiceFileError
 from importing.files.reading import read_file
+from importing.rvc.bundle import Parts, Wishes, write_bundle
 from importing.rvc.index_file import MAX_INDEX_BYTES, RetrievalIndex, read_index
 from importing.rvc.retrieval_graph import build_retrieval
 from importing.rvc.voices import import_voice

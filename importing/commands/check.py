@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from importing.trial.trial import try_bundle
 from shared.characters.manifest import MANIFEST, MAX_BUNDLE_BYTES
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.sealing import seal
 from speech.engines.registry import ENGINES
 from speech.networks.settings import SessionSettings

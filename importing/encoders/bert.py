@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from onnx import ModelProto, StringStringEntryProto
 
-from importing.encoders.content_encoders import FeatureOutput
+from importing.encoders.encoder_store import FeatureOutput
 from importing.files.errors import VoiceFileError
 from shared.process.quoting import printable
 from shared.process.reading import read_at_most
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
+from speech.bundles.files import BundleError
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.engines.style_bert_vits2.encoder import (
     CONTRACT,

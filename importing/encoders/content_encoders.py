@@ -13,8 +13,8 @@ import onnx
 import onnxruntime
 from onnx import helper
 
+from importing.encoders.encoder_store import FEATURE_SIZES, FeatureOutput
 from importing.files.errors import VoiceFileError
-from importing.rvc.checkpoint.voice_config import FEATURE_SIZES
 from importing.rvc.exports.trial import open_session, reason
 from importing.trial.trial import speech_like
 from shared.process.quoting import quoted
@@ -32,27 +32,6 @@ _TRIAL_SAMPLES = (16_000, 24_321)
 _RANKS = (2, 3)
 _BATCH_TIME_CHANNELS = 3
 _SECONDS = 3.0
-
-
-@dataclass(frozen=True)
-class FeatureOutput:
-    """An output with features every 20 ms.
-
-    Attributes:
-        name: of the output.
-        width: numbers per frame.
-        channels_first: whether it is [1, C, T], in place of [1, T, C].
-    """
-
-    name: str
-    width: int
-    channels_first: bool
-
-    @property
-    def version(self) -> str | None:
-        """The RVC voices that take such features: "v1", "v2", or None."""
-        versions = (version for version, size in FEATURE_SIZES.items() if size == self.width)
-        return next(versions, None)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from importing.encoders.content_encoders import FeatureOutput
 from importing.files.errors import VoiceFileError
 from shared.characters.manifest import ENCODERS
 from shared.process.quoting import printable
@@ -20,6 +19,30 @@ if TYPE_CHECKING:
 
 _SHORTEST_PREFIX = 6
 _MOST_FACTS_BYTES = 64 * 1024
+
+
+FEATURE_SIZES = {"v1": 256, "v2": 768}
+
+
+@dataclass(frozen=True)
+class FeatureOutput:
+    """An output with features every 20 ms.
+
+    Attributes:
+        name: of the output.
+        width: numbers per frame.
+        channels_first: whether it is [1, C, T], in place of [1, T, C].
+    """
+
+    name: str
+    width: int
+    channels_first: bool
+
+    @property
+    def version(self) -> str | None:
+        """The RVC voices that take such features: "v1", "v2", or None."""
+        versions = (version for version, size in FEATURE_SIZES.items() if size == self.width)
+        return next(versions, None)
 
 
 @dataclass(frozen=True)

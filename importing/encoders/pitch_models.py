@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from importing.files.errors import VoiceFileError
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
+from speech.bundles.files import BundleError
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.engines.rvc.pitch.models import OnnxPitchModel, PitchModelContract
 from speech.networks.session import GraphSession

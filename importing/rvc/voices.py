@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from importing.encoders.encoder_store import FEATURE_SIZES
 from importing.files.apart import run_apart
 from importing.files.errors import VoiceFileError
 from importing.files.reading import require_file
-from importing.rvc.checkpoint.voice_config import FEATURE_SIZES
 from importing.rvc.checkpoint.voice_file import read_voice
 from importing.rvc.exports.reading import MAX_EXPORT_BYTES, read_export
 from importing.rvc.synthesizer.build import build_synthesizer

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from importing.files.errors import VoiceFileError
 from importing.trial.trial import TrialReport, try_bundle
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.engines.registry import ENGINES
 from speech.networks.settings import SessionSettings
 

@@ -19,7 +19,7 @@ from importing.trial.pictures import draw_spectrograms
 from importing.trial.trial import TEXT
 from shared.process.reading import read_at_most
 from shared.voices.voice import VoiceError
-from speech.bundles.bundle import BundleError, Character
+from speech.bundles.files import BundleError
 from speech.bundles.reading import load_character
 from speech.decoding.decoder import Decoder
 from speech.decoding.recordings.recording import DecodeLimits
@@ -32,6 +32,7 @@ from speech.results.marking import Marking
 from speech.results.wav import write_wav
 
 if TYPE_CHECKING:
+    from speech.bundles.bundle import Character
     from speech.signal.arrays import Samples
 
 LONGEST_SECONDS = 20.0

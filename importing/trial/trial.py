@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime  # noqa: F401 - loaded here, so that it does not count as loading the bundle
 
 from shared.characters.manifest import MAX_BUNDLE_BYTES
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions, Engine, EngineKind
 from speech.engines.interface.text_engine import SpeechOptions, TextEngine

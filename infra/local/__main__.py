@@ -39,7 +39,7 @@ from shared.process.settings import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from importing.commands.publish import CharacterFolder
+    from importing.commands.character_folder import CharacterFolder
     from infra.local.cloud.cloud import LocalCloud
 
 SAMPLE: Final = ROOT / "infra" / "local" / "samples" / "hello.webm"
@@ -378,7 +378,7 @@ def _open_offer(cloud: LocalCloud) -> CharacterFolder:
     from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415
     from google.cloud import storage  # noqa: PLC0415
 
-    from importing.commands.publish import CharacterFolder  # noqa: PLC0415
+    from importing.commands.character_folder import CharacterFolder  # noqa: PLC0415
 
     client = storage.Client(
         PROJECT_ID, AnonymousCredentials(), client_options={"api_endpoint": cloud.addresses.storage}

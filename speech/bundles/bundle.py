@@ -8,10 +8,6 @@ from shared.characters.manifest import CharacterManifest
 from speech.bundles.onnx_model import ModelFacts
 
 
-class BundleError(ValueError):
-    """A character bundle that will not work; the message is one sentence that says why."""
-
-
 @dataclass(frozen=True)
 class Graph:
     """One verified ONNX file of a bundle.

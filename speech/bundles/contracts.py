@@ -6,7 +6,8 @@ from typing import Protocol
 
 from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
+from speech.bundles.files import BundleError
 from speech.bundles.onnx_model import Tensor
 
 Shape = tuple[int | str | None, ...]

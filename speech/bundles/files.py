@@ -3,7 +3,10 @@
 from pathlib import Path
 
 from shared.characters.manifest import ENCODERS
-from speech.bundles.bundle import BundleError
+
+
+class BundleError(ValueError):
+    """A character bundle that will not work; the message is one sentence that says why."""
 
 
 def find_file(folder: Path, name: str) -> Path:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
 from shared.process.quoting import printable, quoted
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.pictures import PictureError, check_picture
 
 _DECLARATION = re.compile(

@@ -19,9 +19,9 @@ from shared.characters.manifest import (
     read_manifest,
 )
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError, Character, Graph
+from speech.bundles.bundle import Character, Graph
 from speech.bundles.contracts import Contract, EngineContracts
-from speech.bundles.files import find_graph, read_file
+from speech.bundles.files import BundleError, find_graph, read_file
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.portraits import check_portrait
 from speech.bundles.preloading import Content, read_content

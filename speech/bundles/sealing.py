@@ -8,8 +8,7 @@ from shared.characters.manifest import MANIFEST, MAX_MANIFEST_BYTES
 from shared.process.quoting import printable
 from shared.process.reading import read_at_most
 from shared.process.writing import write_whole
-from speech.bundles.bundle import BundleError
-from speech.bundles.files import find_graph, read_file
+from speech.bundles.files import BundleError, find_graph, read_file
 
 
 def seal(folder: Path, max_bytes: int) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from shared.characters.manifest import MANIFEST
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError, Character
+from speech.bundles.bundle import Character
+from speech.bundles.files import BundleError
 from speech.engines import style_bert_vits2
 from speech.engines.converted.deferred import DeferredEngine
 from speech.engines.interface.engine import Engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 
 if TYPE_CHECKING:
     import onnxruntime

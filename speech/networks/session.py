@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.process.quoting import printable, quoted
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.networks.providers import Provider
 
 if TYPE_CHECKING:

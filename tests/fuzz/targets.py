@@ -42,7 +42,7 @@ from shared.ports.tokens import TokenRefusedError
 from shared.process import settings
 from shared.process.logs import LOCAL_KEY, CloudLoggingFormatter
 from shared.voices.voice import VoiceError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.portraits import check_portrait, picture_in
 from speech.bundles.reading import load_character

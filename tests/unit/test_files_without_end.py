@@ -28,7 +28,7 @@ from infra.local.commands.visitor import Visitor, Wish
 from shared.characters.manifest import MANIFEST
 from shared.own_characters.objects import kept_prefix
 from shared.process.settings import SettingsError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.sealing import seal
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest

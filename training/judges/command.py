@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from training.judges.judging import Character, Convert, Judging
 from training.judges.panel import gather
 from training.judges.recordings import Recording, english, japanese, spread

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import soxr
 
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions, Engine
 from speech.engines.registry import ENGINES, build_engine

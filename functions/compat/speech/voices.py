@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

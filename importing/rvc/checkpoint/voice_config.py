@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FRAMES_PER_SECOND = 100
-FEATURE_SIZES = {"v1": 256, "v2": 768}
 
 _ENTRIES = 18
 _MOST_CHANNELS = 4_096

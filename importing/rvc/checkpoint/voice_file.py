@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from importing.encoders.encoder_store import FEATURE_SIZES
 from importing.files.errors import VoiceFileError
 from importing.files.torch_archive import TorchArchive
 from importing.files.torch_pickle import TensorPlace, read_pickle
 from importing.files.torch_tensors import read_tensors
-from importing.rvc.checkpoint.voice_config import (
-    FEATURE_SIZES,
-    NetworkSizes,
-    read_sizes,
-    sample_rate_of,
-)
+from importing.rvc.checkpoint.voice_config import NetworkSizes, read_sizes, sample_rate_of
 from shared.process.quoting import quoted
 
 if TYPE_CHECKING:

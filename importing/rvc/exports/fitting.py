@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from importing.encoders.encoder_store import FEATURE_SIZES
 from importing.files.errors import VoiceFileError
 from importing.files.graph_builder import FLOAT, INT64
-from importing.rvc.checkpoint.voice_config import FEATURE_SIZES
 from importing.rvc.exports import trial
 from importing.rvc.exports.editing import EditedGraph
 from importing.rvc.exports.families import Family, recognise

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import onnx
 from google.protobuf.message import DecodeError
 
+from importing.encoders.encoder_store import FEATURE_SIZES
 from importing.files.errors import VoiceFileError
-from importing.rvc.checkpoint.voice_config import FEATURE_SIZES, FRAMES_PER_SECOND, sample_rate_of
+from importing.rvc.checkpoint.voice_config import FRAMES_PER_SECOND, sample_rate_of
 from importing.rvc.exports.editing import widen_half_precision
 from importing.rvc.exports.fitting import fit_to_contract
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model

@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from importing.encoders.encoder_store import FEATURE_SIZES
 from importing.files.graph_builder import FLOAT, INT64, GraphBuilder
-from importing.rvc.checkpoint.voice_config import FEATURE_SIZES
 from importing.rvc.checkpoint.voice_file import MRF_HIFI_GAN
 from importing.rvc.synthesizer.decoder import HIFI_GAN_NAMES, MRF_NAMES, Decoder
 from importing.rvc.synthesizer.flow import Flow, Speakers

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from google.api_core.exceptions import GoogleAPICallError
 
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.following import FollowedFolder
 from speech.bundles.reading import load_character
 from speech.engines.registry import ENGINES

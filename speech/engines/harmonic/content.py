@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from speech.bundles.bundle import BundleError
 from speech.bundles.contracts import GraphContract, TensorContract
+from speech.bundles.files import BundleError
 from speech.networks.session import GraphSession
 from speech.signal.arrays import Samples
 from speech.signal.chunks import Chunk

@@ -24,8 +24,9 @@ from functools import cached_property
 import numpy as np
 
 from shared.characters.manifest import MANIFEST, CharacterManifest, Pitch
-from speech.bundles.bundle import BundleError, Character
+from speech.bundles.bundle import Character
 from speech.bundles.contracts import Contract, GraphContract, TensorContract, refuse_options
+from speech.bundles.files import BundleError
 from speech.engines.harmonic import content
 from speech.engines.harmonic.content import ContentEncoder
 from speech.engines.harmonic.graph import StateVoices, StreamContract

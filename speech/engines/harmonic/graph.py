@@ -21,8 +21,9 @@ from threading import Lock
 import numpy as np
 
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
 from speech.bundles.contracts import GraphContract, TensorContract
+from speech.bundles.files import BundleError
 from speech.bundles.weights import with_weights_of
 from speech.engines.harmonic.voices import LOOKAHEAD, LOOKBACK, Step
 from speech.networks.providers import Provider

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from shared.characters.manifest import MANIFEST
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.engines.interface.delivery import Piece, deliver, deliver_marked
 from speech.engines.interface.marks import Mark
 from speech.engines.interface.text_engine import (

@@ -8,7 +8,7 @@ import numpy as np
 
 from shared.characters.manifest import MANIFEST
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.engines.interface.delivery import Piece, deliver
 from speech.engines.interface.text_engine import (
     SpeechOptions,

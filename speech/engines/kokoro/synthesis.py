@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import soxr
 
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
+from speech.bundles.files import BundleError
 from speech.bundles.onnx_model import ModelFacts
 from speech.engines.kokoro.packages import (
     NETWORK_SHA256,

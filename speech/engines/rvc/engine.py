@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.rvc.filters import divide_peak, high_pass
 from speech.engines.rvc.loudness import loudness_gains

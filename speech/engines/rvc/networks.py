@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
 from speech.bundles.contracts import GraphContract, TensorContract
+from speech.bundles.files import BundleError
 from speech.engines.rvc.features import feature_count
 from speech.engines.rvc.pitch.tracks import Contour, contour
 from speech.engines.rvc.retrieval import Retrieval

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 from shared.characters.manifest import MANIFEST, CharacterManifest, Setting
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.engines.rvc.voice import VoiceOptions
 
 _SHARES = {"index_rate": 1.0, "protect": 0.5, "loudness_mix": 1.0}

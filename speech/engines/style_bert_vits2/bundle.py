@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared.characters.manifest import MANIFEST
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.engines.style_bert_vits2.aivm import read_facts
 from speech.engines.style_bert_vits2.aivm_media import AivmxError
 from speech.engines.style_bert_vits2.encoder import CONTRACT as BERT_CONTRACT

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
 from speech.bundles.contracts import GraphContract, TensorContract
+from speech.bundles.files import BundleError
 from speech.networks.session import GraphSession
 from speech.text.phones.tokens import Vocabulary, VocabularyError
 

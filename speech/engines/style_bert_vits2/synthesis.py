@@ -20,8 +20,8 @@ from numpy.random import default_rng
 from numpy.typing import NDArray
 
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError
 from speech.bundles.contracts import GraphContract, TensorContract
+from speech.bundles.files import BundleError
 from speech.engines.style_bert_vits2.encoder import FEATURES, BertEncoder
 from speech.engines.style_bert_vits2.voice import STYLE_SIZE, StyleBertVoice
 from speech.networks.session import GraphSession

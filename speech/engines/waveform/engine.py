@@ -15,8 +15,9 @@ import numpy as np
 from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.process.quoting import quoted
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.bundles.bundle import BundleError, Character
+from speech.bundles.bundle import Character
 from speech.bundles.contracts import GraphContract, TensorContract, refuse_options
+from speech.bundles.files import BundleError
 from speech.engines.interface.engine import ConversionOptions
 from speech.networks.session import GraphSession
 from speech.networks.settings import SessionSettings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from importing.commands.publish import CharacterFolder
+from importing.commands.character_folder import CharacterFolder
 from shared.characters.bucket import manifest_name
 from shared.characters.manifest import ENCODERS, ManifestError
 from tests.support.buckets import MemoryBucket

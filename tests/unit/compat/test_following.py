@@ -13,7 +13,7 @@ from functions.compat.composition import Compat, Doors, Room, compose
 from functions.compat.following import Follower
 from functions.compat.keys.access import Access
 from functions.compat.voicevox.memory.kept import Kept
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.decoding.decoder import Decoder
 from tests.support.speakers import Sentences, a_speaker
 

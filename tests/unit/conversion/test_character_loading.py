@@ -9,7 +9,7 @@ import pytest
 from conversion.characters.loading import CharacterLoader, return_memory
 from shared.characters.bucket import CharacterBucket
 from shared.characters.manifest import MAX_BUNDLE_BYTES
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.networks.settings import SessionSettings
 from tests.support.buckets import MemoryBucket
 from tests.unit.speech.engines.rvc.voices import write_voice

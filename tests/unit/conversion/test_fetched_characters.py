@@ -19,7 +19,7 @@ from shared.characters.bucket import NoSuchCharacterError, PublishedCharacter
 from shared.characters.manifest import GraphFile, ManifestError
 from shared.voices.objects import StorageUnavailableError
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle

@@ -13,7 +13,7 @@ from onnx import GraphProto, TensorProto, helper
 
 from importing.commands.check import main
 from shared.characters.manifest import MAX_PORTRAIT_BYTES, read_manifests
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.reading import load_character, load_characters
 from speech.bundles.sealing import seal
 from speech.engines.registry import ENGINES, build_engine

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions, Engine
 from speech.engines.registry import ENGINES, build_engine

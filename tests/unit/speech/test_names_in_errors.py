@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from shared.characters.manifest import ManifestError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.reading import load_character
 from speech.engines.japanese import engine as japanese

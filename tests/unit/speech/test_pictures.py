@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from functions.compat.voicevox.speech.offers import plain_png
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.pictures import PictureError, check_picture
 from speech.bundles.portraits import check_portrait, picture_in
 

@@ -8,7 +8,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from functions.compat.voicevox.speech.voices import OfferedSample, OfferedSpeaker, OfferedStyle
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.portraits import picture_in
 from speech.engines.style_bert_vits2.aivm import style_id
 

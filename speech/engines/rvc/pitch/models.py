@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.process.quoting import quoted
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
+from speech.bundles.files import BundleError
 from speech.bundles.onnx_model import Tensor
 from speech.engines.rvc.pitch.mel import BANDS, FCPE_MEL, RMVPE_MEL, log_mel
 from speech.networks.session import GraphSession, first_line

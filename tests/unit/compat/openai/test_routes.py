@@ -16,7 +16,7 @@ from functions.compat.openai.errors import refuse
 from functions.compat.openai.routes import build
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.speech.voices import TextVoice, TextVoices, names_of, text_voices_of
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 from speech.results.marking import DIGITAL_SOURCE_TYPE
 from tests.support.speakers import Sentences, a_speaker

@@ -32,7 +32,7 @@ from functions.compat.voicevox.memory.memory import Presets, UserDictionary
 from functions.compat.voicevox.speech.offers import aliases_of
 from functions.compat.voicevox.speech.voices import OfferedSpeaker, OfferedStyle, Voices
 from shared.http.push import OverloadedError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
 from speech.text.english import EnglishReader, read_words
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from shared.characters.manifest import ENCODERS
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.reading import load_characters
 from speech.engines.harmonic.content import PRIOR_FRAMES, ContentEncoder, tells_speaker
 from speech.engines.harmonic.engine import HarmonicEngine, build

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.reading import load_character
 from speech.engines.registry import ENGINES, build_engine
 from speech.networks.providers import Provider

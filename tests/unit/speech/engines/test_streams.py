@@ -17,7 +17,7 @@ import pytest
 from benchmarks.hearing.distance import distance
 from benchmarks.measuring.recordings import SAMPLE_RATE, speech
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions, Engine, Stream
 from speech.engines.registry import ENGINES, build_engine

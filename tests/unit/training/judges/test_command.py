@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.results.watermark.detection import find_watermark
 from speech.results.watermark.pattern import SHORTEST_KEY, WatermarkKey
 from speech.signal.samples import resample

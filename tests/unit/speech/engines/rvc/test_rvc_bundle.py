@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from speech.bundles.bundle import BundleError
+from speech.bundles.files import BundleError
 from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
+from speech.bundles.files import BundleError
 from speech.bundles.onnx_model import inspect_model
 from speech.engines.rvc.pitch.mel import FCPE_MEL, RMVPE_MEL, log_mel
 from speech.engines.rvc.pitch.models import OnnxPitchModel, PitchModelContract, decode_salience

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from importing.aivmx.graphs import parse_aivmx
-from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.bundle import Graph
+from speech.bundles.files import BundleError
 from speech.bundles.onnx_model import inspect_model
 from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 from speech.engines.style_bert_vits2.encoder import BertEncoder
