@@ -55,13 +55,13 @@ REQUIREMENTS = (
     *sorted(ROOT.glob("requirements/*.in")),
     # The trainer's image has an environment of its own, which no session makes.
     *sorted(set(ROOT.glob("functions/**/requirements.in")) - {ROOT / TRAINER / "requirements.in"}),
-    ROOT / "training" / "requirements.txt",
+    ROOT / "tools" / "training" / "requirements.txt",
 )
 
 TRAINING_HELP = """what it makes, and of what:
 
 nox -s train -- --recordings FOLDER --as ID   a character of five minutes of a voice, in minutes;
-    [--name NAME] [--portrait FILE] [--consent FILE] and more: training/README.md
+    [--name NAME] [--portrait FILE] [--consent FILE] and more: tools/training/README.md
 nox -s train -- --clear [ID]                  what trainings have left behind; deletes it of ID
 nox -s quality    measures characters and writes the figures into their cards
 
@@ -172,13 +172,13 @@ def train(session: nox.Session) -> None:
     environment = Environment(session, "training")
     # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
-    environment.python("-m", "training", *session.posargs)
+    environment.python("-m", "tools.training", *session.posargs)
 
 
 @nox.session(python=False, default=False)
 def quality(session: nox.Session) -> None:
     """Judge the characters and write their model cards: -- --character ID, --quick, --live."""
-    Environment(session, "training").python("-m", "training", "quality", *session.posargs)
+    Environment(session, "training").python("-m", "tools.training", "quality", *session.posargs)
 
 
 @nox.session(python=False, default=False)
@@ -199,31 +199,37 @@ def tests_training(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def soak(session: nox.Session) -> None:
     """Convert while containers are killed: nox -s soak -- --minutes N --kill-every S."""
-    Environment(session, "tests").python("-m", "tests.faults.soak", *session.posargs)
+    Environment(session, "tests").python(
+        "-m", "tests.robustness.measurement.soak", *session.posargs
+    )
 
 
 @nox.session(python=False, default=False)
 def bench(session: nox.Session) -> None:
     """Measure speed and cost: nox -s bench -- NAME | all | guard [--quick] [--help]."""
-    Environment(session, "tests").python("-m", "benchmarks", *(session.posargs or ["--help"]))
+    Environment(session, "tests").python("-m", "tools.benchmarks", *(session.posargs or ["--help"]))
 
 
 @nox.session(python=False, default=False)
 def capacity(session: nox.Session) -> None:
     """Plan for a crowd: nox -s capacity -- --per-day N [--flash 100x] [--target T] [--help]."""
-    Environment(session, "capacity").python("-m", "capacity", *(session.posargs or ["--help"]))
+    Environment(session, "capacity").python(
+        "-m", "tools.capacity", *(session.posargs or ["--help"])
+    )
 
 
 @nox.session(python=False, default=False)
 def abuse(session: nox.Session) -> None:
     """Measure what honest visitors notice of a client that does its worst: -- --seconds N."""
-    Environment(session, "tests").python("-m", "tests.faults.abuse", *session.posargs)
+    Environment(session, "tests").python(
+        "-m", "tests.robustness.measurement.abuse", *session.posargs
+    )
 
 
 @nox.session(python=False, default=False)
 def fuzz(session: nox.Session) -> None:
     """Try malformed inputs of every kind: nox -s fuzz -- --minutes N [--target NAME]."""
-    Environment(session, "tests").python("-m", "tests.fuzz", *session.posargs)
+    Environment(session, "tests").python("-m", "tests.robustness.fuzz", *session.posargs)
 
 
 @nox.session(python=False, default=False)
@@ -242,7 +248,7 @@ def image(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
     """Check, import or manage characters: nox -s character -- --help lists the commands."""
-    Environment(session, "local").python("-m", "importing", *(session.posargs or ["--help"]))
+    Environment(session, "local").python("-m", "tools.importing", *(session.posargs or ["--help"]))
 
 
 @nox.session(python=False, default=False)
@@ -330,7 +336,7 @@ class Environment:
         pip = (self._python, "-m", "pip", "install", "--disable-pip-version-check", *arguments)
         self._session.run(
             sys.executable,
-            *("-m", "requirements.installing", *pip),
+            *("-m", "requirements.installation", *pip),
             env={"PYTHONPATH": str(ROOT)},
             external=True,
         )

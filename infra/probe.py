@@ -44,7 +44,7 @@ class ProbeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """What a probe saw.
 
     Attributes:
@@ -80,7 +80,7 @@ class Api:
         return self.client.request(method, url, headers=self.headers, **more)
 
 
-def probe(api: Api, wish: dict[str, str], recording: bytes, within: float) -> Probed:
+def probe(api: Api, wish: dict[str, str], recording: bytes, within: float) -> ProbeResult:
     """Convert a recording, check the result, and erase the voice.
 
     Args:
@@ -103,12 +103,12 @@ def probe(api: Api, wish: dict[str, str], recording: bytes, within: float) -> Pr
         seconds = round(time.monotonic() - begin, 3)
         _require_same(heard.content, result["sha256"])
     except (ProbeError, httpx.HTTPError, KeyError, TypeError) as error:
-        return Probed(ok=False, voice_id=voice_id, said=f"{type(error).__name__}: {error}")
+        return ProbeResult(ok=False, voice_id=voice_id, said=f"{type(error).__name__}: {error}")
     finally:
         if voice_id is not None:
             _erase(api, voice_id)
     said = "" if seconds <= within else f"the result came after {seconds} s, not within {within:g}"
-    return Probed(ok=not said, seconds=seconds, voice_id=voice_id, said=said)
+    return ProbeResult(ok=not said, seconds=seconds, voice_id=voice_id, said=said)
 
 
 def _wait(api: Api, voice_id: str) -> Any:

@@ -48,7 +48,7 @@ class Ended:
     errors: str
 
 
-class Run(Protocol):
+class RunProgram(Protocol):
     """Runs a program in a folder and returns how it ended."""
 
     def __call__(self, command: Sequence[str], folder: Path) -> Ended:
@@ -61,7 +61,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AuditReport:
     """What is known about some dependencies.
 
     Attributes:
@@ -77,19 +77,19 @@ class Report:
     checked: int = 0
 
 
-def audit_python(requirements: Sequence[Path], run: Run) -> Report:
+def audit_python(requirements: Sequence[Path], run: RunProgram) -> AuditReport:
     """Ask for what locked requirement files name."""
     subject = "Python packages of the deployables"
     options = [part for path in requirements for part in ("--requirement", str(path))]
     answer = _ask([*_PIP_AUDIT, *options], ROOT, run)
     if isinstance(answer, str):
-        return Report(subject, unchecked=answer)
+        return AuditReport(subject, unchecked=answer)
     packages = answer.content.get("dependencies")
     if not packages:
-        return Report(subject, unchecked="pip-audit names no package")
+        return AuditReport(subject, unchecked="pip-audit names no package")
     skipped = [package["name"] for package in packages if "skip_reason" in package]
     found = _vulnerabilities(packages)
-    return Report(
+    return AuditReport(
         subject,
         found=found,
         unchecked=_skipped(skipped, packages) or answer.failure_beside(found),
@@ -97,22 +97,22 @@ def audit_python(requirements: Sequence[Path], run: Run) -> Report:
     )
 
 
-def audit_page(npm: str | None, run: Run) -> Report:
+def audit_page(npm: str | None, run: RunProgram) -> AuditReport:
     """Ask for what the page's lock file names, with the tools that build it."""
     subject = "npm packages of the page"
     if npm is None:
-        return Report(subject, unchecked="npm was not found; install Node.js 20 or newer")
+        return AuditReport(subject, unchecked="npm was not found; install Node.js 20 or newer")
     answer = _ask([npm, "audit", "--json"], WEB, run)
     if isinstance(answer, str):
-        return Report(subject, unchecked=answer)
+        return AuditReport(subject, unchecked=answer)
     vulnerable = answer.content.get("vulnerabilities")
     if not isinstance(vulnerable, dict):
-        return Report(subject, unchecked=_reason(answer.content))
+        return AuditReport(subject, unchecked=_reason(answer.content))
     found = tuple(
         f"{name} {entry.get('range', '')}: {entry.get('severity', 'of unknown severity')}"
         for name, entry in vulnerable.items()
     )
-    return Report(
+    return AuditReport(
         subject,
         found=found,
         unchecked=answer.failure_beside(found),
@@ -120,7 +120,7 @@ def audit_page(npm: str | None, run: Run) -> Report:
     )
 
 
-def conclude(reports: Sequence[Report], *, required: bool, say: Callable[[str], None]) -> int:
+def conclude(reports: Sequence[AuditReport], *, required: bool, say: Callable[[str], None]) -> int:
     """Tell what was found, and what could not be checked.
 
     Args:
@@ -158,7 +158,7 @@ class _Answer:
         return "" if found or self.code == 0 else f"exit code {self.code} without a reason"
 
 
-def _ask(command: Sequence[str], folder: Path, run: Run) -> _Answer | str:
+def _ask(command: Sequence[str], folder: Path, run: RunProgram) -> _Answer | str:
     """Return the JSON object that a program writes, or why there is none."""
     try:
         ended = run(command, folder)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/faults/", "tests/integration/firestore/", "tests/unit/capacity/")
+TOGETHER = ("tests/robustness/", "tests/integration/firestore/", "tests/unit/capacity/")
 """Folders whose files share what takes long to start or to compile: a cloud, an emulator, Numba."""
 
 TRAINER = Path(__file__).parents[1] / ".nox" / "training" / "bin" / "python"

@@ -16,8 +16,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.measuring.pages import with_figures
-from benchmarks.measuring.report import Report, Table
+from tools.benchmarks.report import Report, Table, with_figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ LEAST_SHARE: Final = 0.95
 KILLED: Final = frozenset({"killed", "timeout"})
 """A mutant that ends at the time limit, alone on the machine, was noticed as well."""
 
-# `conversion.leases.xǁLeaseǁ_renew__mutmut_12`: module, class, function, number.
+# `shared.conversion.leases.xǁLeaseǁ_renew__mutmut_12`: module, class, function, number.
 _NAME: Final = re.compile(r"(?P<module>.+)\.x(?:ǁ(?P<owner>.+)ǁ|_)(?P<function>.+)__mutmut_\d+")
 
 

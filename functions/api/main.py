@@ -16,41 +16,34 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from functions.api import described_later  # noqa: F401 - before FastAPI is imported
+from functions.api import fastapi_import  # noqa: F401 - before FastAPI is imported
 from functions.api.app import create_app, serve_page
-from functions.api.protection.app_check import AppCheck
-from functions.api.protection.client_names import ClientNames
-from functions.api.protection.limits import RequestLimits
-from functions.api.protection.outcomes import Outcomes
-from functions.api.protection.sign_in import SignIn
+from functions.api.catalogue import Catalogue
+from functions.api.intake import TextIntake, VoiceIntake
+from functions.api.limits import RequestLimits, VoiceOutcomes
 from functions.api.routes import Dependencies, LiveOffer
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
-from functions.api.taking.catalogue import Catalogue
-from functions.api.taking.creation import VoiceIntake
-from functions.api.taking.multipart import FORM_OVERHEAD_BYTES
-from functions.api.taking.texts import TextIntake
-from functions.api.taking.upload_memory import UploadMemory
+from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
+from functions.api.visitors import AppCheck, ClientNames, SignIn
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
 from shared.characters.bucket import CharacterBucket
 from shared.characters.manifest import ManifestError, read_manifests
 from shared.google import clients
-from shared.google.app_check import (
-    APP_CHECK_KEYS,
-    AppCheckTokenVerifier,
-    keys_of_set,
-    read_own_key,
-)
 from shared.google.tokens import (
+    APP_CHECK_KEYS,
     FIREBASE_CERTIFICATES,
+    AppCheckTokenVerifier,
     CertificateCache,
     FirebaseTokenVerifier,
     fetch_certificates,
+    keys_of_set,
+    read_own_key,
 )
-from shared.http.function import cloud_function
-from shared.process.settings import Environment, SettingsError
-from shared.process.tracing import open_traces
-from shared.voices.live_tickets import Tickets
+from shared.runtime.function import cloud_function
+from shared.runtime.settings import Environment, SettingsError
+from shared.runtime.traces import open_traces
+from shared.voices.tickets import Tickets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,17 +51,19 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from functions.api.own_characters.access import OwnCharacterAccess
-    from functions.api.own_characters.making import Making, OwnCharacterServices
-    from functions.api.taking.choice import OwnCharacters
+    from functions.api.catalogue import OwnCharacterNames
+    from functions.api.own_characters import (
+        OwnCharacterAccess,
+        OwnCharacterService,
+        OwnCharacterServices,
+    )
     from functions.api.warmup import Identity
-    from shared.ports.bucket import Bucket
-    from shared.ports.store import VoiceStore
-    from shared.ports.topic import Publisher
+    from shared.ports import Bucket, Publisher
+    from shared.voices.store import VoiceStore
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class ApiServices:
     """What the api speaks to.
 
     Attributes:
@@ -90,7 +85,7 @@ class Services:
     trust: SSLContext | None = None
 
 
-def build(config: ApiSettings, services: Services) -> FastAPI:
+def build(config: ApiSettings, services: ApiServices) -> FastAPI:
     """Build the application from its settings and the services that it speaks to.
 
     Raises:
@@ -128,7 +123,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         sign_in=open_sign_in(config),
         app_check=open_app_check(config),
         limits=limits,
-        outcomes=Outcomes(
+        outcomes=VoiceOutcomes(
             services.voices,
             limits,
             # A quarter of what a client may create in a minute, because a voice takes some 15 s.
@@ -146,7 +141,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         live=open_live_offer(config),
         max_text_characters=config.max_text_characters,
         traces=open_traces(config, "api"),
-        making=open_making(config, services.own_characters),
+        making=open_own_character_service(config, services.own_characters),
     )
     app = create_app(dependencies, config.allowed_origins, config.allowed_hosts)
     if config.web_root is not None:
@@ -154,15 +149,17 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
     return app
 
 
-def open_making(config: ApiSettings, services: OwnCharacterServices | None) -> Making | None:
+def open_own_character_service(
+    config: ApiSettings, services: OwnCharacterServices | None
+) -> OwnCharacterService | None:
     """Build the making of visitors' own characters; None where it is not allowed."""
     if services is None or not config.own_characters_per_day:
         return None
     # Imported here: the other starts do without.
-    from functions.api.own_characters.making import Making  # noqa: PLC0415
-    from shared.own_characters.store import DayLimits  # noqa: PLC0415
+    from functions.api.own_characters import OwnCharacterService  # noqa: PLC0415
+    from shared.characters.own.store import DayLimits  # noqa: PLC0415
 
-    return Making(
+    return OwnCharacterService(
         services,
         limits=DayLimits(config.own_characters_per_day, config.own_characters_per_owner),
         allows_public=config.own_characters_public,
@@ -177,7 +174,7 @@ def open_access(
     """Build the rules of visitors' own characters; None where there are none."""
     if services is None or not config.own_characters_per_day:
         return None
-    from functions.api.own_characters.access import OwnCharacterAccess  # noqa: PLC0415 - as above
+    from functions.api.own_characters import OwnCharacterAccess  # noqa: PLC0415 - as above
 
     return OwnCharacterAccess(services.store, config.own_characters_public)
 
@@ -185,7 +182,7 @@ def open_access(
 def open_catalogue(
     config: ApiSettings,
     open_bucket: Callable[[], Bucket] | None = None,
-    own: OwnCharacters | None = None,
+    own: OwnCharacterNames | None = None,
 ) -> Catalogue:
     """Build the catalogue.
 
@@ -271,12 +268,12 @@ def open_live_offer(config: ApiSettings) -> LiveOffer | None:
     return LiveOffer(config.live_url, tickets, timedelta(seconds=config.upload_url_seconds))
 
 
-def open_services(config: ApiSettings) -> Services:
+def open_services(config: ApiSettings) -> ApiServices:
     """Open the clients."""
     with ThreadPoolExecutor(1) as beside:
         # Reading some hundred certificates lets the imports of the clients go on meanwhile.
         trust = beside.submit(httpx.create_ssl_context)
-        return Services(
+        return ApiServices(
             voices=clients.open_voices(config, targets_per_stream=config.listen_targets_per_stream),
             uploads=clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config)),
             results=clients.open_bucket(config, config.results_bucket),
@@ -296,8 +293,7 @@ def open_own_characters(config: ApiSettings) -> OwnCharacterServices | None:
     if open_characters is None or recordings is None or trainer is None:
         return None
     # Imported here: the other starts do without.
-    from functions.api.own_characters.making import OwnCharacterServices  # noqa: PLC0415
-    from functions.api.own_characters.trainer import TrainerCall  # noqa: PLC0415
+    from functions.api.own_characters import OwnCharacterServices, TrainerCall  # noqa: PLC0415
 
     return OwnCharacterServices(
         store=clients.open_own_characters(config),

@@ -11,40 +11,41 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
-from functions.api.answers import models
-from functions.api.answers.line import Line
-from functions.api.answers.problems import Problem
-from functions.api.answers.waiting import final_voice_or_problem, wait_until_final, while_connected
-from functions.api.own_characters import KEY_HEADER
-from functions.api.taking import multipart
-from functions.api.taking.choice import Visitor
+from functions.api import schemas, uploads
+from functions.api.catalogue import CharacterChooser
+from functions.api.problems import Problem, RetrySchedule
+from functions.api.result_wait import (
+    final_voice_or_problem,
+    wait_until_final,
+    while_connected,
+)
+from functions.api.schemas import KEY_HEADER
 from functions.api.verifications import add_verifications
-from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
-from shared.ports.tokens import TokenRefusedError
-from shared.ports.traces import NO_TRACES
-from shared.process.logs import about_voice
-from shared.voices.documents import conversion_answer, document_path
+from shared.ports import NO_TRACES, TokenRefusedError
+from shared.runtime.logs import about_voice
+from shared.voices.store import (
+    UnknownVoiceError,
+    UnreadableVoiceError,
+    conversion_answer,
+    document_path,
+)
 from shared.voices.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from functions.api.own_characters.making import Making
-    from functions.api.protection.app_check import AppCheck
-    from functions.api.protection.client_names import ClientNames
-    from functions.api.protection.limits import RequestLimits
-    from functions.api.protection.outcomes import Outcomes
-    from functions.api.protection.sign_in import SignIn
-    from functions.api.taking.catalogue import Catalogue
-    from functions.api.taking.creation import VoiceIntake
-    from functions.api.taking.texts import TextIntake
-    from functions.api.taking.upload_memory import UploadMemory
+    from functions.api.catalogue import Catalogue
+    from functions.api.intake import TextIntake, VoiceIntake
+    from functions.api.limits import RequestLimits, VoiceOutcomes
+    from functions.api.own_characters import OwnCharacterService
+    from functions.api.uploads import UploadMemory
     from functions.api.verifications import Verifications
+    from functions.api.visitors import AppCheck, ClientNames, SignIn
     from functions.api.warmup import WarmUp
     from shared.characters.manifest import CharacterManifest
-    from shared.ports.store import VoiceStore
-    from shared.ports.traces import Traces
-    from shared.voices.live_tickets import Tickets
+    from shared.ports import Traces
+    from shared.voices.store import VoiceStore
+    from shared.voices.tickets import Tickets
     from shared.voices.voice import Voice
 
 _LOG = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ VoiceId = Annotated[
     Path(
         description="a version 4 UUID",
         max_length=64,
-        json_schema_extra={"pattern": models.VOICE_ID_PATTERN},
+        json_schema_extra={"pattern": schemas.VOICE_ID_PATTERN},
     ),
 ]
 Authorization = Annotated[str | None, Header()]
@@ -114,7 +115,7 @@ class Dependencies:
     sign_in: SignIn
     app_check: AppCheck
     limits: RequestLimits
-    outcomes: Outcomes
+    outcomes: VoiceOutcomes
     client_names: ClientNames
     upload_memory: UploadMemory
     verifications: Verifications
@@ -124,8 +125,8 @@ class Dependencies:
     max_upload_bytes: int
     max_text_characters: int
     live: LiveOffer | None = None
-    making: Making | None = None
-    line: Line = field(default_factory=Line)
+    making: OwnCharacterService | None = None
+    line: RetrySchedule = field(default_factory=RetrySchedule)
     traces: Traces = NO_TRACES
 
 
@@ -140,7 +141,7 @@ def create_router(dependencies: Dependencies) -> APIRouter:
     )
     if dependencies.making is not None:
         # Imported here: the other starts do without.
-        from functions.api.own_characters.routes import add_own_characters  # noqa: PLC0415
+        from functions.api.own_character_routes import add_own_characters  # noqa: PLC0415
 
         add_own_characters(
             router,
@@ -159,33 +160,33 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         "/voices",
         status_code=201,
         dependencies=[_admitted_in_turn(dependencies)],
-        responses=models.problem_responses(400, 401, 403, 408, 413, 415, 422, 429, 503),
+        responses=schemas.problem_responses(400, 401, 403, 408, 413, 415, 422, 429, 503),
     )
     async def create_voice(
         request: Request,
-        wish: models.Wish | None = None,
+        wish: schemas.VoiceRequest | None = None,
         authorization: Authorization = None,
         own_character_key: Key = None,
-    ) -> models.VoiceCreated:
+    ) -> schemas.VoiceCreated:
         """Create a voice, and warm the conversion up.
 
         Call it when the recording begins, or with a text, which is then converted at once.
         """
         begin = time.time()
         uid = await dependencies.sign_in.uid_of(authorization)
-        visitor = Visitor(uid, own_character_key)
+        visitor = CharacterChooser(uid, own_character_key)
         client = dependencies.limits.client_of(request)
-        await dependencies.outcomes.settle(client)
+        await dependencies.outcomes.update_outcomes(client)
         name = dependencies.client_names.name_of(client)
         to_load = dependencies.catalogue.to_load(wish.character if wish else None)
         async with dependencies.warm_up.sending(to_load):
-            if isinstance(wish, models.NewTextVoice):
+            if isinstance(wish, schemas.NewTextVoice):
                 voice, upload = await dependencies.texts.create(wish, visitor, name), None
             else:
                 voice, signed = await dependencies.intake.create(
-                    wish or models.NewVoice(), visitor, name
+                    wish or schemas.NewVoice(), visitor, name
                 )
-                upload = models.Upload(**asdict(signed))
+                upload = schemas.Upload(**asdict(signed))
         dependencies.outcomes.remember(client, voice.voice_id)
         dependencies.line.served()
         with about_voice(voice.voice_id):
@@ -194,7 +195,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
             _LOG.info("voice created", extra=extra)
         facts = {"character": voice.character, "kind": kind}
         dependencies.traces.add(voice.voice_id, "voice", begin, facts=facts, is_first=True)
-        return models.VoiceCreated(
+        return schemas.VoiceCreated(
             voice_id=voice.voice_id,
             upload=upload,
             document=document_path(voice.voice_id),
@@ -205,22 +206,20 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         "/voices",
         status_code=202,
         dependencies=admitted,
-        responses=models.problem_responses(401, 403, 404, 408, 409, 413, 415, 422, 429, 503),
-        openapi_extra=multipart.OPENAPI,
+        responses=schemas.problem_responses(401, 403, 404, 408, 409, 413, 415, 422, 429, 503),
+        openapi_extra=uploads.OPENAPI,
     )
     async def upload_recording(
         request: Request, authorization: Authorization = None
-    ) -> models.UploadAccepted:
+    ) -> schemas.UploadAccepted:
         """Accept a recording from a client that cannot upload to the signed address."""
         with (
             dependencies.limits.uploading(request),
             dependencies.upload_memory.reserve(request) as reservation,
         ):
             try:
-                form = await multipart.read_form(
-                    request, dependencies.max_upload_bytes, reservation
-                )
-            except multipart.OversizedRecordingError as error:
+                form = await uploads.read_form(request, dependencies.max_upload_bytes, reservation)
+            except uploads.OversizedRecordingError as error:
                 raise await _refuse_oversized(
                     dependencies, error.voice_id, authorization
                 ) from error
@@ -229,7 +228,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
                 await dependencies.intake.accept_recording(
                     voice, form.content, form.size, form.content_type
                 )
-        return models.UploadAccepted(
+        return schemas.UploadAccepted(
             voice_id=voice.voice_id, document=document_path(voice.voice_id)
         )
 
@@ -237,7 +236,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         "/voices/{voice_id}",
         status_code=204,
         dependencies=admitted,
-        responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503),
+        responses=schemas.problem_responses(401, 403, 404, 409, 422, 429, 503),
     )
     async def delete_voice(voice_id: VoiceId, authorization: Authorization = None) -> Response:
         """Erase recording, result and document now."""
@@ -260,11 +259,11 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
     @router.get(
         "/conversion/{voice_id}",
         dependencies=[_admitted(dependencies)],
-        responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503, 504),
+        responses=schemas.problem_responses(401, 403, 404, 409, 422, 429, 503, 504),
     )
     async def wait_for_conversion(
         request: Request, voice_id: VoiceId, authorization: Authorization = None
-    ) -> models.ConversionDone:
+    ) -> schemas.ConversionDone:
         """Warm the conversion up and wait until the voice is done. Call again after a 504."""
         wanted, seconds = parse_voice_id(voice_id), dependencies.wait_seconds
 
@@ -281,30 +280,30 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
                 request, lambda: wait_until_final(dependencies.voices, wanted, seconds, check)
             )
         dependencies.outcomes.ended(final)
-        return models.ConversionDone(**conversion_answer(final_voice_or_problem(final)))
+        return schemas.ConversionDone(**conversion_answer(final_voice_or_problem(final)))
 
 
 def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
     @router.get("/characters")
-    async def list_characters() -> models.Characters:
+    async def list_characters() -> schemas.Characters:
         """List the characters: name, credit, licence, terms, and what each takes."""
         characters = await dependencies.catalogue.list()
         facts = [_character_facts(each, dependencies) for each in characters.values()]
-        return models.Characters(characters=facts)
+        return schemas.Characters(characters=facts)
 
     @router.get(
         "/characters/{character}",
         dependencies=[_admitted(dependencies)],
-        responses=models.problem_responses(401, 403, 404, 422, 429, 503),
+        responses=schemas.problem_responses(401, 403, 404, 422, 429, 503),
     )
     async def show_character(
         character: Annotated[str, Path(max_length=64)],
         authorization: Authorization = None,
         own_character_key: Key = None,
-    ) -> models.CharacterFacts:
+    ) -> schemas.CharacterFacts:
         """Tell of one character, a visitor's own one included, if this visitor may use it."""
         uid = await dependencies.sign_in.uid_of(authorization)
-        visitor = Visitor(uid, own_character_key)
+        visitor = CharacterChooser(uid, own_character_key)
         found = await dependencies.catalogue.find(character, visitor)
         return _character_facts(found, dependencies)
 
@@ -313,7 +312,7 @@ def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
         response_class=Response,
         responses={
             200: {"content": {"image/svg+xml": {}}},
-            **models.problem_responses(404, 422, 503),
+            **schemas.problem_responses(404, 422, 503),
         },
     )
     async def show_portrait(character: Annotated[str, Path(max_length=64)]) -> Response:
@@ -368,23 +367,23 @@ async def _refuse_oversized(
     return Problem(413, ErrorCode.TOO_LARGE, message)
 
 
-def _live(offer: LiveOffer | None, voice_id: str) -> models.Live | None:
+def _live(offer: LiveOffer | None, voice_id: str) -> schemas.Live | None:
     if offer is None:
         return None
     ticket = offer.tickets.sign(voice_id, offer.lifetime)
-    return models.Live(url=offer.url, ticket=ticket.text, expires_at=ticket.expires_at)
+    return schemas.Live(url=offer.url, ticket=ticket.text, expires_at=ticket.expires_at)
 
 
 def _character_facts(
     manifest: CharacterManifest, dependencies: Dependencies
-) -> models.CharacterFacts:
+) -> schemas.CharacterFacts:
     least, most = dependencies.seconds
-    return models.CharacterFacts(
+    return schemas.CharacterFacts(
         id=manifest.id,
-        name=models.Text(ja=manifest.name.ja, en=manifest.name.en),
+        name=schemas.Text(ja=manifest.name.ja, en=manifest.name.en),
         credit=manifest.credit,
-        credits=models.Text(ja=manifest.credit_ja or manifest.credit, en=manifest.credit),
-        licence=models.Licence(name=manifest.licence.name, url=manifest.licence.url),
+        credits=schemas.Text(ja=manifest.credit_ja or manifest.credit, en=manifest.credit),
+        licence=schemas.Licence(name=manifest.licence.name, url=manifest.licence.url),
         terms_url=manifest.terms_url,
         forbidden_uses=manifest.forbidden_uses,
         colour=manifest.preview.colour,
@@ -393,19 +392,19 @@ def _character_facts(
         else None,
         face=None
         if manifest.preview.face is None
-        else models.FaceFacts(**manifest.preview.face.model_dump()),
+        else schemas.FaceFacts(**manifest.preview.face.model_dump()),
         takes=manifest.takes,
         text=_text_facts(manifest, dependencies) if manifest.takes_text else None,
-        limits=models.SecondsLimits(
+        limits=schemas.SecondsLimits(
             min_seconds=max(least, manifest.limits.min_seconds),
             max_seconds=min(most, manifest.limits.max_seconds),
         ),
     )
 
 
-def _text_facts(manifest: CharacterManifest, dependencies: Dependencies) -> models.TextFacts:
+def _text_facts(manifest: CharacterManifest, dependencies: Dependencies) -> schemas.TextFacts:
     styles = [
-        models.StyleFacts(id=each.id, name=each.name, speaker=each.speaker)
+        schemas.StyleFacts(id=each.id, name=each.name, speaker=each.speaker)
         for each in manifest.styles
     ]
-    return models.TextFacts(max_characters=dependencies.max_text_characters, styles=styles)
+    return schemas.TextFacts(max_characters=dependencies.max_text_characters, styles=styles)

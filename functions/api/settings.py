@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, Json, model_validator
 
-from shared.process.settings import (
+from shared.runtime.settings import (
     BucketName,
     CharacterSettings,
     CommaSeparated,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 from fastapi import APIRouter, Request  # noqa: TC002 - FastAPI reads the annotations
 
-from functions.api.answers import models
-from functions.api.answers.problems import Problem
+from functions.api import schemas
+from functions.api.problems import Problem
 
 if TYPE_CHECKING:
-    from functions.api.protection.limits import RequestLimits
-    from functions.api.taking.upload_memory import Reservation, UploadMemory
+    from functions.api.limits import RequestLimits
+    from functions.api.uploads import Reservation, UploadMemory
     from functions.api.warmup import Identity
 
 _LOG = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Verifications:
         self._identity = identity
         self._memory = memory
 
-    async def verify(self, request: Request) -> models.Verification:
+    async def verify(self, request: Request) -> schemas.Verification:
         """Read a request's body and return what was found in it.
 
         Raises:
@@ -68,7 +68,7 @@ class Verifications:
             raise Problem(422, said["code"], said["message"])
         if answer.status_code != HTTPStatus.OK:
             raise _unavailable(f"the converter answered {answer.status_code}")
-        return models.Verification.model_validate(answer.json())
+        return schemas.Verification.model_validate(answer.json())
 
     async def _ask(self, data: bytes) -> httpx.Response:
         try:
@@ -101,10 +101,10 @@ def add_verifications(
     @router.post(
         "/verifications",
         dependencies=[admitted],
-        responses=models.problem_responses(401, 403, 408, 413, 415, 422, 429, 503),
+        responses=schemas.problem_responses(401, 403, 408, 413, 415, 422, 429, 503),
         openapi_extra=OPENAPI,
     )
-    async def verify_file(request: Request) -> models.Verification:
+    async def verify_file(request: Request) -> schemas.Verification:
         """Say whether a file was made here: by its signed statement and its watermark.
 
         Send the file as the body, with any media type of sound or `application/octet-stream`.

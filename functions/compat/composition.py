@@ -7,28 +7,23 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from functions.compat.elevenlabs import routes as elevenlabs
-from functions.compat.elevenlabs.errors import refuse as refuse_elevenlabs
-from functions.compat.elevenlabs.recordings import RecordingLimits, Recordings
-from functions.compat.following import OfferedCharacters
-from functions.compat.keys import metrics
-from functions.compat.keys.access import OPERATOR, Access, AccessMiddleware
-from functions.compat.keys.metering import Meter
-from functions.compat.openai import routes as openai
-from functions.compat.openai.errors import refuse as refuse_openai
-from functions.compat.running import routes as running
-from functions.compat.speech.dialects import Dialect, Dialects
-from functions.compat.speech.slow_readers import SlowReadersMiddleware
-from functions.compat.speech.synthesis import SpeechLimits, Synthesis
-from functions.compat.speech.voices import TextVoices, names_of, text_voices_of
+from functions.compat import elevenlabs, openai
+from functions.compat import text_socket as running
+from functions.compat.character_watch import OfferedCharacters
+from functions.compat.elevenlabs import RecordingLimits, Recordings, refuse_elevenlabs
+from functions.compat.openai import refuse_openai
+from functions.compat.service import keys
+from functions.compat.service.http_messages import Dialect, Dialects, SlowReadersMiddleware
+from functions.compat.service.keys import OPERATOR, Access, AccessMiddleware, Meter
+from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from functions.compat.service.voices import TextSpeakers, names_of, text_speakers_of
 from functions.compat.voicevox import app as voicevox
-from functions.compat.voicevox.routes.errors import refuse as refuse_voicevox
-from functions.compat.voicevox.speech.offers import aliases_of, offered_speakers
-from functions.compat.voicevox.speech.voices import Voices
-from functions.compat.wyoming.server import WyomingServer
-from shared.http.origins import AllowedOriginsMiddleware
-from shared.process.settings import SettingsError
-from speech.bundles.files import BundleError
+from functions.compat.voicevox.requests import refuse as refuse_voicevox
+from functions.compat.voicevox.speakers import VoicevoxSpeakers, aliases_of, speakers_of_characters
+from functions.compat.wyoming import WyomingServer
+from shared.characters.bundle_files import BundleError
+from shared.runtime.origins import AllowedOriginsMiddleware
+from shared.runtime.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,10 +32,10 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
     from starlette.types import ASGIApp
 
-    from conversion.admission import Admission
-    from conversion.characters.lending import LoadedCharacter
-    from functions.compat.voicevox.memory.kept import Kept
-    from speech.decoding.decoder import Decoder
+    from functions.compat.voicevox.user_data import UserData
+    from shared.container.admission import Admission
+    from shared.conversion.characters import LoadedCharacter
+    from shared.speech.decoding.decoder import Decoder
 
 LEAST_CHARACTERS: Final = 32
 NAME: Final = re.compile("[A-Za-z0-9-]{1,64}")
@@ -48,7 +43,7 @@ _HEADERS: Final = ("Authorization", "Content-Type", "X-API-Key", "xi-api-key")
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class CompatOptions:
     """What the dialects offer, and to whom.
 
     Attributes:
@@ -70,7 +65,7 @@ class Doors:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class SpeechResources:
     """What all dialects speak with.
 
     Attributes:
@@ -83,7 +78,7 @@ class Room:
     """
 
     characters: Mapping[str, LoadedCharacter]
-    kept: Kept
+    kept: UserData
     decoder: Decoder
     admission: Admission
     characters_dir: Path
@@ -133,22 +128,24 @@ class Compat:
         await asyncio.gather(self.sockets.retire(), self.wyoming.retire())
 
 
-def compose(doors: Doors, room: Room) -> Compat:
+def compose(doors: CompatOptions, room: SpeechResources) -> Compat:
     """Build all dialects of one process.
 
     Raises:
         BundleError: no character takes text, or one that a number or a name names.
     """
     characters = dict(room.characters)
-    speakers = offered_speakers(characters)
+    speakers = speakers_of_characters(characters)
     if not speakers:
         raise BundleError(f"{room.characters_dir}: expected a character that takes text.")
     limits = SpeechLimits(doors.max_seconds)
     synthesis = Synthesis(room.admission, limits)
-    voices = Voices(speakers, aliases_of(doors.numbers, characters))
-    services = voicevox.Services(voices, room.kept.presets, room.kept.dictionary, room.admission)
-    served = voicevox.Settings(voicevox.VERSION, limits, is_alone=doors.is_alone)
-    text_voices = TextVoices(text_voices_of(characters), names_of(doors.names))
+    voices = VoicevoxSpeakers(speakers, aliases_of(doors.numbers, characters))
+    services = voicevox.VoicevoxServices(
+        voices, room.kept.presets, room.kept.dictionary, room.admission
+    )
+    served = voicevox.VoicevoxSettings(voicevox.VERSION, limits, is_alone=doors.is_alone)
+    text_voices = TextSpeakers(text_speakers_of(characters), names_of(doors.names))
     recordings = Recordings(room.decoder, room.admission, doors.recordings)
     sockets = running.SpeechSockets(text_voices, synthesis, meter=room.meter)
     dialects = (
@@ -163,7 +160,7 @@ def compose(doors: Doors, room: Room) -> Compat:
             running.build(sockets),
             running.refuse,
         ),
-        Dialect(metrics.PATHS, metrics.build(room.meter), metrics.refuse),
+        Dialect(keys.PATHS, keys.build(room.meter), keys.refuse),
         Dialect(("/",), voicevox.build(served, services, synthesis, room.meter), refuse_voicevox),
     )
     protected = [

@@ -11,32 +11,35 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from conversion.admission import Admission
-from conversion.characters.loading import build_characters, return_memory
-from conversion.origin.watermarking import open_marker
-from conversion.serving.container import run_container
-from conversion.serving.serving import Work, require_supervision, serve_until_signal
-from functions.compat.composition import Compat, Doors, Room, compose, keys_of
-from functions.compat.following import Follower, load_bundle
-from functions.compat.keys.access import Access
-from functions.compat.keys.kept_file import KeptFile
-from functions.compat.keys.metering import KeyLimits, Meter
+from functions.compat.character_watch import CharacterWatch, load_bundle
+from functions.compat.composition import (
+    Compat,
+    CompatOptions,
+    SpeechResources,
+    compose,
+    keys_of,
+)
+from functions.compat.service.keys import Access, KeyLimits, Meter
+from functions.compat.service.shared_files import LockedJsonFile
 from functions.compat.settings import CompatSettings
-from functions.compat.voicevox.memory.kept import Kept
-from speech.decoding.decoder import Decoder
-from speech.engines.interface.text_engine import SpeechOptions
-from speech.networks.mapped_weights import MappedWeights
-from speech.networks.settings import SessionSettings
+from functions.compat.voicevox.user_data import UserData
+from shared.container.admission import Admission
+from shared.container.server import Work, require_supervision, run_container, serve_until_signal
+from shared.conversion.characters import build_characters, return_memory
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.engines.text_interface import SpeechOptions
+from shared.speech.graphs.sessions import MappedWeights, SessionSettings
+from shared.speech.results.watermark_engines import open_marker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypercorn.typing import ASGIFramework
 
-    from conversion.admission import Slots
-    from conversion.characters.lending import LoadedCharacter
-    from conversion.serving.processes import Supervision
-    from speech.results.watermark.marked import Marker
+    from shared.container.admission import Slots
+    from shared.container.supervision import Supervision
+    from shared.conversion.characters import LoadedCharacter
+    from shared.speech.results.watermark_engines import Marker
 
 _REHEARSED: Final = "はい。"
 _SPARE: Final = 1
@@ -46,7 +49,7 @@ _SPARE: Final = 1
 def build(
     config: CompatSettings,
     characters: Mapping[str, LoadedCharacter],
-    kept: Kept,
+    kept: UserData,
     decoder: Decoder,
     admission: Admission,
 ) -> Compat:
@@ -62,7 +65,7 @@ def build(
     Raises:
         BundleError: no character takes text.
     """
-    doors = Doors(
+    doors = CompatOptions(
         access=Access(
             keys_of(config.voicevox_key, config.api_keys),
             config.allowed_origins,
@@ -74,9 +77,11 @@ def build(
     )
     limits = KeyLimits(config.key_characters_per_day, config.key_seconds_per_day)
     # Several processes always have a folder in which they keep things together.
-    file = None if config.data_dir is None else KeptFile(config.data_dir / "usage.json")
+    file = None if config.data_dir is None else LockedJsonFile(config.data_dir / "usage.json")
     meter = Meter(limits, file)
-    return compose(doors, Room(characters, kept, decoder, admission, config.characters_dir, meter))
+    return compose(
+        doors, SpeechResources(characters, kept, decoder, admission, config.characters_dir, meter)
+    )
 
 
 def open_admission(config: CompatSettings) -> Admission:
@@ -93,12 +98,12 @@ def _open_slots(config: CompatSettings) -> Slots | None:
     if config.slots_dir is None:
         return None
     # Imported here, because Windows has no such locks; it runs one process.
-    from conversion.serving.shared_slots import SharedSlots  # noqa: PLC0415
+    from shared.container.shared_slots import SharedSlots  # noqa: PLC0415
 
     return SharedSlots(config.slots_dir, config.concurrency, _SPARE)
 
 
-def open_session(config: CompatSettings, kept: Kept) -> SessionSettings:
+def open_session(config: CompatSettings, kept: UserData) -> SessionSettings:
     """Say how the networks of all characters run."""
     weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
     return SessionSettings(
@@ -137,9 +142,9 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
     Raises:
         BundleError: a bundle will not work, or none takes text.
     """
-    kept = await asyncio.to_thread(Kept.opened, config.data_dir)
+    kept = await asyncio.to_thread(UserData.opened, config.data_dir)
     session, marker = open_session(config, kept), open_marker(config)
-    follower = Follower(
+    follower = CharacterWatch(
         config.characters_dir,
         partial(load_bundle, session=session, max_bytes=config.max_bundle_bytes, marker=marker),
     )
@@ -170,10 +175,10 @@ def run(config: CompatSettings) -> None:
         return
     require_supervision()
     # Imported here, because Gunicorn is only needed for several processes.
-    from conversion.serving import processes  # noqa: PLC0415
-    from functions.compat.own_folder import own_folder  # noqa: PLC0415 - likewise, with its locks
+    from functions.compat.service.shared_files import run_folder  # noqa: PLC0415 - likewise, with its locks
+    from shared.container import supervision  # noqa: PLC0415
 
-    with own_folder() as folder:
+    with run_folder() as folder:
         shared = {
             "weights_dir": config.weights_dir or folder / "weights",
             "slots_dir": config.slots_dir or folder / "slots",
@@ -181,7 +186,7 @@ def run(config: CompatSettings) -> None:
         }
         for each in shared.values():
             each.mkdir(parents=True, exist_ok=True)
-        processes.run(config.model_copy(update=shared), serve)
+        supervision.run(config.model_copy(update=shared), serve)
 
 
 def main() -> None:

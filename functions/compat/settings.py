@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, SecretStr, model_validator
 
-from conversion.origin.watermarking import WatermarkSettings
-from conversion.serving.planning import read_resources
-from conversion.serving.serving import ServingSettings
-from shared.process import logs
-from shared.process.settings import CommaSeparated, EnvironmentSettings, SecretKeys
+from shared.container.process_plan import read_resources
+from shared.container.server import ServingSettings
+from shared.runtime import logs
+from shared.runtime.settings import CommaSeparated, EnvironmentSettings, SecretKeys
+from shared.speech.results.watermark_engines import WatermarkSettings
 
 Key = Annotated[SecretStr, Field(min_length=16)]
 

@@ -7,31 +7,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conversion.admission import Admission
-from conversion.composition import (
-    Services,
+from functions.convert.routes import convert_routes, verification_route
+from shared.container.admission import Admission
+from shared.container.app import ConvertingApp
+from shared.conversion.composition import (
+    ConversionServices,
     build_conversion,
     lend_characters,
+    open_conversion_services,
     open_verifier,
-    opened_services,
     serve,
 )
-from conversion.serving.app import ConvertingApp
-from conversion.worker import Worker
-from functions.convert.routes import convert_routes
-from functions.convert.verifications import verification_route
+from shared.conversion.worker import Worker
 from shared.google import clients
-from shared.process.tracing import open_traces
+from shared.runtime.traces import open_traces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from conversion.serving.processes import Supervision
-    from conversion.starting import Tools
     from functions.convert.settings import ConvertSettings
+    from shared.container.supervision import Supervision
+    from shared.conversion.start import ConversionTools
 
 
-def build(config: ConvertSettings, services: Services) -> ConvertingApp:
+def build(config: ConvertSettings, services: ConversionServices) -> ConvertingApp:
     """Build the application from its settings and its services; it can convert at once.
 
     Whoever serves it awaits `app.drain()` before it ends.
@@ -57,8 +56,10 @@ def build(config: ConvertSettings, services: Services) -> ConvertingApp:
 
 
 async def serve_from_cloud(
-    config: ConvertSettings, tools: Awaitable[Tools], supervision: Supervision | None = None
+    config: ConvertSettings,
+    tools: Awaitable[ConversionTools],
+    supervision: Supervision | None = None,
 ) -> None:
     """Open the clients while the tools start, and serve until SIGTERM or SIGINT."""
-    async with opened_services(config, tools) as services:
+    async with open_conversion_services(config, tools) as services:
         await serve(build(config, services), config, services.stores, supervision)

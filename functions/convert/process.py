@@ -7,19 +7,18 @@ import gc
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from conversion.serving.container import run_container
-from conversion.serving.serving import require_supervision
-from conversion.starting import starting_tools
 from functions.convert.settings import ConvertSettings
+from shared.container.server import require_supervision, run_container
+from shared.conversion.start import start_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from conversion.serving.processes import Supervision
+    from shared.container.supervision import Supervision
 
 
 async def _serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
-    async with starting_tools(config) as tools:
+    async with start_tools(config) as tools:
         # Imported here: the clients and the server take as long as the networks, which load in a
         # thread meanwhile.
         import hypercorn.asyncio  # noqa: F401, PLC0415 - for serve_until_signal
@@ -43,17 +42,17 @@ def run(
         return
     require_supervision()
     # Gunicorn is only needed for several processes, which share what is imported before they start.
-    from conversion.serving import processes  # noqa: PLC0415
     from functions.convert import main as _shared  # noqa: F401, PLC0415
-    from speech.bundles.reading import load_characters  # noqa: PLC0415
-    from speech.engines.registry import ENGINES  # noqa: PLC0415
+    from shared.container import supervision  # noqa: PLC0415
+    from shared.speech.engines.registry import ENGINES  # noqa: PLC0415
+    from shared.speech.graphs.bundle_folders import load_characters  # noqa: PLC0415
 
     # Checked once before the processes start: they would all fail, at different times.
     load_characters(config.characters_dir, ENGINES, config.max_bundle_bytes)
     # What is there already is shared by the processes, as long as nobody writes to it.
     gc.freeze()
     gc.enable()
-    processes.run(config, serve_one)
+    supervision.run(config, serve_one)
 
 
 def main() -> None:

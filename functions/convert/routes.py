@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared.errors import PassingError
-from shared.http.push import push_route
-from shared.voices.voice import VoiceError
+from shared.conversion.verification import MOST_BYTES
+from shared.runtime.push import push_route
+from shared.voices.voice import PassingError, VoiceError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
-    from conversion.characters.lending import Characters
-    from conversion.worker import Worker
-    from shared.ports.tokens import TokenVerifier
+    from shared.conversion.characters import CharacterLender
+    from shared.conversion.verification import Verifier
+    from shared.conversion.worker import Worker
+    from shared.ports import TokenVerifier
+
 
 _LOG = logging.getLogger(__name__)
 
 
 def convert_routes(
-    worker: Worker, characters: Characters, verifier: TokenVerifier
+    worker: Worker, characters: CharacterLender, verifier: TokenVerifier
 ) -> list[BaseRoute]:
     """Build the container's routes.
 
@@ -48,7 +50,7 @@ def convert_routes(
     return [push_route("/push", verifier, worker.handle), Route("/warmup", warmup)]
 
 
-async def _load(characters: Characters, character_id: str) -> None:
+async def _load(characters: CharacterLender, character_id: str) -> None:
     """Load a character; a failure is only logged, because the voice's own attempt tells of it."""
     try:
         async with characters.using(character_id):
@@ -56,3 +58,28 @@ async def _load(characters: Characters, character_id: str) -> None:
     except (VoiceError, PassingError) as error:
         extra = {"event": "character_not_warm", "character": character_id}
         _LOG.warning("%s is not loaded: %s", character_id, error, extra=extra)
+
+
+def verification_route(verifier: Verifier) -> Route:
+    """Return the route; the body is the file, and only the api may call it.
+
+    It answers 200 with what was found, 422 with `code` and `message` for a file that cannot be
+    verified, and 503 while too many others are.
+    """
+
+    async def verify(request: Request) -> Response:
+        data = bytearray()
+        async for piece in request.stream():
+            data += piece
+            if len(data) > MOST_BYTES:
+                break
+        try:
+            verification = await verifier.verify(bytes(data))
+        except VoiceError as error:
+            answer = {"code": error.code.value, "message": error.message}
+            return JSONResponse(answer, 422)
+        except PassingError:
+            return JSONResponse({}, 503)
+        return JSONResponse(verification.to_answer())
+
+    return Route("/verifications", verify, methods=["POST"])

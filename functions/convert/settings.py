@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conversion.settings import ConverterSettings
-from shared.process.settings import PushSettings
+from shared.conversion.settings import ConverterSettings
+from shared.runtime.settings import PushSettings
 
 
 class ConvertSettings(PushSettings, ConverterSettings):

@@ -9,22 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from functions.dead_letter.giving_up import DeadLetterHandler
+from functions.dead_letter.dead_letters import DeadLetterHandler
 from functions.dead_letter.settings import DeadLetterSettings
 from shared.google import clients
-from shared.http.function import cloud_function
-from shared.http.push import push_app
+from shared.runtime.function import cloud_function
+from shared.runtime.push import push_app
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from shared.ports.bucket import Bucket
-    from shared.ports.store import VoiceStore
-    from shared.ports.topic import Publisher
+    from shared.ports import Bucket, Publisher
+    from shared.voices.store import VoiceStore
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class DeadLetterServices:
     """What dead_letter speaks to.
 
     Attributes:
@@ -40,7 +39,7 @@ class Services:
     conversions: Publisher
 
 
-def build(config: DeadLetterSettings, services: Services) -> Starlette:
+def build(config: DeadLetterSettings, services: DeadLetterServices) -> Starlette:
     """Build the application from its settings and the services that it speaks to."""
     handler = DeadLetterHandler(
         services.voices, services.uploads, services.results, services.conversions
@@ -48,9 +47,9 @@ def build(config: DeadLetterSettings, services: Services) -> Starlette:
     return push_app(clients.open_push_verifier(config), handler.handle)
 
 
-def open_services(config: DeadLetterSettings) -> Services:
+def open_services(config: DeadLetterSettings) -> DeadLetterServices:
     """Open the clients."""
-    return Services(
+    return DeadLetterServices(
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
         results=clients.open_bucket(config, config.results_bucket),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.process.settings import BucketName, PushSettings, TopicId
+from shared.runtime.settings import BucketName, PushSettings, TopicId
 
 
 class DeadLetterSettings(PushSettings):

@@ -13,22 +13,22 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from conversion.leases import take_lease
-from conversion.stopwatch import Stages
-from conversion.worker import ConversionJob
-from shared.pipeline.recordings import LIVE, store_recording
+from shared.conversion.leases import take_lease
+from shared.conversion.stopwatch import Stages
+from shared.conversion.worker import ConversionJob
+from shared.pipeline import LIVE, store_recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from conversion.admission import Admission, PassOn
-    from conversion.characters.lending import Characters, LoadedCharacter
-    from conversion.conversion import Conversion, Made, Outcome
-    from conversion.leases import Lease
-    from conversion.worker import Worker
-    from functions.live.listening.listening import Listening
-    from shared.ports.bucket import Bucket
-    from shared.ports.store import Snapshot, VoiceStore
+    from functions.live.stream import RecordingStream
+    from shared.container.admission import Admission, PassOn
+    from shared.conversion.characters import CharacterLender, LoadedCharacter
+    from shared.conversion.leases import Lease
+    from shared.conversion.stages import Conversion, Outcome, UnstoredResult
+    from shared.conversion.worker import Worker
+    from shared.ports import Bucket
+    from shared.voices.store import Snapshot, VoiceStore
     from shared.voices.voice import Input, Voice
 
 
@@ -48,11 +48,11 @@ class CompleteRecording:
     read_at: float
     data: bytes
     content_type: str
-    listening: Listening | None = None
+    listening: RecordingStream | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ConversionEvents:
     """What is called while a recording is converted.
 
     Attributes:
@@ -62,7 +62,7 @@ class Progress:
     """
 
     stored: Callable[[], None]
-    made: Callable[[Made], None]
+    made: Callable[[UnstoredResult], None]
     ended: Callable[[Voice], None]
 
 
@@ -77,14 +77,20 @@ class LiveConversion:
     """
 
     def __init__(
-        self, voices: VoiceStore, uploads: Bucket, computing: Computing, worker: Worker
+        self,
+        voices: VoiceStore,
+        uploads: Bucket,
+        computing: ComputationDependencies,
+        worker: Worker,
     ) -> None:
         self._voices = voices
         self._uploads = uploads
         self._computing = computing
         self._worker = worker
 
-    async def convert(self, recording: CompleteRecording, progress: Progress) -> Voice | None:
+    async def convert(
+        self, recording: CompleteRecording, progress: ConversionEvents
+    ) -> Voice | None:
         """Convert a recording and commit the outcome.
 
         Returns:
@@ -95,7 +101,7 @@ class LiveConversion:
             StorageUnavailableError: it is unknown whether the recording was stored.
             Exception: as `Worker.carry_out` says; the recording is stored.
         """
-        computation = Computation(self._computing, recording)
+        computation = EarlyComputation(self._computing, recording)
         try:
             upload = await self._store(recording)
             progress.stored()
@@ -108,8 +114,8 @@ class LiveConversion:
         self,
         recording: CompleteRecording,
         upload: Input,
-        computation: Computation,
-        progress: Progress,
+        computation: EarlyComputation,
+        progress: ConversionEvents,
     ) -> ConversionJob:
         voice_id = recording.voice.voice.voice_id
 
@@ -145,7 +151,7 @@ class LiveConversion:
 
 
 @dataclass(frozen=True, slots=True)
-class Computing:
+class ComputationDependencies:
     """What computes results.
 
     Attributes:
@@ -155,11 +161,11 @@ class Computing:
     """
 
     conversion: Conversion
-    characters: Characters
+    characters: CharacterLender
     admission: Admission
 
 
-class Computation:
+class EarlyComputation:
     """The part of a conversion that needs neither the stored recording nor the lease.
 
     It begins at once.
@@ -169,7 +175,7 @@ class Computation:
         recording: what is converted.
     """
 
-    def __init__(self, computing: Computing, recording: CompleteRecording) -> None:
+    def __init__(self, computing: ComputationDependencies, recording: CompleteRecording) -> None:
         self._computing = computing
         self._recording = recording
         self._stage = ""
@@ -186,7 +192,7 @@ class Computation:
         await self._has_begun.wait()
         yield
 
-    async def result(self, enter_stage: Callable[[str], None]) -> Made:
+    async def result(self, enter_stage: Callable[[str], None]) -> UnstoredResult:
         """Wait for the result; `enter_stage` is called with the present and later stages.
 
         Raises:
@@ -202,7 +208,7 @@ class Computation:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _compute(self) -> Made:
+    async def _compute(self) -> UnstoredResult:
         recording, voice = self._recording, self._recording.voice.voice
         borrowed = self._character(voice.character)
         async with borrowed as character, self._computing.admission.running():

@@ -14,42 +14,42 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import WebSocketRoute
 
-from conversion.admission import Admission
-from conversion.composition import (
-    Services,
+from functions.live.conversion import ComputationDependencies, LiveConversion
+from functions.live.messages import ConnectionLimits, HeldBytes
+from functions.live.protocol import PATH
+from functions.live.service import ConnectionAdmission, LiveService, ServiceLimits
+from functions.live.session import SessionDependencies
+from functions.live.settings import LiveSettings
+from functions.live.stream import RecordingStreams, StreamDependencies
+from shared.container.admission import Admission
+from shared.container.app import ConvertingApp
+from shared.container.process_plan import read_resources
+from shared.container.server import run_container
+from shared.conversion.composition import (
+    ConversionServices,
     build_conversion,
     lend_characters,
-    opened_services,
+    open_conversion_services,
     serve,
 )
-from conversion.serving.app import ConvertingApp
-from conversion.serving.container import run_container
-from conversion.serving.planning import read_resources
-from conversion.starting import starting_tools
-from conversion.worker import Worker
-from functions.live.conversion import Computing, LiveConversion
-from functions.live.listening.listening import Listeners, ListeningTools
-from functions.live.messages.intake import ConnectionLimits, HeldBytes
-from functions.live.messages.protocol import PATH
-from functions.live.service import Door, LiveService, ServiceLimits
-from functions.live.session import Collaborators
-from functions.live.settings import LiveSettings
-from shared.http.places import PlacesPerClient
-from shared.process.tracing import open_traces
-from shared.voices.live_tickets import Tickets
+from shared.conversion.start import start_tools
+from shared.conversion.worker import Worker
+from shared.runtime.limits import PlacesPerClient
+from shared.runtime.traces import open_traces
+from shared.voices.tickets import Tickets
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from starlette.types import ASGIApp
 
-    from conversion.starting import Tools
-    from speech.decoding.decoder import Decoder
+    from shared.conversion.start import ConversionTools
+    from shared.speech.decoding.decoder import Decoder
 
 
 def build(
     config: LiveSettings,
-    services: Services,
+    services: ConversionServices,
     admission: Admission | None = None,
     others: ASGIApp | None = None,
 ) -> ConvertingApp:
@@ -70,8 +70,8 @@ def build(
     characters = lend_characters(config, tools, stores.open_characters)
     traces = open_traces(config, "live")
     worker = Worker(stores.voices, characters, conversion, admission, deadline, traces=traces)
-    computing = Computing(conversion, characters, admission)
-    shared = Collaborators(
+    computing = ComputationDependencies(conversion, characters, admission)
+    shared = SessionDependencies(
         tickets=Tickets([key.get_secret_value() for key in config.live_ticket_keys]),
         voices=stores.voices,
         conversion=LiveConversion(stores.voices, stores.uploads, computing, worker),
@@ -79,7 +79,7 @@ def build(
         listen=_open_listeners(config, tools.decoder, computing),
     )
     per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
-    door = Door(config.allowed_origins, config.sockets, per_client)
+    door = ConnectionAdmission(config.allowed_origins, config.sockets, per_client)
     each = ConnectionLimits(config.max_upload_bytes, config.max_messages, config.listening_seconds)
     limits = ServiceLimits(each, HeldBytes(config.max_held_bytes))
     service = LiveService(door, limits, shared)
@@ -99,13 +99,13 @@ def open_admission(config: LiveSettings) -> Admission:
 
 
 def _open_listeners(
-    config: LiveSettings, decoder: Decoder, computing: Computing
-) -> Listeners | None:
+    config: LiveSettings, decoder: Decoder, computing: ComputationDependencies
+) -> RecordingStreams | None:
     """Build the listeners to recordings that still come, or None if HEARINGS is 0."""
     if config.hearings == 0:
         return None
     # Threads of their own: complete recordings must not wait for what is only heard.
-    tools = ListeningTools(
+    tools = StreamDependencies(
         partial(
             decoder.open_stream,
             limits=config.decode_limits,
@@ -116,18 +116,18 @@ def _open_listeners(
         heard_in=ThreadPoolExecutor(math.ceil(read_resources().cpus), "hearing"),
         ahead_in=ThreadPoolExecutor(config.concurrency, "ahead"),
     )
-    return Listeners(tools, config.hearings)
+    return RecordingStreams(tools, config.hearings)
 
 
-async def serve_from_cloud(config: LiveSettings, tools: Awaitable[Tools]) -> None:
+async def serve_from_cloud(config: LiveSettings, tools: Awaitable[ConversionTools]) -> None:
     """Open the clients while the tools start, and serve until SIGTERM or SIGINT."""
-    async with opened_services(config, tools) as services:
+    async with open_conversion_services(config, tools) as services:
         app = build(config, services)
         await serve(app, config, services.stores, finishes_when_interrupted=True)
 
 
 async def _serve(config: LiveSettings) -> None:
-    async with starting_tools(config) as tools:
+    async with start_tools(config) as tools:
         await serve_from_cloud(config, tools)
 
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocketDisconnect
 
-from functions.live.messages.intake import (
+from functions.live.messages import (
     CancelledByVisitorError,
     ConnectionLimits,
-    GoneError,
     HeldBytes,
-    Intake,
-    RefusedError,
+    MessageSender,
+    RecordingIntake,
+    RecordingRefusedError,
+    VisitorGoneError,
 )
-from functions.live.messages.outbox import Outbox
-from functions.live.messages.protocol import SUBPROTOCOL, Close
+from functions.live.protocol import SUBPROTOCOL, Close
 from functions.live.session import Session
-from shared.http.origins import is_allowed_origin
-from shared.http.places import NoPlaceError, PlacesPerClient
+from shared.runtime.limits import NoPlaceError, PlacesPerClient
+from shared.runtime.origins import is_allowed_origin
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from functions.live.conversion import CompleteRecording
-    from functions.live.session import Collaborators
+    from functions.live.session import SessionDependencies
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ reset it, and the client might never read why.
 """
 
 
-class Door:
+class ConnectionAdmission:
     """Decides who may open a connection.
 
     Args:
@@ -87,7 +87,7 @@ class Door:
             RefusedError: there is no place for it.
         """
         if not self.places_left:
-            raise RefusedError(Close.BUSY, "all connections are taken")
+            raise RecordingRefusedError(Close.BUSY, "all connections are taken")
         try:
             taken = self._per_client.taken(websocket)
             with taken:
@@ -97,7 +97,7 @@ class Door:
                 finally:
                     self.places_left += 1
         except NoPlaceError as error:
-            raise RefusedError(Close.BUSY, str(error)) from error
+            raise RecordingRefusedError(Close.BUSY, str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,9 @@ class LiveService:
         shared: what their sessions share.
     """
 
-    def __init__(self, door: Door, limits: ServiceLimits, shared: Collaborators) -> None:
+    def __init__(
+        self, door: ConnectionAdmission, limits: ServiceLimits, shared: SessionDependencies
+    ) -> None:
         self._door = door
         self._limits = limits
         self._shared = shared
@@ -160,11 +162,11 @@ class LiveService:
         try:
             with self._door.place(websocket):
                 await self._hold_session(websocket)
-        except RefusedError as error:
+        except RecordingRefusedError as error:
             extra = {"event": "live_refused", "reason": error.close.reason}
             _LOG.info("connection refused: %s", error, extra=extra)
             return error.close
-        except (GoneError, CancelledByVisitorError):
+        except (VisitorGoneError, CancelledByVisitorError):
             _LOG.info("no recording came", extra={"event": "live_abandoned"})
         except Exception:  # noqa: BLE001 - whatever it was, the client is told to upload
             _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
@@ -175,7 +177,7 @@ class LiveService:
         async def receive() -> str | bytes:
             message = await websocket.receive()
             if message["type"] == "websocket.disconnect":
-                raise GoneError
+                raise VisitorGoneError
             text = message.get("text")
             return bytes(message["bytes"]) if text is None else str(text)
 
@@ -186,8 +188,8 @@ class LiveService:
                 await websocket.send_bytes(message)
 
         with self._limits.held.share() as hold:
-            async with Outbox(send) as outbox:
-                intake = Intake(receive, self._limits.each, hold)
+            async with MessageSender(send) as outbox:
+                intake = RecordingIntake(receive, self._limits.each, hold)
                 session = Session(self._shared, intake, outbox)
                 recording = await self._listen(session)
                 if recording is not None:
@@ -196,7 +198,7 @@ class LiveService:
 
     async def _listen(self, session: Session) -> CompleteRecording | None:
         if self._is_draining:
-            raise RefusedError(Close.RESTARTING)
+            raise RecordingRefusedError(Close.RESTARTING)
         listening = asyncio.create_task(session.listen())
         self._listening.add(listening)
         listening.add_done_callback(self._listening.discard)
@@ -204,7 +206,7 @@ class LiveService:
             return await listening
         except asyncio.CancelledError:
             if listening.cancelled() and self._is_draining:
-                raise RefusedError(Close.RESTARTING) from None
+                raise RecordingRefusedError(Close.RESTARTING) from None
             raise
 
     async def _answer(self, session: Session, recording: CompleteRecording) -> None:

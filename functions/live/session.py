@@ -8,35 +8,32 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from functions.live.conversion import CompleteRecording, Progress
-from functions.live.messages import protocol
-from functions.live.messages.intake import RefusedError
-from functions.live.messages.protocol import Close, RetryReason
-from shared.errors import PassingError
-from shared.http.push import AbandonedError, OverloadedError
-from shared.ports.store import UnknownVoiceError
-from shared.process.logs import about_voice
-from shared.voices.documents import conversion_answer
-from shared.voices.live_tickets import TicketRefusedError
+from functions.live import protocol
+from functions.live.conversion import CompleteRecording, ConversionEvents
+from functions.live.messages import RecordingRefusedError
+from functions.live.protocol import Close, RetryReason
+from shared.runtime.logs import about_voice
+from shared.runtime.push import AbandonedError, OverloadedError
 from shared.voices.objects import ObjectExistsError
-from shared.voices.voice import Status
+from shared.voices.store import UnknownVoiceError, conversion_answer
+from shared.voices.tickets import TicketRefusedError
+from shared.voices.voice import PassingError, Status
 
 if TYPE_CHECKING:
-    from conversion.conversion import Made
     from functions.live.conversion import LiveConversion
-    from functions.live.listening.listening import Listeners, Listening
-    from functions.live.messages.intake import Intake
-    from functions.live.messages.outbox import Outbox
-    from functions.live.messages.protocol import Start
-    from shared.ports.store import Snapshot, VoiceStore
-    from shared.voices.live_tickets import Tickets
+    from functions.live.messages import MessageSender, RecordingIntake
+    from functions.live.protocol import StartRecording
+    from functions.live.stream import RecordingStream, RecordingStreams
+    from shared.conversion.stages import UnstoredResult
+    from shared.voices.store import Snapshot, VoiceStore
+    from shared.voices.tickets import Tickets
     from shared.voices.voice import Voice
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Collaborators:
+class SessionDependencies:
     """What all sessions share.
 
     Attributes:
@@ -51,7 +48,7 @@ class Collaborators:
     voices: VoiceStore
     conversion: LiveConversion
     max_seconds: float
-    listen: Listeners | None = None
+    listen: RecordingStreams | None = None
 
 
 class Session:
@@ -63,13 +60,15 @@ class Session:
         outbox: sends the answers.
     """
 
-    def __init__(self, shared: Collaborators, intake: Intake, outbox: Outbox) -> None:
+    def __init__(
+        self, shared: SessionDependencies, intake: RecordingIntake, outbox: MessageSender
+    ) -> None:
         self._shared = shared
         self._intake = intake
         self._outbox = outbox
         self._read_at = 0.0
         self._wants_to_hear = False
-        self._listening: Listening | None = None
+        self._listening: RecordingStream | None = None
         self._told_at = 0.0
         self._is_stored = False
         self._is_answered = False
@@ -81,7 +80,7 @@ class Session:
             The recording, or None if it has to be uploaded; the client was told so.
 
         Raises:
-            RefusedError, CancelledByVisitorError, GoneError: there is no recording.
+            RefusedError, CancelledByVisitorError, VisitorGoneError: there is no recording.
         """
         start = await self._intake.start()
         voice_id = self._voice_of(start)
@@ -113,7 +112,7 @@ class Session:
             RefusedError: the voice was deleted meanwhile.
         """
         with about_voice(recording.voice.voice.voice_id):
-            progress = Progress(self._note_stored, self._send_sound, self._send_end)
+            progress = ConversionEvents(self._note_stored, self._send_sound, self._send_end)
             heartbeat = asyncio.create_task(self._repeat_received())
             try:
                 voice = await self._shared.conversion.convert(recording, progress)
@@ -124,13 +123,13 @@ class Session:
                 heartbeat.cancel()
                 self._close_listening()
             if voice is None:
-                raise RefusedError(Close.UNKNOWN_VOICE)
+                raise RecordingRefusedError(Close.UNKNOWN_VOICE)
 
-    def _voice_of(self, start: Start) -> str:
+    def _voice_of(self, start: StartRecording) -> str:
         try:
             return self._shared.tickets.verify(start.ticket)
         except TicketRefusedError as error:
-            raise RefusedError(Close.TICKET_REFUSED, str(error)) from error
+            raise RecordingRefusedError(Close.TICKET_REFUSED, str(error)) from error
 
     def _ready(self) -> str:
         return protocol.ready(
@@ -177,7 +176,7 @@ class Session:
             self._listening.close()
 
     async def _recording(
-        self, start: Start, reading: asyncio.Task[Snapshot]
+        self, start: StartRecording, reading: asyncio.Task[Snapshot]
     ) -> CompleteRecording | None:
         try:
             voice = await _waiting(reading)
@@ -190,7 +189,7 @@ class Session:
     def _note_stored(self) -> None:
         self._is_stored = True
 
-    def _send_sound(self, made: Made) -> None:
+    def _send_sound(self, made: UnstoredResult) -> None:
         for message in protocol.converted(made.encoded.data, made.encoded.content_type):
             self._outbox.put(message)
 
@@ -230,7 +229,7 @@ async def _waiting(reading: asyncio.Task[Snapshot]) -> Snapshot:
     try:
         snapshot = await reading
     except UnknownVoiceError as error:
-        raise RefusedError(Close.UNKNOWN_VOICE) from error
+        raise RecordingRefusedError(Close.UNKNOWN_VOICE) from error
     if snapshot.voice.status is not Status.WAITING:
-        raise RefusedError(Close.ALREADY_UPLOADED)
+        raise RecordingRefusedError(Close.ALREADY_UPLOADED)
     return snapshot

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from conversion.serving.planning import read_resources
-from conversion.settings import ConverterSettings
-from shared.process.settings import CommaSeparated, TicketKeys  # noqa: TC001 - pydantic reads them
+from shared.container.process_plan import read_resources
+from shared.conversion.settings import ConverterSettings
+from shared.runtime.settings import CommaSeparated, TicketKeys  # noqa: TC001 - pydantic reads them
 
 CATCHING_UP_SECONDS: Final = 20.0
 """A client's time beyond the longest recording, because its network may be slow."""

@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING
 from functions.on_upload.settings import OnUploadSettings
 from functions.on_upload.uploads import UploadHandler
 from shared.google import clients
-from shared.http.function import cloud_function
-from shared.http.push import push_app
-from shared.process.tracing import open_traces
+from shared.runtime.function import cloud_function
+from shared.runtime.push import push_app
+from shared.runtime.traces import open_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.applications import Starlette
 
-    from shared.ports.bucket import Bucket
-    from shared.ports.store import VoiceStore
-    from shared.ports.topic import Publisher
+    from shared.ports import Bucket, Publisher
+    from shared.voices.store import VoiceStore
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class OnUploadServices:
     """What on_upload speaks to.
 
     Attributes:
@@ -41,7 +40,7 @@ class Services:
     uploads: Callable[[], Bucket]
 
 
-def build(config: OnUploadSettings, services: Services) -> Starlette:
+def build(config: OnUploadSettings, services: OnUploadServices) -> Starlette:
     """Build the application from its settings and the services that it speaks to."""
     handler = UploadHandler(
         services.voices,
@@ -52,9 +51,9 @@ def build(config: OnUploadSettings, services: Services) -> Starlette:
     return push_app(clients.open_push_verifier(config), handler.handle)
 
 
-def open_services(config: OnUploadSettings) -> Services:
+def open_services(config: OnUploadSettings) -> OnUploadServices:
     """Open the clients."""
-    return Services(
+    return OnUploadServices(
         voices=clients.open_voices(config),
         conversions=clients.open_publisher(config, config.conversions_topic),
         uploads=cache(partial(clients.open_bucket, config, config.uploads_bucket)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.process.settings import PushSettings, TopicId
+from shared.runtime.settings import PushSettings, TopicId
 
 
 class OnUploadSettings(PushSettings):

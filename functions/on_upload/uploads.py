@@ -8,24 +8,26 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import PassingError
-from shared.pipeline.conversion_requests import request_conversion
-from shared.pipeline.recordings import LIVE
-from shared.ports.store import UnknownVoiceError
-from shared.ports.traces import NO_TRACES
-from shared.process.logs import about_voice
+from shared.pipeline import LIVE, request_conversion
+from shared.ports import NO_TRACES
+from shared.runtime.logs import about_voice
 from shared.voices.messages import FINALIZE, ConversionMessage, parse_upload_event
 from shared.voices.objects import voice_of_upload
-from shared.voices.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue_again
+from shared.voices.store import UnknownVoiceError
+from shared.voices.voice import (
+    ForbiddenTransitionError,
+    LeaseHeldError,
+    PassingError,
+    Status,
+    queue_again,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.ports.bucket import Bucket
-    from shared.ports.store import Snapshot, VoiceStore
-    from shared.ports.topic import Publisher
-    from shared.ports.traces import Traces
+    from shared.ports import Bucket, Publisher, Traces
     from shared.voices.messages import PushMessage, UploadEvent
+    from shared.voices.store import Snapshot, VoiceStore
     from shared.voices.voice import Input, Voice
 
 _LOG = logging.getLogger(__name__)

@@ -5,28 +5,65 @@ The way of a voice when something was lost: Cloud Scheduler -> **sweep** -> topi
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from functions.sweep.app import create_app
-from functions.sweep.decision import Patience
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
 from functions.sweep.settings import SweepSettings
-from functions.sweep.sweeping import Sweeper
+from functions.sweep.sweeper import Patience, Sweeper
 from shared.google import clients
-from shared.http.function import cloud_function
+from shared.ports import TokenRefusedError
+from shared.runtime.function import cloud_function
+from shared.runtime.push import app_with_probe, authorization_of
+from shared.voices.voice import PassingError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+    from starlette.requests import Request
 
     from functions.sweep.own_characters import OwnCharacterSweep
-    from shared.ports.bucket import Bucket
-    from shared.ports.store import VoiceStore
-    from shared.ports.topic import Publisher
+    from shared.ports import Bucket, Publisher, TokenVerifier
+    from shared.voices.store import VoiceStore
+
+
+_LOG = logging.getLogger(__name__)
+
+
+def create_app(
+    sweeper: Sweeper, verifier: TokenVerifier, own_characters: OwnCharacterSweep | None = None
+) -> Starlette:
+    """Return the application: `POST /` sweeps once, `GET /healthz` answers probes.
+
+    `POST /` answers 200 with the counts, 401 to a request without the scheduler's token, 503 if
+    something is left for the next sweep, and 500 after an unexpected error.
+    """
+
+    async def sweep(request: Request) -> Response:
+        try:
+            await verifier.verify(authorization_of(request.headers))
+            done = await sweeper.sweep()
+            if own_characters is not None:
+                await own_characters.sweep()
+            return JSONResponse(done)
+        except TokenRefusedError as error:
+            _LOG.warning("sweep refused: %s", error, extra={"event": "push_refused"})
+            return PlainTextResponse("this request proves no permission", 401)
+        except PassingError as error:
+            _LOG.warning("sweep incomplete: %s", error, extra={"event": "sweep_incomplete"})
+            return PlainTextResponse("incomplete", 503)
+        except Exception:  # noqa: BLE001 - the scheduler comes again, whatever the error
+            _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
+            return PlainTextResponse("unexpected error", 500)
+
+    return app_with_probe(Route("/", sweep, methods=["POST"]))
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class SweepServices:
     """What sweep speaks to.
 
     Attributes:
@@ -42,7 +79,7 @@ class Services:
     own_characters: OwnCharacterSweep | None = None
 
 
-def build(config: SweepSettings, services: Services) -> Starlette:
+def build(config: SweepSettings, services: SweepServices) -> Starlette:
     """Build the application from its settings and the services that it speaks to."""
     sweeper = Sweeper(
         voices=services.voices,
@@ -58,9 +95,9 @@ def build(config: SweepSettings, services: Services) -> Starlette:
     return create_app(sweeper, verifier, services.own_characters)
 
 
-def open_services(config: SweepSettings) -> Services:
+def open_services(config: SweepSettings) -> SweepServices:
     """Open the clients."""
-    return Services(
+    return SweepServices(
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
         conversions=clients.open_publisher(config, config.conversions_topic),
@@ -76,10 +113,12 @@ def open_own_characters(config: SweepSettings) -> OwnCharacterSweep | None:
         return None
     # Imported here: the other starts do without.
     from functions.sweep.own_characters import OwnCharacterSweep  # noqa: PLC0415
-    from shared.pipeline.own_recordings import Cleaner  # noqa: PLC0415
+    from shared.characters.own.recordings import OwnCharacterCleaner  # noqa: PLC0415
 
     store = clients.open_own_characters(config)
-    cleaner = Cleaner(store, clients.open_own_recordings(config, recordings), open_characters())
+    cleaner = OwnCharacterCleaner(
+        store, clients.open_own_recordings(config, recordings), open_characters()
+    )
     return OwnCharacterSweep(store, cleaner, clients.open_trainer(config, trainer))
 
 

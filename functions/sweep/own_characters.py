@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.own_characters.store import OwnCharacterStore
-    from shared.pipeline.own_recordings import Cleaner
+    from shared.characters.own.recordings import OwnCharacterCleaner
+    from shared.characters.own.store import OwnCharacterStore
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class OwnCharacterSweep:
     """
 
     store: OwnCharacterStore
-    cleaner: Cleaner
+    cleaner: OwnCharacterCleaner
     start_trainer: Callable[[], Awaitable[None]]
 
     async def sweep(self) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from shared.process.settings import (
+from shared.runtime.settings import (
     BucketName,
     CharacterSettings,
     PushSettings,

@@ -13,19 +13,19 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from functions.train import job
-from functions.train.runner import Runner
+from functions.train import runner
+from functions.train.runner import TrainingRunner
 from functions.train.settings import TrainSettings
-from functions.train.trainer import Trainer, passed_on
-from shared.errors import PassingError
+from functions.train.trainer import Trainer, environment_of_trainer
 from shared.google import clients
-from shared.process import logs, settings
-from shared.process.signals import on_signal
-from speech.decoding.decoder import Decoder
+from shared.runtime import logs, settings
+from shared.runtime.process import on_signal
+from shared.speech.decoding.decoder import Decoder
+from shared.voices.voice import PassingError
 
 if TYPE_CHECKING:
-    from shared.own_characters.store import OwnCharacterStore
-    from shared.ports.bucket import Bucket
+    from shared.characters.own.store import OwnCharacterStore
+    from shared.ports import Bucket
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _ENDED_BY_SIGNAL = 143
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class TrainServices:
     """What train speaks to.
 
     Attributes:
@@ -50,15 +50,20 @@ class Services:
     decoder: Decoder
 
 
-def build(config: TrainSettings, services: Services) -> Runner:
+def build(config: TrainSettings, services: TrainServices) -> TrainingRunner:
     """Build what trains, from its settings and the services that it speaks to."""
-    command = (str(config.training_python), "-m", "training")
-    return Runner(
+    command = (str(config.training_python), "-m", "tools.training")
+    return TrainingRunner(
         services.store,
         services.recordings,
         services.characters,
         services.decoder,
-        Trainer(command, config.training_folder, config.training_seconds, passed_on(os.environ)),
+        Trainer(
+            command,
+            config.training_folder,
+            config.training_seconds,
+            environment_of_trainer(os.environ),
+        ),
         config.trainings_at_once,
     )
 
@@ -76,11 +81,11 @@ async def run(config: TrainSettings) -> int:
     try:
         async with Decoder(max_processes=1) as decoder:
             recordings = clients.open_own_recordings(config, config.own_recordings_bucket)
-            services = Services(store, recordings, open_characters(), decoder)
-            trained = await job.train_all(
+            services = TrainServices(store, recordings, open_characters(), decoder)
+            trained = await runner.train_waiting_characters(
                 build(config, services),
                 begin_seconds=config.job_seconds - config.training_seconds,
-                patience_seconds=job.RESTARTED_PATIENCE_SECONDS if is_restarted else 0,
+                patience_seconds=runner.RESTARTED_PATIENCE_SECONDS if is_restarted else 0,
             )
     except asyncio.CancelledError:
         _LOG.info("stopped", extra={"event": "stopped"})

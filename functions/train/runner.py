@@ -15,44 +15,43 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from functions.train.card import publish_card
-from functions.train.checkpoints import Checkpoints
-from functions.train.publishing import publish, try_bundle
+from functions.train.artifacts import Checkpoints, publish, publish_card, try_bundle
 from functions.train.trainer import RecordingsRefusedError, TrainerCrashedError
-from shared.errors import PassingError
-from shared.own_characters import own_character as own
-from shared.own_characters.objects import (
-    MAX_RECORDING_BYTES,
-    MAX_RECORDINGS,
-    Kind,
-    kept_prefix,
-    recordings_among,
-    recordings_prefix,
-)
-from shared.own_characters.own_character import (
+from shared.characters.bundle_files import BundleError
+from shared.characters.own import own_character as own
+from shared.characters.own.own_character import (
     NotAllowedError,
     OwnCharacter,
-    Status,
+    OwnCharacterStatus,
     TakenOverError,
     TrainingErrorCode,
     TrainingFailure,
 )
-from shared.own_characters.store import UnknownOwnCharacterError, change_own
-from shared.pipeline.own_recordings import Cleaner, withdraw
-from shared.voices.voice import VoiceError
-from speech.bundles.files import BundleError
-from speech.decoding.recordings.recording import DecodeLimits
-from speech.results.wav import write_wav
+from shared.characters.own.recordings import (
+    MAX_RECORDING_BYTES,
+    MAX_RECORDINGS,
+    Kind,
+    OwnCharacterCleaner,
+    kept_prefix,
+    recordings_among,
+    recordings_prefix,
+    withdraw_character,
+)
+from shared.characters.own.store import UnknownOwnCharacterError, change_own
+from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.results.audio_files import write_wav
+from shared.voices.voice import PassingError, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from functions.train.trainer import Trainer
-    from shared.own_characters.store import OwnCharacterStore
-    from shared.ports.bucket import Bucket
+    from shared.characters.own.store import OwnCharacterStore
+    from shared.ports import Bucket
+    from shared.speech.decoding.decoder import Decoder
     from shared.voices.objects import ObjectFacts
-    from speech.decoding.decoder import Decoder
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,7 +70,7 @@ _GONE: Final = (TakenOverError, UnknownOwnCharacterError)
 
 
 @dataclass
-class Runner:
+class TrainingRunner:
     """Makes characters.
 
     Attributes:
@@ -92,9 +91,9 @@ class Runner:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def cleaner(self) -> Cleaner:
+    def cleaner(self) -> OwnCharacterCleaner:
         """Deletes what nobody may keep."""
-        return Cleaner(self.store, self.recordings, self.characters)
+        return OwnCharacterCleaner(self.store, self.recordings, self.characters)
 
     def wake(self) -> None:
         """Look now whether a character waits."""
@@ -135,7 +134,7 @@ class Runner:
                 )
             except (NotAllowedError, UnknownOwnCharacterError):
                 return True
-            if taken.status is Status.TRAINING:
+            if taken.status is OwnCharacterStatus.TRAINING:
                 await self._train_in_place(taken)
             else:
                 _LOG.error("given up", extra={"event": "own_character_given_up"})
@@ -229,7 +228,7 @@ class Runner:
                 lambda each, now: own.finish(each, character.attempt, now),
             )
         except UnknownOwnCharacterError:
-            await withdraw(self.characters, character.character_id)
+            await withdraw_character(self.characters, character.character_id)
             raise
         # Its owner may keep the recordings, but nobody needs these any more.
         with suppress(PassingError):
@@ -428,3 +427,41 @@ def _consent(character: OwnCharacter) -> dict[str, object]:
         "politics": False,
         "no_public_figure_no_minor": True,
     }
+
+
+LOOK_AGAIN_SECONDS: Final = 5.0
+RESTARTED_PATIENCE_SECONDS: Final = LEASE_SECONDS + 15.0
+"""A job that was killed is started again before the lease that it held has ended."""
+
+
+async def train_waiting_characters(
+    runner: TrainingRunner,
+    *,
+    begin_seconds: float,
+    patience_seconds: float,
+    now: Callable[[], float] = time.monotonic,
+) -> int:
+    """Train characters one by one until none waits; return how many were looked after.
+
+    Args:
+        runner: trains them.
+        begin_seconds: for how long another training may begin; the sweep starts another job for
+            what is left then.
+        patience_seconds: for how long to look again when none waits.
+        now: a clock in seconds that never goes back.
+
+    Raises:
+        PassingError: the store or a bucket does not answer; the job is to be started again.
+    """
+    began, trained = now(), 0
+    idle_since = began
+    while now() - began < begin_seconds:
+        if await runner.train_next():
+            trained, idle_since = trained + 1, now()
+        elif now() - idle_since < patience_seconds:
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        else:
+            break
+    # The recordings of those that are ready now.
+    await runner.cleaner.clean()
+    return trained

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from shared.process.settings import BucketName, CharacterSettings
+from shared.runtime.settings import BucketName, CharacterSettings
 
 
 class TrainSettings(CharacterSettings):

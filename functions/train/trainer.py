@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.own_characters.own_character import TrainingErrorCode, TrainingFailure
+from shared.characters.own.own_character import TrainingErrorCode, TrainingFailure
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -58,7 +58,7 @@ class Trainer:
         command: its program and first arguments.
         folder: where it runs.
         seconds: how long it may take.
-        environment: its variables, see `passed_on`.
+        environment: its variables, see `environment_of_trainer`.
     """
 
     command: Sequence[str]
@@ -107,7 +107,7 @@ class Trainer:
         raise TrainerCrashedError(f"it ended with {status}: {' | '.join(complaints[-3:])}")
 
 
-def passed_on(environment: Mapping[str, str]) -> Mapping[str, str]:
+def environment_of_trainer(environment: Mapping[str, str]) -> Mapping[str, str]:
     """Return what the training may know of this process's variables: nothing secret."""
     return {name: environment[name] for name in _PASSED_ON if name in environment}
 

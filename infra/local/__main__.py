@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from infra.local.cloud.cloud import published_endpoints
-from infra.local.cloud.emulators import EmulatorsMissingError
-from infra.local.cloud.starting import local_cloud
-from infra.local.commands.batch import UsageError, plan_jobs, run_batch
+from infra.local.cloud.local_cloud import EmulatorsMissingError, published_endpoints
+from infra.local.cloud.start import local_cloud
+from infra.local.commands.batch import UsageError, plan_jobs, run_batch, run_text
 from infra.local.commands.demo import run_demo
-from infra.local.commands.say import run_text
 from infra.local.commands.verify import run_verify
-from infra.local.commands.visitor import RefusedError, TextWish, Wish
+from infra.local.commands.visitor import (
+    RecordingRequest,
+    RequestRefusedError,
+    TextRequest,
+)
 from infra.local.configuration.names import CHARACTERS_BUCKET, PROJECT_ID
 from infra.local.configuration.options import (
     ROOT,
@@ -31,16 +33,15 @@ from infra.local.configuration.options import (
     OwnCharacterOptions,
     Scaling,
 )
-from infra.local.processes.background import running_in_background
-from infra.local.processes.processes import StartError
+from infra.local.processes.children import StartError, run_in_background
 from shared.characters.manifest import bundle_folders
-from shared.process.settings import SettingsError
+from shared.runtime.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from importing.commands.character_folder import CharacterFolder
-    from infra.local.cloud.cloud import LocalCloud
+    from infra.local.cloud.local_cloud import LocalCloud
+    from shared.characters.folder import CharacterFolder
 
 SAMPLE: Final = ROOT / "infra" / "local" / "samples" / "hello.webm"
 MICROPHONE_SECONDS: Final = 5.0
@@ -73,7 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         return int(asyncio.run(_until_signal(parsed.command(parsed))))
-    except (UsageError, StartError, SettingsError, EmulatorsMissingError, RefusedError) as error:
+    except (
+        UsageError,
+        StartError,
+        SettingsError,
+        EmulatorsMissingError,
+        RequestRefusedError,
+    ) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the output of a command
         return 2
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -248,9 +255,9 @@ def _own_characters(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
     if parsed.scale_to_zero is not None:
         raise UsageError("--own-characters needs a converter that stays: leave --scale-to-zero out")
     # Imported here: the other commands do without its packages.
-    from infra.local.cloud.own_characters import training_program  # noqa: PLC0415
+    from infra.local.cloud.trainer import training_program  # noqa: PLC0415
 
-    command = (str(training_program()), "-m", "training")
+    command = (str(training_program()), "-m", "tools.training")
     return OwnCharacterOptions(parsed.own_characters, command, parsed.public_characters)
 
 
@@ -270,7 +277,7 @@ def _pitch_shift(text: str) -> float | None:
 
 async def _demo(parsed: argparse.Namespace) -> int:
     options = CloudOptions(scaling=_scaling(parsed), traces=_traces(parsed))
-    wish = Wish(character=parsed.character)
+    wish = RecordingRequest(character=parsed.character)
     await run_demo(options, wish, embedded=parsed.embedded, output=parsed.output)
     return 0
 
@@ -294,7 +301,7 @@ async def _convert(parsed: argparse.Namespace) -> int:
     reports = await run_batch(
         options,
         jobs,
-        Wish(parsed.character, parsed.pitch_shift, parsed.format),
+        RecordingRequest(parsed.character, parsed.pitch_shift, parsed.format),
         overwrite=parsed.overwrite,
         embedded=parsed.embedded,
     )
@@ -317,7 +324,7 @@ async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -
     )
     await run_text(
         options,
-        TextWish(parsed.text, parsed.character, parsed.format, speaking),
+        TextRequest(parsed.text, parsed.character, parsed.format, speaking),
         overwrite=parsed.overwrite,
         embedded=parsed.embedded,
         output=output / usual if output.is_dir() else output,
@@ -327,10 +334,10 @@ async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -
 
 async def _live(parsed: argparse.Namespace) -> int:
     # Imported here: the other commands do without its packages.
-    from infra.local.commands.live import Source, run_live  # noqa: PLC0415
+    from infra.local.commands.live import SpeechSource, run_live  # noqa: PLC0415
 
-    source = Source(None if parsed.microphone else parsed.path, parsed.seconds)
-    wish = Wish(character=parsed.character)
+    source = SpeechSource(None if parsed.microphone else parsed.path, parsed.seconds)
+    wish = RecordingRequest(character=parsed.character)
     options = CloudOptions()
     await run_live(options, wish, source, embedded=parsed.embedded, output=parsed.output)
     return 0
@@ -354,7 +361,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
     elif parsed.app_check:
         raise UsageError("--app-check gives its token to the page, which is not built: build it")
     # Imported here: the other commands do without its packages.
-    from infra.local.commands.own_characters import OwnCharacters  # noqa: PLC0415
+    from infra.local.commands.bundle_watch import BundleWatch  # noqa: PLC0415
 
     async with local_cloud(options, embedded=parsed.embedded, note=_say) as cloud:
         with published_endpoints(cloud, parsed.folder) as path:
@@ -366,8 +373,8 @@ async def _serve(parsed: argparse.Namespace) -> int:
                 _say(f"Wyoming:  {_with_port(endpoints['wyoming'], parsed.wyoming)}")
             _say(f"for other programs: {path}   (Ctrl-C stops everything)")
             folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
-            own = OwnCharacters(folder, partial(_open_offer, cloud), _say)
-            async with running_in_background(own.watch()):
+            own = BundleWatch(folder, partial(_open_offer, cloud), _say)
+            async with run_in_background(own.watch()):
                 name = await cloud.crashed()
     _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")
     return 1
@@ -378,7 +385,7 @@ def _open_offer(cloud: LocalCloud) -> CharacterFolder:
     from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415
     from google.cloud import storage  # noqa: PLC0415
 
-    from importing.commands.character_folder import CharacterFolder  # noqa: PLC0415
+    from shared.characters.folder import CharacterFolder  # noqa: PLC0415
 
     client = storage.Client(
         PROJECT_ID, AnonymousCredentials(), client_options={"api_endpoint": cloud.addresses.storage}

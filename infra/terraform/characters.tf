@@ -59,7 +59,7 @@ locals {
     CHARACTERS_MEMORY_BYTES = tostring(var.characters.memory_mib * 1048576)
   }
 
-  # What conversion/serving/planning.py plans for fetched characters: in each process, and for each
+  # What shared/container/process_plan.py plans for fetched characters: in each process, and for each
   # conversion at once.
   fetched_mib            = var.characters == null ? 0 : var.characters.memory_mib + ceil(var.max_bundle_bytes / 1048576)
   fetched_conversion_mib = var.characters == null ? 0 : 640

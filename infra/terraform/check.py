@@ -57,7 +57,7 @@ STEPS: Final = (
 PASSED, FOUND, NOT_CHECKED = 0, 1, 2
 
 
-class Run(Protocol):
+class RunCommand(Protocol):
     """Runs a command in the foreground."""
 
     def __call__(self, command: Sequence[str], environment: Mapping[str, str], /) -> int:
@@ -66,7 +66,11 @@ class Run(Protocol):
 
 
 def check(
-    *, terraform: str | None, registry_answers: Callable[[], bool], stand_in: Path | None, run: Run
+    *,
+    terraform: str | None,
+    registry_answers: Callable[[], bool],
+    stand_in: Path | None,
+    run: RunCommand,
 ) -> int:
     """Check everything with the best means that this machine has.
 
@@ -120,7 +124,7 @@ def find_stand_in(environment: Mapping[str, str], shared_tools: Path = SHARED_TO
     return program
 
 
-def _check_with_providers(terraform: str, run: Run) -> int:
+def _check_with_providers(terraform: str, run: RunCommand) -> int:
     print("Checking with the real providers from the registry.")
     for folder in FOLDERS:
         with tempfile.TemporaryDirectory() as data, _without_new_lock_file(folder):
@@ -145,7 +149,7 @@ def _without_new_lock_file(folder: Path) -> Iterator[None]:
             lock.unlink(missing_ok=True)
 
 
-def _check_with_stand_in(program: Path, run: Run) -> int:
+def _check_with_stand_in(program: Path, run: RunCommand) -> int:
     print(f"No provider registry answers; checking with the schema check {program.name}.")
     with tempfile.TemporaryDirectory() as scratch:
         return _check_folders(program, run, copy_of_module(Path(scratch)))
@@ -173,7 +177,7 @@ def copy_of_module(tree: Path) -> Path:
     return copied
 
 
-def _check_folders(program: Path, run: Run, module: Path) -> int:
+def _check_folders(program: Path, run: RunCommand, module: Path) -> int:
     environment = {"CHECK_TERRAFORM_PYTHON": sys.executable}
     for folder in FOLDERS:
         values = [] if folder == FULL else ["--var-file", str(TRIAL)]

@@ -4,14 +4,27 @@ locals {
     ".dockerignore",
     ".gcloudignore",
     "characters/**",
-    "conversion/**/*.py",
     "functions/__init__.py",
-    "functions/combined/**",
     "functions/compat/**",
     "functions/convert/**",
     "functions/live/**",
-    "shared/**/*.py",
-    "speech/**",
+    "functions/live_and_compat/**",
+    "shared/*.py",
+    "shared/characters/__init__.py",
+    "shared/characters/bucket.py",
+    "shared/characters/bundle_files.py",
+    "shared/characters/consent.py",
+    "shared/characters/manifest.py",
+    "shared/characters/manifest_fields.py",
+    "shared/characters/manifest_schema.py",
+    "shared/characters/own/**/*.py",
+    "shared/container/**/*.py",
+    "shared/conversion/**/*.py",
+    "shared/google/**/*.py",
+    "shared/process/**/*.py",
+    "shared/runtime/**/*.py",
+    "shared/speech/**",
+    "shared/voices/**/*.py",
   ]
   image_files = [
     for path in sort(setunion([for pattern in local.image_patterns : fileset(local.source_root, pattern)]...)) :
@@ -48,7 +61,7 @@ locals {
   most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + 2 * local.trainings + local.live_instances * try(tonumber(var.live.cpu), 0) + local.function_instances
   most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + 4096 * local.trainings + local.live_instances * local.live_memory_mib + local.function_instances * 512
   # The processes, with several of them one more that replaces another, and their conversions at
-  # once, each with the most that decoding any recording may take; conversion/serving/planning.py and speech/decoding/recordings/recording.py calculate the same.
+  # once, each with the most that decoding any recording may take; shared/container/process_plan.py and shared/speech/decoding/recording.py calculate the same.
   conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
   process_mib        = 285 + local.fetched_mib
   conversions_mib    = local.process_mib * (ceil(tonumber(var.convert_cpu) / 4) + (tonumber(var.convert_cpu) > 4 ? 1 : 0)) + local.conversion_mib * local.convert_concurrency

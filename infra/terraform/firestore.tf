@@ -51,7 +51,7 @@ resource "google_firestore_field" "expire_at" {
 }
 
 # Finds the voices of a status that changed last before some moment, oldest first. Only voices that are
-# not final have `sweep_shard`, which spreads them over 16 parts of the index (shared/voices/documents.py).
+# not final have `sweep_shard`, which spreads them over 16 parts of the index (shared/voices/store.py).
 # Fields and indexes here are those of the 16 collections of this name together.
 resource "google_firestore_index" "sweep" {
   project     = var.project_id

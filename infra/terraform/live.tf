@@ -4,7 +4,7 @@ locals {
   live       = local.has_live ? 1 : 0
   has_compat = var.compat != null
 
-  # A load balancer sends this path of the domain to it; functions/live/messages/protocol.py names it.
+  # A load balancer sends this path of the domain to it; functions/live/protocol.py names it.
   live_path = "/live"
   live_host = local.has_live ? coalesce(var.custom_domain, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://")) : null
   live_url  = local.has_live ? "wss://${local.live_host}${local.live_path}" : null
@@ -270,7 +270,7 @@ resource "google_cloud_run_v2_service" "live" {
 
     containers {
       image   = local.image
-      command = ["python", "-m", local.has_compat ? "functions.combined" : "functions.live"]
+      command = ["python", "-m", local.has_compat ? "functions.live_and_compat" : "functions.live"]
 
       # Cloud Run carries no WebSocket over HTTP/2 to the container.
       ports {

@@ -1,5 +1,5 @@
 locals {
-  # The chain of timeouts, derived here and in shared/process/timeouts.py from the same number:
+  # The chain of timeouts, derived here and in shared/runtime/settings.py from the same number:
   # conversion deadline < request timeout <= acknowledgement deadline.
   timeouts = {
     conversion_deadline = var.conversion_deadline_seconds
@@ -18,7 +18,7 @@ locals {
   # address, or a load balancer that address and its own.
   trusted_proxies = var.custom_domain == null ? 1 : 2
 
-  # One conversion computes while another waits; conversion/serving/planning.py says the same. The
+  # One conversion computes while another waits; shared/container/process_plan.py says the same. The
   # least memory that Cloud Run gives so many CPUs is enough for all of them.
   conversions_per_cpu = 2
   convert_concurrency = coalesce(var.convert_concurrency, local.conversions_per_cpu * tonumber(var.convert_cpu))

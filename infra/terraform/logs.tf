@@ -1,5 +1,5 @@
 # Whoever knows a voice_id may use the voice, so the logs do not contain it: the services write a
-# hash of it with this key (shared/process/logs.py), and the platform's request logs, whose addresses
+# hash of it with this key (shared/runtime/logs.py), and the platform's request logs, whose addresses
 # contain it, are not kept. Metrics count requests all the same.
 resource "random_password" "log_key" {
   length  = 64

@@ -12,10 +12,17 @@ locals {
     "characters/**",
     "functions/__init__.py",
     "functions/train/**",
-    "importing/**/*.py",
-    "shared/**/*.py",
-    "speech/**",
-    "training/**",
+    "shared/*.py",
+    "shared/characters/**/*.py",
+    "shared/google/**/*.py",
+    "shared/process/**/*.py",
+    "shared/runtime/**/*.py",
+    "shared/speech/**",
+    "shared/voices/**/*.py",
+    "tools/__init__.py",
+    "tools/bundles/**/*.py",
+    "tools/importing/**/*.py",
+    "tools/training/**",
   ]
   train_image_files = [
     for path in sort(setunion([for pattern in local.train_image_patterns : fileset(local.source_root, pattern)]...)) :

@@ -1,1 +1,1 @@
-"""The manifest of a character, and the bucket of characters."""
+"""Characters: their manifests, their files, and the bucket that holds them."""

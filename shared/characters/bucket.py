@@ -1,16 +1,12 @@
-"""Character bundles in a bucket: how their objects are named, and how they are found.
-
-The bucket looks like a folder of bundles: a character's objects lie under its id, and what several
-characters share lies under `encoders/`. The command that puts a bundle there names each graph by
-its SHA-256, so that the graphs of the old bundle stay whole while a new one is uploaded, and it
-uploads the manifest last. A manifest that names a graph which is not there yet is incomplete.
-"""
+"""The ids of characters that visitors make of their own voice: nobody can guess one."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import re
+import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,16 +22,32 @@ from shared.characters.manifest import (
     ManifestError,
     parse_manifest,
 )
-from shared.characters.own_ids import is_own
-from shared.errors import PassingError
 from shared.process.quoting import printable, quoted
 from shared.voices.objects import ObjectMissingError
+from shared.voices.voice import PassingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from shared.ports.bucket import Bucket
+    from shared.ports import Bucket
     from shared.voices.objects import ObjectFacts
+
+
+PREFIX: Final = "own-"
+_RANDOM_BYTES: Final = 16
+_ID: Final = re.compile(f"{PREFIX}[a-z2-7]{{26}}")
+
+
+def new_character_id() -> str:
+    """Draw an id of 128 random bits."""
+    drawn = base64.b32encode(secrets.token_bytes(_RANDOM_BYTES)).decode()
+    return PREFIX + drawn.rstrip("=").lower()
+
+
+def is_own_character(character_id: str) -> bool:
+    """Whether an id is that of a visitor's own character."""
+    return _ID.fullmatch(character_id) is not None
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -135,7 +147,7 @@ class CharacterBucket:
             each
             for each in objects
             if (character_id := _id_of(each.name)) is not None
-            and (not is_own(character_id) or character_id in with_own)
+            and (not is_own_character(character_id) or character_id in with_own)
         ]
         by_name = {each.name: each for each in objects}
         found = await asyncio.gather(*(self._judge(each, by_name) for each in manifests))

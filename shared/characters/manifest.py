@@ -1,7 +1,8 @@
 """Character manifests: what `character.json` says, strictly checked; needs pydantic only.
 
 The API shows these facts and the conversion container relies on them. The JSON Schema for editors,
-`characters/character.schema.json`, is made from the models here (see shared.characters.schema).
+`characters/character.schema.json`, is made from the models here (see
+shared.characters.manifest_schema).
 """
 
 import json
@@ -25,17 +26,17 @@ from pydantic import (
     field_validator,
 )
 
-from shared.characters.fields import (
+from shared.characters.manifest_fields import (
     Entries,
     Expected,
     Form,
     LongText,
     Number,
-    Text,
+    ShortText,
     WholeNumber,
     in_range,
+    sentence,
 )
-from shared.characters.messages import sentence
 from shared.process.quoting import printable, quoted
 
 _LOG = logging.getLogger(__name__)
@@ -89,8 +90,8 @@ class _Strict(BaseModel):
 class CharacterName(_Strict):
     """The character's name in Japanese and in English, shown to visitors."""
 
-    ja: Annotated[str, Text(64)]
-    en: Annotated[str, Text(64)]
+    ja: Annotated[str, ShortText(64)]
+    en: Annotated[str, ShortText(64)]
 
 
 class GraphFile(_Strict):
@@ -146,8 +147,8 @@ class Limits(_Strict):
 class Licence(_Strict):
     """The licence of the character's voice."""
 
-    name: Annotated[str, Text(200)]
-    spdx: Annotated[str, Text(64, "an SPDX licence identifier")]
+    name: Annotated[str, ShortText(200)]
+    spdx: Annotated[str, ShortText(64, "an SPDX licence identifier")]
     url: HttpsAddress | None = None
     """Where it stands; null for a voice that nobody but its owner may use."""
     text: Annotated[str, LongText(30_000)] | None = None
@@ -188,9 +189,9 @@ class Preview(_Strict):
 class Origin(_Strict):
     """Where an imported voice comes from."""
 
-    source: Annotated[str, Text(300)] | None = None
+    source: Annotated[str, ShortText(300)] | None = None
     """The address or the file that it was imported from."""
-    author: Annotated[str, Text(200)] | None = None
+    author: Annotated[str, ShortText(200)] | None = None
     """Who made it."""
     date: (
         Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")] | None
@@ -198,7 +199,7 @@ class Origin(_Strict):
     """When it was made."""
     sha256: Sha256 | None = None
     """Of the imported file."""
-    tool: Annotated[str, Text(200)] | None = None
+    tool: Annotated[str, ShortText(200)] | None = None
     """What it was trained with."""
     epoch: Annotated[int, WholeNumber(0, 1_000_000_000)] | None = None
     """The training epoch that was exported."""
@@ -225,8 +226,8 @@ class OfferedStyle(_Strict):
 
     id: Annotated[int, WholeNumber(0, MAX_STYLE_ID)]
     """The number by which it is asked for."""
-    name: Annotated[str, Text(80)]
-    speaker: Annotated[str, Text(80)] | None = None
+    name: Annotated[str, ShortText(80)]
+    speaker: Annotated[str, ShortText(80)] | None = None
     """Who speaks in it, where the character has several speakers."""
 
 
@@ -273,14 +274,14 @@ class Manifest(_Strict):
     pitch: Pitch | None
     """How high the character speaks; null if its pitch cannot be steered."""
     limits: Limits
-    credit: Annotated[str, Text(300)]
+    credit: Annotated[str, ShortText(300)]
     """The line that must be shown wherever the voice is used."""
-    credit_ja: Annotated[str, Text(300)] | None = None
+    credit_ja: Annotated[str, ShortText(300)] | None = None
     """The same line for pages in Japanese."""
     licence: Licence
     terms_url: HttpsAddress | None = None
     """Where the terms of use stand; null for a voice that nobody but its owner may use."""
-    consent: Annotated[str, Text(2_000)]
+    consent: Annotated[str, ShortText(2_000)]
     """The statement by which the voice's owner agreed."""
     contact: Annotated[str, Form(f"^({_HTTPS}|{_MAILTO})$", 300, "an https or mailto address")]
     """Where the voice's owner is reached."""

@@ -1,1 +1,1 @@
-"""The adapters to Google Cloud: each implements a port with a client library."""
+"""Adapters for Google Cloud's services."""

@@ -10,25 +10,23 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shared.process.settings import Environment, PushVerification
+from shared.runtime.settings import Environment, PushVerification
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.google.cloud_storage import UrlSigner
-    from shared.google.key_management import KmsKey
+    from shared.characters.own.store import OwnCharacterStore
+    from shared.google.signatures import KmsKey
+    from shared.google.storage import UrlSigner
     from shared.google.trainer import TrainerStart
-    from shared.own_characters.store import OwnCharacterStore
-    from shared.ports.bucket import Bucket
-    from shared.ports.store import VoiceStore
-    from shared.ports.tokens import TokenVerifier
-    from shared.ports.topic import Publisher
-    from shared.process.settings import (
+    from shared.ports import Bucket, Publisher, TokenVerifier
+    from shared.runtime.settings import (
         CharacterSettings,
         CommonSettings,
         PushSettings,
         SigningSettings,
     )
+    from shared.voices.store import VoiceStore
 
 
 def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = None) -> VoiceStore:
@@ -38,21 +36,21 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
         settings: name the project.
         targets_per_stream: how many watched documents share one stream; None to watch none.
     """
-    from shared.google.firestore.client import RenewableClient
-    from shared.google.firestore.voices import FirestoreVoices
+    from shared.google.firestore import RenewableClient
+    from shared.google.voices import FirestoreVoices
 
     client = RenewableClient(project=settings.project_id)
     if targets_per_stream is None:
         return FirestoreVoices(client)
-    from shared.google.firestore.listener import DocumentListener
+    from shared.google.listener import DocumentListener
 
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=targets_per_stream))
 
 
 def open_own_characters(settings: CommonSettings) -> OwnCharacterStore:
     """Open the documents of visitors' own characters in Firestore."""
-    from shared.google.firestore.client import RenewableClient
-    from shared.google.firestore.own_characters import FirestoreOwnCharacters
+    from shared.google.firestore import RenewableClient
+    from shared.google.own_characters import FirestoreOwnCharacters
 
     return FirestoreOwnCharacters(RenewableClient(project=settings.project_id))
 
@@ -73,8 +71,7 @@ def open_bucket(settings: CommonSettings, name: str, signer: UrlSigner | None = 
 def _open_one_bucket(
     settings: CommonSettings, name: str, signer: UrlSigner | None = None
 ) -> Bucket:
-    from shared.google.cloud_storage import CloudStorageBucket
-    from shared.google.storage_connections import open_storage_client
+    from shared.google.storage import CloudStorageBucket, open_storage_client
 
     return CloudStorageBucket(open_storage_client(settings.project_id), name, signer)
 
@@ -97,10 +94,10 @@ def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | Non
 
 def open_signer(settings: SigningSettings) -> UrlSigner:
     """Build the signer of addresses: with the HMAC key, the local key, or through IAM."""
-    from shared.google.cloud_storage import Signer
+    from shared.google.storage import Signer
 
     if settings.signing_hmac_access_id is not None and settings.signing_hmac_secret is not None:
-        from shared.google.hmac_signing import HmacSigner
+        from shared.google.signatures import HmacSigner
 
         secret = settings.signing_hmac_secret.get_secret_value()
         return HmacSigner(settings.signing_hmac_access_id, secret)
@@ -129,7 +126,7 @@ def open_push_verifier(settings: PushSettings) -> TokenVerifier:
         GoogleTokenVerifier,
         fetch_certificates,
     )
-    from shared.ports.tokens import NoTokenNeeded
+    from shared.ports import NoTokenNeeded
 
     if settings.push_verification is PushVerification.OFF:
         return NoTokenNeeded()
@@ -170,7 +167,7 @@ def open_kms_key(name: str, seconds: float) -> KmsKey:
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
 
-    from shared.google.key_management import KmsKey
+    from shared.google.signatures import KmsKey
 
     credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloudkms"])
     return KmsKey(name, AuthorizedSession(credentials), seconds)

@@ -1,4 +1,4 @@
-"""Cloud Pub/Sub: the adapter that implements `shared.ports.topic.Publisher`.
+"""Cloud Pub/Sub: the adapter that implements `shared.ports.Publisher`.
 
 A network can forget a connection (a NAT that starts again, an instance that was frozen): what is
 sent goes nowhere, nobody says so, and gRPC keeps using it for a minute. So a message that is not
@@ -24,8 +24,8 @@ from google.api_core.exceptions import (
 )
 from google.api_core.retry import Retry, if_exception_type
 
-from shared.errors import PublishError
 from shared.google.bare_packages import bare_packages
+from shared.voices.voice import PublishError
 
 with bare_packages(
     "google.pubsub_v1", "google.pubsub_v1.services.publisher", "google.cloud.pubsub_v1"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from shared.ports.bucket import Bucket
+    from shared.ports import Bucket
     from shared.voices.objects import ObjectFacts, SignedUpload
 
 

@@ -7,19 +7,30 @@ their server allows, so a push costs one signature check and no request.
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import math
 import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import requests
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
 from google.auth import exceptions as auth_errors
 from google.auth import jwt
 
-from shared.ports.tokens import CertificatesUnavailableError, TokenRefusedError
+from shared.ports import CertificatesUnavailableError, TokenRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
+
 
 GOOGLE_CERTIFICATES: Final = "https://www.googleapis.com/oauth2/v1/certs"
 GOOGLE_ISSUERS: Final = ("accounts.google.com", "https://accounts.google.com")
@@ -273,3 +284,70 @@ def _read(use_library: Callable[[], Any]) -> Any:
         raise TokenRefusedError(f"the token is not valid{reason}") from error
     except Exception as error:
         raise TokenRefusedError("the token is not valid") from error
+
+
+APP_CHECK_KEYS: Final = "https://firebaseappcheck.googleapis.com/v1/jwks"
+APP_CHECK_ISSUER: Final = "https://firebaseappcheck.googleapis.com/"
+
+
+class AppCheckTokenVerifier:
+    """A `TokenVerifier` for App Check tokens, which come in a header of their own.
+
+    Args:
+        keys: App Check's public keys.
+        project_id: the project in which the pages are registered.
+    """
+
+    def __init__(self, keys: CertificateCache, *, project_id: str) -> None:
+        self._keys = keys
+        self._project_id = project_id
+
+    async def verify(self, authorization: str | None) -> Mapping[str, Any]:
+        """Return the token's claims; `sub` is the app's id.
+
+        Args:
+            authorization: the header `X-Firebase-AppCheck`: the token, without a scheme.
+
+        Raises:
+            TokenRefusedError: the header is missing or proves nothing.
+            CertificatesUnavailableError: the token could not be checked now.
+        """
+        if not authorization:
+            raise TokenRefusedError("the request has no header X-Firebase-AppCheck")
+        claims = await verified_claims(authorization, self._keys, None)
+        if not str(claims.get("iss", "")).startswith(APP_CHECK_ISSUER):
+            raise TokenRefusedError("the token was not issued by App Check")
+        audience = claims.get("aud")
+        if not isinstance(audience, list) or f"projects/{self._project_id}" not in audience:
+            raise TokenRefusedError(f"the token was not issued for project {self._project_id}")
+        if not claims.get("sub"):
+            raise TokenRefusedError("the token names no app")
+        return claims
+
+
+def keys_of_set(answer: Any) -> Mapping[str, str]:
+    """Return the RSA keys of a JSON Web Key Set (RFC 7517) by key id (PEM).
+
+    Raises:
+        KeyError: a key lacks a part.
+        TypeError: it is no key set.
+        ValueError: a key's numbers cannot be read.
+    """
+    return {key["kid"]: _pem(key) for key in answer["keys"] if key["kty"] == "RSA"}
+
+
+def read_own_key(path: Path) -> Certificates:
+    """Return the public key of a service account's key file, for the local cloud's tokens."""
+    fields = json.loads(path.read_text())
+    private = load_pem_private_key(fields["private_key"].encode(), None)
+    public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return Certificates({fields["private_key_id"]: public.decode()}, math.inf)
+
+
+def _pem(key: Mapping[str, str]) -> str:
+    public = RSAPublicNumbers(_number(key["e"]), _number(key["n"])).public_key()
+    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import requests
 
-from shared.errors import PassingError
+from shared.voices.voice import PassingError
 
 if TYPE_CHECKING:
     from google.auth.transport.requests import AuthorizedSession

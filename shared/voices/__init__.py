@@ -1,1 +1,1 @@
-"""A voice: its states, its document, its messages and objects."""
+"""Voices: states, documents, messages, objects, tickets. Nothing here imports a client library."""

@@ -1,6 +1,6 @@
 """Objects in the two buckets: their names, their properties, and the errors about them.
 
-This module is pure; `shared.ports.bucket` is the port through which objects are read and written.
+This module is pure; `shared.ports` is the port through which objects are read and written.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.errors import PassingError
-from shared.voices.voice import Input, InvalidVoiceIdError, parse_voice_id
+from shared.voices.voice import Input, InvalidVoiceIdError, PassingError, parse_voice_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,14 +1,7 @@
-"""The states of a voice, the transitions between them, and the errors that end one.
+"""The base of all errors that pass: trying the same again later can help.
 
-This module is pure: it imports no client library, reads no clock and does no I/O.
-
-A transition takes the voice as it is stored, the time, and what it needs besides. It returns the
-next state of the voice, or refuses, usually with `ForbiddenTransitionError`.
-`shared.ports.store.change` applies a transition to a stored voice by compare-and-set; arguments
-beside the first two are bound with `functools.partial`.
-
-The time is the store's, so that two workers whose clocks differ still agree on when a lease ends.
-Only a new voice gets the api's time, because nothing was read from the store yet.
+Every error of this kind is derived from `PassingError`, wherever it is defined. So the places that
+answer 503, hand a message back or leave a voice for the next sweep catch this one class.
 """
 
 from __future__ import annotations
@@ -19,10 +12,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import PassingError
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class PassingError(Exception):
+    """Something failed for a reason that passes; trying again later can help."""
+
+
+class PublishError(PassingError):
+    """A topic did not accept a message."""
+
 
 LEASE: Final = timedelta(seconds=4)
 """How long a worker owns a voice without renewing its lease, at least.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from infra.local.configuration.ports import Ports
+from infra.local.configuration.names import Ports
 from tests.browser.endpoints import ROOT
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import signal
 import sys
 from pathlib import Path
 
-from infra.local.cloud.cloud import published_endpoints
-from infra.local.cloud.starting import local_cloud
+from infra.local.cloud.local_cloud import published_endpoints
+from infra.local.cloud.start import local_cloud
 from infra.local.configuration.options import CloudOptions, OwnCharacterOptions, SignInOptions
 from tests.browser.endpoints import ROOT
 from tests.browser.sign_in_desk import open_desk
@@ -26,7 +26,7 @@ _PROGRAM = ROOT / "tests" / "unit" / "train" / "trainer_program.py"
 async def serve(folder: Path, python: str | None, sign_in: SignInOptions | None) -> None:
     """Serve until the process is told to end."""
     copying = (sys.executable, str(_PROGRAM), "train", str(_BUNDLE))
-    command = copying if python is None else (python, "-m", "training", "--quick")
+    command = copying if python is None else (python, "-m", "tools.training", "--quick")
     making = OwnCharacterOptions(50, command, allows_public=True)
     page = ROOT / "web" / "page" / "dist"
     options = CloudOptions(folder, web_root=page, own_characters=making, sign_in=sign_in)

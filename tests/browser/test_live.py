@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from shared.voices.documents import document_path
+from shared.voices.store import document_path
 from tests.browser.sounds import decode, median_pitch
 from tests.browser.victim import running_victim
 from tests.browser.visitor import BUSY
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import WebSocket, WebSocketRoute
 
-    from speech.signal.arrays import Samples
+    from shared.speech.signal.sound import Samples
     from tests.browser.conftest import OpenPage
     from tests.browser.endpoints import Endpoints
     from tests.browser.visitor import Visitor

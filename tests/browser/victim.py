@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import httpx
 import psutil
 
-from infra.local.configuration.ports import Ports
+from infra.local.configuration.names import Ports
 from tests.browser.endpoints import ROOT
-from tests.faults.barriers import VARIABLE
+from tests.robustness.faults.barriers import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Victim:
     Attributes:
         process: as it was started.
         url: where it takes WebSockets.
-        dies_at: the point of `tests.faults.collaborators` at which it is killed.
+        dies_at: the point of `tests.robustness.faults.collaborators` at which it is killed.
         died: whether it was killed.
     """
 
@@ -87,7 +87,7 @@ def running_victim(cloud: Endpoints, log: Path) -> Iterator[Victim]:
         (port,) = ports.free(1)
         judge = f"127.0.0.1:{listening.getsockname()[1]}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.live_with_barriers"],
+            [sys.executable, "-m", "tests.robustness.faults.live_with_barriers"],
             cwd=ROOT,
             env=_surroundings(cloud) | {"PORT": str(port), VARIABLE: judge},
             stdout=output,
@@ -108,7 +108,7 @@ def _surroundings(cloud: Endpoints) -> dict[str, str]:
     """Return the environment of the cloud's own `live`."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if "functions.combined" in process.cmdline():
+            if "functions.live_and_compat" in process.cmdline():
                 found = process.environ()
                 if cloud.api in found["ALLOWED_ORIGINS"].split(","):
                     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.configuration.ports import Ports
+from infra.local.configuration.names import Ports
 from tests.image.engines import stopped_at_the_end
 
 if TYPE_CHECKING:

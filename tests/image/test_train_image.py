@@ -24,7 +24,7 @@ def test_the_image_starts_the_job_which_asks_for_its_settings(
 def test_the_image_starts_the_training_command_as_the_job_does(
     trainer_image: Engine, credentials: Path
 ) -> None:
-    command = ("python", "-m", "training", "--recordings", "/tmp/none", "--as", "ada")  # noqa: S108
+    command = ("python", "-m", "tools.training", "--recordings", "/tmp/none", "--as", "ada")  # noqa: S108
     process = trainer_image.run(*command, environment={}, credentials=credentials)
     said, _ = process.communicate(timeout=SECONDS)
     assert "/tmp/none: expected a folder with recordings, found none." in said  # noqa: S108

@@ -10,10 +10,14 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from infra.local.cloud.emulators import Emulators, EmulatorsMissingError, find_emulators
+from infra.local.cloud.local_cloud import (
+    Emulators,
+    EmulatorsMissingError,
+    find_emulators,
+)
 from infra.local.configuration.names import PROJECT_ID
 from infra.local.configuration.options import RULES
-from infra.local.processes.processes import READY_SECONDS, Supervisor
+from infra.local.processes.children import READY_SECONDS, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from infra.local.cloud.emulators import EmulatorsMissingError, find_emulators
+from infra.local.cloud.local_cloud import EmulatorsMissingError, find_emulators
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

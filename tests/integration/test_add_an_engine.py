@@ -16,7 +16,7 @@ import pytest
 from av.audio.stream import AudioStream
 
 from tests.integration.served import ROOT, SAMPLE
-from tests.unit.speech.graphs import content, gain_graph
+from tests.unit.graphs.small_graphs import content, gain_graph
 
 if TYPE_CHECKING:
     from pathlib import Path

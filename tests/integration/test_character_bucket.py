@@ -17,12 +17,11 @@ from wyoming.client import AsyncTcpClient
 from wyoming.info import Describe, Info
 from wyoming.tts import Synthesize, SynthesizeVoice
 
-from importing.commands import publish as characters
-from infra.local.configuration.names import CHARACTERS_BUCKET
-from infra.local.configuration.ports import Ports
+from infra.local.configuration.names import CHARACTERS_BUCKET, Ports
 from tests.integration.served import ROOT, SAMPLE, served_cloud, served_process
-from tests.unit.speech.bundles import write_waveform_bundle
-from tests.unit.speech.graphs import gain_graph
+from tests.unit.graphs.bundles import write_waveform_bundle
+from tests.unit.graphs.small_graphs import gain_graph
+from tools.importing import publication as characters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

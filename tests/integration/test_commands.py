@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from av.audio.stream import AudioStream
 
-from infra.local.configuration.ports import Ports
+from infra.local.configuration.names import Ports
 from tests.integration.served import (
     ROOT,
     SAMPLE,

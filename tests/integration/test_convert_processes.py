@@ -16,7 +16,7 @@ import pytest
 
 from infra.local.configuration.keys import make_key
 from infra.local.configuration.options import ROOT
-from infra.local.processes.processes import Process, Supervisor
+from infra.local.processes.children import Process, Supervisor
 from tests.integration.served import SAMPLE
 from tests.support.heartbeats import let_have_been_silent
 

@@ -8,18 +8,18 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.integration.served import ROOT
-from tests.unit.speech.bundles import write_waveform_bundle
-from tests.unit.speech.graphs import gain_graph
+from tests.unit.graphs.bundles import write_waveform_bundle
+from tests.unit.graphs.small_graphs import gain_graph
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 READ_CHARACTERS = (
     "tests/unit/api/test_main.py",
-    "tests/unit/conversion/test_planning.py",
+    "tests/unit/container/test_process_plan.py",
     "tests/unit/local/test_commands.py",
-    "tests/unit/shared/test_characters.py",
-    "tests/unit/speech/test_ned.py",
+    "tests/unit/characters/test_manifest.py",
+    "tests/unit/engines/test_ned.py",
     "tests/unit/terraform/test_archives.py",
 )
 """Tests that read the folder of the characters, from every part of the project that lists it."""

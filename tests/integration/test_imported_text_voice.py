@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 
-from speech.bundles.portraits import picture_in
+from shared.speech.graphs.portraits import picture_in
 from tests.integration.served import run
 from tests.integration.test_imported_voice import ROOT, import_as_printed
 from tests.support.golden_speech import FOLDER, vocabulary_file

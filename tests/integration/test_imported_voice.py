@@ -19,24 +19,24 @@ import httpx
 import numpy as np
 import pytest
 
-from benchmarks.measuring.recordings import CONTENT_TYPE, SAMPLE_RATE, encoded, speech
-from conversion.characters.loading import build_character
-from infra.local.commands.live_visitor import LiveVisitor
-from infra.local.configuration.origin import WATERMARK_KEY
+from infra.local.commands.live import LiveVisitor
+from infra.local.configuration.keys import WATERMARK_KEY
+from shared.conversion.characters import build_character
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.decoding.recording import DecodeLimits, Recording
+from shared.speech.engines.interface import ConversionOptions
+from shared.speech.engines.registry import ENGINES
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.results.audio_files import encode
+from shared.speech.results.watermark import WatermarkKey
+from shared.speech.results.watermark_engines import Marker
 from shared.voices.voice import OutputFormat
-from speech.bundles.reading import load_character
-from speech.decoding.decoder import Decoder
-from speech.decoding.recordings.recording import DecodeLimits, Recording
-from speech.engines.interface.engine import ConversionOptions
-from speech.engines.registry import ENGINES
-from speech.networks.settings import SessionSettings
-from speech.results.encoding import encode
-from speech.results.watermark.marked import Marker
-from speech.results.watermark.pattern import WatermarkKey
 from tests.integration.served import run, served_cloud
 from tests.support.examples import commands
 from tests.support.sound_files import frames_of
 from tests.unit.importing.encoders import encoder
+from tools.benchmarks.recordings import CONTENT_TYPE, SAMPLE_RATE, encoded, speech
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ no_public_figure_no_minor = true
 def importing(folder: Path, *arguments: str) -> None:
     """Run a command of `nox -s character` in a folder."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command: Sequence[str] = (sys.executable, "-m", "importing", *arguments)
+    command: Sequence[str] = (sys.executable, "-m", "tools.importing", *arguments)
     finished = subprocess.run(
         command, env=environment, cwd=folder, capture_output=True, text=True, check=False
     )

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.cloud.emulators import running_emulators
-from infra.local.cloud.starting import local_cloud
-from infra.local.commands.visitor import Visitor, Wish
+from infra.local.cloud.local_cloud import running_emulators
+from infra.local.cloud.start import local_cloud
+from infra.local.commands.visitor import RecordingRequest, Visitor
 from infra.local.configuration.options import CloudOptions, LivenessProbe
-from infra.local.processes.liveness import wait_until_stuck
+from infra.local.processes.cloud_run import wait_until_stuck
 from shared.voices.voice import Status
 from tests.integration.served import SAMPLE, require_emulators
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from infra.local.cloud.cloud import LocalCloud
+    from infra.local.cloud.local_cloud import LocalCloud
     from shared.voices.voice import Voice
 
 PATIENCE_SECONDS = 90
@@ -38,7 +38,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 async def converted(cloud: LocalCloud, client: httpx.AsyncClient) -> Voice:
     """Send the sample recording and wait for its result."""
     visitor = Visitor(client, cloud.addresses.api, cloud.voices)
-    created = await visitor.create(Wish(), "audio/webm")
+    created = await visitor.create(RecordingRequest(), "audio/webm")
     await visitor.upload(created, await asyncio.to_thread(SAMPLE.read_bytes))
     return await visitor.watch(created["voice_id"], lambda _voice: None)
 

@@ -9,10 +9,10 @@ import hypercorn.protocol
 import pytest
 from hypercorn.protocol.h2 import H2Protocol
 
-from conversion.serving.http2 import MOST_RESETS
 from infra.local.cloud.embedded import embedded_cloud
 from infra.local.configuration.options import CloudOptions
-from tests.unit.conversion.test_http2 import a_client, answer_to, begin
+from shared.container.protocols import MOST_RESETS
+from tests.unit.container.test_http2 import a_client, answer_to, begin
 
 if TYPE_CHECKING:
     from pathlib import Path

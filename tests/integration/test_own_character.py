@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.cloud.starting import local_cloud
+from infra.local.cloud.start import local_cloud
 from infra.local.configuration.options import CloudOptions, OwnCharacterOptions
 from tests.integration.served import require_emulators
 from tests.unit.train.stage import BUNDLE, PROGRAM, speech

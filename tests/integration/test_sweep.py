@@ -11,7 +11,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
-from infra.local.cloud.starting import local_cloud
+from infra.local.cloud.start import local_cloud
 from infra.local.configuration import names
 from infra.local.configuration.options import CloudOptions
 from shared.voices.objects import upload_name
@@ -21,7 +21,7 @@ from tests.integration.served import SAMPLE, require_emulators
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from infra.local.cloud.cloud import LocalCloud
+    from infra.local.cloud.local_cloud import LocalCloud
     from shared.voices.voice import Voice
 
 PATIENCE_SECONDS = 60

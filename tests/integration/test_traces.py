@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.cloud.starting import local_cloud
-from infra.local.commands.trace import read_spans, waterfall
+from infra.local.cloud.start import local_cloud
+from infra.local.commands.demo import read_spans, waterfall
 from infra.local.configuration.options import CloudOptions
 from tests.integration.served import SAMPLE, require_emulators
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from infra.local.commands.trace import Span
+    from infra.local.commands.demo import Span
 
 PATIENCE_SECONDS = 60
 

@@ -10,7 +10,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
-from infra.local.cloud.starting import local_cloud
+from infra.local.cloud.start import local_cloud
 from infra.local.configuration import names
 from infra.local.configuration.options import CloudOptions
 from shared.google.sharded_bucket import shard_names, shard_of
@@ -22,7 +22,7 @@ from tests.integration.test_sweep import final_state, queue_without_a_message
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from infra.local.cloud.cloud import LocalCloud
+    from infra.local.cloud.local_cloud import LocalCloud
 
 SHARDS = 3
 PATIENCE_SECONDS = 90

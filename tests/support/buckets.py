@@ -28,7 +28,7 @@ class StoredObject:
 
 
 class MemoryBucket:
-    """A `shared.ports.bucket.Bucket` that a test can make unreachable."""
+    """A `shared.ports.Bucket` that a test can make unreachable."""
 
     def __init__(self, name: str) -> None:
         self.name = name

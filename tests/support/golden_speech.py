@@ -7,7 +7,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-from speech.text.phones.tokens import Vocabulary
+from shared.speech.engines.style_bert_graphs import Vocabulary
 
 FOLDER = Path(__file__).parents[1] / "data" / "aivmx"
 REFERENCE: dict[str, Any] = json.loads((FOLDER / "text.json").read_text("utf-8"))

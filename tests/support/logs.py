@@ -7,7 +7,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from shared.process.logs import LOCAL_KEY, CloudLoggingFormatter, pseudonym
+from shared.runtime.logs import LOCAL_KEY, CloudLoggingFormatter, pseudonym
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from shared.errors import PublishError
 from shared.voices.messages import ConversionMessage, PushMessage
+from shared.voices.voice import PublishError
 from tests.support.voices import an_upload
 
 if TYPE_CHECKING:

@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.characters.own_ids import new_character_id
-from shared.characters.spoken_consent import draw_sentence
-from shared.own_characters import own_character as own
-from shared.own_characters import ownership
-from shared.own_characters.own_character import (
+from shared.characters.bucket import new_character_id
+from shared.characters.consent import draw_sentence
+from shared.characters.own import own_character
+from shared.characters.own import own_character as own
+from shared.characters.own.own_character import (
     OwnCharacter,
     TakenOverError,
     TrainingErrorCode,
     TrainingFailure,
     TypedConsent,
 )
-from shared.own_characters.store import (
+from shared.characters.own.store import (
     DayLimit,
     DayLimitReachedError,
     DayLimits,
     UnknownOwnCharacterError,
     change_own,
 )
-from shared.ports.store import ConflictError
+from shared.voices.store import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.own_characters.store import OwnCharacterStore
+    from shared.characters.own.store import OwnCharacterStore
 
 NOW = datetime(2026, 11, 24, 12, 0, 0, 123_456, tzinfo=UTC)
 PAST = NOW - timedelta(days=30)
@@ -78,11 +78,11 @@ def a_cleaned(now: datetime = NOW) -> OwnCharacter:
 
 
 def a_public(now: datetime = NOW) -> OwnCharacter:
-    return ownership.share(a_ready(now), own.Visibility.PUBLIC, now)
+    return own_character.share(a_ready(now), own.Visibility.PUBLIC, now)
 
 
 def a_kept(now: datetime = NOW) -> OwnCharacter:
-    return ownership.keep_recordings(a_ready(now), is_wanted=True, now=now)
+    return own_character.keep_recordings(a_ready(now), is_wanted=True, now=now)
 
 
 def lease(character: OwnCharacter, now: datetime) -> OwnCharacter:
@@ -231,7 +231,7 @@ class OwnCharacterStoreContract:
         await change_own(
             store,
             older.character_id,
-            lambda each, now: ownership.share(each, own.Visibility.LINK, now),
+            lambda each, now: own_character.share(each, own.Visibility.LINK, now),
         )
 
         assert await store.public(limit=10) == [newer]

@@ -11,12 +11,12 @@ from infra.local.configuration.options import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from speech.signal.arrays import Samples
+    from shared.speech.signal.sound import Samples
 
 RATE = 48_000
 """Of all that the owner says, in Hz."""
 
-_SENTENCES = ROOT / "training" / "kokoro" / "texts" / "hina_ja.txt"
+_SENTENCES = ROOT / "tools" / "training" / "sources" / "texts" / "hina_ja.txt"
 _ENOUGH = 56
 _IN_A_FILE = 5
 

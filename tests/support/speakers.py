@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from conversion.characters.lending import LoadedCharacter
-from speech.engines.interface.text_engine import check_length, nothing_to_say
-from speech.signal.samples import resample
+from shared.conversion.characters import LoadedCharacter
+from shared.speech.engines.text_interface import check_length, nothing_to_say
+from shared.speech.signal.samples import resample
 from tests.support.characters import a_manifest
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
-    from speech.engines.interface.engine import ConversionOptions, Engine
-    from speech.engines.interface.text_engine import PhraseEngine, SpeechOptions
-    from speech.signal.arrays import Samples
+    from shared.speech.engines.interface import ConversionOptions, Engine
+    from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
+    from shared.speech.signal.sound import Samples
 
 RATE = 24_000
 ENDS = re.compile("[。、]")

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.ports.store import ConflictError, UnknownVoiceError, VoiceExistsError, change
 from shared.voices import voice as voices_of
+from shared.voices.store import (
+    ConflictError,
+    UnknownVoiceError,
+    VoiceExistsError,
+    change,
+)
 from shared.voices.voice import LeaseHeldError, Status
 from tests.support.voices import (
     EVERY_STATE,
@@ -27,7 +32,7 @@ from tests.support.voices import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.ports.store import VoiceStore
+    from shared.voices.store import VoiceStore
     from shared.voices.voice import Voice
 
 

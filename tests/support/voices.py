@@ -12,7 +12,7 @@ from shared.voices.voice import ErrorCode, Input, Options, Result, Speaking, Voi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.ports.store import Snapshot, VoiceStore
+    from shared.voices.store import Snapshot, VoiceStore
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 123456, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -13,8 +13,8 @@ from requirements.audit import (
     PASSED,
     ROOT,
     WEB,
+    AuditReport,
     Ended,
-    Report,
     audit_page,
     audit_python,
     conclude,
@@ -60,7 +60,7 @@ def packages(*entries: dict[str, Any]) -> dict[str, Any]:
     return {"dependencies": list(entries), "fixes": []}
 
 
-def concluded(*reports: Report, required: bool = False) -> tuple[int, str]:
+def concluded(*reports: AuditReport, required: bool = False) -> tuple[int, str]:
     said: list[str] = []
     code = conclude(reports, required=required, say=said.append)
     return code, "\n".join(said)

@@ -12,29 +12,29 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from functions.api.taking.catalogue import Catalogue
-from functions.compat.keys.kept_file import KeptFile
-from functions.compat.voicevox.memory.kept import Kept
-from functions.train.checkpoints import MAX_KEPT_BYTES, STAMP, Checkpoints
-from importing.bundles.consent import QUESTIONS, ask_consent
-from importing.commands import manage
-from importing.encoders.bert import read_tokens
-from importing.encoders.encoder_store import EncoderStore
-from importing.files.errors import VoiceFileError
-from importing.trial.sample import write_sample
-from infra.local.commands.batch import BatchJob, Report, convert_all
+from functions.api.catalogue import Catalogue
+from functions.compat.service.shared_files import LockedJsonFile
+from functions.compat.voicevox.user_data import UserData
+from functions.train.artifacts import MAX_KEPT_BYTES, STAMP, Checkpoints
+from infra.local.commands.batch import BatchJob, BatchReport, convert_all
 from infra.local.commands.verify import run_verify
-from infra.local.commands.visitor import Visitor, Wish
+from infra.local.commands.visitor import RecordingRequest, Visitor
+from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST
-from shared.own_characters.objects import kept_prefix
-from shared.process.settings import SettingsError
-from speech.bundles.files import BundleError
-from speech.bundles.sealing import seal
+from shared.characters.own.recordings import kept_prefix
+from shared.runtime.settings import SettingsError
+from shared.speech.graphs.bundle_folders import seal_manifest
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
-from tests.unit.importing.test_sample import HELLO, MEI
+from tests.unit.bundles.test_sample import HELLO, MEI
+from tests.unit.graphs.bundles import write_bundle
 from tests.unit.local.test_batch import Service
-from tests.unit.speech.bundles import write_bundle
+from tools.bundles.consent import QUESTIONS, ask_consent
+from tools.bundles.encoder_store import EncoderStore
+from tools.bundles.files import VoiceFileError
+from tools.bundles.sample import write_sample
+from tools.importing import character_list
+from tools.importing.encoders import read_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def test_a_manifest_that_is_changed_by_a_command(
     huge(tmp_path / "ada" / MANIFEST)
 
     arguments = ["set", "ada", "--name", "Eve", "--into", str(tmp_path)]
-    assert manage.main(arguments, lambda question: question) == 1
+    assert character_list.main(arguments, lambda question: question) == 1
 
     assert "expected at most" in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_a_manifest_that_is_sealed(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path, id="ada")
     huge(bundle / MANIFEST)
     with pytest.raises(BundleError, match="expected at most"):
-        seal(bundle, 1 << 20)
+        seal_manifest(bundle, 1 << 20)
 
 
 @BAD
@@ -91,7 +91,7 @@ async def test_a_portrait_that_the_api_shows(make: Callable[[Path], Path], tmp_p
 @BAD
 def test_what_clients_of_compat_have_left(make: Callable[[Path], Path], tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"words\.json: expected"):
-        KeptFile(make(tmp_path / "words.json")).read_new(TypeAdapter(dict[str, int]))
+        LockedJsonFile(make(tmp_path / "words.json")).read_new(TypeAdapter(dict[str, int]))
 
 
 @pytest.mark.parametrize("content", ["", "{", "3", '{"a": "b"}', "[" * 100_000])
@@ -99,7 +99,7 @@ def test_what_clients_of_compat_have_left(make: Callable[[Path], Path], tmp_path
 def test_what_no_client_of_compat_has_left(name: str, content: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(SettingsError, match=rf"DATA_DIR: .*{name}: .*; move the file away"):
-        Kept.opened(tmp_path).presets.all()
+        UserData.opened(tmp_path).presets.all()
 
 
 def test_what_is_known_of_an_encoder(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_a_recording_in_a_folder_that_is_converted(tmp_path: Path) -> None
     shutil.copy(HELLO, tmp_path / "long.webm")
     sources = [HELLO, huge(tmp_path / "long.webm"), HELLO]
     reports = [
-        Report(BatchJob(source, tmp_path / f"{number}.wav"))
+        BatchReport(BatchJob(source, tmp_path / f"{number}.wav"))
         for number, source in enumerate(sources)
     ]
     service = Service()
@@ -150,7 +150,7 @@ async def test_a_recording_in_a_folder_that_is_converted(tmp_path: Path) -> None
         await convert_all(
             Visitor(client, "http://api.test", service.voices),
             reports,
-            Wish(),
+            RecordingRequest(),
             overwrite=False,
             at_once=1,
             started=lambda _report: None,

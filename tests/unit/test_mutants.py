@@ -8,8 +8,8 @@ import pytest
 
 from tests.mutants import PAGE, Change, Outcome, line_of, place_of, reasons_of
 
-FIRST = "conversion.leases.xǁLeaseǁ_renew__mutmut_1"
-SECOND = "conversion.leases.x_lease_length__mutmut_12"
+FIRST = "shared.conversion.leases.xǁLeaseǁ_renew__mutmut_1"
+SECOND = "shared.conversion.leases.x_lease_length__mutmut_12"
 CHANGE = Change("leases.lease_length", "return a | b")
 TABLE = r"""
 | function | changed to | why |
@@ -39,7 +39,7 @@ def test_a_mutant_is_told_by_its_function_and_its_line() -> None:
     assert line_of(difference) == "return a | b"
     assert line_of(difference.replace("+    return a | b", "+")) == "without return a"
     with pytest.raises(ValueError, match="no name of a mutant"):
-        place_of("conversion.leases.Lease")
+        place_of("shared.conversion.leases.Lease")
 
 
 def test_the_reasons_are_those_of_the_page() -> None:

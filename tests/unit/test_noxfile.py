@@ -65,7 +65,7 @@ def test_an_environment_is_made_once_and_reused(noxfile: Any, tmp_path: Path) ->
     session = Session()
 
     noxfile.Environment(session, "lint", folder=tmp_path)
-    assert session.take() == ["virtualenv", "requirements.installing"]
+    assert session.take() == ["virtualenv", "requirements.installation"]
 
     noxfile.Environment(session, "lint", folder=tmp_path)
     assert session.take() == []
@@ -78,7 +78,7 @@ def test_an_environment_is_made_anew_for_another_python(noxfile: Any, tmp_path: 
 
     noxfile.Environment(session, "lint", folder=tmp_path, interpreter="CPython 3.13.0 in /usr")
 
-    assert session.take() == ["virtualenv", "requirements.installing"]
+    assert session.take() == ["virtualenv", "requirements.installation"]
 
 
 def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_of_two_commands_one_installs_and_the_other_waits_and_says_so(
         one.result(30)
         other.result(30)
 
-    assert first.take() == ["virtualenv", "requirements.installing"]
+    assert first.take() == ["virtualenv", "requirements.installation"]
     assert second.take() == []
 
 
@@ -133,7 +133,7 @@ def test_after_an_install_that_failed_the_command_that_waited_installs(
     session = Session()
     noxfile.Environment(session, "lint", folder=tmp_path)
 
-    assert session.take() == ["virtualenv", "requirements.installing"]
+    assert session.take() == ["virtualenv", "requirements.installation"]
 
 
 def test_modules_are_compiled_once_for_all_processes_whatever_the_shell_says(

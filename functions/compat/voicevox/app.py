@@ -6,30 +6,257 @@ answers 501.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from uuid import UUID
 
+from pydantic import FailFast, Field, TypeAdapter
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from functions.compat.keys.metering import Meter
-from functions.compat.speech.synthesis import SpeechLimits, Synthesis
-from functions.compat.voicevox.routes.dictionary_routes import DictionaryRoutes
-from functions.compat.voicevox.routes.errors import exception_handlers
-from functions.compat.voicevox.routes.info_routes import InfoRoutes
-from functions.compat.voicevox.routes.preset_routes import PresetRoutes
-from functions.compat.voicevox.routes.query_routes import QueryRoutes
-from functions.compat.voicevox.routes.synthesis_routes import SynthesisRoutes
+from functions.compat.service.keys import Meter, takes_turns_as
+from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from functions.compat.voicevox import queries
+from functions.compat.voicevox.queries import Preset
+from functions.compat.voicevox.requests import (
+    exception_handlers,
+    read_body,
+    read_flag,
+    read_number,
+    read_style,
+    read_text,
+    unknown_preset,
+)
+from functions.compat.voicevox.speech_routes import QueryRoutes, SynthesisRoutes
+from functions.compat.voicevox.user_data import MOST_WORDS
+from shared.speech.text.dictionary import WordError, WordType, make_word
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
+    from collections.abc import Callable
 
-    from conversion.admission import Admission
-    from functions.compat.voicevox.memory.memory import Presets, UserDictionary
-    from functions.compat.voicevox.speech.voices import Voices
+    from starlette.requests import Request
+
+    from functions.compat.voicevox.speakers import VoicevoxSpeakers
+    from functions.compat.voicevox.user_data import Presets, UserDictionary
+    from shared.container.admission import Admission
+    from shared.speech.text.dictionary import DictionaryWord
+
+
+class InfoRoutes:
+    """What the service is and which voices it has.
+
+    Args:
+        version: of the service.
+        voices: that it has.
+    """
+
+    def __init__(self, version: str, voices: VoicevoxSpeakers) -> None:
+        self._version_number = version
+        self._voices = voices
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [
+            Route("/version", self._version),
+            Route("/core_versions", self._core_versions),
+            Route("/supported_devices", self._devices),
+            Route("/engine_manifest", self._manifest),
+            Route("/speakers", self._speakers),
+            Route("/speaker_info", self._speaker_info),
+            Route("/initialize_speaker", self._initialize, methods=["POST"]),
+            Route("/is_initialized_speaker", self._is_initialized),
+        ]
+
+    async def _version(self, _: Request) -> Response:
+        return JSONResponse(self._version_number)
+
+    async def _core_versions(self, _: Request) -> Response:
+        return JSONResponse([self._version_number])
+
+    async def _devices(self, _: Request) -> Response:
+        return JSONResponse({"cpu": True, "cuda": False, "dml": False})
+
+    async def _manifest(self, _: Request) -> Response:
+        features = {
+            "adjust_mora_pitch": False,
+            "adjust_phoneme_length": False,
+            "adjust_speed_scale": True,
+            "adjust_pitch_scale": True,
+            "adjust_intonation_scale": True,
+            "adjust_volume_scale": True,
+            "adjust_pause_length": True,
+            "interrogative_upspeak": True,
+            "synthesis_morphing": False,
+            "streaming_synthesis": True,
+            "sing": False,
+            "manage_library": False,
+            "return_resource_url": False,
+        }
+        return JSONResponse(
+            {
+                "manifest_version": "0.13.1",
+                "name": "Voice Avatar",
+                "brand_name": "Voice Avatar",
+                "uuid": "5f0cde8c-7f1c-4d0e-9c0b-6d0d5d4b2b7e",
+                "url": "",
+                "icon": "",
+                "default_sampling_rate": queries.SAMPLE_RATE,
+                "frame_rate": 100.0,
+                "terms_of_service": "",
+                "update_infos": [],
+                "dependency_licenses": [],
+                "supported_features": features,
+            }
+        )
+
+    async def _speakers(self, _: Request) -> Response:
+        return JSONResponse([speaker.summary() for speaker in self._voices.speakers])
+
+    async def _speaker_info(self, request: Request) -> Response:
+        speaker = self._voices.find_speaker(read_text(request, "speaker_uuid"))
+        if speaker is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "該当する話者が見つかりません")
+        return JSONResponse(speaker.details())
+
+    async def _initialize(self, request: Request) -> Response:
+        read_style(self._voices, request)
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def _is_initialized(self, request: Request) -> Response:
+        read_style(self._voices, request)
+        return JSONResponse(content=True)
+
+
+_WORDS = TypeAdapter(
+    Annotated[dict[UUID, queries.UserDictWord], Field(max_length=MOST_WORDS), FailFast()]
+)
+_ANY_WORDS = TypeAdapter(dict[str, queries.UserDictWord])
+_Result = TypeVar("_Result")
+
+
+class DictionaryRoutes:
+    """The words that clients add.
+
+    Args:
+        dictionary: the words.
+        synthesis: compiles them when it is the request's turn: thousands take a while.
+    """
+
+    def __init__(self, dictionary: UserDictionary, synthesis: Synthesis) -> None:
+        self._dictionary = dictionary
+        self._synthesis = synthesis
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        word = "/user_dict_word/{number}"
+        return [
+            Route("/user_dict", self._list_words),
+            Route("/user_dict_word", self._add_word, methods=["POST"]),
+            Route(word, self._update_word, methods=["PUT"]),
+            Route(word, self._delete_word, methods=["DELETE"]),
+            Route("/import_user_dict", self._import_words, methods=["POST"]),
+        ]
+
+    async def _list_words(self, request: Request) -> Response:
+        content = await self._in_turn(request, self._write_all)
+        return Response(content, media_type="application/json")
+
+    def _write_all(self) -> bytes:
+        self._dictionary.refresh()
+        known = self._dictionary.words()
+        return _ANY_WORDS.dump_json(
+            {name: queries.user_dict_word_of(word) for name, word in known.items()}
+        )
+
+    async def _add_word(self, request: Request) -> Response:
+        word = _word(request)
+        return JSONResponse(await self._in_turn(request, lambda: self._dictionary.add(word)))
+
+    async def _update_word(self, request: Request) -> Response:
+        number, word = request.path_params["number"], _word(request)
+        if not await self._in_turn(request, lambda: self._dictionary.update(number, word)):
+            raise _unknown_word()
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def _delete_word(self, request: Request) -> Response:
+        number = request.path_params["number"]
+        if not await self._in_turn(request, lambda: self._dictionary.delete(number)):
+            raise _unknown_word()
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def _import_words(self, request: Request) -> Response:
+        override = read_flag(request, "override", default=False)
+        body = await read_body(request)
+
+        def take_in() -> None:
+            bodies = _WORDS.validate_json(body)
+            known = {
+                str(number): queries.dictionary_word_of(each) for number, each in bodies.items()
+            }
+            self._dictionary.merge(known, override=override)
+
+        await self._in_turn(request, take_in)
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def _in_turn(self, request: Request, act: Callable[[], _Result]) -> _Result:
+        return await self._synthesis.think(act, takes_turns_as(request.scope))
+
+
+def _unknown_word() -> HTTPException:
+    return HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当する単語が見つかりません")
+
+
+def _word(request: Request) -> DictionaryWord:
+    kind = request.query_params.get("word_type", WordType.PROPER_NOUN)
+    if kind not in set(WordType):
+        raise WordError(f"word_type: expected one of {', '.join(WordType)}, found {kind[:40]!r}.")
+    return make_word(
+        read_text(request, "surface"),
+        read_text(request, "pronunciation"),
+        read_number(request, "accent_type"),
+        WordType(kind),
+        read_number(request, "priority", default=5),
+    )
+
+
+class PresetRoutes:
+    """The settings that clients keep."""
+
+    def __init__(self, presets: Presets) -> None:
+        self._presets = presets
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [
+            Route("/presets", self._list_presets),
+            Route("/add_preset", self._add_preset, methods=["POST"]),
+            Route("/update_preset", self._update_preset, methods=["POST"]),
+            Route("/delete_preset", self._delete_preset, methods=["POST"]),
+        ]
+
+    async def _list_presets(self, _: Request) -> Response:
+        presets = await asyncio.to_thread(self._presets.all)
+        return JSONResponse([preset.model_dump(by_alias=True) for preset in presets])
+
+    async def _add_preset(self, request: Request) -> Response:
+        preset = Preset.model_validate_json(await read_body(request))
+        return JSONResponse(await asyncio.to_thread(self._presets.add, preset))
+
+    async def _update_preset(self, request: Request) -> Response:
+        preset = Preset.model_validate_json(await read_body(request))
+        if not await asyncio.to_thread(self._presets.update, preset):
+            raise unknown_preset()
+        return JSONResponse(preset.id)
+
+    async def _delete_preset(self, request: Request) -> Response:
+        if not await asyncio.to_thread(self._presets.delete, read_number(request, "id")):
+            raise unknown_preset()
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
 
 VERSION: Final = "0.24.1"
 """The version of VOICEVOX whose routes these are; clients compare it."""
@@ -55,7 +282,7 @@ _CHANGES = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class VoicevoxSettings:
     """What the service needs to know.
 
     Attributes:
@@ -73,7 +300,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Services:
+class VoicevoxServices:
     """What the service speaks with.
 
     Attributes:
@@ -83,15 +310,15 @@ class Services:
         admission: how much is done at once in this process, and how much may wait.
     """
 
-    voices: Voices
+    voices: VoicevoxSpeakers
     presets: Presets
     dictionary: UserDictionary
     admission: Admission
 
 
 def build(
-    settings: Settings,
-    services: Services,
+    settings: VoicevoxSettings,
+    services: VoicevoxServices,
     synthesis: Synthesis | None = None,
     meter: Meter | None = None,
 ) -> Starlette:

@@ -1,1 +1,1 @@
-"""Starts the services of the local cloud and connects them."""
+"""The local cloud, with Google's emulators or in one process."""

@@ -19,51 +19,50 @@ import httpx
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from conversion.composition import Services, Stores
-from conversion.serving.unread_bodies import UnreadBodies
-from conversion.serving.websockets import limit_clients
-from conversion.starting import starting_tools
 from functions.api import main as api
 from functions.api.settings import ApiSettings
-from functions.combined import main as combined
-from functions.combined.settings import CombinedSettings
-from functions.compat.voicevox.memory.kept import Kept
+from functions.compat.voicevox.user_data import UserData
 from functions.convert import main as convert
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings
+from functions.live_and_compat import main as combined
+from functions.live_and_compat.settings import LiveAndCompatSettings
 from functions.on_upload import main as on_upload
 from functions.on_upload.settings import OnUploadSettings
 from functions.sweep import main as sweep
 from functions.sweep.settings import SweepSettings
 from infra.local.cloud import provisioning
-from infra.local.cloud.cloud import LocalCloud
-from infra.local.cloud.own_characters import OwnCharacterMaker
+from infra.local.cloud.local_cloud import LocalCloud
+from infra.local.cloud.memory import MemoryOwnCharacters, MemoryTopics, MemoryVoices
+from infra.local.cloud.trainer import LocalTrainer
 from infra.local.configuration import names
-from infra.local.configuration.addresses import choose_addresses, port_of
-from infra.local.configuration.environments import STORAGE_VARIABLE, deployable_environments
+from infra.local.configuration.environments import (
+    STORAGE_VARIABLE,
+    choose_addresses,
+    deployable_environments,
+    port_of,
+)
 from infra.local.configuration.keys import make_key
-from infra.local.configuration.ports import Ports
-from infra.local.memory.own_characters import MemoryOwnCharacters
-from infra.local.memory.topics import MemoryTopics
-from infra.local.memory.voices import MemoryVoices
-from infra.local.processes.background import running_in_background
-from infra.local.processes.liveness import keep_alive
-from infra.local.processes.processes import READY_SECONDS, StartError
-from infra.local.processes.restartable import RestartableApp
-from infra.local.processes.scheduler import post_regularly
+from infra.local.configuration.names import Ports
+from infra.local.processes.children import READY_SECONDS, StartError, run_in_background
+from infra.local.processes.cloud_run import RestartableApp, keep_alive, post_regularly
 from infra.local.storage.app import create_app as create_storage
+from shared.container.protocols import limit_clients
+from shared.container.server import UnreadBodies
+from shared.conversion.composition import ConversionServices, Stores
+from shared.conversion.start import start_tools
 from shared.google import clients
-from shared.process import settings
+from shared.runtime import settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from infra.local.configuration.addresses import Addresses
+    from infra.local.configuration.environments import Addresses
     from infra.local.configuration.options import CloudOptions, OwnCharacterOptions
-    from shared.ports.topic import Publisher
+    from shared.ports import Publisher
 
 _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
@@ -113,9 +112,9 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
         if maker is not None:
             await stack.enter_async_context(maker.training())
         keeping = keep_alive(addresses.convert, options.liveness, converter.restart)
-        await stack.enter_async_context(running_in_background(keeping))
+        await stack.enter_async_context(run_in_background(keeping))
         sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
-        await stack.enter_async_context(running_in_background(sweeping))
+        await stack.enter_async_context(run_in_background(sweeping))
         yield LocalCloud(addresses, options.web_root is not None, voices, servers.crashed)
 
 
@@ -137,18 +136,18 @@ class _Deployables:
     async def converters(self, addresses: Addresses) -> AsyncIterator[ASGIApp]:
         """Start a converter and `live`, which share what they convert with, until the end."""
         config = self._settings(ConvertSettings, "convert")
-        live_config = self._settings(CombinedSettings, "live")
+        live_config = self._settings(LiveAndCompatSettings, "live")
         stores = Stores(
             voices=self.voices,
             uploads=clients.open_bucket(config, config.uploads_bucket),
             results=clients.open_bucket(config, config.results_bucket, clients.open_signer(config)),
             open_characters=clients.characters_opener(config),
         )
-        kept = Kept.opened()
-        async with starting_tools(config, kept.front_end()) as tools:
-            services = Services(stores, await tools)
+        kept = UserData.opened()
+        async with start_tools(config, kept.front_end()) as tools:
+            services = ConversionServices(stores, await tools)
             app = convert.build(config, services)
-            async with combined.building(live_config, services, kept) as live_app:
+            async with combined.build_with_compat(live_config, services, kept) as live_app:
                 try:
                     yield _by_port(
                         {port_of(addresses.convert): app, port_of(str(addresses.live)): live_app}
@@ -157,17 +156,17 @@ class _Deployables:
                     await live_app.drain()
                     await app.drain()
 
-    def own_character_maker(self, options: OwnCharacterOptions | None) -> OwnCharacterMaker | None:
+    def own_character_maker(self, options: OwnCharacterOptions | None) -> LocalTrainer | None:
         if options is None:
             return None
         config = self._settings(ApiSettings, "api")
-        return OwnCharacterMaker(config, options, MemoryOwnCharacters())
+        return LocalTrainer(config, options, MemoryOwnCharacters())
 
-    def api(self, maker: OwnCharacterMaker | None) -> ASGIApp:
+    def api(self, maker: LocalTrainer | None) -> ASGIApp:
         config = self._settings(ApiSettings, "api")
         uploads = clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config))
         results = clients.open_bucket(config, config.results_bucket)
-        services = api.Services(
+        services = api.ApiServices(
             self.voices,
             uploads,
             results,
@@ -180,7 +179,7 @@ class _Deployables:
     def on_upload(self) -> ASGIApp:
         config = self._settings(OnUploadSettings, "on_upload")
         uploads = clients.open_bucket(config, config.uploads_bucket)
-        services = on_upload.Services(self.voices, self._conversions(), lambda: uploads)
+        services = on_upload.OnUploadServices(self.voices, self._conversions(), lambda: uploads)
         return on_upload.build(config, services)
 
     def dead_letter(self) -> ASGIApp:
@@ -188,13 +187,14 @@ class _Deployables:
         uploads = clients.open_bucket(config, config.uploads_bucket)
         results = clients.open_bucket(config, config.results_bucket)
         return dead_letter.build(
-            config, dead_letter.Services(self.voices, uploads, results, self._conversions())
+            config,
+            dead_letter.DeadLetterServices(self.voices, uploads, results, self._conversions()),
         )
 
     def sweep(self) -> ASGIApp:
         config = self._settings(SweepSettings, "sweep")
         uploads = clients.open_bucket(config, config.uploads_bucket)
-        services = sweep.Services(self.voices, uploads, self._conversions())
+        services = sweep.SweepServices(self.voices, uploads, self._conversions())
         return sweep.build(config, services)
 
     def _conversions(self) -> Publisher:

@@ -16,40 +16,39 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from infra.local.cloud import provisioning
-from infra.local.cloud.cloud import LocalCloud
-from infra.local.cloud.emulators import running_emulators
+from infra.local.cloud.local_cloud import LocalCloud, running_emulators
 from infra.local.configuration import names
-from infra.local.configuration.addresses import choose_addresses, port_of
 from infra.local.configuration.environments import (
     FIRESTORE_VARIABLE,
     PUBSUB_VARIABLE,
     STORAGE_VARIABLE,
+    choose_addresses,
     deployable_environments,
+    port_of,
 )
 from infra.local.configuration.keys import make_key
 from infra.local.configuration.options import ROOT, RULES
-from infra.local.processes import scale_to_zero_proxy
-from infra.local.processes.background import running_in_background
-from infra.local.processes.liveness import keep_alive
-from infra.local.processes.processes import (
+from infra.local.processes import scale_to_zero
+from infra.local.processes.children import (
     READY_SECONDS,
     StartError,
     Supervisor,
     require_up,
+    run_in_background,
     start_with_free_ports,
 )
-from infra.local.processes.scheduler import post_regularly
-from shared.ports.store import StoreUnavailableError, change
+from infra.local.processes.cloud_run import keep_alive, post_regularly
+from shared.voices.store import StoreUnavailableError, change
 from shared.voices.voice import Options, create, new_voice_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from infra.local.cloud.emulators import Emulators
-    from infra.local.configuration.addresses import Addresses
+    from infra.local.cloud.local_cloud import Emulators
+    from infra.local.configuration.environments import Addresses
     from infra.local.configuration.options import CloudOptions
-    from infra.local.processes.processes import Process
-    from shared.ports.store import VoiceStore
+    from infra.local.processes.children import Process
+    from shared.voices.store import VoiceStore
 
 _FUNCTIONS: Final = ("api", "on_upload", "dead_letter", "sweep")
 _WARM_UP_PAUSE_SECONDS: Final = 0.5
@@ -94,7 +93,7 @@ async def _start(
     await starter.provision()
     if options.own_characters is not None:
         # Imported here: it needs the packages of the conversion, which the others do without.
-        from infra.local.cloud.own_characters import trainer_of  # noqa: PLC0415
+        from infra.local.cloud.trainer import trainer_of  # noqa: PLC0415
 
         stack.enter_context(_kept(os.environ, STORAGE_VARIABLE))
         os.environ[STORAGE_VARIABLE] = addresses.storage
@@ -105,10 +104,10 @@ async def _start(
     # Another program may have answered before a process found that it had its port.
     for process in supervisor.processes:
         require_up(process)
-    await stack.enter_async_context(running_in_background(starter.keep_converter_alive()))
+    await stack.enter_async_context(run_in_background(starter.keep_converter_alive()))
     client = await stack.enter_async_context(httpx.AsyncClient())
     sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
-    await stack.enter_async_context(running_in_background(sweeping))
+    await stack.enter_async_context(run_in_background(sweeping))
 
     async def crashed() -> str:
         return (await supervisor.wait_for_an_end()).name
@@ -133,9 +132,9 @@ def _kept(environment: os._Environ[str], name: str) -> Iterator[None]:
 def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
     """Open the voices in the emulator, to watch them from this process."""
     # Imported here: the services start while the client library is imported.
-    from shared.google.firestore.client import RenewableClient  # noqa: PLC0415
-    from shared.google.firestore.listener import DocumentListener  # noqa: PLC0415
-    from shared.google.firestore.voices import FirestoreVoices  # noqa: PLC0415
+    from shared.google.firestore import RenewableClient  # noqa: PLC0415
+    from shared.google.listener import DocumentListener  # noqa: PLC0415
+    from shared.google.voices import FirestoreVoices  # noqa: PLC0415
 
     environment[FIRESTORE_VARIABLE] = str(addresses.firestore)
     client = RenewableClient(project=names.PROJECT_ID)
@@ -277,7 +276,7 @@ class _Starter:
             command = _function_command(name, port_of(url))
             await self._start_deployable(name, command, environments[name], f"{url}/healthz")
         await self._start_convert(environments["convert"])
-        live = [sys.executable, "-m", "functions.combined"]
+        live = [sys.executable, "-m", "functions.live_and_compat"]
         ready_url = f"{self._addresses.live}/readyz"
         await self._start_deployable("live", live, environments["live"], ready_url)
 
@@ -285,7 +284,7 @@ class _Starter:
         options, url = self._options, self._addresses.convert
         command, ready_path = [sys.executable, "-m", "functions.convert"], "/readyz"
         if options.scaling is not None:
-            before = scale_to_zero_proxy.command(
+            before = scale_to_zero.command(
                 "convert",
                 port_of(url),
                 logs=options.folder / "logs",

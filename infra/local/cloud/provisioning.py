@@ -6,8 +6,8 @@ import base64
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from infra.local.cloud.memory import Subscription
 from infra.local.configuration import names
-from infra.local.memory.topics import Subscription
 from shared.google.sharded_bucket import shard_names
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from infra.local.configuration.addresses import Addresses
-    from shared.process.timeouts import Timeouts
+    from infra.local.configuration.environments import Addresses
+    from shared.runtime.settings import Timeouts
 
 
 def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscription, ...]:

@@ -12,23 +12,25 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from infra.local.cloud.starting import local_cloud
+from infra.local.cloud.start import local_cloud
 from infra.local.commands.visitor import (
-    RefusedError,
+    RecordingRequest,
+    RequestRefusedError,
     Visitor,
-    Wish,
     content_type_of,
     open_client,
     read_recording,
 )
-from shared.ports.store import StoreUnavailableError
+from shared.voices.store import StoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from infra.local.commands.visitor import TextRequest
     from infra.local.configuration.options import CloudOptions
     from shared.voices.voice import Voice
+
 
 RECORDING_SUFFIXES: Final = frozenset(
     {
@@ -64,7 +66,7 @@ class BatchJob:
 
 
 @dataclass(slots=True)
-class Report:
+class BatchReport:
     """The outcome of a job.
 
     Attributes:
@@ -76,7 +78,7 @@ class Report:
 
     job: BatchJob
     voice: Voice | None = None
-    error: RefusedError | None = None
+    error: RequestRefusedError | None = None
     is_there: bool = False
 
 
@@ -143,11 +145,11 @@ def _require_distinct(jobs: Sequence[BatchJob]) -> None:
 async def run_batch(
     options: CloudOptions,
     jobs: Sequence[BatchJob],
-    wish: Wish,
+    wish: RecordingRequest,
     *,
     overwrite: bool,
     embedded: bool | None,
-) -> list[Report]:
+) -> list[BatchReport]:
     """Convert every recording and show how it goes.
 
     Args:
@@ -158,7 +160,7 @@ async def run_batch(
         embedded: True to run without Google's emulators; see `local_cloud`.
     """
     console = Console()
-    reports = [Report(job) for job in jobs]
+    reports = [BatchReport(job) for job in jobs]
     with _progress(console) as progress:
         bar = progress.add_task("starting the local cloud", total=len(jobs))
         note = partial(console.print, highlight=False, soft_wrap=True, markup=False)
@@ -168,10 +170,10 @@ async def run_batch(
         ):
             visitor = Visitor(client, cloud.addresses.api, cloud.voices)
 
-            def started(report: Report) -> None:
+            def started(report: BatchReport) -> None:
                 progress.update(bar, description=report.job.source.name)
 
-            def ended(_report: Report) -> None:
+            def ended(_report: BatchReport) -> None:
                 progress.advance(bar)
 
             await convert_all(
@@ -190,13 +192,13 @@ async def run_batch(
 
 async def convert_all(
     visitor: Visitor,
-    reports: Sequence[Report],
-    wish: Wish,
+    reports: Sequence[BatchReport],
+    wish: RecordingRequest,
     *,
     overwrite: bool,
     at_once: int,
-    started: Callable[[Report], None],
-    ended: Callable[[Report], None],
+    started: Callable[[BatchReport], None],
+    ended: Callable[[BatchReport], None],
 ) -> None:
     """Convert every recording; a recording that fails does not affect the others.
 
@@ -211,7 +213,7 @@ async def convert_all(
     """
     turn = asyncio.Semaphore(at_once)
 
-    async def convert(report: Report) -> None:
+    async def convert(report: BatchReport) -> None:
         async with turn:
             started(report)
             await _convert(visitor, report, wish, overwrite=overwrite)
@@ -220,7 +222,9 @@ async def convert_all(
     await asyncio.gather(*(convert(report) for report in reports))
 
 
-async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: bool) -> None:
+async def _convert(
+    visitor: Visitor, report: BatchReport, wish: RecordingRequest, *, overwrite: bool
+) -> None:
     job = report.job
     if job.target.exists() and not overwrite:
         report.is_there = True
@@ -231,12 +235,12 @@ async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: b
         await visitor.upload(created, recording)
         voice = await visitor.watch(created["voice_id"], lambda _voice: None)
         await visitor.download(voice, job.target)
-    except RefusedError as error:
+    except RequestRefusedError as error:
         report.error = error
     except StoreUnavailableError as error:
-        report.error = RefusedError("unavailable", str(error))
+        report.error = RequestRefusedError("unavailable", str(error))
     except Exception as error:  # noqa: BLE001 - one recording must not end the whole batch
-        report.error = RefusedError("failed", str(error) or type(error).__name__)
+        report.error = RequestRefusedError("failed", str(error) or type(error).__name__)
     else:
         report.voice = voice
 
@@ -248,7 +252,7 @@ def require_free(target: Path) -> None:
         RefusedError: it exists.
     """
     if target.exists():
-        raise RefusedError("exists", f"{target} exists; --overwrite replaces it")
+        raise RequestRefusedError("exists", f"{target} exists; --overwrite replaces it")
 
 
 def _progress(console: Console) -> Progress:
@@ -261,7 +265,7 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _table(reports: Sequence[Report]) -> Table:
+def _table(reports: Sequence[BatchReport]) -> Table:
     table = Table()
     for heading in ("recording", "seconds", "result"):
         table.add_column(heading, overflow="fold")
@@ -270,7 +274,7 @@ def _table(reports: Sequence[Report]) -> Table:
     return table
 
 
-def _outcome(report: Report) -> tuple[str, Text]:
+def _outcome(report: BatchReport) -> tuple[str, Text]:
     if report.error is not None:
         return "", Text.assemble((report.error.code, "red"), f": {report.error.detail}")
     if report.is_there:
@@ -278,3 +282,31 @@ def _outcome(report: Report) -> tuple[str, Text]:
     if report.voice is None or report.voice.input is None:
         return "", Text()
     return f"{report.voice.input.seconds:.2f}", Text(str(report.job.target))
+
+
+async def run_text(
+    options: CloudOptions,
+    wish: TextRequest,
+    *,
+    overwrite: bool,
+    embedded: bool | None,
+    output: Path,
+) -> None:
+    """Speak a text as wished and leave the result at `output`.
+
+    Raises:
+        RefusedError: the text cannot be spoken, or the file exists and must not be replaced.
+    """
+    if not overwrite:
+        require_free(output)
+    note = partial(Console().print, highlight=False, soft_wrap=True, markup=False)
+    async with (
+        local_cloud(options, embedded=embedded, note=note) as cloud,
+        open_client() as client,
+    ):
+        visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+        created = await visitor.create_text(wish)
+        voice = await visitor.watch(created["voice_id"], lambda _voice: None)
+        await visitor.download(voice, output)
+    if voice.result is not None:
+        note(f"{voice.result.seconds:.2f} s of {voice.character}: {output}")

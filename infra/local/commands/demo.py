@@ -3,27 +3,99 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
-from infra.local.cloud.starting import local_cloud
-from infra.local.commands.trace import read_spans, waterfall
-from infra.local.commands.visitor import Visitor, Wish, content_type_of, open_client, read_recording
+from infra.local.cloud.start import local_cloud
+from infra.local.commands.visitor import (
+    RecordingRequest,
+    Visitor,
+    content_type_of,
+    open_client,
+    read_recording,
+)
+from shared.runtime.logs import LOCAL_KEY, pseudonym
 
 if TYPE_CHECKING:
-    from infra.local.cloud.cloud import LocalCloud
+    from infra.local.cloud.local_cloud import LocalCloud
     from infra.local.configuration.options import CloudOptions
     from shared.voices.voice import Voice
+
+
+BAR: Final = 40
+"""How many characters the longest bar has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A step of a voice.
+
+    Attributes:
+        name: what it is called.
+        service: the deployable that did it.
+        begin: when it began, in seconds since 1970.
+        end: when it ended.
+        span_id: its own id.
+        parent_id: that of the step that it is a part of; None for the first step of a voice.
+    """
+
+    name: str
+    service: str
+    begin: float
+    end: float
+    span_id: str
+    parent_id: str | None
+
+
+def read_spans(path: Path, voice_id: str) -> list[Span]:
+    """Read the steps of a voice from a file of the local cloud, in the order of their begins."""
+    trace_id = f"0x{pseudonym(voice_id, LOCAL_KEY)}"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    spans = [_span(line) for line in lines if line["context"]["trace_id"] == trace_id]
+    return sorted(spans, key=lambda span: (span.begin, -span.end))
+
+
+def waterfall(spans: list[Span]) -> list[str]:
+    """Draw steps below each other: when each began, how long it took, whose it is."""
+    begin, end = min(span.begin for span in spans), max(span.end for span in spans)
+    scale = BAR / max(end - begin, 1e-9)
+    parents = {span.span_id: span.parent_id for span in spans}
+    lines = []
+    for span in spans:
+        depth, parent = 0, span.parent_id
+        while parent is not None:
+            depth, parent = depth + 1, parents.get(parent)
+        bar = " " * int((span.begin - begin) * scale) + "█" * max(
+            1, round((span.end - span.begin) * scale)
+        )
+        what = f"{'  ' * depth}{span.service}: {span.name}"
+        offset, took = (span.begin - begin) * 1000, (span.end - span.begin) * 1000
+        lines.append(f"{what:<42} {offset:7.0f} ms {took:7.1f} ms  {bar}")
+    return lines
+
+
+def _span(line: dict[str, Any]) -> Span:
+    return Span(
+        line["name"],
+        line["resource"]["attributes"]["service.name"],
+        datetime.fromisoformat(line["start_time"]).timestamp(),
+        datetime.fromisoformat(line["end_time"]).timestamp(),
+        line["context"]["span_id"],
+        line["parent_id"],
+    )
+
 
 SAMPLE: Final = Path(__file__).parents[1] / "samples" / "hello.webm"
 
 
 @dataclass(slots=True)
-class Steps:
+class StepPrinter:
     """Prints steps with the seconds since the start."""
 
     console: Console
@@ -40,10 +112,10 @@ class Steps:
 
 
 async def run_demo(
-    options: CloudOptions, wish: Wish, *, embedded: bool | None, output: Path
+    options: CloudOptions, wish: RecordingRequest, *, embedded: bool | None, output: Path
 ) -> None:
     """Convert the sample recording as wished and leave the result at `output`."""
-    steps = Steps(Console())
+    steps = StepPrinter(Console())
     steps.show("starting the local cloud")
     async with local_cloud(options, embedded=embedded, note=steps.show) as cloud:
         voice_id = await show_conversion(cloud, steps, wish, SAMPLE, output)
@@ -56,7 +128,7 @@ async def run_demo(
 
 
 async def show_conversion(
-    cloud: LocalCloud, steps: Steps, wish: Wish, recording: Path, output: Path
+    cloud: LocalCloud, steps: StepPrinter, wish: RecordingRequest, recording: Path, output: Path
 ) -> str:
     """Send one recording through a running local cloud; return its voice_id."""
     steps.show(f"the local cloud is up; the api listens at {cloud.addresses.api}")
@@ -75,12 +147,12 @@ async def show_conversion(
         return voice.voice_id
 
 
-def _show_state(steps: Steps, voice: Voice) -> None:
+def _show_state(steps: StepPrinter, voice: Voice) -> None:
     stage = f" ({voice.stage})" if voice.stage else ""
     steps.show(f"listener: {voice.status}{stage}")
 
 
-def _show_result(steps: Steps, voice: Voice) -> None:
+def _show_result(steps: StepPrinter, voice: Voice) -> None:
     slowest_first = sorted(voice.timings.items(), key=lambda stage: -stage[1])
     stages = ", ".join(f"{name} {ms:.0f}" for name, ms in slowest_first)
     steps.show(f"stages in milliseconds: {stages}")

@@ -3,37 +3,216 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import shutil
 import sys
 import time
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rich.console import Console
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
-from infra.local.cloud.starting import local_cloud
+from infra.local.cloud.start import local_cloud
 from infra.local.commands.batch import UsageError
-from infra.local.commands.demo import Steps
-from infra.local.commands.live_visitor import LiveVisitor
+from infra.local.commands.demo import StepPrinter
 from infra.local.commands.visitor import (
-    RefusedError,
+    RecordingRequest,
+    RequestRefusedError,
     Visitor,
-    Wish,
     content_type_of,
     open_client,
     read_recording,
 )
-from speech.decoding.decoder import Decoder
-from speech.decoding.recordings.recording import DecodeLimits
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.decoding.recording import DecodeLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
+    from types import TracebackType
+    from typing import Self
 
-    from infra.local.cloud.cloud import LocalCloud
+    from infra.local.cloud.local_cloud import LocalCloud
     from infra.local.configuration.options import CloudOptions
+
+
+SUBPROTOCOL: Final = Subprotocol("voice-avatar.live.v1")
+PIECE: Final = 500
+"""How many bytes are sent at a time; a recorder gives about as many each 60 ms."""
+
+FIRST_SAMPLE_BYTES: Final = 4
+
+OPENING_SECONDS: Final = 10.0
+CLOSING_SECONDS: Final = 5.0
+PING_SECONDS: Final = 7.0
+"""How often the server is asked for a sign of life, and how long it may take to give one."""
+
+ANSWER_SECONDS: Final = 600.0
+"""How long the last message may take after the end of the recording."""
+
+ENDS: Final = frozenset({"done", "failed", "retry"})
+_BROKEN: Final = 1006
+
+
+@dataclass(frozen=True, slots=True)
+class HeardPiece:
+    """Sound of the character that came while the visitor spoke.
+
+    Attributes:
+        first: the number of its first sample, at 24 kHz since the beginning of the recording.
+        samples: 16 bits each, little-endian.
+        came_at: on the clock `time.perf_counter`.
+    """
+
+    first: int
+    samples: bytes
+    came_at: float
+
+
+@dataclass
+class LiveVisitor:
+    """One connection; use it as an async context manager.
+
+    Attributes:
+        url: where the service listens.
+        ticket: from `POST /api/v1/voices`.
+        hear: whether to hear the character while speaking.
+        heard: what was heard so.
+        messages: the control messages that came.
+        sound: the binary messages of the result, together.
+        close: code and reason with which the server closed, None if the connection broke.
+        came_at: when a message of each type came first, and `sound` when all of it was there; in
+            seconds on the clock `time.perf_counter`.
+    """
+
+    url: str
+    ticket: str
+    hear: bool = False
+    heard: list[HeardPiece] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    sound: bytes = b""
+    close: tuple[int, str] | None = None
+    came_at: dict[str, float] = field(default_factory=dict)
+    _sent: bytearray = field(default_factory=bytearray)
+    _sound_bytes: int = 0
+
+    async def __aenter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            OSError, websockets.exceptions.InvalidHandshake: the server does not take part.
+        """
+        self._connecting = connect(
+            self.url,
+            subprotocols=[SUBPROTOCOL],
+            open_timeout=OPENING_SECONDS,
+            # A connection that the network forgot ends, and with it whoever waits for an answer.
+            ping_interval=PING_SECONDS,
+            ping_timeout=PING_SECONDS,
+            close_timeout=CLOSING_SECONDS,
+        )
+        self._socket = await self._connecting.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the connection."""
+        await self._connecting.__aexit__(kind, error, trace)
+
+    async def start(self, content_type: str = "audio/webm") -> None:
+        """Send `start`."""
+        await self._say("start", ticket=self.ticket, content_type=content_type, hear=self.hear)
+
+    async def send(self, piece: bytes) -> None:
+        """Send a piece of the recording."""
+        self._sent += piece
+        await self._socket.send(piece)
+
+    def abort(self) -> None:
+        """End the connection without saying so, as a device does that lost its network."""
+        self._socket.transport.abort()
+
+    async def finish(self) -> None:
+        """Send `end`."""
+        digest = hashlib.sha256(self._sent).hexdigest()
+        await self._say("end", bytes=len(self._sent), sha256=digest)
+
+    async def speak(
+        self,
+        recording: bytes,
+        content_type: str = "audio/webm",
+        *,
+        seconds: float = 0.0,
+        piece: int = PIECE,
+    ) -> None:
+        """Send a whole recording, spread evenly over so many seconds.
+
+        Args:
+            recording: a file.
+            content_type: its media type.
+            seconds: how long it takes.
+            piece: how many bytes are sent at a time.
+        """
+        await self.start(content_type)
+        begin, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
+        for sent in range(0, len(recording), piece):
+            due = begin + seconds * sent / len(recording)
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            await self.send(recording[sent : sent + piece])
+        await asyncio.sleep(max(0.0, begin + seconds - loop.time()))
+        await self.finish()
+
+    async def end(self) -> dict[str, Any] | None:
+        """Return the last message; None if the connection ended without one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                async for told in self.answers():
+                    if told["type"] in ENDS:
+                        return told
+        return None
+
+    async def answers(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield every control message until the connection ends."""
+        try:
+            async for message in self._socket:
+                if isinstance(message, bytes):
+                    self._hear(message)
+                else:
+                    yield self._note(json.loads(message))
+        except ConnectionClosed:
+            pass
+        if self._socket.close_code not in {None, _BROKEN}:
+            self.close = (int(self._socket.close_code or 0), self._socket.close_reason or "")
+
+    async def _say(self, kind: str, **fields: Any) -> None:
+        await self._socket.send(json.dumps({"type": kind, **fields}))
+
+    def _note(self, told: dict[str, Any]) -> dict[str, Any]:
+        self.came_at.setdefault(told["type"], time.perf_counter())
+        self.messages.append(told)
+        if told["type"] == "converted":
+            self._sound_bytes = told["bytes"]
+        return told
+
+    def _hear(self, piece: bytes) -> None:
+        if "converted" not in self.came_at:
+            first = int.from_bytes(piece[:FIRST_SAMPLE_BYTES], "little")
+            samples = piece[FIRST_SAMPLE_BYTES:]
+            self.heard.append(HeardPiece(first, samples, time.perf_counter()))
+            return
+        self.sound += piece
+        if self._sound_bytes and len(self.sound) >= self._sound_bytes:
+            self.came_at.setdefault("sound", time.perf_counter())
+
 
 _PIECE_BYTES: Final = 4096
 """What is sent at a time: 43 ms of the microphone. Some devices give a few samples at a time, and
@@ -49,7 +228,7 @@ _FFMPEG_INPUTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SpeechSource:
     """Where the speech comes from.
 
     Attributes:
@@ -62,7 +241,12 @@ class Source:
 
 
 async def run_live(
-    options: CloudOptions, wish: Wish, source: Source, *, embedded: bool | None, output: Path
+    options: CloudOptions,
+    wish: RecordingRequest,
+    source: SpeechSource,
+    *,
+    embedded: bool | None,
+    output: Path,
 ) -> None:
     """Send speech as it is spoken, and leave the result at `output`.
 
@@ -72,7 +256,7 @@ async def run_live(
     """
     if source.path is None:
         _recorder(source.seconds)  # complains before anything is started
-    steps = Steps(Console())
+    steps = StepPrinter(Console())
     steps.show("starting the local cloud")
     async with local_cloud(options, embedded=embedded, note=steps.show) as cloud:
         await _speak(cloud, steps, wish, source, output)
@@ -80,7 +264,13 @@ async def run_live(
     steps.say(str(output))
 
 
-async def _speak(cloud: LocalCloud, steps: Steps, wish: Wish, source: Source, output: Path) -> None:
+async def _speak(
+    cloud: LocalCloud,
+    steps: StepPrinter,
+    wish: RecordingRequest,
+    source: SpeechSource,
+    output: Path,
+) -> None:
     content_type = "audio/wav" if source.path is None else content_type_of(source.path)
     async with open_client() as client:
         visitor = Visitor(client, cloud.addresses.api, cloud.voices)
@@ -101,9 +291,11 @@ async def _speak(cloud: LocalCloud, steps: Steps, wish: Wish, source: Source, ou
         last = await live.end()
     _show_times(steps, live, ended)
     if last is None or last["type"] == "retry":
-        raise RefusedError("not_live", f"the recording has to be uploaded: {last or live.close}")
+        raise RequestRefusedError(
+            "not_live", f"the recording has to be uploaded: {last or live.close}"
+        )
     if last["type"] == "failed":
-        raise RefusedError(last["code"], last["message"])
+        raise RequestRefusedError(last["code"], last["message"])
     await asyncio.to_thread(_write, output, live.sound)
 
 
@@ -112,7 +304,7 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _show_times(steps: Steps, live: LiveVisitor, ended: float) -> None:
+def _show_times(steps: StepPrinter, live: LiveVisitor, ended: float) -> None:
     what = {
         "converted": "the result begins to come",
         "sound": "the result can be played",
@@ -125,7 +317,7 @@ def _show_times(steps: Steps, live: LiveVisitor, ended: float) -> None:
 
 
 async def _speak_file(
-    live: LiveVisitor, steps: Steps, path: Path, recording: bytes, content_type: str
+    live: LiveVisitor, steps: StepPrinter, path: Path, recording: bytes, content_type: str
 ) -> None:
     seconds = await _length(recording)
     steps.show(f"speaking: {path.name}, {len(recording)} bytes in {seconds:.1f} s")

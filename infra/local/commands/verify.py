@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 from rich.console import Console
 
-from conversion.origin.verifying import MOST_BYTES, Verifier
-from conversion.origin.watermarking import watermark_keys
-from infra.local.configuration.origin import origin_environment
+from infra.local.configuration.keys import provenance_environment
+from shared.conversion.verification import MOST_BYTES, Verifier
 from shared.process.quoting import printable
-from shared.process.reading import read_at_most
+from shared.runtime.process import read_at_most
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.results.watermark_engines import watermark_keys
 from shared.voices.voice import VoiceError
-from speech.decoding.decoder import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from conversion.origin.verdict import Verification
+    from shared.conversion.verification import ProvenanceFinding
 
 _KEYS: Final = "WATERMARK_KEYS"
 _CERTIFICATES: Final = "C2PA_CERTIFICATES"
@@ -65,10 +65,10 @@ def _keys(environment: Mapping[str, str], folder: Path) -> Mapping[str, str]:
             _KEYS: environment[_KEYS],
             _CERTIFICATES: environment.get(_CERTIFICATES, ""),
         }
-    return origin_environment(folder / "origin")
+    return provenance_environment(folder / "origin")
 
 
-def _told(found: Verification) -> str:
+def _told(found: ProvenanceFinding) -> str:
     answer = found.to_answer()
     mark, said = answer["watermark"], answer["credentials"]
     lines = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from shared.process.reading import read_at_most
+from shared.runtime.process import read_at_most
 from shared.voices.media import CONTENT_TYPES, SNIFF_BYTES, sniff
 from shared.voices.voice import Status
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from shared.ports.store import VoiceStore
+    from shared.voices.store import VoiceStore
     from shared.voices.voice import Voice
 
 REQUEST_SECONDS: Final = 60.0
@@ -40,7 +40,7 @@ def open_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(limits=httpx.Limits(keepalive_expiry=IDLE_SECONDS))
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """The service did not convert a recording.
 
     Attributes:
@@ -55,7 +55,7 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RecordingRequest:
     """What the visitor asks for.
 
     Attributes:
@@ -70,7 +70,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class TextWish:
+class TextRequest:
     """A text that the visitor wants spoken.
 
     Attributes:
@@ -108,7 +108,7 @@ class Visitor:
         self._api = api
         self._voices = voices
 
-    async def create(self, wish: Wish, content_type: str) -> dict[str, Any]:
+    async def create(self, wish: RecordingRequest, content_type: str) -> dict[str, Any]:
         """Create a voice; return the api's answer.
 
         Raises:
@@ -122,7 +122,7 @@ class Visitor:
         }
         return await self._create(body)
 
-    async def create_text(self, wish: TextWish) -> dict[str, Any]:
+    async def create_text(self, wish: TextRequest) -> dict[str, Any]:
         """Create a voice from a text; return the api's answer.
 
         Raises:
@@ -169,10 +169,10 @@ class Visitor:
             while True:
                 voice = await self._next(states)
                 if voice is None:
-                    raise RefusedError("unknown_voice", "the voice was deleted")
+                    raise RequestRefusedError("unknown_voice", "the voice was deleted")
                 seen(voice)
                 if voice.status is Status.FAILED and voice.error is not None:
-                    raise RefusedError(voice.error.code, voice.error.message)
+                    raise RequestRefusedError(voice.error.code, voice.error.message)
                 if voice.status is Status.DONE:
                     return voice
 
@@ -182,9 +182,9 @@ class Visitor:
                 return await anext(states)
         except TimeoutError:
             silent = f"nothing was heard of the voice for {self._news_seconds:g} s"
-            raise RefusedError("timed_out", silent) from None
+            raise RequestRefusedError("timed_out", silent) from None
         except StopAsyncIteration:
-            raise RefusedError("unavailable", "the listener ended") from None
+            raise RequestRefusedError("unavailable", "the listener ended") from None
 
     async def download(self, voice: Voice, path: Path) -> None:
         """Download the result into a file; the file appears only when it is complete.
@@ -193,7 +193,7 @@ class Visitor:
             RefusedError: Cloud Storage refused.
         """
         if voice.result is None:
-            raise RefusedError("internal", "the voice is done without a result")
+            raise RequestRefusedError("internal", "the voice is done without a result")
         response = await self._client.get(voice.result.url, timeout=REQUEST_SECONDS)
         _require_success(response)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -216,7 +216,7 @@ def read_recording(path: Path, created: Mapping[str, Any]) -> bytes:
         return read_at_most(path, created["upload"]["max_bytes"])
     except OSError as error:
         code = "too_large" if error.errno == errno.EFBIG else "unreadable"
-        raise RefusedError(code, f"{path}: {error.strerror}") from error
+        raise RequestRefusedError(code, f"{path}: {error.strerror}") from error
 
 
 def content_type_of(path: Path) -> str:
@@ -229,7 +229,7 @@ def content_type_of(path: Path) -> str:
         container = sniff(file.read(SNIFF_BYTES))
     if container is None:
         detail = "not a recording in WebM, MP4, Ogg, WAV, MP3 or FLAC"
-        raise RefusedError("unsupported_format", detail)
+        raise RequestRefusedError("unsupported_format", detail)
     return CONTENT_TYPES[container][0]
 
 
@@ -238,5 +238,5 @@ def _require_success(response: httpx.Response) -> None:
         return
     if response.headers.get("content-type", "").startswith("application/problem+json"):
         problem = response.json()
-        raise RefusedError(problem["code"], problem["detail"])
-    raise RefusedError(f"http_{response.status_code}", response.text[:300])
+        raise RequestRefusedError(problem["code"], problem["detail"])
+    raise RequestRefusedError(f"http_{response.status_code}", response.text[:300])

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+import socket
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from typing import Self
+
 
 PROJECT_ID: Final = "demo-voice-avatar"
 """Firebase's tools treat a project whose name begins with demo- as one that exists only locally."""
@@ -29,3 +35,55 @@ def topic_path(topic: str) -> str:
 def subscription_path(subscription: str) -> str:
     """Return a subscription's full name."""
     return f"projects/{PROJECT_ID}/subscriptions/{subscription}"
+
+
+class Ports:
+    """Free ports that are kept for servers until `close`, also while a server is started again.
+
+    The system gives a free port to whoever asks for any, and to every connection that goes out. A
+    port that is only looked up may therefore be taken before its server opens it. On Linux a port
+    is kept by a socket that is bound to it and does not listen: the system gives it to nobody, and
+    a server that allows the address to be used again (SO_REUSEADDR), as servers do, can still
+    open it. Elsewhere such a socket would be in the server's way, so the port is only looked up.
+    """
+
+    def __init__(self) -> None:
+        self._keepers: list[socket.socket] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def free(self, count: int) -> list[int]:
+        """Return this many different free ports."""
+        keepers = [socket.socket() for _ in range(count)]
+        self._keepers += keepers
+        for keeper in keepers:
+            keeper.bind(("127.0.0.1", 0))
+            # Not before: a socket that allows it could be given a port that another one keeps.
+            keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        ports = [keeper.getsockname()[1] for keeper in keepers]
+        if sys.platform != "linux":
+            self.close()
+        return ports
+
+    def keep(self, port: int) -> bool:
+        """Keep a certain port; return False if another program has it."""
+        keeper = socket.socket()
+        try:
+            keeper.bind(("127.0.0.1", port))
+        except OSError:
+            keeper.close()
+            return False
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._keepers.append(keeper)
+        if sys.platform != "linux":
+            self.close()
+        return True
+
+    def close(self) -> None:
+        """Keep no port any longer."""
+        while self._keepers:
+            self._keepers.pop().close()

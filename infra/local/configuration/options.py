@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from shared.process.timeouts import Timeouts
+from shared.runtime.settings import Timeouts
 
 if TYPE_CHECKING:
     from infra.local.configuration.keys import SigningKey

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from infra.local.storage import errors
-from shared.http.origins import is_allowed_origin
+from shared.runtime.origins import is_allowed_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

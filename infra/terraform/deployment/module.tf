@@ -1,4 +1,4 @@
-# Written by python -m infra.terraform.generated; change the module's variables.tf instead.
+# Written by python -m infra.terraform.generation; change the module's variables.tf instead.
 
 module "voice_avatar" {
   source = "../"

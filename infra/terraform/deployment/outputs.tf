@@ -1,4 +1,4 @@
-# Written by python -m infra.terraform.generated; change the module's outputs.tf instead.
+# Written by python -m infra.terraform.generation; change the module's outputs.tf instead.
 
 output "api_url" {
   description = "Where the api answers."

@@ -1,4 +1,4 @@
-# Written by python -m infra.terraform.generated; change the module's variables.tf instead.
+# Written by python -m infra.terraform.generation; change the module's variables.tf instead.
 
 variable "additional_domains" {
   description = "More domains under which the load balancer of custom_domain serves the same; their A records point to load_balancer_address, too."

@@ -205,7 +205,7 @@ run "with_the_apis_of_other_clients" {
 
   assert {
     condition = (
-      google_cloud_run_v2_service.live[0].template[0].containers[0].command == tolist(["python", "-m", "functions.combined"])
+      google_cloud_run_v2_service.live[0].template[0].containers[0].command == tolist(["python", "-m", "functions.live_and_compat"])
       && length([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env if contains(["VOICEVOX_KEY", "API_KEYS"], env.name) && length(env.value_source) == 1]) == 2
     )
     error_message = "the routes are off, or their keys do not come from Secret Manager"

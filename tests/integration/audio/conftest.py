@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest_asyncio
 
-from speech.decoding.decoder import Decoder
+from shared.speech.decoding.decoder import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

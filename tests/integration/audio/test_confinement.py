@@ -19,7 +19,7 @@ needs_filter = pytest.mark.skipif(
 
 LIMITED = """
 import os, socket, signal, resource
-from speech.decoding.sandbox.confinement import Confinement
+from shared.speech.decoding.zygote import Confinement
 confinement = Confinement()
 def limit(cpu_seconds=2, memory_bytes=64 * 1024 * 1024, wall_seconds=20.0, answer_bytes=0):
     confinement.limit(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from speech.decoding.recordings.recording import DecodeLimits, loudness_dbfs
+from shared.speech.decoding.recording import DecodeLimits, loudness_dbfs
 from tests.integration.audio.recordings import (
     FLAVOURS,
     raw_wav,
@@ -22,7 +22,7 @@ from tests.integration.audio.recordings import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from speech.decoding.decoder import Decoder
+    from shared.speech.decoding.decoder import Decoder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

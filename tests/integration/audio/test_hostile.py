@@ -1,6 +1,6 @@
 """How the decoder handles recordings that are broken or malicious.
 
-That every one of many such files ends in a result or a clean error is shown in `tests/hostile`.
+That every one of many such files ends in a result or a clean error is shown in `tests/robustness`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.speech.decoding.recording import DecodeLimits, Recording
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.decoding.recordings.recording import DecodeLimits, Recording
 from tests.integration.audio.recordings import (
     edited_again_and_again,
     flac_bomb,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from speech.decoding.decoder import Decoder
+    from shared.speech.decoding.decoder import Decoder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

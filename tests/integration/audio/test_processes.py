@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from speech.decoding.decoder import Decoder
-from speech.decoding.recordings.recording import DecodeLimits
-from speech.decoding.sandbox.process_answer import DecoderUnavailableError
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.decoding.process_output import DecoderUnavailableError
+from shared.speech.decoding.recording import DecodeLimits
 from tests.integration.audio.recordings import recording
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watches processes through /proc")
@@ -220,8 +220,8 @@ async def test_the_zygote_inherits_nothing_from_the_service(
 
 SERVICE_THAT_IS_KILLED = """
 import asyncio, os, signal
-from speech.decoding.decoder import Decoder
-from speech.decoding.recordings.recording import DecodeLimits
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.decoding.recording import DecodeLimits
 
 def die_in_the_middle(process):
     os.kill(process, signal.SIGSTOP)

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from shared.speech.decoding.decoder import Decoder, missing_protection
+from shared.speech.decoding.process_output import (
+    DecoderUnavailableError,
+    ResourceLimitError,
+)
+from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.decoding.subprocesses import SpawnedProcesses
+from shared.speech.decoding.wire import DecodingJob, bare_environment
 from shared.voices.media import Container
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.decoding.decoder import Decoder
-from speech.decoding.protection import missing_protection
-from speech.decoding.recordings.recording import DecodeLimits
-from speech.decoding.recordings.wire import DecodingJob
-from speech.decoding.sandbox.process_answer import DecoderUnavailableError, ResourceLimitError
-from speech.decoding.sandbox.process_environment import bare_environment
-from speech.decoding.sandbox.spawned import SpawnedProcesses
 from tests.integration.audio.recordings import recording
 from tests.support.logs import log_book
 

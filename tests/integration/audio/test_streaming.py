@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.decoding.process_output import DecoderUnavailableError
+from shared.speech.decoding.recording import DecodeLimits
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.decoding.decoder import Decoder
-from speech.decoding.recordings.recording import DecodeLimits
-from speech.decoding.sandbox.process_answer import DecoderUnavailableError
 from tests.integration.audio.recordings import (
     FLAVOURS,
     flac_bomb,
@@ -29,8 +29,8 @@ from tests.integration.audio.test_processes import descriptors, wait_for_end
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from speech.decoding.recordings.recording import Recording
-    from speech.decoding.sandbox.streaming import DecodedStream
+    from shared.speech.decoding.process_output import DecodedStream
+    from shared.speech.decoding.recording import Recording
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs processes that are forked"),

@@ -8,8 +8,8 @@ import struct
 import av
 import pytest
 
+from shared.speech.decoding.demuxing import Demuxer
 from shared.voices.media import Container
-from speech.decoding.recordings.demuxing import Demuxer
 from tests.integration.audio.recordings import FLAVOURS, recording
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.configuration.ports import Ports
+from infra.local.configuration.names import Ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

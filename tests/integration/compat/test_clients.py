@@ -27,7 +27,7 @@ from wyoming.info import Describe, Info
 from wyoming.tts import Synthesize, SynthesizeVoice
 
 from functions.compat.voicevox.app import VERSION
-from speech.results.wav import write_wav
+from shared.speech.results.audio_files import write_wav
 from tests.integration.compat.conftest import compat_process
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from speech.results.wav import write_wav
+from shared.speech.results.audio_files import write_wav
 from tests.integration.compat.conftest import ROOT
 from tests.support.examples import python_examples, run
 

@@ -19,7 +19,7 @@ from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, RstStreamFrame
 
-from infra.local.configuration.ports import Ports
+from infra.local.configuration.names import Ports
 from tests.integration.compat.conftest import ROOT, START_SECONDS, wait_for
 
 if TYPE_CHECKING:

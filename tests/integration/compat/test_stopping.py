@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from infra.local.configuration.ports import Ports
+from infra.local.configuration.names import Ports
 from tests.integration.compat.conftest import ROOT, wait_for
 from tests.support.examples import commands
 

@@ -6,9 +6,9 @@ import pytest
 import pytest_asyncio
 
 from infra.local.configuration.names import PROJECT_ID
-from shared.google.firestore.client import RenewableClient
-from shared.google.firestore.listener import DocumentListener
-from shared.google.firestore.voices import FirestoreVoices
+from shared.google.firestore import RenewableClient
+from shared.google.listener import DocumentListener
+from shared.google.voices import FirestoreVoices
 from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:

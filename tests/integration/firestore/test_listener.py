@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.ports.store import ConflictError, StoreUnavailableError, UnreadableVoiceError
 from shared.voices import voice as voices_of
-from shared.voices.documents import document_path
+from shared.voices.store import (
+    ConflictError,
+    StoreUnavailableError,
+    UnreadableVoiceError,
+    document_path,
+)
 from shared.voices.voice import Status
 from tests.integration.firestore.conftest import TARGETS_PER_STREAM
 from tests.support.store_contract import until
@@ -19,9 +23,9 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore_v1 import AsyncClient
 
-    from shared.google.firestore.listener import DocumentListener
-    from shared.google.firestore.voices import FirestoreVoices
-    from shared.ports.store import Snapshot, VoiceStore
+    from shared.google.listener import DocumentListener
+    from shared.google.voices import FirestoreVoices
+    from shared.voices.store import Snapshot, VoiceStore
     from shared.voices.voice import Voice
     from tests.support.proxy import Proxy
 

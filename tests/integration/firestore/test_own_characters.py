@@ -8,10 +8,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from shared.google.firestore.client import RenewableClient
-from shared.google.firestore.own_characters import FirestoreOwnCharacters
-from shared.own_characters import own_character as own
-from shared.own_characters.documents import document_path, state_path
+from shared.characters.own import own_character as own
+from shared.characters.own.store import document_path, state_path
+from shared.google.firestore import RenewableClient
+from shared.google.own_characters import FirestoreOwnCharacters
 from tests.support.own_character_contract import (
     NOW,
     OwnCharacterStoreContract,

@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 
 from infra.local.configuration.names import PROJECT_ID
-from shared.own_characters.documents import document_path as document_path_of_own
-from shared.own_characters.documents import state_path, to_state
-from shared.voices.documents import document_path
+from shared.characters.own.store import document_path as document_path_of_own
+from shared.characters.own.store import state_path, to_state
+from shared.voices.store import document_path
 from shared.voices.voice import new_voice_id
 from tests.support.own_character_contract import a_begun
 from tests.support.voices import a_waiting
@@ -25,8 +25,8 @@ from tests.support.voices import a_waiting
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.google.firestore.client import RenewableClient
-    from shared.google.firestore.voices import FirestoreVoices
+    from shared.google.firestore import RenewableClient
+    from shared.google.voices import FirestoreVoices
 
 pytestmark = pytest.mark.emulators
 

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.google.firestore.voices import FirestoreVoices
-from shared.ports.store import UnreadableVoiceError
-from shared.voices.documents import SHARDS, document_path, to_document
+from shared.google.voices import FirestoreVoices
+from shared.voices.store import SHARDS, UnreadableVoiceError, document_path, to_document
 from shared.voices.voice import ErrorCode, Failure, Status
 from tests.support.store_contract import VoiceStoreContract
 from tests.support.voices import NOW, a_waiting
 
 if TYPE_CHECKING:
-    from shared.google.firestore.client import RenewableClient
+    from shared.google.firestore import RenewableClient
 
 pytestmark = pytest.mark.emulators
 

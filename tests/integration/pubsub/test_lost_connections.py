@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from shared.google.pubsub import PubSubPublisher, open_publisher_client
-from shared.http.push import push_app
-from shared.ports.tokens import NoTokenNeeded
+from shared.ports import NoTokenNeeded
+from shared.runtime.push import push_app
 from tests.integration.pubsub.test_publishing import Receiver, a_subscription, served, subscribe
 from tests.support.proxy import Proxy
 

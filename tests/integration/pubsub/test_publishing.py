@@ -19,17 +19,17 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from infra.local.cloud import provisioning
+from infra.local.cloud.memory import Subscription
 from infra.local.configuration import names
-from infra.local.configuration.addresses import choose_addresses
+from infra.local.configuration.environments import choose_addresses
+from infra.local.configuration.names import Ports
 from infra.local.configuration.options import CloudOptions
-from infra.local.configuration.ports import Ports
-from infra.local.memory.topics import Subscription
 from shared.google.pubsub import PubSubPublisher
-from shared.http.push import push_app
-from shared.ports.store import StoreUnavailableError
-from shared.ports.tokens import NoTokenNeeded
-from shared.process.timeouts import Timeouts
+from shared.ports import NoTokenNeeded
+from shared.runtime.push import push_app
+from shared.runtime.settings import Timeouts
 from shared.voices.messages import ConversionMessage, PushMessage, parse_conversion_message
+from shared.voices.store import StoreUnavailableError
 from shared.voices.voice import new_voice_id
 from tests.support.voices import an_upload
 

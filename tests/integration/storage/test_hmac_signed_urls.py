@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 from google.cloud import storage
 
-from shared.google.cloud_storage import CloudStorageBucket
-from shared.google.hmac_signing import HmacSigner
+from shared.google.signatures import HmacSigner
+from shared.google.storage import CloudStorageBucket
 from tests.integration.storage.serving import (
     ACCESS_ID,
     PROJECT,

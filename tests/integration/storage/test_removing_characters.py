@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from importing.commands.character_folder import CharacterFolder
 from shared.characters.bucket import manifest_name
+from shared.characters.folder import CharacterFolder
 from shared.characters.manifest import ENCODERS, ManifestError
 from tests.support.buckets import MemoryBucket
-from tests.unit.shared.character_objects import put_character
+from tests.unit.characters.character_objects import put_character
 
 HUGE = 64 << 20
 

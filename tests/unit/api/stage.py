@@ -12,22 +12,17 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from functions.api.app import create_app
-from functions.api.protection.app_check import AppCheck
-from functions.api.protection.client_names import ClientNames
-from functions.api.protection.limits import RequestLimits
-from functions.api.protection.outcomes import Outcomes
-from functions.api.protection.sign_in import SignIn
+from functions.api.catalogue import Catalogue
+from functions.api.intake import TextIntake, VoiceIntake
+from functions.api.limits import RequestLimits, VoiceOutcomes
 from functions.api.routes import Dependencies, LiveOffer
-from functions.api.taking.catalogue import Catalogue
-from functions.api.taking.creation import VoiceIntake
-from functions.api.taking.multipart import FORM_OVERHEAD_BYTES
-from functions.api.taking.texts import TextIntake
-from functions.api.taking.upload_memory import UploadMemory
+from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
+from functions.api.visitors import AppCheck, ClientNames, SignIn
 from functions.api.warmup import NoIdentity, WarmUp
-from infra.local.memory.voices import MemoryVoices
+from infra.local.cloud.memory import MemoryVoices
 from shared.characters.manifest import OfferedStyle, TextSpeech
-from shared.ports.tokens import TokenRefusedError
+from shared.ports import TokenRefusedError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.messages import RecordingPublisher
@@ -37,11 +32,11 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from functions.api.own_characters.making import Making
-    from functions.api.taking.choice import OwnCharacters
+    from functions.api.catalogue import OwnCharacterNames
+    from functions.api.own_characters import OwnCharacterService
     from shared.characters.bucket import CharacterBucket
-    from shared.ports.store import Snapshot
-    from shared.ports.tokens import TokenVerifier
+    from shared.ports import TokenVerifier
+    from shared.voices.store import Snapshot
     from shared.voices.voice import Voice
 
 SITE = "https://site.example"
@@ -128,8 +123,8 @@ class Stage:
     container: Container = field(default_factory=Container)
     verifying: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(503)
     live: LiveOffer | None = None
-    making: Making | None = None
-    own: OwnCharacters | None = None
+    making: OwnCharacterService | None = None
+    own: OwnCharacterNames | None = None
     warm_up_client: httpx.AsyncClient | None = None
 
     def app(self, allowed_hosts: tuple[str, ...] = ("*",)) -> FastAPI:
@@ -156,7 +151,9 @@ class Stage:
             catalogue=catalogue,
             max_characters=MAX_CHARACTERS,
         )
-        outcomes = Outcomes(self.voices, self.limits, in_progress=self.in_progress, seconds=1200.0)
+        outcomes = VoiceOutcomes(
+            self.voices, self.limits, in_progress=self.in_progress, seconds=1200.0
+        )
         self.warm_up_client = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
         dependencies = Dependencies(
             voices=self.voices,

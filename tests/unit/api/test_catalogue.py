@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.api.answers.problems import Problem
-from functions.api.taking.catalogue import UNKNOWN_OLD_SECONDS, Catalogue
-from functions.api.taking.choice import Source, Visitor
-from shared.characters.bucket import CharacterBucket, manifest_name
+from functions.api.catalogue import UNKNOWN_OLD_SECONDS, Catalogue, CharacterChooser, VoiceSource
+from functions.api.problems import Problem
+from shared.characters.bucket import CharacterBucket, manifest_name, new_character_id
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
-from shared.characters.own_ids import new_character_id
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time
 from tests.unit.api.stage import Stage as ApiStage
-from tests.unit.shared.character_objects import put_character, put_manifest
+from tests.unit.characters.character_objects import put_character, put_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +42,7 @@ class Stage:
         return list(await self.catalogue.list())
 
     async def chosen(self, name: str | None) -> str:
-        return (await self.catalogue.choose(name, Source.SPEECH)).id
+        return (await self.catalogue.choose(name, VoiceSource.SPEECH)).id
 
 
 @in_virtual_time
@@ -288,7 +286,7 @@ class OneOwn:
         self.character_id = character_id
         self.is_public = False
 
-    async def name_for(self, character_id: str, visitor: Visitor) -> str | None:
+    async def name_for(self, character_id: str, visitor: CharacterChooser) -> str | None:
         is_right = character_id == self.character_id and visitor.key == "a secret"
         return "Ada" if is_right else None
 
@@ -301,12 +299,12 @@ async def test_a_visitors_own_character_is_found_by_its_owner_and_listed_if_publ
     own, stage = new_character_id(), Stage()
     put_character(stage.objects, own)
     with pytest.raises(Problem):
-        await stage.catalogue.find(own, Visitor(key="a secret"))
+        await stage.catalogue.find(own, CharacterChooser(key="a secret"))
     access = OneOwn(own)
     bucket = CharacterBucket(lambda: stage.objects)
     catalogue = Catalogue({"mei": a_manifest("mei")}, bucket, 0, own=access)
 
-    found = await catalogue.find(own, Visitor(key="a secret"))
+    found = await catalogue.find(own, CharacterChooser(key="a secret"))
     assert (found.id, found.name.ja) == (own, "Ada")
     assert (await catalogue.find("mei")).id == "mei"
     assert list(await catalogue.list()) == ["mei"]
@@ -317,5 +315,5 @@ async def test_a_visitors_own_character_is_found_by_its_owner_and_listed_if_publ
     await stage.objects.delete(manifest_name(own))
     for unknown in (own, new_character_id(), "nobody"):
         with pytest.raises(Problem) as refused:
-            await catalogue.find(unknown, Visitor(key="a secret"))
+            await catalogue.find(unknown, CharacterChooser(key="a secret"))
         assert (refused.value.status, refused.value.code) == (404, "unknown_character")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voices.objects import ObjectExistsError
+from shared.voices.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.support.voices import EVERY_STATE, a_done, a_waiting
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from shared.ports.store import Snapshot
+    from shared.voices.store import Snapshot
 
 
 @pytest.mark.parametrize("state", EVERY_STATE)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Self
 import pytest
 from starlette.requests import Request
 
-from functions.api.answers.problems import Problem
-from functions.api.protection.limits import (
+from functions.api.limits import (
     MOST_CLIENTS,
     WINDOW_SECONDS,
     RequestLimits,
     TokenBuckets,
 )
-from shared.http.client_networks import client_of
+from functions.api.problems import Problem
+from shared.runtime.limits import network_of
 from shared.voices.voice import new_voice_id
 from tests.support.reachable import objects_kept_by
 from tests.support.voices import a_queued
@@ -136,7 +136,7 @@ def a_request(*forwarded: str, own: str | None = "169.254.1.1") -> Request:
 
 class TestWhoCountsAsOneClient:
     def test_without_a_proxy_what_a_client_says_of_itself_counts_nothing(self) -> None:
-        assert client_of(a_request("203.0.113.9", own="198.51.100.7"), 0) == "198.51.100.7"
+        assert network_of(a_request("203.0.113.9", own="198.51.100.7"), 0) == "198.51.100.7"
 
     @pytest.mark.parametrize(
         "forwarded",
@@ -151,7 +151,7 @@ class TestWhoCountsAsOneClient:
         ],
     )
     def test_behind_cloud_run_the_last_entry_is_the_visitor(self, forwarded: list[str]) -> None:
-        assert client_of(a_request(*forwarded), 1) == "203.0.113.9"
+        assert network_of(a_request(*forwarded), 1) == "203.0.113.9"
 
     @pytest.mark.parametrize(
         "forwarded",
@@ -168,25 +168,25 @@ class TestWhoCountsAsOneClient:
         ],
     )
     def test_behind_a_load_balancer_the_last_entry_but_one_is(self, forwarded: list[str]) -> None:
-        assert client_of(a_request(*forwarded), 2) == "203.0.113.9"
+        assert network_of(a_request(*forwarded), 2) == "203.0.113.9"
 
     @pytest.mark.parametrize("forwarded", [[], [""], ["unknown"], ["10.0.0.1, x"]])
     def test_where_no_proxy_has_written_the_connection_counts(self, forwarded: list[str]) -> None:
-        assert client_of(a_request(*forwarded), 1) == "169.254.1.1"
+        assert network_of(a_request(*forwarded), 1) == "169.254.1.1"
 
     def test_a_header_with_fewer_entries_than_proxies_is_not_theirs(self) -> None:
-        assert client_of(a_request("203.0.113.9"), 2) == "169.254.1.1"
+        assert network_of(a_request("203.0.113.9"), 2) == "169.254.1.1"
 
     def test_all_addresses_of_an_ipv6_network_are_one_client(self) -> None:
         one, same, other = (
-            client_of(a_request(address), 1)
+            network_of(a_request(address), 1)
             for address in ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1")
         )
 
         assert one == same != other
 
     def test_a_connection_without_an_address_is_a_client_too(self) -> None:
-        assert client_of(a_request(own=None), 0) == ""
+        assert network_of(a_request(own=None), 0) == ""
 
 
 def of_network(number: int) -> Request:

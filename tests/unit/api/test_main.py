@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import runpy
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
 from functions.api import main
-from functions.api.main import Services, build, open_sign_in
+from functions.api.main import ApiServices, build, open_sign_in
 from functions.api.settings import ApiSettings, FirebaseAuth
-from infra.local.memory.voices import MemoryVoices
+from infra.local.cloud.memory import MemoryVoices
 from shared.characters.manifest import ManifestError
-from shared.http.function import TARGET_VARIABLE
-from shared.process.settings import SettingsError
+from shared.runtime.function import TARGET_VARIABLE
+from shared.runtime.settings import SettingsError
 from tests.support.buckets import MemoryBucket
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import a_waiting
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fastapi import FastAPI
+
 
 MANIFEST = {
     "schema_version": 1,
@@ -75,7 +78,7 @@ def an_app(characters: Path, **changes: Any) -> FastAPI:
     config = ApiSettings(**(fields | changes))
     return build(
         config,
-        Services(
+        ApiServices(
             voices=MemoryVoices(),
             uploads=MemoryBucket("my-uploads"),
             results=MemoryBucket("my-results"),
@@ -190,3 +193,46 @@ async def test_visitors_are_known_only_where_they_may_sign_in(firebase_auth: Fir
 
     assert await sign_in.uid_of(None) is None
     await sign_in.require_owner(a_waiting(), None)
+
+
+DESCRIBE: Final = """
+import json
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+class Wish(BaseModel):
+    text: str
+
+app = FastAPI(title="x", version="1")
+
+@app.post("/wishes")
+def wish(wish: Wish) -> Wish:
+    return wish
+
+print(json.dumps(app.openapi()))
+"""
+
+
+def said(program: str) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_start_builds_no_model_of_the_description_and_all_others_as_ever() -> None:
+    program = (
+        "import json, functions.api.main\n"
+        "from pydantic import BaseModel\n"
+        "from fastapi.openapi.models import OpenAPI\n"
+        "class Later(BaseModel): pass\n"
+        "print(json.dumps([OpenAPI.__pydantic_complete__, Later.__pydantic_complete__,"
+        " BaseModel.model_config]))"
+    )
+
+    assert json.loads(said(program)) == [False, True, {}]
+
+
+def test_the_description_is_the_same_when_it_is_built_later() -> None:
+    later = said(f"import functions.api.fastapi_import\n{DESCRIBE}")
+
+    assert json.loads(later)["paths"]["/wishes"]["post"]
+    assert later == said(DESCRIBE)

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
-from functions.api.answers.problems import Problem
-from functions.api.protection.client_names import ClientNames
-from functions.api.protection.limits import (
+from functions.api.limits import (
+    IN_PROGRESS_SECONDS,
+    LOOKS,
     MOST_PAUSE_SECONDS,
     PATIENCE_SECONDS,
     WINDOW_SECONDS,
     RequestLimits,
+    VoiceOutcomes,
 )
-from functions.api.protection.outcomes import IN_PROGRESS_SECONDS, LOOKS, Outcomes
-from infra.local.memory.voices import MemoryVoices
-from shared.ports.store import StoreUnavailableError
+from functions.api.problems import Problem
+from functions.api.visitors import ClientNames
+from infra.local.cloud.memory import MemoryVoices
+from shared.voices.store import StoreUnavailableError
 from shared.voices.voice import ErrorCode, Status, VoiceError
 from tests.support.reachable import objects_kept_by
 from tests.support.voices import NOW, a_converting, a_done, a_failed, a_queued, a_waiting
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from shared.ports.store import Snapshot
+    from shared.voices.store import Snapshot
     from shared.voices.voice import Voice
 
 PER_MINUTE = 240
@@ -73,7 +75,7 @@ class Scene:
         self.limits = RequestLimits(
             per_minute=PER_MINUTE, waiting=0, trusted_proxies=1, now=self.clock, sleep=at_once
         )
-        self.outcomes = Outcomes(
+        self.outcomes = VoiceOutcomes(
             self.voices, self.limits, in_progress=in_progress, seconds=1200.0, now=self.clock
         )
 
@@ -142,7 +144,7 @@ async def test_a_recording_that_fails_as_an_attackers_counts_for_many(
 ) -> None:
     await scene.made(failed_with(code))
 
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
 
     assert scene.requests_left() == BURST - 10
     assert scene.requests_left(OTHER) == BURST
@@ -161,7 +163,7 @@ async def test_a_recording_that_fails_as_an_attackers_counts_for_many(
 async def test_a_visitors_mistake_costs_nothing_more(scene: Scene, code: ErrorCode) -> None:
     await scene.made(failed_with(code))
 
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
 
     assert scene.requests_left() == BURST
 
@@ -172,7 +174,7 @@ async def test_a_mistake_of_ours_gives_the_request_of_its_voice_back_once(scene:
     voice = await scene.made(failed_with(ErrorCode.INTERNAL))
 
     for _ in range(3):
-        await scene.outcomes.settle(CLIENT)
+        await scene.outcomes.update_outcomes(CLIENT)
         scene.outcomes.ended(voice)
 
     assert scene.requests_left() == BURST - 2
@@ -181,7 +183,7 @@ async def test_a_mistake_of_ours_gives_the_request_of_its_voice_back_once(scene:
 async def test_a_mistake_of_ours_gives_no_more_than_everything_back(scene: Scene) -> None:
     await scene.made(failed_with(ErrorCode.INTERNAL))
 
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
 
     assert scene.requests_left() == BURST
 
@@ -190,7 +192,7 @@ async def test_a_failure_is_counted_once(scene: Scene) -> None:
     voice = await scene.made(a_failed(HOSTILE))
 
     for _ in range(3):
-        await scene.outcomes.settle(CLIENT)
+        await scene.outcomes.update_outcomes(CLIENT)
         scene.outcomes.ended(voice)
 
     assert scene.requests_left() == BURST - 10
@@ -199,7 +201,7 @@ async def test_a_failure_is_counted_once(scene: Scene) -> None:
 async def test_a_client_that_only_sends_broken_recordings_sends_a_tenth(scene: Scene) -> None:
     sent, begin = 0, scene.clock.seconds
     while scene.clock.seconds < begin + 10 * WINDOW_SECONDS:
-        await scene.outcomes.settle(CLIENT)
+        await scene.outcomes.update_outcomes(CLIENT)
         if is_admitted(scene.limits, CLIENT):
             await scene.made(a_failed(HOSTILE))
             sent += 1
@@ -217,7 +219,7 @@ async def test_requests_that_wait_for_their_turn_do_not_hide_failures(scene: Sce
     assert before > PATIENCE_SECONDS
 
     await scene.made(a_failed(HOSTILE))
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
 
     # Ten requests of 240 in a minute.
     assert scene.pause() == before + 2.5
@@ -226,7 +228,7 @@ async def test_requests_that_wait_for_their_turn_do_not_hide_failures(scene: Sce
 async def test_others_behind_the_same_address_still_get_in(scene: Scene) -> None:
     for _ in range(200):
         await scene.made(a_failed(HOSTILE))
-        await scene.outcomes.settle(CLIENT)
+        await scene.outcomes.update_outcomes(CLIENT)
     assert scene.requests_left() == 0
 
     scene.clock.seconds += PATIENCE_SECONDS + MOST_PAUSE_SECONDS
@@ -240,7 +242,7 @@ async def test_a_network_shares_what_its_clients_cost_and_another_one_does_not(
     await scene.made(a_failed(HOSTILE), ATTACKER)
 
     # A neighbour creates a voice: that settles what the others of the /48 have created.
-    await scene.outcomes.settle(NEIGHBOUR)
+    await scene.outcomes.update_outcomes(NEIGHBOUR)
 
     assert scene.requests_left(ATTACKER) == BURST - 10
     assert scene.requests_left(NEIGHBOUR) == BURST - 10
@@ -253,7 +255,7 @@ async def test_a_48_is_slowed_down_for_a_quarter_of_the_time_of_one_address(
     for number in range(20):
         await scene.made(a_failed(HOSTILE), f"2001:db8:1:{number:x}00::/64")
     for _ in range(20 // LOOKS):
-        await scene.outcomes.settle(NEIGHBOUR)
+        await scene.outcomes.update_outcomes(NEIGHBOUR)
 
     # More than the requests that a /48 may send at once: each counts as 10.
     assert scene.requests_left("2001:db8:1:ff00::/64") == 0
@@ -267,8 +269,8 @@ async def test_only_so_many_voices_of_a_client_may_have_no_end(scene: Scene) -> 
         await scene.made(a_waiting())
 
     with pytest.raises(Problem, match="5 voices from your address") as refusal:
-        await scene.outcomes.settle(CLIENT)
-    await scene.outcomes.settle(OTHER)
+        await scene.outcomes.update_outcomes(CLIENT)
+    await scene.outcomes.update_outcomes(OTHER)
     assert (refusal.value.status, refusal.value.code) == (429, "rate_limited")
 
 
@@ -279,7 +281,7 @@ async def test_a_client_cannot_multiply_its_voices_by_its_networks(step: int) ->
         await scene.made(a_waiting(), f"2001:db8:1:{number * step:x}::/64")
 
     with pytest.raises(Problem, match="2 voices"):
-        await scene.outcomes.settle(f"2001:db8:1:{2 * step:x}::/64")
+        await scene.outcomes.update_outcomes(f"2001:db8:1:{2 * step:x}::/64")
 
 
 async def test_a_voice_that_was_given_up_counts_for_a_minute_and_is_still_looked_at() -> None:
@@ -289,11 +291,11 @@ async def test_a_voice_that_was_given_up_counts_for_a_minute_and_is_still_looked
     failed = await scene.made(a_waiting())
     scene.clock.seconds += IN_PROGRESS_SECONDS
 
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
     snapshot = await scene.voices.read(failed.voice_id)
     late = replace(a_failed(HOSTILE), voice_id=failed.voice_id)
     await scene.voices.replace(snapshot, late)
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
 
     assert scene.requests_left() == BURST - 10
 
@@ -305,7 +307,7 @@ async def test_voices_that_end_make_room(scene: Scene) -> None:
     snapshot = await scene.voices.read(made[1].voice_id)
     await scene.voices.replace(snapshot, replace(a_done(), voice_id=made[1].voice_id))
 
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
 
     assert len(scene.outcomes) == 3
 
@@ -316,9 +318,9 @@ async def test_a_few_voices_are_looked_at_for_each_new_one_and_in_turn(scene: Sc
     await scene.made(a_failed(HOSTILE))
 
     for _ in range(20 // LOOKS):
-        await scene.outcomes.settle(CLIENT)
+        await scene.outcomes.update_outcomes(CLIENT)
     assert scene.voices.reads == 20
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
 
     assert scene.requests_left() == BURST - 10
     assert len(scene.outcomes) == 20  # the last one is over
@@ -330,7 +332,7 @@ async def test_a_voice_whose_recording_can_no_longer_come_is_forgotten(scene: Sc
         scene.outcomes.remember(f"192.0.{number}.1", a_waiting().voice_id)
     scene.clock.seconds += 1200.0
 
-    await scene.outcomes.settle(OTHER)
+    await scene.outcomes.update_outcomes(OTHER)
 
     assert len(scene.outcomes) == 0
     assert objects_kept_by(scene.outcomes) <= kept + 5
@@ -340,7 +342,7 @@ async def test_a_store_that_does_not_answer_refuses_nobody(scene: Scene) -> None
     await scene.made(a_failed(HOSTILE))
     scene.voices.is_down = True
 
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
 
     assert len(scene.outcomes) == 1
     assert scene.requests_left() == BURST
@@ -362,7 +364,7 @@ async def test_erasing_a_voice_before_its_recording_came_costs_nothing(scene: Sc
 
     scene.outcomes.erased(voice)
     await scene.voices.delete(voice.voice_id)
-    await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.update_outcomes(CLIENT)
 
     assert scene.requests_left() == BURST
     assert len(scene.outcomes) == 0

@@ -10,26 +10,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from functions.api.own_characters.access import OwnCharacterAccess
-from functions.api.own_characters.making import Making, OwnCharacterServices
-from functions.api.protection.limits import RequestLimits
-from infra.local.memory.own_characters import MemoryOwnCharacters
-from shared.characters.bucket import CharacterBucket
-from shared.characters.own_ids import new_character_id
-from shared.characters.spoken_consent import draw_sentence
-from shared.own_characters import own_character as own
-from shared.own_characters import ownership
-from shared.own_characters.objects import (
+from functions.api.limits import RequestLimits
+from functions.api.own_characters import (
+    OwnCharacterAccess,
+    OwnCharacterService,
+    OwnCharacterServices,
+)
+from infra.local.cloud.memory import MemoryOwnCharacters
+from shared.characters.bucket import CharacterBucket, new_character_id
+from shared.characters.consent import draw_sentence
+from shared.characters.own import own_character
+from shared.characters.own import own_character as own
+from shared.characters.own.own_character import OwnCharacterStatus
+from shared.characters.own.recordings import (
     MAX_RECORDING_BYTES,
     MAX_RECORDINGS,
     Kind,
     card_prefix,
 )
-from shared.own_characters.own_character import Status
-from shared.own_characters.store import DayLimits, UnknownOwnCharacterError, change_own
+from shared.characters.own.store import DayLimits, UnknownOwnCharacterError, change_own
 from tests.support.buckets import MemoryBucket
 from tests.unit.api.stage import Stage, UidTokens, problem
-from tests.unit.shared.character_objects import put_character
+from tests.unit.characters.character_objects import put_character
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -68,7 +70,7 @@ class Workshop:
         services = OwnCharacterServices(
             self.store, self.recordings, lambda: self.characters, self.wake
         )
-        self.making = Making(
+        self.making = OwnCharacterService(
             services,
             limits=DayLimits(by_all=3, by_owner=2),
             upload_lifetime=timedelta(minutes=10),
@@ -472,7 +474,7 @@ async def test_where_public_ones_are_not_allowed_any_more_none_is_listed(
         await change_own(
             workshop.store,
             character_id,
-            lambda each, now: ownership.share(each, own.Visibility.PUBLIC, now),
+            lambda each, now: own_character.share(each, own.Visibility.PUBLIC, now),
         )
         assert await statuses(client, character_id, {}) == (201, 200, False)
 
@@ -690,7 +692,7 @@ def a_character(now: datetime) -> own.OwnCharacter:
 
 async def test_an_attempt_that_was_taken_over_writes_nothing_any_more(workshop: Workshop) -> None:
     now = workshop.clock()
-    waiting = replace(a_character(now), status=Status.QUEUED)
+    waiting = replace(a_character(now), status=OwnCharacterStatus.QUEUED)
     first = own.lease(waiting, now, 60)
     with pytest.raises(own.NotAllowedError):
         own.lease(first, now + timedelta(seconds=59), 60)
@@ -699,9 +701,9 @@ async def test_an_attempt_that_was_taken_over_writes_nothing_any_more(workshop: 
         own.finish(second, first.attempt, now)
     with pytest.raises(own.TakenOverError):
         own.report(second, first.attempt, "learning", 0.5, now=now, seconds=60)
-    assert own.finish(second, second.attempt, now).status is Status.READY
+    assert own.finish(second, second.attempt, now).status is OwnCharacterStatus.READY
     third = own.lease(second, now + timedelta(seconds=120), 60)
     assert (third.status, third.error and third.error.code.value) == (
-        Status.FAILED,
+        OwnCharacterStatus.FAILED,
         "attempts_exhausted",
     )

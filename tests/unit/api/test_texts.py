@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.voices.documents import document_path
 from shared.voices.messages import PushMessage, parse_conversion_message
+from shared.voices.store import document_path
 from shared.voices.voice import ErrorCode, Failure, Speaking, Status, expire
 from tests.unit.api.stage import FORM, MAX_CHARACTERS, WEBM, Stage, problem
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from functions.api.protection.limits import RequestLimits
+from functions.api.limits import RequestLimits
 from functions.api.verifications import MOST_BYTES
 from tests.unit.api.stage import SITE, Stage
 

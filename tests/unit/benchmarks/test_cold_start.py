@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from benchmarks.cold_start.start_parts import Absent
-from benchmarks.cold_start.starting import absent_packages
+from tools.benchmarks.cold_visitors import absent_packages
+from tools.benchmarks.start_parts import Absent
 
 
 def test_packages_that_are_not_deployed_are_known_by_the_names_that_are_imported() -> None:

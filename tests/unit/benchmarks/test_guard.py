@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import guard
-from benchmarks.guard import GUARDED, TRIES
+from tools.benchmarks import guard
+from tools.benchmarks.guard import GUARDED, TRIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from capacity.arrivals import Arrivals
-from capacity.parameters import Duration, Parameters, read_parameters
-from capacity.settings import Instances, Settings
-from capacity.simulation import Simulation
+from tools.capacity.arrivals import Arrivals
+from tools.capacity.parameters import Duration, Parameters, read_parameters
+from tools.capacity.settings import Instances, Settings
+from tools.capacity.simulation import Simulation
 
 WARM = Settings(minimum=Instances(2, 2, 8), maximum=Instances(8, 8, 16))
 

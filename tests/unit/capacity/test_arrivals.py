@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from capacity import arrivals
-from capacity.arrivals import Crowd, daily_rates, read_arrivals
-from capacity.parameters import PlanningError, read_parameters
+from tools.capacity import arrivals
+from tools.capacity.arrivals import Crowd, daily_rates, read_arrivals
+from tools.capacity.parameters import PlanningError, read_parameters
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from typing import Any
 import hcl2
 import pytest
 
-from capacity.command import main
-from capacity.outcome import Target
-from capacity.parameters import PlanningError
-from capacity.report import with_part
+from tools.capacity.command import main
+from tools.capacity.outcome import Target
+from tools.capacity.parameters import PlanningError
+from tools.capacity.report import with_part
 
 DEPLOYMENT = Path(__file__).parents[3] / "infra" / "terraform" / "deployment" / "variables.tf"
 KINDS = {"number": int, "${number}": int, "string": str, "${string}": str}

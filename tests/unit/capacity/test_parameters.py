@@ -8,13 +8,17 @@ from pathlib import Path
 import hcl2
 import pytest
 
-from benchmarks.cost.run import Prices
-from benchmarks.cost.training import JobPrices, Training, training_dollars
-from capacity.parameters import CLOUD, KINDS, Duration, PlanningError, read_parameters
-from capacity.settings import CONVERSIONS_PER_CPU, Settings
-from functions.api import warmup
-from functions.api.answers import line
-from shared.voices.documents import SHARDS
+from functions.api import problems, warmup
+from shared.voices.store import SHARDS
+from tools.benchmarks.cost import JobPrices, Prices, TrainingUsage, training_dollars
+from tools.capacity.parameters import (
+    CLOUD,
+    KINDS,
+    Duration,
+    PlanningError,
+    read_parameters,
+)
+from tools.capacity.settings import CONVERSIONS_PER_CPU, Settings
 
 ROOT = Path(__file__).parents[3]
 TERRAFORM = ROOT / "infra" / "terraform"
@@ -33,19 +37,19 @@ def test_a_documented_parameter_names_its_page_or_its_rule() -> None:
 
 
 def test_a_measured_parameter_equals_the_benchmarks_figure(tmp_path: Path) -> None:
-    report = json.loads((ROOT / "benchmarks/results/pipeline.json").read_text())
+    report = json.loads((ROOT / "tools/benchmarks/results/pipeline.json").read_text())
     (table,) = (each for each in report["tables"] if each["title"].startswith("Processor time"))
     for row in table["rows"]:
         if row[0] == "api":
             row[1] = 99.0
-    for path in (ROOT / "benchmarks/results").glob("*.json"):
+    for path in (ROOT / "tools/benchmarks/results").glob("*.json"):
         (tmp_path / path.name).write_text(path.read_text())
     (tmp_path / "pipeline.json").write_text(json.dumps(report))
     assert read_parameters(results=tmp_path)["processor.api"] == pytest.approx(0.099)
 
 
 def test_a_conversion_costs_what_was_measured_for_each_length() -> None:
-    report = json.loads((ROOT / "benchmarks/results/convert.json").read_text())
+    report = json.loads((ROOT / "tools/benchmarks/results/convert.json").read_text())
     (row,) = (row for row in report["tables"][0]["rows"] if row[0] == "**decode to encode**")
     conversion = read_parameters().duration("processor.conversion")
     for spoken, measured in zip((1.0, 3.0, 5.0, 10.0), row[1:], strict=True):
@@ -71,7 +75,7 @@ def test_prices_are_those_of_the_page_about_deploying() -> None:
 
 
 def test_a_character_costs_what_the_page_about_own_characters_says() -> None:
-    parameters, training, job = read_parameters(), Training(), JobPrices()
+    parameters, training, job = read_parameters(), TrainingUsage(), JobPrices()
     dollars = training_dollars(training, Prices(), job)
     assert parameters["training.seconds"] == training.seconds + training.start_seconds
     assert (parameters["training.cpus"], parameters["training.gib"]) == (
@@ -148,9 +152,9 @@ def test_the_line_is_as_long_as_client_and_api_make_it() -> None:
     assert parameters["line.patience"] == client("LINE_SECONDS")
     assert parameters["line.jitter"] == client("JITTER")
     assert parameters["line.longest_backoff"] == client("LONGEST_SECONDS")
-    assert parameters["line.seen"] == line.SEEN_SECONDS
-    assert parameters["line.soonest"] == line.SOONEST_SECONDS
-    assert parameters["line.latest"] == line.LATEST_SECONDS
+    assert parameters["line.seen"] == problems.SEEN_SECONDS
+    assert parameters["line.soonest"] == problems.SOONEST_SECONDS
+    assert parameters["line.latest"] == problems.LATEST_SECONDS
     assert parameters["deployed.warm_up_window"] == warmup.ARRIVAL_SECONDS
     assert parameters["deployed.warm_up_slot_seconds"] == warmup.SLOT_SECONDS
 

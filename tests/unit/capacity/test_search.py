@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from capacity import report
-from capacity.arrivals import Arrivals, Crowd
-from capacity.outcome import Summary, Target, summarise, waits_of
-from capacity.parameters import Duration, Parameters, read_parameters
-from capacity.search import Found, Runner, search
-from capacity.settings import Instances, Quota, Settings, Signing
 from tests.unit.capacity.planning import simulated
+from tools.capacity import report
+from tools.capacity.arrivals import Arrivals, Crowd
+from tools.capacity.outcome import Summary, Target, summarise, waits_of
+from tools.capacity.parameters import Duration, Parameters, read_parameters
+from tools.capacity.search import Found, Runner, search
+from tools.capacity.settings import Instances, Quota, Settings, Signing
 
 PARAMETERS = read_parameters()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from capacity.parameters import PlanningError
-from capacity.settings import BusyHours, Instances, Settings, Signing
+from tools.capacity.parameters import PlanningError
+from tools.capacity.settings import BusyHours, Instances, Settings, Signing
 
 VARIABLES = Path(__file__).parents[3] / "infra" / "terraform" / "variables.tf"
 

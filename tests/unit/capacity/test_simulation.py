@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from capacity.arrivals import Arrivals, Crowd
-from capacity.outcome import Summary, summarise, waits_of
-from capacity.parameters import Duration, Parameters, read_parameters
-from capacity.settings import BusyHours, Instances, Quota, Settings, Signing
-from capacity.simulation import Allowance, Outcome, Simulation
 from tests.unit.capacity.planning import WARM, evenly, exact_parameters, simulated
+from tools.capacity.arrivals import Arrivals, Crowd
+from tools.capacity.outcome import Summary, summarise, waits_of
+from tools.capacity.parameters import Duration, Parameters, read_parameters
+from tools.capacity.settings import BusyHours, Instances, Quota, Settings, Signing
+from tools.capacity.simulation import Allowance, Outcome, Simulation
 
 PARAMETERS = read_parameters()
 

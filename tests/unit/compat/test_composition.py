@@ -24,37 +24,36 @@ from websockets.asyncio.client import connect
 from wyoming.client import AsyncTcpClient
 from wyoming.tts import Synthesize
 
-from conversion.admission import Admission
-from conversion.composition import Services
-from conversion.serving.planning import Resources
-from conversion.starting import Tools
-from functions.combined.main import building
-from functions.combined.settings import CombinedSettings, Switch
-from functions.compat.composition import Compat, Doors, Room, compose
-from functions.compat.elevenlabs import routes as elevenlabs
-from functions.compat.keys.access import Access
-from functions.compat.running.protocol import PATH, SUBPROTOCOL
+from functions.compat import elevenlabs
+from functions.compat.composition import Compat, CompatOptions, SpeechResources, compose
+from functions.compat.service import encoders
+from functions.compat.service.http_messages import PIECE_BYTES
+from functions.compat.service.keys import Access
 from functions.compat.settings import CompatSettings
-from functions.compat.speech import encoders
-from functions.compat.speech.slow_readers import PIECE_BYTES
-from functions.compat.voicevox.memory.kept import Kept
-from functions.compat.voicevox.queries import queries
-from functions.compat.voicevox.queries.models import AudioQuery
-from functions.compat.voicevox.routes import synthesis_routes
+from functions.compat.text_socket import PATH, SUBPROTOCOL
+from functions.compat.voicevox import queries, speech_routes
+from functions.compat.voicevox.queries import AudioQuery
+from functions.compat.voicevox.user_data import UserData
 from functions.live import main as live
-from infra.local.configuration.ports import Ports
-from speech.decoding.decoder import Decoder
-from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
-from speech.results.marking import DIGITAL_SOURCE_TYPE
-from speech.results.wav import write_wav
-from speech.text.front_end import FrontEnd
+from functions.live_and_compat.main import build_with_compat
+from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
+from infra.local.configuration.names import Ports
+from shared.container.admission import Admission
+from shared.container.process_plan import Resources
+from shared.conversion.composition import ConversionServices
+from shared.conversion.start import ConversionTools
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
+from shared.speech.results.audio_files import write_wav
+from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
+from shared.speech.text.front_end import FrontEnd
 from tests.support.speakers import a_speaker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from conversion.characters.lending import LoadedCharacter
-    from speech.text.phones.accents import AccentPhrase
+    from shared.conversion.characters import LoadedCharacter
+    from shared.speech.text.accents import AccentPhrase
 
 TONE = (0.3 * np.sin(np.arange(48_000) / 30)).astype(np.float32)
 RECORDING = write_wav(TONE, 24_000)
@@ -77,8 +76,8 @@ async def decoder() -> AsyncIterator[Decoder]:
 
 
 def compat_of(mei: LoadedCharacter, decoder: Decoder, admission: Admission) -> Compat:
-    room = Room({"mei": mei}, Kept.opened(), decoder, admission, Path())
-    return compose(Doors(Access({}, (), ("*",))), room)
+    room = SpeechResources({"mei": mei}, UserData.opened(), decoder, admission, Path())
+    return compose(CompatOptions(Access({}, (), ("*",))), room)
 
 
 def client_of(app: Any) -> httpx.AsyncClient:
@@ -194,8 +193,8 @@ async def test_no_dialect_has_places_beside_those_of_the_process(
     assert refused == ("busy", "error")
 
 
-def combined_settings(**changes: Any) -> CombinedSettings:
-    return CombinedSettings.model_construct(
+def combined_settings(**changes: Any) -> LiveAndCompatSettings:
+    return LiveAndCompatSettings.model_construct(
         host="127.0.0.1",
         concurrency=1,
         sockets=1,
@@ -210,11 +209,11 @@ async def test_live_and_the_dialects_beside_it_share_their_places(
     mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = combined_settings()
-    services = Services(cast("Any", None), Tools(decoder, {"mei": mei}))
+    services = ConversionServices(cast("Any", None), ConversionTools(decoder, {"mei": mei}))
     given: list[Any] = []
     monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
 
-    async with building(config, services, Kept.opened()):
+    async with build_with_compat(config, services, UserData.opened()):
         _, _, admission, others = given
         async with client_of(others) as client:
             free = await ask_all(client)
@@ -256,11 +255,14 @@ async def test_beside_live_clients_leave_presets_with_the_only_instance(
     status: int,
 ) -> None:
     config = combined_settings(voicevox_alone=is_alone)
-    services = Services(cast("Any", None), Tools(decoder, {"mei": mei}))
+    services = ConversionServices(cast("Any", None), ConversionTools(decoder, {"mei": mei}))
     given: list[Any] = []
     monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
 
-    async with building(config, services, Kept.opened()), client_of(given[3]) as client:
+    async with (
+        build_with_compat(config, services, UserData.opened()),
+        client_of(given[3]) as client,
+    ):
         answer = await client.post("/add_preset", json={})
 
     assert answer.status_code == status
@@ -379,8 +381,8 @@ async def test_archives_and_files_are_written_outside_of_the_loop(
         (zipfile.ZipFile, "writestr"),
         (queries, "query_of"),
         (AudioQuery, "model_dump_json"),
-        (synthesis_routes, "wav_file"),
-        (synthesis_routes, "connect_waves"),
+        (speech_routes, "wav_file"),
+        (speech_routes, "connect_waves"),
         (elevenlabs, "wav_file"),
         (encoders.PcmEncoder, "encode"),
         (encoders._Mp3Encoder, "encode"),  # noqa: SLF001 - it is what takes long

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import pytest
 
-from conversion.admission import Admission
-from functions.compat.elevenlabs import routes as elevenlabs
-from functions.compat.openai import routes as openai
-from functions.compat.speech.synthesis import SpeechLimits, Synthesis
+from functions.compat import elevenlabs, openai
+from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.voicevox import app as voicevox
-from functions.compat.voicevox.memory.kept import Kept
-from functions.compat.voicevox.speech.voices import Voices
+from functions.compat.voicevox.speakers import VoicevoxSpeakers
+from functions.compat.voicevox.user_data import UserData
+from shared.container.admission import Admission
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -48,9 +47,11 @@ def served(dialect: str) -> Starlette:
         return openai.build(nobody, synthesis)
     if dialect == "ElevenLabs":
         return elevenlabs.build({}, nobody, synthesis)
-    kept = Kept.opened()
-    services = voicevox.Services(Voices([]), kept.presets, kept.dictionary, admission)
-    return voicevox.build(voicevox.Settings("1"), services)
+    kept = UserData.opened()
+    services = voicevox.VoicevoxServices(
+        VoicevoxSpeakers([]), kept.presets, kept.dictionary, admission
+    )
+    return voicevox.build(voicevox.VoicevoxSettings("1"), services)
 
 
 @pytest.mark.parametrize("dialect", ["OpenAI", "ElevenLabs", "VOICEVOX"])

@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conversion.leases import LEAST_SECONDS_BETWEEN_WRITES, RENEWALS, lease_length, take_lease
-from infra.local.memory.voices import MemoryVoices
-from shared.google.firestore.calls import CALL_SECONDS
-from shared.ports.store import (
+from infra.local.cloud.memory import MemoryVoices
+from shared.conversion.leases import (
+    LEAST_SECONDS_BETWEEN_WRITES,
+    RENEWALS,
+    lease_length,
+    take_lease,
+)
+from shared.google.firestore import CALL_SECONDS
+from shared.voices import voice as voices_of
+from shared.voices.store import (
     ConflictError,
     Snapshot,
     StoreUnavailableError,
     UnknownVoiceError,
     change,
 )
-from shared.voices import voice as voices_of
 from shared.voices.voice import (
     LEASE,
     LONGEST_LEASE,
@@ -44,7 +49,7 @@ from tests.support.voices import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from conversion.leases import Lease
+    from shared.conversion.leases import Lease
 
 
 def loop_seconds() -> float:

@@ -30,9 +30,9 @@ importlib.import_module(sys.argv[1])
     [
         "functions.convert.main",
         "functions.live.main",
-        "functions.combined.main",
+        "functions.live_and_compat.main",
         "functions.compat.main",
-        "benchmarks.convert.run",
+        "tools.benchmarks.convert",
     ],
 )
 def test_whoever_converts_imports_numpy_with_one_thread_for_its_matrices(module: str) -> None:

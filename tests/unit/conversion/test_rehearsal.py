@@ -5,28 +5,27 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from conversion.characters.lending import LoadedCharacter
-from conversion.rehearsal import (
+from infra.local.cloud.memory import MemoryVoices
+from shared.conversion.characters import (
     SAMPLE_RATE,
     SECONDS,
+    LoadedCharacter,
     connect,
     make_hum,
     rehearse_conversion,
     rehearse_decoding,
 )
-from infra.local.memory.voices import MemoryVoices
+from shared.speech.decoding.recording import DecodeLimits, Recording
 from shared.voices.media import Container, sniff
 from shared.voices.objects import StorageUnavailableError
-from speech.decoding.recordings.recording import DecodeLimits, Recording
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book
 
 if TYPE_CHECKING:
-    from speech.decoding.decoder import Decoder
-    from speech.engines.interface.engine import ConversionOptions
-    from speech.signal.arrays import Samples
-    from speech.signal.clock import StageClock
+    from shared.speech.decoding.decoder import Decoder
+    from shared.speech.engines.interface import ConversionOptions
+    from shared.speech.signal.sound import Samples, StageClock
 
 RATE = 16_000
 

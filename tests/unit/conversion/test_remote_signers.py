@@ -13,21 +13,29 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
-from conversion.origin.credentials import ResultCredentials
-from infra.local.configuration.origin import CERTIFICATES, PRIVATE_KEY, make_origin_keys
-from shared.google.key_management import KmsKey
+from infra.local.configuration.keys import (
+    CERTIFICATES,
+    PRIVATE_KEY,
+    make_provenance_keys,
+)
+from shared.conversion.provenance import ResultCredentials
+from shared.google.signatures import KmsKey
+from shared.speech.results.credentials import (
+    Credentials,
+    CredentialSigner,
+    raw_signature,
+    read_credentials,
+)
 from shared.voices.voice import OutputFormat
-from speech.results.credentials.reading import Credentials, read_credentials
-from speech.results.credentials.signing import CredentialSigner, raw_signature
 from tests.support.signers import KEY_NAME, KeyServer, TimeStampAuthority, serving
-from tests.unit.speech.credentials.test_credentials import KEYS, MARKING, MEI, SIGNER
-from tests.unit.speech.credentials.test_credentials import encoded as encoded_as
+from tests.unit.results.test_credentials import KEYS, MARKING, MEI, SIGNER
+from tests.unit.results.test_credentials import encoded as encoded_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WAV = encoded_as(OutputFormat.WAV)
-LATER = make_origin_keys()
+LATER = make_provenance_keys()
 LIMIT = 0.5
 
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from conversion.admission import stay
-from conversion.synthesis import speak
-from conversion.threads import Threads
+from shared.container.admission import stay
+from shared.conversion.stages import speak
+from shared.conversion.stopwatch import ThreadWork
+from shared.speech.engines.interface import Mark, MarkedPiece
+from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.engines.interface.marks import Mark, MarkedPiece
-from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from speech.signal.arrays import Samples
-    from speech.text.phones.accents import AccentPhrase
+    from shared.speech.signal.sound import Samples
+    from shared.speech.text.accents import AccentPhrase
 
 TEXT = "こんにちは。"
 
@@ -66,7 +66,7 @@ async def spoken(
 ) -> MarkedPiece:
     options = SpeechOptions(**more.get("asked", {}), seed=7)
     pass_on = more.get("pass_on", stay)
-    return await speak(Threads(), engine, data, options, more.get("seconds", 9), pass_on=pass_on)
+    return await speak(ThreadWork(), engine, data, options, more.get("seconds", 9), pass_on=pass_on)
 
 
 async def test_a_text_is_spoken_as_was_asked() -> None:

@@ -13,19 +13,20 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from conversion.admission import Admission
-from conversion.characters.lending import LoadedCharacter, unknown_character
-from conversion.leases import take_lease
-from conversion.stopwatch import Lap
-from conversion.worker import CharacterLateError, ConversionJob, Worker
-from infra.local.memory.voices import MemoryVoices
-from shared.http.push import AbandonedError, OverloadedError
-from shared.ports.store import Snapshot, StoreUnavailableError, change
-from shared.ports.traces import NO_TRACES
-from shared.process.tracing import SpanTraces
+from infra.local.cloud.memory import MemoryVoices
+from shared.container.admission import Admission
+from shared.conversion.characters import LoadedCharacter, unknown_character
+from shared.conversion.leases import take_lease
+from shared.conversion.stopwatch import Lap
+from shared.conversion.worker import CharacterLateError, ConversionJob, Worker
+from shared.ports import NO_TRACES
+from shared.runtime.push import AbandonedError, OverloadedError
+from shared.runtime.traces import SpanTraces
+from shared.speech.decoding.process_output import ResourceLimitError
 from shared.voices import voice as voices_of
 from shared.voices.messages import MalformedMessageError, PushMessage, parse_conversion_message
 from shared.voices.objects import ObjectMissingError, StorageUnavailableError
+from shared.voices.store import Snapshot, StoreUnavailableError, change
 from shared.voices.voice import (
     LEASE,
     MOST_ATTEMPTS,
@@ -36,7 +37,6 @@ from shared.voices.voice import (
     Voice,
     VoiceError,
 )
-from speech.decoding.sandbox.process_answer import ResourceLimitError
 from tests.support.characters import a_manifest
 from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import conversion_message
@@ -54,11 +54,11 @@ from tests.support.voices import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from conversion.admission import PassOn
-    from conversion.conversion import Conversion
-    from shared.ports.traces import Traces
+    from shared.container.admission import PassOn
+    from shared.conversion.stages import Conversion
+    from shared.ports import Traces
+    from shared.speech.engines.interface import Engine
     from shared.voices.voice import Result
-    from speech.engines.interface.engine import Engine
 
 DEADLINE = 60.0
 MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 import httpx
 import pytest
 
-from conversion.characters.lending import LoadedCharacter, unknown_character
-from conversion.serving.app import ConvertingApp
 from functions.convert.routes import convert_routes
-from shared.ports.tokens import NoTokenNeeded
+from shared.container.app import ConvertingApp
+from shared.conversion.characters import LoadedCharacter, unknown_character
+from shared.ports import NoTokenNeeded
 from shared.voices.objects import StorageUnavailableError
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from conversion.worker import Worker
+    from shared.conversion.worker import Worker
+    from shared.speech.engines.interface import Engine
     from shared.voices.messages import PushMessage
-    from speech.engines.interface.engine import Engine
 
 
 class FakeWorker:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from importing.files.graph_builder import FLOAT, GraphBuilder
+from tools.importing.graph_builder import FLOAT, GraphBuilder
 
 
 def pitch_model(hertz: float = 220.0) -> bytes:

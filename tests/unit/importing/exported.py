@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from importing.rvc.checkpoint.voice_file import read_voice
-from importing.rvc.synthesizer.build import build_synthesizer
 from tests.unit.importing.voices import Kind, voice_bytes
+from tools.importing.synthesizer import build_synthesizer
+from tools.importing.voice_file import read_voice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from importing.rvc.checkpoint.voice_file import VoiceFile
+    from tools.importing.voice_file import VoiceFile
 
 Array = NDArray[np.float64]
 

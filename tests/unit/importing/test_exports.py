@@ -10,15 +10,14 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from importing.files.errors import VoiceFileError
-from importing.rvc.exports import trial
-from importing.rvc.exports.editing import EditedGraph
-from importing.rvc.exports.phase import repair_phase
-from importing.rvc.exports.reading import read_export
-from speech.bundles.onnx_model import inspect_model
+from shared.speech.graphs.onnx_files import inspect_model
 from tests.unit.importing import exported
 from tests.unit.importing.exported import Export
 from tests.unit.importing.voices import SPEAKERS, Kind
+from tools.bundles.files import VoiceFileError
+from tools.importing import synthesizer_trial
+from tools.importing.exports import read_export
+from tools.importing.graph_edits import EditedGraph, repair_phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +36,8 @@ def run(graph: bytes, inputs: dict[str, Any]) -> Any:
 
 def inputs_for(kind: Kind, frames: int) -> dict[str, Any]:
     harmonics = kind.harmonics if kind.has_pitch else 0
-    inputs = trial.Inputs(kind.features, 6, kind.has_pitch, harmonics)
-    return trial.feeds(inputs, frames, kind.sample_rate // 100)
+    inputs = synthesizer_trial.Inputs(kind.features, 6, kind.has_pitch, harmonics)
+    return synthesizer_trial.feeds(inputs, frames, kind.sample_rate // 100)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,9 @@ def test_an_official_export_becomes_repeatable() -> None:
     assert (voice.family, voice.version, voice.sample_rate) == ("RVC", "v2", 40_000)
     assert voice.speakers == 4
     assert voice.repairs == ["Random numbers inside of the graph became inputs."]
-    inputs = trial.feeds(trial.Inputs(768, 192, has_pitch=True, harmonics=1), 70, 400)
+    inputs = synthesizer_trial.feeds(
+        synthesizer_trial.Inputs(768, 192, has_pitch=True, harmonics=1), 70, 400
+    )
     session = onnxruntime.InferenceSession(voice.graph)
     first, second = (np.asarray(session.run(["audio"], inputs)[0]) for _ in range(2))
     assert np.array_equal(first, second)

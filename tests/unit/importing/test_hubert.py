@@ -6,9 +6,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from importing.encoders.hubert import hubert_as_onnx, is_torch_file
-from importing.files.errors import VoiceFileError
 from tests.unit.importing.torch_files import Raw, archive
+from tools.bundles.files import VoiceFileError
+from tools.importing.hubert import hubert_as_onnx, is_torch_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

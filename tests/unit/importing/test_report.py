@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from rich.console import Console
 
-from importing.aivmx.graphs import parse_aivmx
-from importing.commands.report import Tried, text_voice_table
-from tests.unit.importing.test_aivmx import CONTENT
+from tests.unit.importing.test_aivmx_files import CONTENT
+from tools.importing.aivmx_files import parse_aivmx
+from tools.importing.report import TrialResult, text_voice_table
 
 if TYPE_CHECKING:
-    from importing.aivmx.text_voices import TextVoice
-    from importing.encoders.encoder_store import StoredEncoder
-    from importing.trial.sample import Sample
+    from tools.bundles.encoder_store import StoredEncoder
+    from tools.bundles.sample import Sample
+    from tools.importing.aivmx_files import ImportedTextVoice
 
 EVIL = "[/b][link=https://evil.example]\x1b]0;x\x07\u202e"
 
@@ -28,7 +28,9 @@ def printed(*, name: str, licence: str) -> str:
     text_voice = SimpleNamespace(read=replace(voice, facts=facts), portrait=None)
     sample = cast("Sample", SimpleNamespace(sound="a.wav", picture="a.png"))
     encoder = cast("StoredEncoder", SimpleNamespace(sha256="0" * 64, origin=EVIL))
-    table = text_voice_table(cast("TextVoice", text_voice), encoder, Tried({}, sample))
+    table = text_voice_table(
+        cast("ImportedTextVoice", text_voice), encoder, TrialResult({}, sample)
+    )
     console = Console(file=io.StringIO(), force_terminal=True, width=200, no_color=True)
     console.print(table)
     return cast("io.StringIO", console.file).getvalue()

@@ -8,16 +8,15 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from importing.files.errors import VoiceFileError
-from importing.files.graph_builder import FLOAT, GraphBuilder
-from importing.rvc.checkpoint.voice_file import VoiceFile, read_voice
-from importing.rvc.exports import trial
-from importing.rvc.exports.reading import read_export
-from importing.rvc.synthesizer.build import build_synthesizer
-from importing.rvc.synthesizer.source import Source
-from speech.bundles.onnx_model import inspect_model
+from shared.speech.graphs.onnx_files import inspect_model
 from tests.unit.importing.reference import Reference
 from tests.unit.importing.voices import Kind, variants, voice_bytes, weights_of
+from tools.bundles.files import VoiceFileError
+from tools.importing import synthesizer_trial
+from tools.importing.exports import read_export
+from tools.importing.graph_builder import FLOAT, GraphBuilder
+from tools.importing.synthesizer import PitchSource, build_synthesizer
+from tools.importing.voice_file import VoiceFile, read_voice
 
 DATA = Path(__file__).parents[2] / "data" / "rvc"
 
@@ -33,8 +32,10 @@ def run(graph: bytes, inputs: dict[str, Any]) -> Any:
 def inputs_for(voice: VoiceFile, frames: int) -> dict[str, Any]:
     harmonics = voice.weights["dec.m_source.l_linear.weight"].shape[1] if voice.has_pitch else 0
     features = {"v1": 256, "v2": 768}[voice.version]
-    inputs = trial.Inputs(features, voice.sizes.inter_channels, voice.has_pitch, harmonics)
-    return trial.feeds(inputs, frames, voice.sizes.hop)
+    inputs = synthesizer_trial.Inputs(
+        features, voice.sizes.inter_channels, voice.has_pitch, harmonics
+    )
+    return synthesizer_trial.feeds(inputs, frames, voice.sizes.hop)
 
 
 @pytest.mark.parametrize("name", variants())
@@ -101,7 +102,7 @@ def test_the_phase_stays_exact_for_minutes() -> None:
     hertz = (200 + 90 * np.sin(np.arange(frames) / 50)).astype(np.float32)[None]
     graph = GraphBuilder()
     pitch, noise = (graph.input(name, FLOAT, (1, None)) for name in ("pitchf", "noise"))
-    source = Source(graph, hop, rate, np.ones((1, 1), np.float32), np.zeros(1, np.float32))
+    source = PitchSource(graph, hop, rate, np.ones((1, 1), np.float32), np.zeros(1, np.float32))
     graph.output(source.add(pitch, noise), "audio", FLOAT, (1, 1, 1, "N"))
 
     audio = run(graph.model("source", {}), {"pitchf": hertz, "noise": np.zeros((1, 1), np.float32)})

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from importing.files.errors import VoiceFileError
-from importing.files.torch_archive import MAX_MEMBERS
-from importing.rvc.checkpoint.voice_file import HIFI_GAN, MRF_HIFI_GAN, VoiceFile, read_voice
-from importing.rvc.voices import import_voice
 from tests.support.pipes import a_pipe
 from tests.unit.importing.torch_files import Raw, Stored, archive
 from tests.unit.importing.voices import Kind, checkpoint, voice_bytes, weights_of
+from tools.bundles.files import VoiceFileError
+from tools.importing.rvc_voice import import_voice
+from tools.importing.torch_archive import MAX_MEMBERS
+from tools.importing.voice_file import HIFI_GAN, MRF_HIFI_GAN, VoiceFile, read_voice
 
 DATA = Path(__file__).parents[2] / "data" / "rvc"
 

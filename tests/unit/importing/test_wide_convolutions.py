@@ -7,8 +7,8 @@ import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper, load_model_from_string, numpy_helper
 
-from importing.aivmx.wide_convolutions import widen_convolutions
 from tests.support.golden_speech import FOLDER
+from tools.importing.wide_convolutions import widen_convolutions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

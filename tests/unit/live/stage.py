@@ -12,33 +12,33 @@ from typing import TYPE_CHECKING, Any, cast
 
 from starlette.routing import WebSocketRoute
 
-from conversion.admission import Admission
-from conversion.conversion import Made, Outcome
-from conversion.serving.app import ConvertingApp
-from conversion.threads import Threads
-from conversion.worker import Worker
-from functions.live.conversion import Computing, LiveConversion
-from functions.live.messages.intake import ConnectionLimits, HeldBytes
-from functions.live.messages.protocol import PATH, SUBPROTOCOL
-from functions.live.service import Door, LiveService, ServiceLimits
-from functions.live.session import Collaborators
-from infra.local.memory.voices import MemoryVoices
-from shared.http.places import PlacesPerClient
-from shared.ports.store import StoreUnavailableError
-from shared.voices.live_tickets import Tickets
-from speech.results.encoding import Encoded
-from speech.results.marking import Marking
+from functions.live.conversion import ComputationDependencies, LiveConversion
+from functions.live.messages import ConnectionLimits, HeldBytes
+from functions.live.protocol import PATH, SUBPROTOCOL
+from functions.live.service import ConnectionAdmission, LiveService, ServiceLimits
+from functions.live.session import SessionDependencies
+from infra.local.cloud.memory import MemoryVoices
+from shared.container.admission import Admission
+from shared.container.app import ConvertingApp
+from shared.conversion.stages import Outcome, UnstoredResult
+from shared.conversion.stopwatch import ThreadWork
+from shared.conversion.worker import Worker
+from shared.runtime.limits import PlacesPerClient
+from shared.speech.results.audio_files import Encoded
+from shared.speech.results.statement import Marking
+from shared.voices.store import StoreUnavailableError
+from shared.voices.tickets import Tickets
 from tests.support.buckets import MemoryBucket
 from tests.support.voices import a_result, a_waiting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from conversion.characters.lending import Characters, LoadedCharacter
-    from conversion.conversion import Conversion, EarlyWork
-    from conversion.stopwatch import Stages
-    from functions.live.listening.listening import Listeners
-    from shared.ports.store import Snapshot
+    from functions.live.stream import RecordingStreams
+    from shared.conversion.characters import CharacterLender, LoadedCharacter
+    from shared.conversion.stages import Conversion, EarlyResult
+    from shared.conversion.stopwatch import Stages
+    from shared.voices.store import Snapshot
     from shared.voices.voice import Voice
 
 SITE = "https://site.example"
@@ -75,7 +75,7 @@ class FakeConversion:
 
     def __init__(self, results: MemoryBucket) -> None:
         self.results = results
-        self.threads = Threads()
+        self.threads = ThreadWork()
         self.made: list[tuple[str, bytes, str]] = []
         self.error: Exception | None = None
         self.may_make = _open_gate()
@@ -84,7 +84,7 @@ class FakeConversion:
         self.empty_error: Exception | None = None
         self.begun = asyncio.Event()
         self.discarded: list[str] = []
-        self.early: EarlyWork | None = None
+        self.early: EarlyResult | None = None
 
     async def make(
         self,
@@ -94,8 +94,8 @@ class FakeConversion:
         content_type: str,
         stages: Stages,
         *,
-        early: EarlyWork | None,
-    ) -> Made:
+        early: EarlyResult | None,
+    ) -> UnstoredResult:
         self.begun.set()
         self.early = early
         with stages.enter("converting", timed_as="network"):
@@ -104,9 +104,9 @@ class FakeConversion:
             raise self.error
         self.made.append((voice.voice_id, data, content_type))
         encoded = Encoded(SOUND, "audio/wav", ".wav", 2.5)
-        return Made(encoded, Marking("mei", "Mei", "credit"), 2.5)
+        return UnstoredResult(encoded, Marking("mei", "Mei", "credit"), 2.5)
 
-    async def store(self, voice: Voice, made: Made, stages: Stages) -> Outcome:
+    async def store(self, voice: Voice, made: UnstoredResult, stages: Stages) -> Outcome:
         with stages.enter("storing", timed_as="store"):
             await self.may_store.wait()
             digest = hashlib.sha256(made.encoded.data).hexdigest()
@@ -211,7 +211,7 @@ class Stage:
     running: int = 2
     max_messages: int = 100
     max_held_bytes: int = 50_000
-    listen: Listeners | None = None
+    listen: RecordingStreams | None = None
     voices: LoopVoices = field(default_factory=LoopVoices)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
@@ -221,17 +221,19 @@ class Stage:
         self.conversion = FakeConversion(self.results)
         conversion = cast("Conversion", self.conversion)
         admission = Admission(running=self.running, waiting=self.sockets)
-        characters = cast("Characters", AnyCharacter())
+        characters = cast("CharacterLender", AnyCharacter())
         self.worker = Worker(self.voices, characters, conversion, admission, DEADLINE)
-        computing = Computing(conversion, characters, admission)
-        shared = Collaborators(
+        computing = ComputationDependencies(conversion, characters, admission)
+        shared = SessionDependencies(
             tickets=self.tickets,
             voices=self.voices,
             conversion=LiveConversion(self.voices, self.uploads, computing, self.worker),
             max_seconds=10.0,
             listen=self.listen,
         )
-        self.door = Door((SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1))
+        self.door = ConnectionAdmission(
+            (SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1)
+        )
         each = ConnectionLimits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
         limits = ServiceLimits(each, HeldBytes(self.max_held_bytes))
         self.service = LiveService(self.door, limits, shared)

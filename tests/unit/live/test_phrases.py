@@ -15,22 +15,26 @@ import av
 import numpy as np
 import pytest
 
-from conversion.admission import Admission
-from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
-from functions.live.listening.incoming import MOST_WAITING_BYTES
-from functions.live.listening.listening import Listeners, Listening, ListeningTools
+from functions.live.stream import (
+    MOST_WAITING_BYTES,
+    RecordingStream,
+    RecordingStreams,
+    StreamDependencies,
+)
 from shared.characters.manifest import read_manifest
+from shared.container.admission import Admission
+from shared.conversion.characters import BuiltInCharacters, LoadedCharacter
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.decoding.recording import DecodeLimits
 from shared.voices import voice as voices_of
 from shared.voices.voice import Options
-from speech.decoding.decoder import Decoder
-from speech.decoding.recordings.recording import DecodeLimits
-from tests.unit.speech import signals
+from tests.unit.signal import signals
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from speech.engines.interface.engine import ConversionOptions
-    from speech.signal.arrays import Samples
+    from shared.speech.engines.interface import ConversionOptions
+    from shared.speech.signal.sound import Samples
 
 ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
@@ -95,7 +99,7 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 @asynccontextmanager
 async def beginning(
     executor: ThreadPoolExecutor, engine: FastEngine, *, places: int = 1, running: int = 2
-) -> AsyncIterator[tuple[Callable[[], Listening], Listeners, Admission]]:
+) -> AsyncIterator[tuple[Callable[[], RecordingStream], RecordingStreams, Admission]]:
     """Yield what begins with a voice, the listeners, and their admission."""
     character = LoadedCharacter(read_manifest(ROOT / "characters/mei/character.json"), engine)
     voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(pitch_shift=3), now=NOW)
@@ -103,17 +107,17 @@ async def beginning(
     async with Decoder() as decoder:
         characters = BuiltInCharacters({"mei": character})
         opening = partial(decoder.open_stream, limits=DecodeLimits(), wall_seconds=30.0)
-        tools = ListeningTools(opening, characters, admission, executor, executor)
-        listeners = Listeners(tools, places)
+        tools = StreamDependencies(opening, characters, admission, executor, executor)
+        listeners = RecordingStreams(tools, places)
         yield lambda: listeners(voice, None), listeners, admission
 
 
-def feed(running: Listening, data: bytes) -> None:
+def feed(running: RecordingStream, data: bytes) -> None:
     for begin in range(0, len(data), 300):
         running.feed(data[begin : begin + 300])
 
 
-async def closed(listening: Listening) -> None:
+async def closed(listening: RecordingStream) -> None:
     listening.close()
     async with asyncio.timeout(30):
         await asyncio.gather(listening.task, return_exceptions=True)

@@ -4,8 +4,13 @@ import json
 
 import pytest
 
-from functions.live.messages import protocol
-from functions.live.messages.protocol import Cancel, End, MalformedError, Start
+from functions.live import protocol
+from functions.live.protocol import (
+    CancelRecording,
+    EndRecording,
+    MalformedError,
+    StartRecording,
+)
 from shared.voices.media import UnsupportedContentTypeError
 
 START = {"type": "start", "ticket": "t", "content_type": "audio/webm;codecs=opus"}
@@ -13,10 +18,12 @@ END = {"type": "end", "bytes": 3, "sha256": "0a" * 32}
 
 
 def test_the_messages_of_a_client_are_read() -> None:
-    assert protocol.parse(json.dumps(START)) == Start("t", "audio/webm;codecs=opus", hear=False)
+    assert protocol.parse(json.dumps(START)) == StartRecording(
+        "t", "audio/webm;codecs=opus", hear=False
+    )
     assert protocol.parse(json.dumps(START | {"hear": True})).hear  # type: ignore[union-attr]
-    assert protocol.parse(json.dumps(END)) == End(3, "0a" * 32)
-    assert protocol.parse('{"type": "cancel", "later": "fields"}') == Cancel()
+    assert protocol.parse(json.dumps(END)) == EndRecording(3, "0a" * 32)
+    assert protocol.parse('{"type": "cancel", "later": "fields"}') == CancelRecording()
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from functions.live.messages import protocol
-from shared.pipeline.recordings import LIVE
-from shared.ports.store import change
+from functions.live import protocol
+from shared.pipeline import LIVE
+from shared.speech.decoding.process_output import ResourceLimitError
+from shared.speech.engines.interface import EarlyPieces
 from shared.voices import voice as voices_of
-from shared.voices.documents import conversion_answer
 from shared.voices.objects import ObjectExistsError, StorageUnavailableError
+from shared.voices.store import change, conversion_answer
 from shared.voices.voice import ErrorCode, Status, new_voice_id
-from speech.decoding.sandbox.process_answer import ResourceLimitError
-from speech.engines.interface.ahead import Ahead
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import ERROR, an_upload
@@ -35,7 +34,7 @@ from tests.unit.live.stage import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from functions.live.listening.listening import Listeners
+    from functions.live.stream import RecordingStreams
     from shared.voices.voice import Voice
     from tests.unit.live.stage import Client
 
@@ -691,7 +690,7 @@ class FakeListening:
         self.fed = bytearray()
         self.ends: list[bytes] = []
         self.is_closed = False
-        self.ahead = Ahead()
+        self.ahead = EarlyPieces()
 
     def feed(self, piece: bytes) -> None:
         self.fed.extend(piece)
@@ -728,7 +727,7 @@ class TestListening:
     @in_virtual_time
     async def test_who_listens_gets_every_byte_and_ends_before_the_result(self) -> None:
         listeners = FakeListeners()
-        stage = Stage(listen=cast("Listeners", listeners))
+        stage = Stage(listen=cast("RecordingStreams", listeners))
         client = stage.start(await stage.add(), hear=True)
         await send_slowly(client)
         client.send(an_end(DATA))
@@ -744,7 +743,7 @@ class TestListening:
 
     @in_virtual_time
     async def test_who_does_not_ask_hears_nothing(self) -> None:
-        stage = Stage(listen=cast("Listeners", FakeListeners()))
+        stage = Stage(listen=cast("RecordingStreams", FakeListeners()))
         client = await stage.speak(await stage.add()).ended()
         assert (client.messages[0]["hear"], client.sound) == (False, SOUND)
 
@@ -754,7 +753,7 @@ class TestListening:
         self, last: dict[str, Any]
     ) -> None:
         listeners = FakeListeners()
-        stage = Stage(listen=cast("Listeners", listeners))
+        stage = Stage(listen=cast("RecordingStreams", listeners))
         client = stage.start(await stage.add())
         await send_slowly(client)
         client.send(last)

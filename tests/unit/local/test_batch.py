@@ -12,18 +12,24 @@ import pytest
 import uvicorn
 from rich.console import Console
 
+from infra.local.cloud.memory import MemoryVoices
 from infra.local.commands import visitor
 from infra.local.commands.batch import (
     BatchJob,
-    Report,
+    BatchReport,
     UsageError,
     _table,
     convert_all,
     plan_jobs,
 )
-from infra.local.commands.visitor import IDLE_SECONDS, RefusedError, Visitor, Wish, open_client
-from infra.local.memory.voices import MemoryVoices
-from shared.ports.store import StoreUnavailableError
+from infra.local.commands.visitor import (
+    IDLE_SECONDS,
+    RecordingRequest,
+    RequestRefusedError,
+    Visitor,
+    open_client,
+)
+from shared.voices.store import StoreUnavailableError
 from shared.voices.voice import Options, Result, Status, create, new_voice_id
 from tests.integration.served import SAMPLE
 
@@ -200,15 +206,15 @@ def files_in(folder: Path) -> list[str]:
 async def test_a_broken_listener_fails_only_its_own_recording(tmp_path: Path) -> None:
     service = Service()
     jobs = [BatchJob(SAMPLE, tmp_path / name) for name in ("a.wav", "b.wav", "c.wav")]
-    reports = [Report(job) for job in jobs]
-    ended: list[Report] = []
+    reports = [BatchReport(job) for job in jobs]
+    ended: list[BatchReport] = []
     async with httpx.AsyncClient(transport=httpx.MockTransport(service.answer)) as client:
         visitor = Visitor(client, "http://api.test", service.voices)
 
         await convert_all(
             visitor,
             reports,
-            Wish(),
+            RecordingRequest(),
             overwrite=False,
             at_once=1,
             started=lambda _report: None,
@@ -263,8 +269,8 @@ def test_a_file_is_shown_as_it_is_called(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     job = BatchJob(tmp_path / "song [live].wav", tmp_path / "song [live]-mei.wav")
-    refused = Report(job, error=RefusedError("corrupt", "what [/b] means"))
-    Console().print(_table([refused, Report(job, is_there=True)]))
+    refused = BatchReport(job, error=RequestRefusedError("corrupt", "what [/b] means"))
+    Console().print(_table([refused, BatchReport(job, is_there=True)]))
     said = capsys.readouterr().out
     assert said.count("song [live].wav") == 2
     assert "song [live]-mei.wav" in said

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.local.__main__ import _parser, main
-from infra.local.cloud.own_characters import training_program
-from infra.local.processes.processes import StartError
+from infra.local.cloud.trainer import training_program
+from infra.local.processes.children import StartError
 
 if TYPE_CHECKING:
     import argparse
@@ -138,7 +138,7 @@ def test_own_characters_are_made_with_the_emulators_too(
         raise StartError("everything would be started now")
 
     monkeypatch.setattr("infra.local.__main__.local_cloud", start)
-    monkeypatch.setattr("infra.local.cloud.own_characters.training_program", lambda: "python")
+    monkeypatch.setattr("infra.local.cloud.trainer.training_program", lambda: "python")
 
     assert main(["serve", "--own-characters", "3", "--emulators"]) == 2
     assert capsys.readouterr().err == "error: everything would be started now\n"

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 from google.oauth2 import service_account
 
-from infra.local.cloud.cloud import LocalCloud, published_endpoints
+from infra.local.cloud.local_cloud import LocalCloud, published_endpoints
+from infra.local.cloud.memory import MemoryVoices
 from infra.local.cloud.provisioning import plan_subscriptions
 from infra.local.configuration import names
-from infra.local.configuration.addresses import Addresses, choose_addresses
-from infra.local.configuration.environments import page_config
+from infra.local.configuration.environments import Addresses, choose_addresses, page_config
 from infra.local.configuration.keys import make_key, read_key
+from infra.local.configuration.names import Ports
 from infra.local.configuration.options import CloudOptions
-from infra.local.configuration.ports import Ports
-from infra.local.memory.voices import MemoryVoices
-from shared.process.timeouts import Timeouts
+from shared.runtime.settings import Timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,8 @@ from functions.on_upload.uploads import (
     NotLeasedYetError,
     UploadHandler,
 )
-from infra.local.memory.voices import MemoryVoices
-from shared.errors import PublishError
-from shared.pipeline.recordings import LIVE
-from shared.ports.store import Snapshot, StoreUnavailableError
+from infra.local.cloud.memory import MemoryVoices
+from shared.pipeline import LIVE
 from shared.voices import voice as voices_of
 from shared.voices.messages import (
     ConversionMessage,
@@ -23,7 +21,17 @@ from shared.voices.messages import (
     PushMessage,
     parse_conversion_message,
 )
-from shared.voices.voice import LEASE, Input, LeaseHeldError, Speaking, Status, Voice, new_voice_id
+from shared.voices.store import Snapshot, StoreUnavailableError
+from shared.voices.voice import (
+    LEASE,
+    Input,
+    LeaseHeldError,
+    PublishError,
+    Speaking,
+    Status,
+    Voice,
+    new_voice_id,
+)
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, upload_notification
@@ -32,7 +40,7 @@ from tests.support.voices import CLIENT, EVERY_STATE, NOW, a_converting, a_waiti
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from shared.ports.bucket import Bucket
+    from shared.ports import Bucket
 
 
 class CrashingVoices(MemoryVoices):

@@ -10,20 +10,18 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import ManifestError
-from speech.bundles.files import BundleError
-from speech.bundles.onnx_model import UnsafeModelError, inspect_model
-from speech.bundles.reading import load_character
-from speech.engines.japanese import engine as japanese
-from speech.engines.kokoro import engine as kokoro
-from speech.engines.registry import ENGINES, build_engine
-from speech.engines.text_registry import build_text_engine
-from speech.networks.settings import SessionSettings
-from tests.unit.speech import graphs
-from tests.unit.speech.bundles import write_bundle, write_waveform_bundle
-from tests.unit.speech.engines.rvc.voices import CHANNELS, retrieval_graph, write_voice
-from tests.unit.speech.test_bundle import SVG, write_portrait
-from tests.unit.speech.test_onnx_model import constant, external
+from shared.speech.engines import japanese, kokoro
+from shared.speech.engines.registry import ENGINES, build_engine, build_text_engine
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.onnx_files import UnsafeModelError, inspect_model
+from shared.speech.graphs.sessions import SessionSettings
+from tests.unit.engines.rvc_voices import CHANNELS, retrieval_graph, write_voice
+from tests.unit.graphs import small_graphs
+from tests.unit.graphs.bundles import write_bundle, write_waveform_bundle
+from tests.unit.graphs.test_bundle import SVG, write_portrait
+from tests.unit.graphs.test_onnx_files import constant, external
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,22 +36,22 @@ TOLD = r"a\n\u2028\u202e\x1b[2J\x9b"
 
 
 def with_function() -> ModelProto:
-    model = graphs.model(identity())
+    model = small_graphs.model(identity())
     model.functions.append(helper.make_function("", NAME, [], [], [], []))
     return model
 
 
 def identity() -> GraphProto:
-    return graphs.graph_of(helper.make_node("Identity", ["x"], ["y"]))
+    return small_graphs.graph_of(helper.make_node("Identity", ["x"], ["y"]))
 
 
 def of_domain(kind: str, domain: str) -> ModelProto:
     node = helper.make_node(kind, ["x"], ["y"], domain=domain)
-    return graphs.model(graphs.graph_of(node))
+    return small_graphs.model(small_graphs.graph_of(node))
 
 
 def with_a_type_twice() -> bytes:
-    kind = graphs.tensor("x", [1]).type.SerializeToString()
+    kind = small_graphs.tensor("x", [1]).type.SerializeToString()
     name = NAME.encode()
     extra = b"\x0a" + bytes([len(name)]) + name + (b"\x12" + bytes([len(kind)]) + kind) * 2
     graph = identity()
@@ -68,8 +66,8 @@ def with_a_type_twice() -> bytes:
         with_function().SerializeToString(),
         of_domain(NAME, "com.evil").SerializeToString(),
         of_domain("Run", NAME).SerializeToString(),
-        graphs.content(constant(external(NAME))),
-        graphs.content(constant(external(location=NAME))),
+        small_graphs.content(constant(external(NAME))),
+        small_graphs.content(constant(external(location=NAME))),
         with_a_type_twice(),
     ],
     ids=["function", "operator", "domain", "tensor", "location", "type"],
@@ -95,21 +93,21 @@ def refusal(bundle: Path) -> str:
 
 
 def changed(index: int, name: str, *shape: int | str) -> bytes:
-    graph = graphs.harmonic_graph()
-    graph.input[index].CopyFrom(graphs.tensor(name, shape))
-    return graphs.content(graph)
+    graph = small_graphs.harmonic_graph()
+    graph.input[index].CopyFrom(small_graphs.tensor(name, shape))
+    return small_graphs.content(graph)
 
 
 def unknown_operator() -> bytes:
-    graph = graphs.harmonic_graph()
+    graph = small_graphs.harmonic_graph()
     graph.node[-1].op_type = "\x1b[2J"
-    return graphs.content(graph)
+    return small_graphs.content(graph)
 
 
 def one_more_input() -> bytes:
-    graph = graphs.harmonic_graph()
-    graph.input.append(graphs.tensor(NAME, [1]))
-    return graphs.content(graph)
+    graph = small_graphs.harmonic_graph()
+    graph.input.append(small_graphs.tensor(NAME, [1]))
+    return small_graphs.content(graph)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +138,7 @@ def test_what_the_runtime_says_of_a_graph_is_in_one_line(tmp_path: Path) -> None
     fails = helper.make_node("Gather", ["inner", "far"], ["vectors"], name=NAME)
     model.graph.node.extend([far, fails])
 
-    sentence = refusal(write_voice(tmp_path, {"retrieval": graphs.serialized(model)}))
+    sentence = refusal(write_voice(tmp_path, {"retrieval": small_graphs.serialized(model)}))
 
     assert "expected vectors for the retrieval, found: " in sentence
     assert sentence.isprintable()
@@ -176,7 +174,7 @@ def test_what_a_portrait_names_is_quoted(tmp_path: Path, drawing: str, told: str
     ids=str,
 )
 def test_a_name_in_a_manifest_is_quoted(tmp_path: Path, changes: dict[str, object]) -> None:
-    bundle = write_waveform_bundle(tmp_path, graphs.gain_graph(1.0))
+    bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0))
     manifest = bundle / "character.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text("utf-8")) | changes), "utf-8")
 
@@ -189,7 +187,7 @@ def test_a_setting_of_a_text_engine_is_quoted(
     tmp_path: Path, build: Callable[..., object], settings: dict[str, object]
 ) -> None:
     text = {"engine": "japanese", "settings": settings}
-    bundle = write_waveform_bundle(tmp_path, graphs.gain_graph(1.0), text=text)
+    bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0), text=text)
     manifest = load_character(bundle, ENGINES).manifest
 
     with pytest.raises(BundleError) as refused:
@@ -200,14 +198,14 @@ def test_a_setting_of_a_text_engine_is_quoted(
 
 
 def test_a_field_that_stands_twice_in_a_manifest_is_quoted(tmp_path: Path) -> None:
-    bundle = write_waveform_bundle(tmp_path, graphs.gain_graph(1.0))
+    bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0))
     (bundle / "character.json").write_text('{"\\u2028": 1, "\\u2028": 2}', "utf-8")
 
     assert r"'\u2028'" in refusal(bundle)
 
 
 def test_a_graph_of_another_type_is_named_by_its_own_name(tmp_path: Path) -> None:
-    graph = graphs.harmonic_graph()
-    graph.input[2].CopyFrom(graphs.tensor("voicing", [1, NAME], TensorProto.INT64))
+    graph = small_graphs.harmonic_graph()
+    graph.input[2].CopyFrom(small_graphs.tensor("voicing", [1, NAME], TensorProto.INT64))
 
-    assert refusal(write_bundle(tmp_path, graphs.content(graph))).isprintable()
+    assert refusal(write_bundle(tmp_path, small_graphs.content(graph))).isprintable()

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from speech.bundles.bundle import Graph
-from speech.bundles.onnx_model import inspect_model
-from speech.networks.session import GraphSession
-from speech.networks.settings import SessionSettings
-from tests.unit.speech.graphs import content, tensor
+from shared.speech.graphs.bundle import Graph
+from shared.speech.graphs.onnx_files import inspect_model
+from shared.speech.graphs.sessions import GraphSession, SessionSettings
+from tests.unit.graphs.small_graphs import content, tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

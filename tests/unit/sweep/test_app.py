@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from functions.sweep.app import create_app
-from functions.sweep.decision import Patience
-from functions.sweep.sweeping import Sweeper
-from infra.local.memory.voices import MemoryVoices
+from functions.sweep.main import create_app
+from functions.sweep.sweeper import Patience, Sweeper
+from infra.local.cloud.memory import MemoryVoices
 from shared.google.tokens import CertificateCache, GoogleTokenVerifier
-from shared.ports.store import Found, StoreUnavailableError
+from shared.voices.store import FoundVoices, StoreUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book
 from tests.support.messages import RecordingPublisher
@@ -92,7 +91,7 @@ class FailingVoices(MemoryVoices):
 
     async def unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
-    ) -> Found:
+    ) -> FoundVoices:
         del status, since, limit, after
         raise self._error
 

@@ -7,10 +7,9 @@ import pytest
 
 from functions.sweep.own_characters import LONG, OwnCharacterSweep
 from functions.sweep.settings import SweepSettings
+from shared.characters.own.recordings import Kind, OwnCharacterCleaner, new_recording_name
 from shared.google.trainer import TrainerUnavailableError
-from shared.own_characters.objects import Kind, new_recording_name
-from shared.pipeline.own_recordings import Cleaner
-from shared.process.settings import SettingsError, load
+from shared.runtime.settings import SettingsError, load
 from tests.unit.train.conftest import stage  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Start:
 
 
 def sweep_of(stage: Stage, start: Start) -> OwnCharacterSweep:  # noqa: F811
-    cleaner = Cleaner(stage.store, stage.recordings, stage.characters)
+    cleaner = OwnCharacterCleaner(stage.store, stage.recordings, stage.characters)
     return OwnCharacterSweep(stage.store, cleaner, start)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from shared.google.cloud_storage import CloudStorageBucket, Signer
+from shared.google.storage import CloudStorageBucket, Signer
 
 if TYPE_CHECKING:
     from google.cloud.storage import Client

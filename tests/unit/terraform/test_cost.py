@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.__main__ import page_of
-from benchmarks.cost.run import (
+from tools.benchmarks.__main__ import page_of
+from tools.benchmarks.cost import (
+    ConversionUsage,
+    JobPrices,
     Measurement,
     Prices,
-    Usage,
+    TrainingUsage,
     conversion_dollars,
     make_report,
     read_usage,
     sweep_day_dollars,
+    training_dollars,
     warm_day_dollars,
 )
-from benchmarks.cost.training import JobPrices, Training, training_dollars
-from benchmarks.measuring.pages import with_figures
-from benchmarks.measuring.report import Report, Table
+from tools.benchmarks.report import Report, Table, with_figures
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
 NOTHING = Measurement(cpu_seconds=0, seconds=5, bytes=0)
-USAGE = Usage(document_reads=6, document_writes=4)
+USAGE = ConversionUsage(document_reads=6, document_writes=4)
 
 
 def test_the_container_is_paid_for_while_it_computes_and_while_it_waits() -> None:
@@ -119,9 +120,9 @@ def test_the_guide_says_what_an_idle_month_costs() -> None:
     prices = Prices()
     on_upload = prices.idle_cpu_second + 0.5 * prices.idle_gib_second
     rows = {
-        "one warm instance of the converter": 30 * warm_day_dollars(Usage(6, 4), prices),
+        "one warm instance of the converter": 30 * warm_day_dollars(ConversionUsage(6, 4), prices),
         "one warm instance of on_upload": 30 * 86_400 * on_upload,
-        "sweeps": 30 * sweep_day_dollars(Usage(6, 4), prices),
+        "sweeps": 30 * sweep_day_dollars(ConversionUsage(6, 4), prices),
     }
     said = {name: re.search(rf"^\| {name}[^|]*\| ([\d.]+) \|", page, re.MULTILINE) for name in rows}
 
@@ -138,7 +139,7 @@ def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated()
     rows = re.findall(
         r"^\| (job|api|Firestore|Cloud Storage|a month)[^|]*\| ([\d.]+) \|$", page, re.MULTILINE
     )
-    dollars = training_dollars(Training(), Prices(), JobPrices())
+    dollars = training_dollars(TrainingUsage(), Prices(), JobPrices())
 
     assert [float(price) for _, price in rows] == [round(each, 5) for each in dollars.values()]
     together = re.search(r"^\| \*\*together\*\* \| \*\*([\d.]+)\*\* \|$", page, re.MULTILINE)
@@ -147,5 +148,8 @@ def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated()
 
 
 def test_a_job_is_paid_for_while_it_runs() -> None:
-    used, job = Training(seconds=100, start_seconds=20), JobPrices(cpu_second=1, gib_second=0.5)
+    used, job = (
+        TrainingUsage(seconds=100, start_seconds=20),
+        JobPrices(cpu_second=1, gib_second=0.5),
+    )
     assert training_dollars(used, Prices(), job)["job"] == pytest.approx(120 * (2 + 4 * 0.5))

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conversion.serving.planning import (
+from functions.api.settings import ApiSettings
+from functions.convert.settings import ConvertSettings
+from functions.dead_letter.settings import DeadLetterSettings
+from functions.live.settings import HEARINGS_PER_CPU, LiveSettings
+from functions.live_and_compat.settings import LiveAndCompatSettings
+from functions.on_upload.settings import OnUploadSettings
+from functions.sweep.settings import SweepSettings
+from functions.train.settings import TrainSettings
+from shared.container.process_plan import (
     FETCHED_CONVERSION_BYTES,
     MIB,
     PROCESS_BYTES,
@@ -15,16 +23,8 @@ from conversion.serving.planning import (
     memory_needs,
     plan,
 )
-from functions.api.settings import ApiSettings
-from functions.combined.settings import CombinedSettings
-from functions.convert.settings import ConvertSettings
-from functions.dead_letter.settings import DeadLetterSettings
-from functions.live.settings import HEARINGS_PER_CPU, LiveSettings
-from functions.on_upload.settings import OnUploadSettings
-from functions.sweep.settings import SweepSettings
-from functions.train.settings import TrainSettings
-from shared.process.settings import CommonSettings, Environment, load
-from speech.decoding.recordings.recording import DecodeLimits
+from shared.runtime.settings import CommonSettings, Environment, load
+from shared.speech.decoding.recording import DecodeLimits
 from tests.unit.terraform.reading import MODULE, ROOT
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def test_terraform_and_the_code_plan_the_same_memory_for_fetched_characters(
         ("environment_characters", (ApiSettings, ConvertSettings)),
         ("environment_fetching", (ConvertSettings,)),
         ("environment_default_character", (ApiSettings,)),
-        ("environment_compat", (CombinedSettings,)),
+        ("environment_compat", (LiveAndCompatSettings,)),
         ("environment_own_characters_api", (ApiSettings,)),
         ("environment_own_characters_sweep", (SweepSettings,)),
         ("environment_traces", (ApiSettings, ConvertSettings, LiveSettings, OnUploadSettings)),

@@ -20,16 +20,16 @@ DOCKERFILE = ROOT / "functions/convert/Dockerfile"
 NEEDED = [
     "characters/a-character/character.json",
     "characters/a-character/a-graph.onnx",
-    "conversion/worker.py",
+    "shared/conversion/worker.py",
     "functions/__init__.py",
-    "functions/combined/main.py",
+    "functions/live_and_compat/main.py",
     "functions/compat/main.py",
     "functions/convert/main.py",
     "functions/convert/requirements-cuda.txt",
     "functions/convert/requirements.txt",
     "functions/live/main.py",
     "shared/voices/voice.py",
-    "speech/decoding/decoder.py",
+    "shared/speech/decoding/decoder.py",
 ]
 UNWANTED = [
     "README.md",

@@ -7,11 +7,11 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from infra.local.cloud import provisioning
-from infra.local.configuration.addresses import choose_addresses
+from infra.local.cloud.memory import Subscription
+from infra.local.configuration.environments import choose_addresses
+from infra.local.configuration.names import Ports
 from infra.local.configuration.options import CloudOptions, LivenessProbe
-from infra.local.configuration.ports import Ports
-from infra.local.memory.topics import Subscription
-from shared.process.timeouts import Timeouts
+from shared.runtime.settings import Timeouts
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule

@@ -25,7 +25,7 @@ def sources(deployable: str) -> Iterator[Path]:
     # `live` is another entry of the conversion container, which VOICEVOX's routes can share.
     own = {
         "convert": ("functions/convert", "conversion"),
-        "live": ("functions/live", "functions/combined", "functions/compat", "conversion"),
+        "live": ("functions/live", "functions/live_and_compat", "functions/compat", "conversion"),
     }.get(deployable, (f"functions/{deployable}",))
     for folder in (ROOT / name for name in (*own, "shared", "speech")):
         yield from (path for path in folder.rglob("*.py") if "node_modules" not in path.parts)

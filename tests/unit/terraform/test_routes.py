@@ -8,20 +8,19 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
-from conversion.admission import Admission
-from conversion.characters.lending import BuiltInCharacters
-from conversion.serving.app import ConvertingApp
-from functions.compat.elevenlabs import routes as elevenlabs
-from functions.compat.openai import routes as openai
-from functions.compat.running import routes as running
-from functions.compat.speech.synthesis import SpeechLimits, Synthesis
-from functions.compat.voicevox.app import Services, Settings, build
-from functions.compat.voicevox.memory.memory import Presets, UserDictionary
-from functions.compat.voicevox.speech.voices import Voices
+from functions.compat import elevenlabs, openai
+from functions.compat import text_socket as running
+from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from functions.compat.voicevox.app import VoicevoxServices, VoicevoxSettings, build
+from functions.compat.voicevox.speakers import VoicevoxSpeakers
+from functions.compat.voicevox.user_data import Presets, UserDictionary
 from functions.convert.routes import convert_routes
-from functions.sweep.app import create_app as create_sweep
-from shared.http.push import push_app
-from shared.ports.tokens import TokenRefusedError
+from functions.sweep.main import create_app as create_sweep
+from shared.container.admission import Admission
+from shared.container.app import ConvertingApp
+from shared.conversion.characters import BuiltInCharacters
+from shared.ports import TokenRefusedError
+from shared.runtime.push import push_app
 from tests.unit.api.stage import Stage
 from tests.unit.terraform.reading import ROOT
 
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.applications import Starlette
 
-    from conversion.worker import Worker
-    from functions.sweep.sweeping import Sweeper
+    from functions.sweep.sweeper import Sweeper
+    from shared.conversion.worker import Worker
     from shared.voices.messages import PushMessage
     from tests.unit.terraform.reading import TerraformModule
 
@@ -189,8 +188,8 @@ def test_behind_the_load_balancer_every_route_of_voicevox_leads_to_live_and_no_o
     terraform: TerraformModule,
 ) -> None:
     admission = Admission(running=1, waiting=0)
-    services = Services(Voices([]), Presets(), UserDictionary(), admission)
-    routes = build(Settings("1"), services).routes
+    services = VoicevoxServices(VoicevoxSpeakers([]), Presets(), UserDictionary(), admission)
+    routes = build(VoicevoxSettings("1"), services).routes
     served = {re.sub(r"\{\w+\}$", "*", cast("Route", route).path) for route in routes}
 
     assert set(terraform.locals["voicevox_paths"]) == served

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self, cast
 
 from functions.sweep.settings import SweepSettings
-from shared.google.firestore.voices import FirestoreVoices
+from shared.google.voices import FirestoreVoices
 from shared.voices.voice import Status
 
 if TYPE_CHECKING:
     from google.cloud.firestore_v1.base_query import FieldFilter
 
-    from shared.google.firestore.client import RenewableClient
+    from shared.google.firestore import RenewableClient
     from tests.unit.terraform.reading import TerraformModule
 
 

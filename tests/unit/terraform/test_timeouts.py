@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.process.settings import CommonSettings
-from shared.process.timeouts import Timeouts
+from shared.runtime.settings import CommonSettings, Timeouts
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule

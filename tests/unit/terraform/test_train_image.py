@@ -41,7 +41,7 @@ def test_the_upload_holds_what_the_image_is_made_of_and_nothing_else(inside: lis
     assert there == {*TOPS, "functions"}
     assert all(path.startswith(("functions/__init__", "functions/train/")) for path in functions)
     assert {"functions/train/main.py", "functions/train/requirements.txt"} <= functions
-    assert "training/content/average.npz" in inside
+    assert "tools/training/content/average.npz" in inside
 
 
 def test_everything_that_is_copied_is_in_the_upload(inside: list[str]) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest_asyncio
 
-from speech.decoding.decoder import Decoder
+from shared.speech.decoding.decoder import Decoder
 from tests.unit.train.stage import Stage
 
 if TYPE_CHECKING:

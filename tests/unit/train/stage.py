@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from functions.train.runner import LEASE_SECONDS, Runner
-from functions.train.trainer import Trainer, passed_on
-from infra.local.memory.own_characters import MemoryOwnCharacters
-from shared.characters.own_ids import new_character_id
-from shared.characters.spoken_consent import draw_sentence
-from shared.own_characters import own_character as own
-from shared.own_characters.objects import Kind, new_recording_name
-from shared.own_characters.own_character import OwnCharacter, TypedConsent
-from shared.own_characters.store import DayLimits, change_own
-from speech.results.wav import write_wav
+from functions.train.runner import LEASE_SECONDS, TrainingRunner
+from functions.train.trainer import Trainer, environment_of_trainer
+from infra.local.cloud.memory import MemoryOwnCharacters
+from shared.characters.bucket import new_character_id
+from shared.characters.consent import draw_sentence
+from shared.characters.own import own_character as own
+from shared.characters.own.own_character import OwnCharacter, TypedConsent
+from shared.characters.own.recordings import Kind, new_recording_name
+from shared.characters.own.store import DayLimits, change_own
+from shared.speech.results.audio_files import write_wav
 from tests.support.buckets import MemoryBucket
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from speech.decoding.decoder import Decoder
+    from shared.speech.decoding.decoder import Decoder
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("trainer_program.py")
@@ -65,10 +65,14 @@ class Stage:
     def __post_init__(self) -> None:
         self.store = MemoryOwnCharacters(self.clock)
 
-    def runner(self, behaviour: str = "train", seconds: float = 60, at_once: int = 1) -> Runner:
+    def runner(
+        self, behaviour: str = "train", seconds: float = 60, at_once: int = 1
+    ) -> TrainingRunner:
         command = (self.python, str(PROGRAM), behaviour, str(BUNDLE))
-        trainer = Trainer(command, ROOT, seconds, passed_on(os.environ))
-        return Runner(self.store, self.recordings, self.characters, self.decoder, trainer, at_once)
+        trainer = Trainer(command, ROOT, seconds, environment_of_trainer(os.environ))
+        return TrainingRunner(
+            self.store, self.recordings, self.characters, self.decoder, trainer, at_once
+        )
 
     async def queued(self, **sound: bytes) -> OwnCharacter:
         """Begin a character, bring its recordings, and ask for the training."""

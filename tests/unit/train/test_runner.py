@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -9,11 +11,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import psutil
 import pytest
 
+from functions.train import runner
 from functions.train import runner as runners
-from shared.characters.bucket import CharacterBucket
-from shared.characters.own_ids import new_character_id
-from shared.own_characters import ownership
-from shared.own_characters.objects import (
+from functions.train.runner import train_waiting_characters
+from functions.train.settings import TrainSettings
+from shared.characters.bucket import CharacterBucket, new_character_id
+from shared.characters.own import own_character
+from shared.characters.own.own_character import COLLECTING_DAYS, MAX_TRIES, OwnCharacterStatus
+from shared.characters.own.recordings import (
     MAX_RECORDING_BYTES,
     MAX_RECORDINGS,
     MAX_TOTAL_BYTES,
@@ -21,17 +26,17 @@ from shared.own_characters.objects import (
     new_recording_name,
     recordings_prefix,
 )
-from shared.own_characters.own_character import COLLECTING_DAYS, MAX_TRIES, Status
-from shared.own_characters.store import UnknownOwnCharacterError, change_own
+from shared.characters.own.store import UnknownOwnCharacterError, change_own
+from shared.runtime.settings import SettingsError, load
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import StoredObject
 from tests.unit.train import stage as stages
-from tests.unit.train.stage import BUNDLE, PROGRAM, Stage, speech
+from tests.unit.train.stage import BUNDLE, PROGRAM, ROOT, Stage, speech
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.own_characters.own_character import OwnCharacter
+    from shared.characters.own.own_character import OwnCharacter
     from shared.voices.objects import ObjectFacts
 
 
@@ -75,7 +80,7 @@ async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage
     assert await stage.runner().train_next()
     await stage.runner().cleaner.clean()
 
-    assert (await stage.stored(character)).status is Status.READY
+    assert (await stage.stored(character)).status is OwnCharacterStatus.READY
     published = await CharacterBucket(lambda: stage.characters).read(character.character_id)
     assert published.manifest.name.en == "Ada's voice"
     assert "Ada Example agreed" in published.manifest.consent
@@ -86,7 +91,7 @@ async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage
     assert card_of(stage, character) == ["card.json", *(f"other-1-{what}.wav" for what in PAIR)]
     left = {name.split("/")[0] for name in stage.recordings.objects}
     assert left == {other.character_id}
-    assert (await stage.stored(other)).status is Status.QUEUED
+    assert (await stage.stored(other)).status is OwnCharacterStatus.QUEUED
 
 
 async def test_a_portrait_that_the_training_has_drawn_is_published(stage: Stage) -> None:
@@ -124,7 +129,7 @@ async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_
         await change_own(
             stage.store,
             character.character_id,
-            lambda each, now: ownership.keep_recordings(each, is_wanted=is_wanted, now=now),
+            lambda each, now: own_character.keep_recordings(each, is_wanted=is_wanted, now=now),
         )
 
     await keep(is_wanted=True)
@@ -140,7 +145,7 @@ async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_
     assert not stage.recordings.objects
     assert card_of(stage, character) == both[:3]
     stored = await stage.stored(character)
-    assert (stored.status, stored.has_recordings) == (Status.READY, False)
+    assert (stored.status, stored.has_recordings) == (OwnCharacterStatus.READY, False)
 
 
 async def test_nothing_waits_when_everything_is_trained(stage: Stage) -> None:
@@ -197,7 +202,7 @@ async def test_a_trainer_that_crashes_gets_one_more_try_and_then_the_training_ha
     for attempt in range(1, MAX_TRIES + 1):
         await stage.runner("crash").train_next()
         stored = await stage.stored(character)
-        assert (stored.status, stored.attempt) == (Status.QUEUED, attempt)
+        assert (stored.status, stored.attempt) == (OwnCharacterStatus.QUEUED, attempt)
     await stage.runner("crash").train_next()
     assert await error_of(stage, character) == ("failed", "attempts_exhausted")
     assert not await stage.runner().train_next()
@@ -207,13 +212,13 @@ async def test_a_crash_is_followed_by_a_training_that_succeeds(stage: Stage) -> 
     character = await stage.queued()
     await stage.runner("crash").train_next()
     await stage.runner().train_next()
-    assert (await stage.stored(character)).status is Status.READY
+    assert (await stage.stored(character)).status is OwnCharacterStatus.READY
 
 
 async def test_a_trainer_that_takes_too_long_is_killed(stage: Stage) -> None:
     character = await stage.queued()
     await stage.runner("hang", seconds=1).train_next()
-    assert (await stage.stored(character)).status is Status.QUEUED
+    assert (await stage.stored(character)).status is OwnCharacterStatus.QUEUED
     assert not trainers()
 
 
@@ -265,11 +270,11 @@ async def test_a_runner_that_is_stopped_hands_its_character_back_and_that_is_no_
         await stopped
     assert not trainers()
     stored = await stage.stored(character)
-    assert (stored.status, stored.attempt, stored.tries) == (Status.QUEUED, 1, 0)
+    assert (stored.status, stored.attempt, stored.tries) == (OwnCharacterStatus.QUEUED, 1, 0)
 
     assert await stage.runner().train_next()
     stored = await stage.stored(character)
-    assert (stored.status, stored.attempt, stored.tries) == (Status.READY, 2, 1)
+    assert (stored.status, stored.attempt, stored.tries) == (OwnCharacterStatus.READY, 2, 1)
 
 
 async def test_a_bundle_whose_character_was_deleted_while_its_trainer_was_killed_is_removed(
@@ -301,14 +306,14 @@ async def test_a_killed_runner_is_followed_by_another_when_its_lease_has_ended(
 
     assert await stage.runner().train_next()
     stored = await stage.stored(character)
-    assert (stored.status, stored.attempt) == (Status.READY, 2)
+    assert (stored.status, stored.attempt) == (OwnCharacterStatus.READY, 2)
 
 
 async def test_two_runners_train_a_character_once(stage: Stage) -> None:
     character = await stage.queued()
     await asyncio.gather(*(stage.runner().train_next() for _ in range(2)))
     stored = await stage.stored(character)
-    assert (stored.status, stored.tries) == (Status.READY, 1)
+    assert (stored.status, stored.tries) == (OwnCharacterStatus.READY, 1)
 
 
 async def test_a_bundle_that_does_not_work_is_not_published(stage: Stage) -> None:
@@ -324,10 +329,10 @@ async def test_a_bucket_out_of_reach_leaves_the_training_to_the_next_attempt(sta
     with pytest.raises(StorageUnavailableError):
         await stage.runner().train_next()
     stored = await stage.stored(character)
-    assert (stored.status, stored.tries) == (Status.QUEUED, 0)
+    assert (stored.status, stored.tries) == (OwnCharacterStatus.QUEUED, 0)
     stage.characters.is_out_of_reach = False
     await stage.runner().train_next()
-    assert (await stage.stored(character)).status is Status.READY
+    assert (await stage.stored(character)).status is OwnCharacterStatus.READY
 
 
 async def test_the_recordings_of_a_ready_character_go_as_soon_as_their_bucket_answers_again(
@@ -359,7 +364,7 @@ async def test_what_was_begun_and_left_is_deleted_when_its_time_is_over_and_a_re
     stage.clock.pass_(timedelta(seconds=1))
     await stage.runner().cleaner.clean()
     assert not stage.recordings.objects
-    assert (await stage.stored(ready)).status is Status.READY
+    assert (await stage.stored(ready)).status is OwnCharacterStatus.READY
     with pytest.raises(UnknownOwnCharacterError):
         await stage.stored(failed)
 
@@ -437,3 +442,117 @@ async def test_recordings_that_came_after_the_training_was_asked_for_are_not_tra
     error = (await stage.stored(character)).error
     assert error is not None
     assert "came after the training was asked for" in error.message
+
+
+NEEDED = {
+    "project_id": "p",
+    "log_key": "k" * 64,
+    "uploads_bucket": "uploads",
+    "characters_bucket": "characters",
+    "own_recordings_bucket": "recordings",
+}
+
+
+async def test_a_job_trains_what_waits_deletes_the_recordings_and_ends(stage: Stage) -> None:
+    characters = [await stage.queued(), await stage.queued()]
+    assert (
+        await train_waiting_characters(stage.runner(), begin_seconds=600, patience_seconds=0) == 2
+    )
+    assert {(await stage.stored(each)).status for each in characters} == {OwnCharacterStatus.READY}
+    assert not stage.recordings.objects
+
+
+async def test_a_job_begins_no_training_that_it_could_not_end(stage: Stage) -> None:
+    character, times = await stage.queued(), iter((0.0, 1801.0))
+    clock = lambda: next(times)  # noqa: E731
+    trained = await train_waiting_characters(
+        stage.runner(), begin_seconds=1800, patience_seconds=0, now=clock
+    )
+    assert trained == 0
+    assert (await stage.stored(character)).status is OwnCharacterStatus.QUEUED
+
+
+async def test_a_job_that_is_started_again_waits_for_the_lease_of_the_one_that_was_killed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "LOOK_AGAIN_SECONDS", 0.01)
+    character = await stage.leased(await stage.queued())
+    assert (
+        await train_waiting_characters(stage.runner(), begin_seconds=600, patience_seconds=0) == 0
+    )
+    again = asyncio.create_task(
+        train_waiting_characters(stage.runner(), begin_seconds=600, patience_seconds=60)
+    )
+    await asyncio.sleep(0.1)
+    assert not again.done()
+    stage.clock.pass_(timedelta(seconds=runner.LEASE_SECONDS))
+    async with asyncio.timeout(30):
+        while (await stage.stored(character)).status is not OwnCharacterStatus.READY:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    again.cancel()
+
+
+async def test_a_bucket_out_of_reach_ends_the_job_so_that_it_is_started_again(
+    stage: Stage,
+) -> None:
+    character = await stage.queued()
+    stage.recordings.is_out_of_reach = True
+    with pytest.raises(StorageUnavailableError):
+        await train_waiting_characters(stage.runner(), begin_seconds=600, patience_seconds=0)
+    stored = await stage.stored(character)
+    assert (stored.status, stored.tries) == (OwnCharacterStatus.QUEUED, 0)
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+async def test_no_more_characters_are_trained_at_once_than_may_be(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(runner, "STEP_BACK_SECONDS", 0.01)
+    characters = [await stage.queued() for _ in range(4)]
+    most, store = 0, stage.store
+    runners = [stage.runner(at_once=at_once) for _ in characters]
+    make = runner.TrainingRunner._make
+
+    async def counted(self: runner.TrainingRunner, character: object) -> None:
+        nonlocal most
+        most = max(most, len(await store.in_training(limit=10)))
+        await make(self, character)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner.TrainingRunner, "_make", counted)
+    async with asyncio.timeout(60):
+        while await store.waiting(limit=1):
+            await asyncio.gather(*(each.train_next() for each in runners))
+    assert {(await stage.stored(each)).status for each in characters} == {OwnCharacterStatus.READY}
+    assert {(await stage.stored(each)).tries for each in characters} == {1}
+    assert most <= at_once
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"characters_bucket": None}, "CHARACTERS_BUCKET must be set"),
+        ({"training_seconds": 3600}, "TRAINING_SECONDS=3600 must be less than JOB_SECONDS=3600"),
+        ({"own_recordings_bucket": None}, "OWN_RECORDINGS_BUCKET"),
+        ({"trainings_at_once": 0}, "TRAININGS_AT_ONCE"),
+    ],
+)
+def test_wrong_settings_are_named(wrong: dict[str, object], message: str) -> None:
+    load(TrainSettings, **NEEDED)
+    with pytest.raises(SettingsError, match=message):
+        load(TrainSettings, **NEEDED | wrong)
+
+
+def test_a_job_with_wrong_settings_does_not_start_and_says_why() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "functions.train"],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "PROJECT_ID": "p", "TRAININGS_AT_ONCE": "many"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "OWN_RECORDINGS_BUCKET is not set" in done.stderr
+    assert "TRAININGS_AT_ONCE='many' is wrong" in done.stderr
+    assert "Traceback" not in done.stderr

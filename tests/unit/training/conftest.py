@@ -1,4 +1,4 @@
-"""What needs the packages of training/requirements.txt is tested where they are installed."""
+"""What needs the packages of tools/training/requirements.txt is tested where they are installed."""
 
 from importlib.util import find_spec
 
@@ -23,4 +23,4 @@ def pytest_report_header() -> str:
     """Report which tests are left out, and why."""
     if not collect_ignore:
         return "training: all tests"
-    return f"training: without {', '.join(collect_ignore)}: no training/requirements.txt"
+    return f"training: without {', '.join(collect_ignore)}: no tools/training/requirements.txt"

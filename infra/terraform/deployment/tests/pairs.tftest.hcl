@@ -1,4 +1,4 @@
-# Written by python -m infra.terraform.generated; infra/terraform/pairs.py says what it tries.
+# Written by python -m infra.terraform.generation; infra/terraform/generation.py says what it tries.
 
 mock_provider "archive" {}
 mock_provider "google" {

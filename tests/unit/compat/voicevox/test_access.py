@@ -15,17 +15,16 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from functions.compat.keys.access import Access, AccessMiddleware
+from functions.compat.service.keys import Access, AccessMiddleware
 from functions.compat.settings import CompatSettings
-from functions.compat.voicevox.memory.kept import Kept
-from functions.compat.voicevox.memory.memory import UserDictionary
-from functions.compat.voicevox.queries.models import Preset
-from functions.compat.voicevox.routes.errors import refuse
-from functions.compat.voicevox.speech.offers import plain_png
-from functions.compat.voicevox.speech.waves import WavesError, connect_waves
-from speech.results.wav import write_wav
-from speech.text.phones.dictionary import DictionaryWord, make_word
-from speech.text.reading import Reading
+from functions.compat.voicevox.queries import Preset
+from functions.compat.voicevox.requests import refuse
+from functions.compat.voicevox.speakers import plain_png
+from functions.compat.voicevox.user_data import UserData, UserDictionary
+from functions.compat.voicevox.waves import WavesError, connect_waves
+from shared.speech.results.audio_files import write_wav
+from shared.speech.text.dictionary import DictionaryWord, make_word
+from shared.speech.text.front_end import Reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +120,7 @@ def a_preset(number: int = -1) -> Preset:
 
 
 def test_what_one_process_keeps_another_finds(tmp_path: Path) -> None:
-    one, other = Kept.opened(tmp_path), Kept.opened(tmp_path)
+    one, other = UserData.opened(tmp_path), UserData.opened(tmp_path)
 
     number = one.presets.add(a_preset())
     word = one.dictionary.add(make_word("卍丸", "マンジマル", 1))

@@ -6,24 +6,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyopenjtalk
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from functions.compat.voicevox.queries.models import AccentPhrase, AudioQuery, Preset
-from functions.compat.voicevox.queries.queries import (
+from functions.compat.voicevox.queries import (
+    AccentPhraseBody,
+    AudioQuery,
+    KanaError,
+    KanaErrorCode,
+    Preset,
     apply_preset,
-    body_of,
     characters_of,
+    parse_kana,
     phrases_of,
+    query_body_of,
     query_of,
     speak,
+    write_kana,
 )
-from speech.engines.interface.text_engine import SpeechOptions
-from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
-from speech.text.english import EnglishReader, read_words
-from speech.text.reading import Reader
+from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
+from shared.speech.engines.text_interface import SpeechOptions
+from shared.speech.text.accents import accent_phrases
+from shared.speech.text.front_end import EnglishReader, Reader, read_words
+from shared.speech.text.normalisation import normalise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 TEXT = "こんにちは、好きですか？"
 RATE = 24_000
@@ -69,7 +79,7 @@ def test_a_query_is_written_in_the_clients_spelling(query: AudioQuery) -> None:
 def test_phrases_survive_a_round_trip(engine: JapaneseEngine) -> None:
     phrases = engine.read_phrases(TEXT)
 
-    assert phrases_of([body_of(phrase) for phrase in phrases]) == phrases
+    assert phrases_of([query_body_of(phrase) for phrase in phrases]) == phrases
 
 
 def test_a_closed_consonant_and_a_whispered_vowel_are_named_as_clients_know_them(
@@ -105,7 +115,7 @@ def test_a_query_of_voicevox_has_its_pauses_beside_the_phrases() -> None:
     mora = {"text": "ア", "vowel": "a", "vowel_length": 0.1, "pitch": 5.5}
     body = {"moras": [mora], "accent": 1, "pause_mora": pause, "is_interrogative": True}
 
-    (phrase,) = phrases_of([AccentPhrase.model_validate(body)])
+    (phrase,) = phrases_of([AccentPhraseBody.model_validate(body)])
 
     assert [mora.kana for mora in phrase.morae] == ["ア", "?", ","]
 
@@ -213,3 +223,65 @@ def test_pauses_beside_the_phrases_count_as_those_within(query: AudioQuery) -> N
     assert characters_of(changed(query, accent_phrases=paused, kana="")) == 10 * (
         len(phrase["moras"]) + 1
     )
+
+
+KANA = [
+    "コンニチワ'",
+    "ディ'イプ/ラ'アニング",
+    "ア'、キャ'ット？",
+    "_スキデ'_ス",
+    "ト'オキョオ/エ'キ、デ'_ス",
+]
+
+
+@pytest.mark.parametrize("kana", KANA)
+def test_a_parsed_reading_is_written_in_the_same_way(kana: str) -> None:
+    assert write_kana(parse_kana(kana)) == kana
+
+
+def test_morae_and_accents_are_read() -> None:
+    first, second = parse_kana("ヨ'オ、_シュクダ'イ？")
+
+    assert ([mora.kana for mora in first.morae], first.accent) == (["ヨ", "オ", ","], 1)
+    assert [mora.kana for mora in second.morae] == ["シュ", "ク", "ダ", "イ", "?"]
+    assert (second.accent, second.is_question) == (3, True)
+    assert [mora.is_devoiced for mora in second.morae[:2]] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("kana", "code", "arguments"),
+    [
+        ("カンジ漢'", KanaErrorCode.UNKNOWN_TEXT, {"text": "カンジ漢"}),
+        ("_ン'", KanaErrorCode.UNKNOWN_TEXT, {"text": "_ン"}),
+        ("ア_'", KanaErrorCode.UNKNOWN_TEXT, {"text": "ア_"}),
+        ("'ア", KanaErrorCode.ACCENT_TOP, {"text": "'ア"}),
+        ("ア'イ'", KanaErrorCode.ACCENT_TWICE, {"text": "ア'イ'"}),
+        ("アイ", KanaErrorCode.ACCENT_NOTFOUND, {"text": "アイ"}),
+        ("", KanaErrorCode.EMPTY_PHRASE, {"position": "1"}),
+        ("ア'//イ'", KanaErrorCode.EMPTY_PHRASE, {"position": "2"}),
+        ("ア？イ'", KanaErrorCode.INTERROGATION_MARK_NOT_AT_END, {"text": "ア？イ'"}),
+    ],
+)
+def test_errors_are_named_as_in_voicevox(
+    kana: str, code: KanaErrorCode, arguments: dict[str, str]
+) -> None:
+    with pytest.raises(KanaError) as caught:
+        parse_kana(kana)
+
+    assert (caught.value.code, caught.value.arguments) == (code, arguments)
+    assert str(caught.value)
+
+
+@given(st.text(alphabet="アャンッー'_/、？漢", max_size=20))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        phrases = parse_kana(text)
+    except KanaError:
+        return
+    assert parse_kana(write_kana(phrases)) == phrases or text.endswith("、")
+
+
+def test_a_text_is_written_as_kana() -> None:
+    phrases = accent_phrases(Reader().read(normalise("お菓子が好きですか？はい。")))
+
+    assert write_kana(phrases) == "オカ'シガ/_スキ'デ_スカ？、ハ'イ"

@@ -18,23 +18,27 @@ import numpy as np
 import pyopenjtalk
 import pytest
 
-from conversion.admission import Admission
-from functions.compat.settings import CompatSettings
-from functions.compat.speech.slow_readers import PIECE_BYTES, SlowReadersMiddleware
-from functions.compat.speech.synthesis import (
+from functions.compat.service.http_messages import PIECE_BYTES, SlowReadersMiddleware
+from functions.compat.service.synthesis import (
     SlowReaderError,
     Speech,
     SpeechLimits,
     Synthesis,
 )
-from functions.compat.voicevox.app import Services, Settings, build
-from functions.compat.voicevox.memory.memory import Presets, UserDictionary
-from functions.compat.voicevox.speech.offers import aliases_of
-from functions.compat.voicevox.speech.voices import OfferedSpeaker, OfferedStyle, Voices
-from shared.http.push import OverloadedError
-from speech.bundles.files import BundleError
-from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
-from speech.text.english import EnglishReader, read_words
+from functions.compat.settings import CompatSettings
+from functions.compat.voicevox.app import VoicevoxServices, VoicevoxSettings, build
+from functions.compat.voicevox.speakers import (
+    SpeakerStyle,
+    VoicevoxSpeaker,
+    VoicevoxSpeakers,
+    aliases_of,
+)
+from functions.compat.voicevox.user_data import Presets, UserDictionary
+from shared.characters.bundle_files import BundleError
+from shared.container.admission import Admission
+from shared.runtime.push import OverloadedError
+from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
+from shared.speech.text.front_end import EnglishReader, read_words
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -45,7 +49,7 @@ if TYPE_CHECKING:
 STYLE = 456334080
 UUID = "a0000000-0000-4000-8000-000000000000"
 TEXT = "こんにちは、世界。"
-SETTINGS = Settings("0.1.0")
+SETTINGS = VoicevoxSettings("0.1.0")
 
 STILL_THERE: dict[str, Any] = {}
 
@@ -53,7 +57,7 @@ Query = dict[str, str | int]
 
 
 @pytest.fixture
-def services() -> Services:
+def services() -> VoicevoxServices:
     dictionary = UserDictionary()
     engine = JapaneseEngine(
         HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
@@ -61,9 +65,11 @@ def services() -> Services:
         EnglishReader(dictionary, read_words(), dictionary.has),
         sample_rate=24_000,
     )
-    styles = (OfferedStyle(STYLE, "ノーマル", engine, 0),)
-    speaker = OfferedSpeaker(UUID, "メイ", "1.0.0", "CC BY 3.0", b"\x89PNG", styles)
-    return Services(Voices([speaker]), Presets(), dictionary, Admission(running=2, waiting=8))
+    styles = (SpeakerStyle(STYLE, "ノーマル", engine, 0),)
+    speaker = VoicevoxSpeaker(UUID, "メイ", "1.0.0", "CC BY 3.0", b"\x89PNG", styles)
+    return VoicevoxServices(
+        VoicevoxSpeakers([speaker]), Presets(), dictionary, Admission(running=2, waiting=8)
+    )
 
 
 def client_of(app: Starlette) -> httpx.AsyncClient:
@@ -73,7 +79,7 @@ def client_of(app: Starlette) -> httpx.AsyncClient:
 
 
 @pytest.fixture
-async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
+async def client(services: VoicevoxServices) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(build(SETTINGS, services)) as client:
         yield client
 
@@ -114,8 +120,8 @@ async def test_speakers_are_listed_with_their_styles(client: httpx.AsyncClient) 
     assert info["style_infos"][0]["id"] == STYLE
 
 
-async def test_a_bot_may_ask_by_the_number_of_another_engine(services: Services) -> None:
-    voices = Voices(services.voices.speakers, {3: STYLE})
+async def test_a_bot_may_ask_by_the_number_of_another_engine(services: VoicevoxServices) -> None:
+    voices = VoicevoxSpeakers(services.voices.speakers, {3: STYLE})
     async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
         known = await client.post("/audio_query", params={"text": TEXT, "speaker": 3})
         unknown = await client.post("/audio_query", params={"text": TEXT, "speaker": 4})
@@ -129,7 +135,7 @@ def test_a_number_for_no_character_is_refused(entry: str) -> None:
         aliases_of([entry], {})
 
 
-async def test_twenty_sentences_at_once_wait_in_line(services: Services) -> None:
+async def test_twenty_sentences_at_once_wait_in_line(services: VoicevoxServices) -> None:
     admission = Admission(running=1, waiting=CompatSettings().backlog)
     async with client_of(build(SETTINGS, replace(services, admission=admission))) as client:
         body = await query(client, "はい。")
@@ -298,7 +304,7 @@ async def test_a_body_of_errors_is_answered_with_few_of_them(
     assert time.process_time() - begin < 1
 
 
-async def test_words_wait_in_line_as_what_is_spoken_does(services: Services) -> None:
+async def test_words_wait_in_line_as_what_is_spoken_does(services: VoicevoxServices) -> None:
     full = replace(services, admission=Admission(running=1, waiting=0))
     async with client_of(build(SETTINGS, full)) as client:
         with full.admission.admit(None, waits=True):
@@ -383,10 +389,10 @@ async def test_an_unsupported_request_is_refused_with_a_reason(
     assert sentence in answer.text
 
 
-async def test_more_than_fits_is_sent_away(services: Services) -> None:
+async def test_more_than_fits_is_sent_away(services: VoicevoxServices) -> None:
     slow = SlowEngine(services.voices.speakers[0].styles[0].engine)
     offered = replace(services.voices.speakers[0].styles[0], engine=slow)
-    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
     admission = Admission(running=1, waiting=1)
     served = replace(services, voices=voices, admission=admission)
     async with client_of(build(SETTINGS, served)) as client:
@@ -406,7 +412,7 @@ async def test_more_than_fits_is_sent_away(services: Services) -> None:
 
 
 async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
-    services: Services,
+    services: VoicevoxServices,
 ) -> None:
     served = replace(services, admission=Admission(running=1, waiting=0))
     async with client_of(build(SETTINGS, served)) as client:
@@ -467,10 +473,10 @@ def samples_in(content: bytes) -> NDArray[np.int16]:
     return np.frombuffer(content[content.index(b"data") + 8 :], np.int16)
 
 
-async def test_a_client_that_leaves_stops_its_synthesis(services: Services) -> None:
+async def test_a_client_that_leaves_stops_its_synthesis(services: VoicevoxServices) -> None:
     engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
     offered = replace(services.voices.speakers[0].styles[0], engine=engine)
-    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
     app = build(SETTINGS, replace(services, voices=voices))
     async with client_of(app) as client:
         body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
@@ -508,11 +514,11 @@ async def test_a_client_that_leaves_stops_its_synthesis(services: Services) -> N
     ["/synthesis", "/synthesis?stream=true", "/streaming_synthesis", "/multi_synthesis"],
 )
 async def test_no_query_gets_more_speech_than_the_limit(
-    services: Services, route: str, asked: dict[str, Any]
+    services: VoicevoxServices, route: str, asked: dict[str, Any]
 ) -> None:
     engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
     offered = replace(services.voices.speakers[0].styles[0], engine=engine)
-    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
     async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
         body = await query(client, "はい、いいえ。") | asked
         sent = [body] if route == "/multi_synthesis" else body
@@ -523,7 +529,7 @@ async def test_no_query_gets_more_speech_than_the_limit(
     assert engine.pieces == 0
 
 
-async def test_queries_of_one_request_share_the_limit(services: Services) -> None:
+async def test_queries_of_one_request_share_the_limit(services: VoicevoxServices) -> None:
     async with client_of(build(SETTINGS, services)) as client:
         body = await query(client, "はい。") | {"postPhonemeLength": 90.0}
         sent = [body] * 4
@@ -532,10 +538,12 @@ async def test_queries_of_one_request_share_the_limit(services: Services) -> Non
     assert answer.status_code == 422
 
 
-async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(services: Services) -> None:
+async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(
+    services: VoicevoxServices,
+) -> None:
     engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
     offered = replace(services.voices.speakers[0].styles[0], engine=engine)
-    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
     settings = replace(SETTINGS, limits=SpeechLimits(seconds=36.0))
     async with client_of(build(settings, replace(services, voices=voices))) as client:
         body = await query(client, ("8" * 30 + "。") * 4)  # 32 s by its phones, and really 40
@@ -556,7 +564,9 @@ async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(services: Se
         "PUT /user_dict_word/x",
     ],
 )
-async def test_one_of_several_instances_keeps_nothing(services: Services, route: str) -> None:
+async def test_one_of_several_instances_keeps_nothing(
+    services: VoicevoxServices, route: str
+) -> None:
     async with client_of(build(replace(SETTINGS, is_alone=False), services)) as client:
         answer = await client.request(*route.split())
         presets, words = await client.get("/presets"), await client.get("/user_dict")
@@ -565,7 +575,7 @@ async def test_one_of_several_instances_keeps_nothing(services: Services, route:
     assert (presets.json(), words.json()) == ([], {})
 
 
-async def test_a_slow_reader_keeps_nobody_waiting(services: Services) -> None:
+async def test_a_slow_reader_keeps_nobody_waiting(services: VoicevoxServices) -> None:
     settings = replace(SETTINGS, limits=SpeechLimits(buffered_bytes=20_000))
     served = replace(services, admission=Admission(running=1, waiting=0))
     app = build(settings, served)
@@ -610,7 +620,9 @@ async def read_slowly(app: Starlette, body: dict[str, Any], heard: asyncio.Event
     await app(scope | {"query_string": f"speaker={STYLE}&stream=1".encode()}, receive, send)
 
 
-async def test_a_stream_that_nobody_reads_gives_its_place_to_another(services: Services) -> None:
+async def test_a_stream_that_nobody_reads_gives_its_place_to_another(
+    services: VoicevoxServices,
+) -> None:
     clock = iter(range(0, 10_000, 10))
     synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: next(clock))
     speech = Speech(lambda: iter([np.zeros(100, np.float32)] * 3), 24_000)
@@ -623,7 +635,7 @@ async def test_a_stream_that_nobody_reads_gives_its_place_to_another(services: S
         [piece async for piece in unread.read()]
 
 
-async def test_streams_that_are_read_are_not_taken_away(services: Services) -> None:
+async def test_streams_that_are_read_are_not_taken_away(services: VoicevoxServices) -> None:
     synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: 0.0)
     speech = Speech(lambda: iter([np.zeros(100, np.float32)]), 24_000)
 

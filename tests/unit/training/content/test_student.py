@@ -8,35 +8,38 @@ import pytest
 import torch
 
 from shared.characters.manifest import read_manifest
-from speech.bundles.reading import load_character
-from speech.engines.interface.engine import ConversionOptions
-from speech.engines.registry import ENGINES, build_engine
-from speech.networks.settings import SessionSettings
-from training.content.graphs import CONTENT_STREAM, SIZE, STREAM
-from training.content.hearing import Ear
-from training.content.lessons import VERSIONS, Lesson, lessons_of
-from training.content.live import make_live, write_student
-from training.content.student import (
+from shared.speech.engines.interface import ConversionOptions
+from shared.speech.engines.registry import ENGINES, build_engine
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.sessions import SessionSettings
+from tools.training.content.graphs import CONTENT_STREAM, SIZE, STREAM, make_live, write_student
+from tools.training.content.shared_encoder import SharedEncoder
+from tools.training.content.student import (
     CROP,
-    Teaching,
+    VERSIONS,
+    EncoderLesson,
+    StudentTraining,
+    lessons_of,
     new_student,
     running_normalise,
     teach,
 )
-from training.decoder.network import Network
-from training.sound.features import BANDS
+from tools.training.decoder.features import BANDS
+from tools.training.decoder.network import Network
 
 ROOT = Path(__file__).parents[4]
 CHARACTERS = ROOT / "characters"
-SPEECH = sorted((ROOT / "training" / "people" / "heard").glob("*.opus"))[:2]
+SPEECH = sorted((ROOT / "tools" / "training" / "people" / "heard").glob("*.opus"))[:2]
 
 
 @pytest.fixture(scope="module")
-def lessons() -> list[Lesson]:
-    return list(lessons_of(SPEECH, Ear.of(CHARACTERS / "hina"), 1))
+def lessons() -> list[EncoderLesson]:
+    return list(lessons_of(SPEECH, SharedEncoder.of(CHARACTERS / "hina"), 1))
 
 
-def test_a_lesson_has_versions_of_speech_and_what_is_heard_in_it(lessons: list[Lesson]) -> None:
+def test_a_lesson_has_versions_of_speech_and_what_is_heard_in_it(
+    lessons: list[EncoderLesson],
+) -> None:
     assert len(lessons) == len(SPEECH)
     for lesson in lessons:
         frames = len(lesson.content)
@@ -49,11 +52,15 @@ def test_a_lesson_has_versions_of_speech_and_what_is_heard_in_it(lessons: list[L
 
 
 def test_a_student_learns_and_goes_on_where_it_was_stopped(
-    lessons: list[Lesson], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lessons: list[EncoderLesson], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.content.student._KEEP_EVERY", 3)
-    monkeypatch.setattr("training.content.student._WARM_UP", 3)
-    teaching, student, progress = Teaching(lessons, 3), new_student(), tmp_path / "progress.pt"
+    monkeypatch.setattr("tools.training.content.student._KEEP_EVERY", 3)
+    monkeypatch.setattr("tools.training.content.student._WARM_UP", 3)
+    teaching, student, progress = (
+        StudentTraining(lessons, 3),
+        new_student(),
+        tmp_path / "progress.pt",
+    )
     with torch.no_grad():
         _, before = teaching.loss(student, 1_000_000)
     teach(student, teaching, 0.2, progress)

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import soundfile
 
-from speech.bundles.files import BundleError
-from speech.results.watermark.detection import find_watermark
-from speech.results.watermark.pattern import SHORTEST_KEY, WatermarkKey
-from speech.signal.samples import resample
-from training.judges import command
-from training.judges.panel import Panel
-from training.quality.card import BEGIN, END, JUDGED_BEGIN
-from training.quality.converter import Converter
-from training.sound.features import RATE, Floats
+from shared.characters.bundle_files import BundleError
+from shared.speech.results.watermark import SHORTEST_KEY, WatermarkKey
+from shared.speech.results.watermark_detection import find_watermark
+from shared.speech.signal.samples import resample
+from tools.training.decoder.features import RATE, Floats
+from tools.training.judges import command
+from tools.training.judges.converter import BundleConverter
+from tools.training.judges.judgement import BEGIN, END, JUDGED_BEGIN
+from tools.training.judges.panel import Panel
 
 ROOT = Path(__file__).parents[4]
 
@@ -32,7 +32,7 @@ class Ear:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> command.Places:
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> command.JudgesFolders:
     panel = Panel(Ear(), [], Ear(), ["DNSMOS: speechmos is not installed"])
     monkeypatch.setattr(command, "gather", lambda _models: panel)
     shutil.copytree(ROOT / "characters" / "mei", tmp_path / "characters" / "mei")
@@ -41,12 +41,12 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> command.Places:
     card.write_text(f"# Mei\n\n{BEGIN}\nmeasured once\n{END}\n")
     strangers, voice = tmp_path / "strangers", tmp_path / "judges" / "jm_kumo"
     strangers.mkdir()
-    shutil.copy(ROOT / "training" / "people" / "strangers" / "367.opus", strangers)
+    shutil.copy(ROOT / "tools" / "training" / "people" / "strangers" / "367.opus", strangers)
     voice.mkdir(parents=True)
     wave, rate = soundfile.read(strangers / "367.opus", dtype="float32")
     soundfile.write(voice / "ja000.wav", wave[: 2 * rate], rate)
     (voice / "transcripts.tsv").write_text("ja000.wav\tja\tあいうえお\n", "utf-8")
-    return command.Places(
+    return command.JudgesFolders(
         tmp_path / "characters", strangers, tmp_path / "judges", (), tmp_path / "models"
     )
 
@@ -56,7 +56,7 @@ def own(_character: str) -> list[Floats]:
 
 
 def test_the_card_gets_a_table_of_every_condition_and_keeps_what_else_is_in_it(
-    places: command.Places,
+    places: command.JudgesFolders,
 ) -> None:
     shown = command.judge([], places, own, is_quick=False)
 
@@ -71,7 +71,7 @@ def test_the_card_gets_a_table_of_every_condition_and_keeps_what_else_is_in_it(
     assert card.count("| mei |") == shown.count("| mei |") == 8
 
 
-def test_a_quick_run_leaves_the_card_as_it_was(places: command.Places) -> None:
+def test_a_quick_run_leaves_the_card_as_it_was(places: command.JudgesFolders) -> None:
     card = places.characters / "mei" / "MODEL_CARD.md"
     before = card.read_text("utf-8")
     assert "| mei |" in command.judge(["mei"], places, own, is_quick=True)
@@ -79,7 +79,7 @@ def test_a_quick_run_leaves_the_card_as_it_was(places: command.Places) -> None:
 
 
 def test_without_japanese_recordings_and_a_voice_to_compare_with_the_table_says_so(
-    places: command.Places,
+    places: command.JudgesFolders,
 ) -> None:
     shutil.rmtree(places.judges)
     shown = command.judge(["mei"], places, lambda _character: [], is_quick=True)
@@ -88,13 +88,15 @@ def test_without_japanese_recordings_and_a_voice_to_compare_with_the_table_says_
 
 
 def test_a_character_that_is_not_there_is_named_with_those_that_are(
-    places: command.Places,
+    places: command.JudgesFolders,
 ) -> None:
     with pytest.raises(BundleError, match=r"--character ada: expected one of mei"):
         command.judge(["ada"], places, own, is_quick=True)
 
 
-def test_clean_recordings_alone_are_judged_where_that_is_asked_for(places: command.Places) -> None:
+def test_clean_recordings_alone_are_judged_where_that_is_asked_for(
+    places: command.JudgesFolders,
+) -> None:
     shown = command.judge(["mei"], places, own, is_quick=False, clean=1)
     assert shown.count("| clean |") == 4
     assert "noise" not in shown
@@ -102,7 +104,7 @@ def test_clean_recordings_alone_are_judged_where_that_is_asked_for(places: comma
 
 
 def test_what_the_watermark_changes_stands_beside_what_has_none_and_the_card_stays(
-    places: command.Places,
+    places: command.JudgesFolders,
 ) -> None:
     card = (places.characters / "mei" / "MODEL_CARD.md").read_text("utf-8")
     shown = command.judge(["mei"], places, own, is_quick=False, is_marked=True, clean=1)
@@ -112,21 +114,21 @@ def test_what_the_watermark_changes_stands_beside_what_has_none_and_the_card_sta
 
 
 def test_another_seed_gives_another_conversion() -> None:
-    said, converter = stranger(), Converter.of(ROOT / "characters" / "mei")
+    said, converter = stranger(), BundleConverter.of(ROOT / "characters" / "mei")
     assert np.array_equal(converter(said), converter(said))
     assert np.abs(converter.again(said) - converter(said)).max() > 0
 
 
 def stranger() -> Floats:
     wave, rate = soundfile.read(
-        ROOT / "training" / "people" / "strangers" / "367.opus", dtype="float32"
+        ROOT / "tools" / "training" / "people" / "strangers" / "367.opus", dtype="float32"
     )
     return resample(wave, rate, RATE)
 
 
 def test_the_marked_conversion_has_a_watermark_and_the_other_has_none() -> None:
     said = stranger()
-    converter = Converter.of(ROOT / "characters" / "mei")
+    converter = BundleConverter.of(ROOT / "characters" / "mei")
     key = WatermarkKey(bytes(SHORTEST_KEY))
     marked = find_watermark(converter.marked(said), RATE, [key])
     unmarked = find_watermark(converter(said), RATE, [key])

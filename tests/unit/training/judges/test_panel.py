@@ -9,12 +9,17 @@ import pytest
 import soundfile
 import soxr
 
-from training.judges.errors import JudgeMissingError
-from training.judges.naturalness import DistillMos, Dnsmos
-from training.judges.panel import gather
-from training.judges.whisper import Whisper
-from training.judges.words import compare
-from training.sound.features import RATE, Floats
+from tools.training.decoder.features import RATE, Floats
+from tools.training.judges.judgement import compare
+from tools.training.judges.panel import (
+    DistillMos,
+    Dnsmos,
+    JudgeMissingError,
+    Memory,
+    RememberedNaturalness,
+    Whisper,
+    gather,
+)
 
 STRANGER = Path(__file__).parents[4] / "training" / "people" / "strangers" / "367.opus"
 SAID = (
@@ -49,7 +54,7 @@ def test_whisper_understands_a_reader_and_noise_makes_it_worse(tmp_path: Path) -
 def test_a_model_with_other_content_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.judges.whisper.MODEL_SHA256", "0" * 64)
+    monkeypatch.setattr("tools.training.judges.panel.MODEL_SHA256", "0" * 64)
     with pytest.raises(JudgeMissingError, match=r"model.bin .* expected SHA-256 0000"):
         Whisper(tmp_path, threads=1)
     assert not (tmp_path / "model.bin").exists()
@@ -83,3 +88,27 @@ def test_who_is_not_installed_is_named_and_the_others_judge(
         "words (Whisper base)", "DNSMOS", "Distill-MOS",
     ]  # fmt: skip
     assert panel.speakers.embed(recording()).shape == (256,)
+
+
+class Judge:
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def judge(self, wave: Floats) -> dict[str, float]:
+        self.asked += 1
+        return {"overall": float(wave.mean())}
+
+
+def test_a_judge_is_asked_once_about_each_recording(tmp_path: Path) -> None:
+    file, judge = tmp_path / "said.jsonl", Judge()
+    one, other = np.ones(160, np.float32), np.zeros(160, np.float32)
+    first = RememberedNaturalness("A", judge, Memory(file))
+    assert [first.judge(wave)["overall"] for wave in (one, other, one)] == [1, 0, 1]
+    with file.open("a") as lines:
+        lines.write('\n["A cut o')  # the process was ended while it wrote
+    again = RememberedNaturalness("A", judge, Memory(file))
+    assert [again.judge(wave)["overall"] for wave in (one, other)] == [1, 0]
+    assert judge.asked == 2
+    assert again.judge(2 * one) == {"overall": 2}
+    assert RememberedNaturalness("B", judge, Memory(file)).judge(one) == {"overall": 1}
+    assert judge.asked == 4

@@ -42,7 +42,7 @@ WriteWav = Callable[[Path, Floats, int], None]
 
 
 def write(path: Path, samples: Floats, rate: int = RATE) -> None:
-    from speech.results.wav import write_wav  # noqa: PLC0415 - not everywhere installed
+    from shared.speech.results.audio_files import write_wav  # noqa: PLC0415 - not everywhere installed
 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(write_wav(samples, rate))

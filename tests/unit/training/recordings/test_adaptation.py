@@ -12,18 +12,18 @@ import soxr
 from numpy.typing import NDArray
 
 from shared.characters.manifest import ENCODERS
-from tests.unit.training.test_spectrum import spoken_more
-from training.adaptation import Places, adapt
-from training.content.graphs import SIZE
-from training.decoder.graph_weights import load_network
-from training.decoder.network import OUTPUT_RATE
-from training.decoder.spectrum import lacking
-from training.quality.converter import Converter
-from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
-from training.recordings.choosing.others import readers_in
-from training.recordings.choosing.screening import Utterance
-from training.recordings.results.spectrum import give_spectrum
-from training.recordings.runs.errors import RecordingsError
+from tests.unit.training.decoder.test_spectrum import spoken_more
+from tools.training.adaptation import AdaptationFolders, adapt
+from tools.training.content.graphs import SIZE
+from tools.training.decoder.export import load_network
+from tools.training.decoder.network import OUTPUT_RATE
+from tools.training.decoder.spectrum import lacking
+from tools.training.judges.converter import BundleConverter
+from tools.training.judges.measures import SpeakerEncoder, SpeakerLikeness
+from tools.training.recordings.bundle import give_spectrum
+from tools.training.recordings.selection import readers_in
+from tools.training.recordings.usable_speech import Utterance
+from tools.training.recordings.work_folder import RecordingsError
 
 CHARACTERS = Path(__file__).parents[4] / "characters"
 RATE = 16_000
@@ -31,7 +31,7 @@ Floats = NDArray[np.float32]
 
 
 @pytest.fixture
-def places(tmp_path: Path, man: Floats) -> Places:
+def places(tmp_path: Path, man: Floats) -> AdaptationFolders:
     shutil.copytree(CHARACTERS / "ned", tmp_path / "characters" / "ned")
     (tmp_path / "characters" / ENCODERS).symlink_to(CHARACTERS / ENCODERS)
     for number in range(2):
@@ -39,11 +39,13 @@ def places(tmp_path: Path, man: Floats) -> Places:
         folder.mkdir(parents=True)
         part = man[number * 8 * RATE : (number + 1) * 8 * RATE]
         soundfile.write(folder / "said.wav", part, RATE)
-    return Places(tmp_path / "characters" / "ned", tmp_path / "work", tmp_path / "others")
+    return AdaptationFolders(
+        tmp_path / "characters" / "ned", tmp_path / "work", tmp_path / "others"
+    )
 
 
 def test_a_character_learns_from_recordings_and_pairs(
-    places: Places, woman: Floats, man: Floats, tmp_path: Path
+    places: AdaptationFolders, woman: Floats, man: Floats, tmp_path: Path
 ) -> None:
     recordings, pairs = tmp_path / "recordings", tmp_path / "pairs"
     for folder in (recordings, pairs):
@@ -54,13 +56,13 @@ def test_a_character_learns_from_recordings_and_pairs(
     soundfile.write(pairs / "0.wav", np.stack([man, woman], 1)[: 4 * RATE], RATE)
     like = SpeakerLikeness([woman[: 10 * RATE]], SpeakerEncoder())
     heard = man[20 * RATE : 25 * RATE]
-    before = like.of(Converter.of(places.bundle)(heard))
+    before = like.of(BundleConverter.of(places.bundle)(heard))
     named = json.loads((places.bundle / "character.json").read_text("utf-8"))["graphs"]
     readers = tmp_path / "readers"
     readers.mkdir()
     soundfile.write(readers / "1-2-3.wav", man[16 * RATE : 20 * RATE], RATE)
     adapt(replace(places, readers=readers), recordings, pairs, steps=60)
-    converter = Converter.of(places.bundle)  # which checks the SHA-256 of every graph
+    converter = BundleConverter.of(places.bundle)  # which checks the SHA-256 of every graph
     assert like.of(converter(heard)) > before + 0.1
     assert like.of(converter.heard(heard)) > before
     now = json.loads((places.bundle / "character.json").read_text("utf-8"))["graphs"]
@@ -69,7 +71,7 @@ def test_a_character_learns_from_recordings_and_pairs(
 
 
 def test_a_voice_that_learns_like_owners_gets_less_of_the_variance(
-    places: Places, woman: Floats, tmp_path: Path
+    places: AdaptationFolders, woman: Floats, tmp_path: Path
 ) -> None:
     recordings = tmp_path / "recordings"
     recordings.mkdir()
@@ -83,12 +85,12 @@ def test_a_voice_that_learns_like_owners_gets_less_of_the_variance(
 
 
 def test_conversions_get_the_long_term_spectrum_of_the_recordings(
-    places: Places, woman: Floats
+    places: AdaptationFolders, woman: Floats
 ) -> None:
     wave = np.asarray(soxr.resample(woman[: 8 * RATE], RATE, OUTPUT_RATE), np.float32)
 
     def lacks() -> float:
-        conversion = Converter.of(places.bundle).raw(wave, OUTPUT_RATE)
+        conversion = BundleConverter.of(places.bundle).raw(wave, OUTPUT_RATE)
         return float(np.abs(lacking([wave], [conversion], RATE)).mean())
 
     network = load_network(places.bundle / "harmonic.onnx", size=SIZE)
@@ -108,7 +110,7 @@ def test_more_readers_are_learnt_but_for_those_who_judge(man: Floats, tmp_path: 
 
 
 def test_a_pair_without_two_channels_is_refused(
-    places: Places, woman: Floats, tmp_path: Path
+    places: AdaptationFolders, woman: Floats, tmp_path: Path
 ) -> None:
     recordings = tmp_path / "recordings"
     recordings.mkdir()

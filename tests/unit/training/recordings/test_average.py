@@ -9,13 +9,18 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
-from training.average import Sources, learn
-from training.content.hearing import Ear
-from training.content.voices import AVERAGE, Scale, begin, begin_from_nothing
-from training.recordings.choosing.screening import Utterance
-from training.recordings.runs.errors import RecordingsError
-from training.recordings.teaching.learning import Plan, held_out_distance, scale_of
-from training.recordings.teaching.preparation import Preparation
+from tools.training.average import Sources, learn
+from tools.training.content.shared_encoder import SharedEncoder
+from tools.training.content.speaker_vectors import (
+    AVERAGE,
+    Scale,
+    begin,
+    begin_from_nothing,
+)
+from tools.training.recordings.learner import Plan, held_out_distance, scale_of
+from tools.training.recordings.lessons import Preparation
+from tools.training.recordings.usable_speech import Utterance
+from tools.training.recordings.work_folder import RecordingsError
 
 CHARACTERS = Path(__file__).parents[4] / "characters"
 RATE = 16_000
@@ -43,7 +48,7 @@ def test_an_average_voice_is_learnt_from_nothing_and_another_decoder_begins_with
 ) -> None:
     made = tmp_path / "made" / "average.npz"
     learn(sources, tmp_path / "work", PLAN, made)
-    ear = Ear.of(CHARACTERS / "hina")
+    ear = SharedEncoder.of(CHARACTERS / "hina")
     held_out = list(
         Preparation(ear, seed=1, versions=0).of(
             [Utterance("she.wav", 0.0, woman[25 * RATE : 32 * RATE], RATE)]

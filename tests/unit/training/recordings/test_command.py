@@ -15,22 +15,22 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from importing.files.errors import VoiceFileError
 from shared.characters.manifest import read_manifest
-from speech.bundles.reading import load_character
-from speech.engines.interface.engine import ConversionOptions
-from speech.engines.registry import ENGINES, build_engine
-from speech.networks.settings import SessionSettings
+from shared.speech.engines.interface import ConversionOptions
+from shared.speech.engines.registry import ENGINES, build_engine
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.sessions import SessionSettings
 from tests.support.examples import commands
 from tests.support.without_linux import run_without_linux
 from tests.unit.training.recordings.conftest import CONSENT
-from training.quality.similarity import SpeakerEncoder
-from training.recordings.choosing import others
-from training.recordings.choosing.others import find_others
-from training.recordings.command import Places, clear, main, measure
-from training.recordings.consent.spoken_consent import WITHOUT
-from training.recordings.results.bundle import colour_of
-from training.recordings.runs.errors import RecordingsError
+from tools.bundles.files import VoiceFileError
+from tools.training.judges.measures import SpeakerEncoder
+from tools.training.recordings import selection
+from tools.training.recordings.bundle import colour_of
+from tools.training.recordings.command import TrainingFolders, clear, main, measure
+from tools.training.recordings.consent_check import WITHOUT
+from tools.training.recordings.selection import find_others
+from tools.training.recordings.work_folder import RecordingsError
 
 ROOT = Path(__file__).parents[4]
 RATE = 16_000
@@ -43,7 +43,7 @@ def nobody(question: str) -> str:
 
 
 def run(folder: Path, *arguments: str, ask: Callable[[str], str] = nobody) -> int:
-    places = Places(folder / "characters", ROOT / "characters" / "hina", folder / "work")
+    places = TrainingFolders(folder / "characters", ROOT / "characters" / "hina", folder / "work")
     recordings = ["--recordings", str(folder / "recordings")]
     return main([*recordings, *arguments], places, ask, SpeakerEncoder())
 
@@ -71,7 +71,7 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     given = ["--consent", "consent.json", "--others", "others", "--portrait", "ada.png"]
     given.append("--no-spoken-consent")
     Image.new("RGB", (300, 200), "#cc5500").save(folder / "ada.png")
-    places = Places(folder / "characters", ROOT / "characters" / "hina", folder / "work")
+    places = TrainingFolders(folder / "characters", ROOT / "characters" / "hina", folder / "work")
     assert (
         main(["--recordings", *arguments, "--quick", *given], places, nobody, SpeakerEncoder()) == 0
     )
@@ -237,7 +237,7 @@ def test_a_folder_that_cannot_be_used_is_refused_in_one_line(
 
 
 def test_a_character_whose_training_kept_nothing_is_not_measured(tmp_path: Path) -> None:
-    places = Places(tmp_path, ROOT / "characters" / "hina", tmp_path / "work")
+    places = TrainingFolders(tmp_path, ROOT / "characters" / "hina", tmp_path / "work")
     with pytest.raises(RecordingsError, match=r"--character ada: expected .* found none"):
         measure("ada", places, SpeakerEncoder())
 
@@ -247,14 +247,14 @@ def test_without_a_folder_the_readers_that_come_along_are_the_others(
 ) -> None:
     write_wav(tmp_path / "heard" / "26.wav", man[: 8 * RATE], RATE)
     write_wav(tmp_path / "strangers" / "367.wav", man[8 * RATE : 16 * RATE], RATE)
-    monkeypatch.setattr(others, "SHIPPED", tmp_path)
+    monkeypatch.setattr(selection, "SHIPPED", tmp_path)
     found = find_others(None)
     assert {name: one[0].file for name, one in found.taught.items()} == {"en_26": "26.wav"}
     assert list(found.strangers) == ["367"]
 
 
 def test_every_reader_that_comes_along_is_named() -> None:
-    people = ROOT / "training" / "people"
+    people = ROOT / "tools" / "training" / "people"
     text = (people / "README.md").read_text("utf-8")
     for part in ("heard", "strangers"):
         rows = text.split(f"## {part}")[1].split("## ")[0]

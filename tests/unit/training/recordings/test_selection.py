@@ -10,22 +10,29 @@ import pytest
 import scipy.signal
 from numpy.typing import NDArray
 
-from speech.signal.samples import resample
-from training.quality.similarity import SpeakerEncoder
-from training.recordings.choosing.echo import fast_fall, resounds
-from training.recordings.choosing.others import SHIPPED
-from training.recordings.choosing.reading import Recording, read_pieces
-from training.recordings.choosing.screening import (
+from shared.speech.signal.samples import resample
+from tools.training.judges.measures import SpeakerEncoder
+from tools.training.recordings.report import selection_lines
+from tools.training.recordings.selection import (
+    OTHER_VOICE,
+    SHIPPED,
+    Selection,
+    seconds_by_reason,
+    select,
+)
+from tools.training.recordings.usable_speech import (
     CLIPPED,
     ECHO,
     MUSIC,
     NOISE,
     SILENCE,
+    OwnerRecording,
+    fast_fall,
     persistence,
+    read_pieces,
+    resounds,
 )
-from training.recordings.choosing.selection import OTHER_VOICE, Selection, seconds_by_reason, select
-from training.recordings.results.report import selection_lines
-from training.recordings.runs.errors import RecordingsError
+from tools.training.recordings.work_folder import RecordingsError
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
@@ -72,7 +79,7 @@ def in_a_room(samples: Floats, seconds: float, louder_voice_db: float) -> Floats
 def readers() -> list[Floats]:
     """What strangers have read at home, 9 s each, at 16 kHz."""
     files = sorted((SHIPPED / "strangers").iterdir())
-    pieces = (next(read_pieces(Recording(file, file.name))) for file in files)
+    pieces = (next(read_pieces(OwnerRecording(file, file.name))) for file in files)
     return [resample(piece.samples, piece.rate, RATE) for piece in pieces]
 
 
@@ -192,7 +199,7 @@ def test_recordings_of_any_kind_keep_their_rate_and_length(
 ) -> None:
     at_44k = scipy.signal.resample_poly(woman[: 3 * RATE], 441, 160).astype(np.float32)
     encode(tmp_path / name, at_44k, 44_100, codec)
-    (piece,) = read_pieces(Recording(tmp_path / name, name))
+    (piece,) = read_pieces(OwnerRecording(tmp_path / name, name))
     assert piece.rate == 44_100
     assert len(piece.samples) / piece.rate == pytest.approx(3, abs=0.05)
 

@@ -44,7 +44,7 @@ const PAUSE_FRAMES = 30;
 const EDGE_FRAMES = 6;
 const CUT_BELOW_LOUD_DB = 14;
 const LEAST_SAID = 0.55;
-/** As the trainer's `training/recordings/choosing/echo.py`, which says what they mean. */
+/** As the trainer's `tools/training/recordings/usable_speech.py`, which says what they mean. */
 const FALL_FRAMES = 12;
 const SLOWEST_FALL = -105;
 const FASTEST_SHARE = 0.1;

@@ -1,6 +1,0 @@
-"""Measures the speed of the service; see README.md."""
-
-# First of all, because these packages decide how NumPy's matrix library and ONNX Runtime run, as
-# they do in the services.
-import conversion  # noqa: F401
-import speech  # noqa: F401

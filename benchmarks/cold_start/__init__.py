@@ -1,1 +1,0 @@
-"""How long a new instance takes until it can convert."""

@@ -1,1 +1,0 @@
-"""The cost of one conversion, taken apart."""

@@ -1,1 +1,0 @@
-"""The cost of conversions in US dollars."""

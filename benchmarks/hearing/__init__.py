@@ -1,1 +1,0 @@
-"""How far what is heard while speaking is from the result, what it costs, and how late it is."""

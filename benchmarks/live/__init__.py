@@ -1,1 +1,0 @@
-"""How fast live conversion is, beside the upload path."""

@@ -1,1 +1,0 @@
-"""Shared by the benchmarks: reports, recordings, servers, load, journeys of voices."""

@@ -1,1 +1,0 @@
-"""The cost of the way of a voice beside its conversion."""

@@ -1,1 +1,0 @@
-"""Whether the watermark is found again, what it changes, and what it costs."""

@@ -1,1 +1,0 @@
-"""The characters that an instance can convert to: loaded, fetched and lent."""

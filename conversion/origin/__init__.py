@@ -1,1 +1,0 @@
-"""The origin of results: marks, signatures, and the verification of files."""

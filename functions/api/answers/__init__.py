@@ -1,1 +1,0 @@
-"""The answers of the api: models, problems, the wait for a result."""

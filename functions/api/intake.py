@@ -1,0 +1,362 @@
+"""Creating a voice, accepting its recording, erasing it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from functions.api.catalogue import VoiceSource
+from functions.api.problems import Problem
+from shared.pipeline import request_conversion, store_recording
+from shared.runtime.logs import about_voice
+from shared.voices import voice as voices_of
+from shared.voices.media import (
+    SNIFF_BYTES,
+    TEXT_CONTENT_TYPE,
+    UnsupportedContentTypeError,
+    content_type_matches,
+    parse_content_type,
+    sniff,
+)
+from shared.voices.messages import ConversionMessage
+from shared.voices.objects import ObjectExistsError, ObjectMissingError, upload_name
+from shared.voices.store import ConflictError, StoreUnavailableError, UnknownVoiceError, change
+from shared.voices.voice import (
+    ErrorCode,
+    ForbiddenTransitionError,
+    Input,
+    Options,
+    PassingError,
+    Speaking,
+    Status,
+    VoiceError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+    from typing import BinaryIO
+
+    from functions.api.catalogue import Catalogue, CharacterChooser
+    from functions.api.schemas import NewTextVoice, NewVoice
+    from shared.characters.manifest import CharacterManifest
+    from shared.ports import Bucket, Publisher
+    from shared.voices.objects import SignedUpload
+    from shared.voices.store import VoiceStore
+    from shared.voices.voice import Voice
+
+
+class VoiceIntake:
+    """Creates voices for recordings, accepts the recordings, and erases voices of every kind.
+
+    Args:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings; it must be able to sign addresses.
+        results: the bucket of the results.
+        catalogue: the characters.
+        max_bytes: the largest recording.
+        upload_lifetime: how long an upload address works.
+        now: the clock of a new document's times.
+    """
+
+    def __init__(
+        self,
+        *,
+        voices: VoiceStore,
+        uploads: Bucket,
+        results: Bucket,
+        catalogue: Catalogue,
+        max_bytes: int,
+        upload_lifetime: timedelta,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._voices = voices
+        self._uploads = uploads
+        self._results = results
+        self._catalogue = catalogue
+        self._max_bytes = max_bytes
+        self._upload_lifetime = upload_lifetime
+        self._now = now
+
+    async def create(
+        self, wish: NewVoice, visitor: CharacterChooser, client: str | None = None
+    ) -> tuple[Voice, SignedUpload]:
+        """Create the document of a voice, and sign the address to upload its recording to.
+
+        Raises:
+            StorageUnavailableError: the address could not be signed; no document was created.
+            StoreUnavailableError: the document could not be created.
+            Problem: `unknown_character`, `speech_not_taken`, `pitch_not_adjustable` or
+                `unsupported_content_type`.
+        """
+        character = await self._catalogue.choose(wish.character, VoiceSource.SPEECH, visitor)
+        pitch_shift = _pitch_shift(wish, character)
+        options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
+        voice = voices_of.create(
+            voices_of.new_voice_id(),
+            character.id,
+            options,
+            now=self._now(),
+            owner=visitor.uid,
+            client=client,
+        )
+        signed = await self._uploads.sign_upload(
+            upload_name(voice.voice_id),
+            content_type=wish.content_type,
+            max_bytes=self._max_bytes,
+            lifetime=self._upload_lifetime,
+        )
+        await self._voices.create(voice)
+        return voice, signed
+
+    async def accept_recording(
+        self, voice: Voice, content: BinaryIO, size: int, content_type: str
+    ) -> None:
+        """Store a recording that came through the api; what follows is as after a signed upload.
+
+        Raises:
+            Problem: it cannot be accepted; if its content is the reason, the voice is failed, too.
+        """
+        if voice.status is not Status.WAITING or voice.is_text:
+            raise _already_uploaded()
+        await self._require_convertible(voice, content, size, content_type)
+        try:
+            await store_recording(
+                self._uploads, voice.voice_id, content, size=size, content_type=content_type
+            )
+        except ObjectExistsError as error:
+            raise _already_uploaded() from error
+
+    async def erase(self, voice_id: str) -> None:
+        """Delete a voice's recording, results and document, whatever its status.
+
+        The document is deleted first: from then on a worker that owns the voice can commit nothing.
+        """
+        await self._voices.delete(voice_id)
+        # Not deleted, because the address for its upload may still work, and would work again.
+        await self._uploads.empty(upload_name(voice_id))
+        await self._results.delete_all(f"{voice_id}/")
+
+    async def erase_objects(self, voice_id: str) -> None:
+        """Delete a voice's objects, which an earlier deletion that was cut off may have left."""
+        name = upload_name(voice_id)
+        # Only what is there is emptied, so that nobody can make objects of invented names.
+        with suppress(ObjectMissingError):
+            facts = await self._uploads.find(name)
+            if facts.bytes:
+                await self._uploads.empty(name, facts.generation)
+        await self._results.delete_all(f"{voice_id}/")
+
+    async def expire(self, voice: Voice) -> None:
+        """Fail a voice whose upload address has expired unused.
+
+        Raises:
+            StorageUnavailableError: it is unknown whether the address was used.
+        """
+        try:
+            await self._uploads.find(upload_name(voice.voice_id))
+        except ObjectMissingError:
+            await self._end(voice, voices_of.expire)
+        # If the recording exists, its event or message is late, and sweep puts the voice back.
+
+    async def fail(self, voice: Voice, error: VoiceError) -> None:
+        """Fail a voice that still waits for its recording.
+
+        If a recording is stored already, its event is on the way, and the voice does not fail.
+
+        Raises:
+            StorageUnavailableError: it is unknown whether a recording is stored.
+        """
+        try:
+            await self._uploads.find(upload_name(voice.voice_id))
+        except ObjectMissingError:
+            await self._end(voice, partial(voices_of.refuse, error=error))
+
+    def is_expired(self, voice: Voice, now: datetime) -> bool:
+        """Return whether a voice waits for a recording that can no longer come."""
+        return voices_of.upload_has_expired(voice, now, self._upload_lifetime)
+
+    async def _end(self, voice: Voice, transition: Callable[[Voice, datetime], Voice]) -> None:
+        # If the recording was uploaded or the voice deleted meanwhile, the voice does not fail.
+        with suppress(ForbiddenTransitionError, UnknownVoiceError):
+            await change(self._voices, voice.voice_id, transition)
+
+    async def _require_convertible(
+        self, voice: Voice, content: BinaryIO, size: int, content_type: str
+    ) -> None:
+        error = self._fault_of(content, size, content_type)
+        if error is None:
+            return
+        await self.fail(voice, error)
+        status = 413 if error.code is ErrorCode.TOO_LARGE else 415
+        raise Problem(status, error.code, error.message)
+
+    def _fault_of(self, content: BinaryIO, size: int, content_type: str) -> VoiceError | None:
+        if size > self._max_bytes:
+            message = f"The recording has {size} bytes; at most {self._max_bytes} are accepted."
+            return VoiceError(ErrorCode.TOO_LARGE, message)
+        container = sniff(content.read(SNIFF_BYTES))
+        content.seek(0)
+        if container is None:
+            message = "The file is not a recording in WebM, MP4, Ogg, WAV, MP3 or FLAC."
+            return VoiceError(ErrorCode.UNSUPPORTED_FORMAT, message)
+        if not content_type_matches(container, content_type):
+            message = f"The file is {container}, but was announced as {content_type[:80]!r}."
+            return VoiceError(ErrorCode.CONTENT_TYPE_MISMATCH, message)
+        return None
+
+
+def _pitch_shift(wish: NewVoice, character: CharacterManifest) -> float | None:
+    if wish.pitch_shift == "auto":
+        return None
+    if character.pitch is None:
+        detail = (
+            f"The pitch of {character.id!r} cannot be set; leave pitch_shift out, "
+            f"or set it to 'auto'."
+        )
+        raise Problem(422, "pitch_not_adjustable", detail)
+    return wish.pitch_shift
+
+
+def _content_type(text: str) -> str:
+    try:
+        parse_content_type(text)
+    except UnsupportedContentTypeError as error:
+        raise Problem(415, "unsupported_content_type", str(error)) from error
+    return text
+
+
+def _already_uploaded() -> Problem:
+    detail = "This voice has its recording already; create a new voice for another one."
+    return Problem(409, "already_uploaded", detail)
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class TextIntake:
+    """Creates voices from texts.
+
+    Args:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings and texts.
+        conversions: opens the topic of the conversion messages, which recordings do without.
+        catalogue: the characters.
+        max_characters: the longest text.
+        now: the clock of a new document's times.
+    """
+
+    def __init__(
+        self,
+        *,
+        voices: VoiceStore,
+        uploads: Bucket,
+        conversions: Callable[[], Publisher],
+        catalogue: Catalogue,
+        max_characters: int,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._voices = voices
+        self._uploads = uploads
+        self._conversions = conversions
+        self._catalogue = catalogue
+        self._max_characters = max_characters
+        self._now = now
+
+    async def create(
+        self, wish: NewTextVoice, visitor: CharacterChooser, client: str | None = None
+    ) -> Voice:
+        """Create the document of a voice, store its text, and request its conversion.
+
+        Raises:
+            StoreUnavailableError, StorageUnavailableError, PublishError: no voice was created.
+            Problem: `unknown_character`, `text_not_taken`, `unknown_style`, `nothing_to_say`,
+                `text_too_long` or `text_unreadable`.
+        """
+        character = await self._catalogue.choose(wish.character, VoiceSource.TEXT, visitor)
+        _require_style(character, wish.style)
+        text = self._speakable(wish.text)
+        options = Options(
+            output_format=wish.output_format,
+            content_type=TEXT_CONTENT_TYPE,
+            speaking=Speaking(**wish.model_dump(exclude={"text", "character", "output_format"})),
+        )
+        voice = voices_of.create(
+            voices_of.new_voice_id(),
+            character.id,
+            options,
+            now=self._now(),
+            owner=visitor.uid,
+            client=client,
+        )
+        # on_upload erases an object without a document, so the document comes first.
+        await self._voices.create(voice)
+        with about_voice(voice.voice_id):
+            try:
+                await self._request(voice, await self._store(voice, text))
+            except PassingError:
+                await self._forget(voice)
+                raise
+        return voice
+
+    def _speakable(self, text: str) -> bytes:
+        """Return a text in UTF-8, unless it is certain that no character speaks it."""
+        if len(text) > self._max_characters:
+            detail = (
+                f"The text has {len(text)} characters; at most {self._max_characters} are spoken"
+                f" at once. Send it in parts."
+            )
+            raise Problem(422, ErrorCode.TEXT_TOO_LONG, detail)
+        if not text.strip():
+            detail = "The text is empty; write what is to be said."
+            raise Problem(422, ErrorCode.NOTHING_TO_SAY, detail)
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            detail = "The text holds half of a character, a lone surrogate; send it as Unicode."
+            raise Problem(422, ErrorCode.TEXT_UNREADABLE, detail) from error
+
+    async def _store(self, voice: Voice, text: bytes) -> Input:
+        name = upload_name(voice.voice_id)
+        try:
+            facts = await self._uploads.write(
+                name, io.BytesIO(text), content_type=TEXT_CONTENT_TYPE, size=len(text)
+            )
+        except ObjectExistsError:  # the answer to our own write was lost
+            facts = await self._uploads.find(name)
+        return Input(facts.bucket, facts.name, facts.generation, facts.content_type, facts.bytes)
+
+    async def _request(self, voice: Voice, upload: Input) -> None:
+        try:
+            await request_conversion(
+                await asyncio.to_thread(self._conversions),
+                self._voices,
+                ConversionMessage(voice.voice_id, upload, voice.client),
+                partial(voices_of.queue, upload=upload),
+                attributes={"uploaded_at": self._now().isoformat()},
+            )
+        except (ForbiddenTransitionError, UnknownVoiceError) as error:
+            # The conversion began before this record, or the visitor deleted the voice.
+            _LOG.info("not recorded as queued: %s", error, extra={"event": "overtaken"})
+        except (ConflictError, StoreUnavailableError) as error:
+            # The message is published, and the conversion needs no record of it.
+            _LOG.warning("not recorded as queued: %s", error, extra={"event": "not_recorded"})
+
+    async def _forget(self, voice: Voice) -> None:
+        """Erase a voice that nobody is told of; what is left of it is erased after a day."""
+        try:
+            await self._voices.delete(voice.voice_id)
+            await self._uploads.delete(upload_name(voice.voice_id))
+        except PassingError as error:
+            _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})
+
+
+def _require_style(character: CharacterManifest, style: int) -> None:
+    if style and style not in {each.id for each in character.styles}:
+        detail = f"{character.id!r} has no style {style}; GET /api/v1/characters lists its styles."
+        raise Problem(422, ErrorCode.UNKNOWN_STYLE, detail)

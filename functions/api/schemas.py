@@ -1,0 +1,285 @@
+"""The bodies of the api's requests and answers, as its OpenAPI description shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from shared.characters.manifest import MAX_STYLE_ID
+from shared.voices.media import ALLOWED_UPLOADS, LONGEST_CONTENT_TYPE
+from shared.voices.voice import OutputFormat, Status
+
+VOICE_ID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+"""Describes a voice_id in the OpenAPI description; `parse_voice_id` checks it."""
+
+CONTENT_TYPE_PATTERN: Final = f"^({'|'.join(sorted(ALLOWED_UPLOADS))})(;[ -~]*)?$".replace(
+    ".", r"\."
+)
+"""Describes the media type of a recording; `parse_content_type` checks it."""
+
+RECORDING_TAG: Final = "(recording)"
+TEXT_TAG: Final = "(text)"
+"""Names of the two bodies of a wish for a voice; no field is called like that."""
+
+_TRY_AGAIN: Final = frozenset({429, 503, 504})
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class NewVoice(_Model):
+    """The options of a new voice that is made from a recording; all of them have defaults."""
+
+    character: Annotated[str | None, Field(max_length=64)] = None
+    pitch_shift: Literal["auto"] | Annotated[float, Field(ge=-24, le=24, strict=True)] = "auto"
+    output_format: OutputFormat = OutputFormat.WAV
+    content_type: Annotated[
+        str,
+        Field(max_length=LONGEST_CONTENT_TYPE, json_schema_extra={"pattern": CONTENT_TYPE_PATTERN}),
+    ] = "audio/webm"
+
+
+class NewTextVoice(_Model):
+    """A new voice that is made from a text, and how the text is spoken.
+
+    `speed` 2 is twice as fast, `pitch` counts semitones, `intonation` 0 is flat, `volume` and
+    `pauses` are factors, and `style` is one of the character's styles, 0 for its usual one.
+    """
+
+    text: str
+    character: Annotated[str | None, Field(max_length=64)] = None
+    output_format: OutputFormat = OutputFormat.WAV
+    speed: Annotated[float, Field(ge=0.5, le=2, strict=True)] = 1.0
+    pitch: Annotated[float, Field(ge=-12, le=12, strict=True)] = 0.0
+    intonation: Annotated[float, Field(ge=0, le=2, strict=True)] = 1.0
+    volume: Annotated[float, Field(ge=0, le=2, strict=True)] = 1.0
+    pauses: Annotated[float, Field(ge=0, le=4, strict=True)] = 1.0
+    style: Annotated[int, Field(ge=0, le=MAX_STYLE_ID)] = 0
+
+
+def _kind(body: Any) -> str:
+    has_text = "text" in body if isinstance(body, dict) else isinstance(body, NewTextVoice)
+    return TEXT_TAG if has_text else RECORDING_TAG
+
+
+VoiceRequest = Annotated[
+    Annotated[NewVoice, Tag(RECORDING_TAG)] | Annotated[NewTextVoice, Tag(TEXT_TAG)],
+    Discriminator(_kind),
+]
+"""The body of a request for a voice; it is for a text if it has the field `text`."""
+
+
+class Upload(_Model):
+    """How to upload the recording: send exactly these headers."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    expires_at: datetime
+    max_bytes: int
+
+
+class Live(_Model):
+    """How to send the recording while the visitor speaks: see docs/live.md."""
+
+    url: str
+    ticket: str
+    expires_at: datetime
+
+
+class VoiceCreated(_Model):
+    """A new voice; `document` is the Firestore path to listen to.
+
+    `upload` says where its recording is uploaded to; it is null if the voice is made from a text.
+    `live` is null then, too, and where the service does not offer it.
+    """
+
+    voice_id: str
+    upload: Upload | None
+    document: str
+    live: Live | None = None
+
+
+class CredentialsFacts(_Model):
+    """A file's signed statement (C2PA)."""
+
+    state: Literal["ours", "valid", "changed", "invalid", "missing"]
+    made_with: str
+    character: str
+    issuer: str
+    signed_at: str
+    forbidden_uses: tuple[str, ...]
+
+
+class WatermarkFacts(_Model):
+    """The watermark in a file's sound.
+
+    `bits` are the 16 bits that the operator chose, as a number; `chance` is how often chance alone
+    would look as much like a watermark, at most. Both are null unless it is found.
+    """
+
+    state: Literal["found", "not_found", "not_searched"]
+    bits: int | None
+    chance: float | None
+
+
+class Sentences(_Model):
+    """The verdict for people."""
+
+    en: str
+    ja: str
+
+
+class Verification(_Model):
+    """Whether a file was made here.
+
+    `verdict` is `unchanged`, `changed` or `copy` if it was; `signed_by_others` or `unknown` if
+    there is no sign of it.
+    """
+
+    verdict: Literal["unchanged", "changed", "copy", "signed_by_others", "unknown"]
+    sentences: Sentences
+    credentials: CredentialsFacts
+    watermark: WatermarkFacts
+
+
+class UploadAccepted(_Model):
+    """A recording that was accepted."""
+
+    voice_id: str
+    document: str
+
+
+class ResultFacts(_Model):
+    """The converted audio.
+
+    `phones`: of a text, where the voice knows them: each phone as Open JTalk names it, with the
+    milliseconds at which it begins (`o:120 h:205 a:260`); empty otherwise.
+    """
+
+    url: str
+    url_expires_at: datetime
+    content_type: str
+    bytes: int
+    seconds: float
+    sha256: str
+    synthetic: dict[str, str]
+    phones: str
+
+
+class ConversionDone(_Model):
+    """A voice that is done."""
+
+    voice_id: str
+    status: Status
+    result: ResultFacts
+    timings: dict[str, float]
+
+
+class Text(_Model):
+    """A name in both languages."""
+
+    ja: str
+    en: str
+
+
+class Licence(_Model):
+    """A licence."""
+
+    name: str
+    url: str | None
+
+
+class SecondsLimits(_Model):
+    """How long a recording may be."""
+
+    min_seconds: float
+    max_seconds: float
+
+
+class StyleFacts(_Model):
+    """A style in which a character speaks text."""
+
+    id: int
+    name: str
+    speaker: str | None
+
+
+class TextFacts(_Model):
+    """How a character speaks text."""
+
+    max_characters: int
+    styles: list[StyleFacts]
+
+
+class FeatureFacts(_Model):
+    """One feature of a portrait: its middle and its width, as shares of the portrait's width."""
+
+    x: float
+    y: float
+    width: float
+
+
+class FaceFacts(_Model):
+    """What moves in a portrait while the character speaks."""
+
+    mouth: FeatureFacts
+    eyes: list[FeatureFacts]
+    skin: str
+
+
+class CharacterFacts(_Model):
+    """A character."""
+
+    id: str
+    name: Text
+    credit: str
+    credits: Text
+    licence: Licence
+    terms_url: str | None
+    forbidden_uses: tuple[str, ...]
+    colour: str
+    portrait_url: str | None
+    face: FaceFacts | None
+    takes: Literal["speech", "text", "both"]
+    limits: SecondsLimits
+    text: TextFacts | None
+
+
+class Characters(_Model):
+    """All characters; the first is the default."""
+
+    characters: list[CharacterFacts]
+
+
+class ProblemDetails(BaseModel):
+    """An error (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+
+
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the errors of a route for OpenAPI."""
+    content = {"application/problem+json": {"schema": ProblemDetails.model_json_schema()}}
+    return {
+        status: {"description": "An error", "content": content, "headers": _headers(status)}
+        for status in statuses
+    }
+
+
+def _headers(status: int) -> dict[str, Any]:
+    if status not in _TRY_AGAIN:
+        return {}
+    pause = {"description": "Seconds after which to try again", "schema": {"type": "integer"}}
+    return {"Retry-After": pause}
+
+
+KEY_HEADER: Final = "Own-Character-Key"
+"""The header with the secret that the owner was told when the character was begun."""

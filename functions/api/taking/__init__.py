@@ -1,1 +1,0 @@
-"""Takes voices in: recordings and texts."""

@@ -1,0 +1,270 @@
+"""How much memory all the recordings take that come through the api at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from functions.api.problems import Problem
+from functions.api.schemas import VOICE_ID_PATTERN
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+    from typing import BinaryIO
+
+    from starlette.datastructures import FormData
+    from starlette.requests import Request
+
+
+_LOG = logging.getLogger(__name__)
+
+MEMORY_BYTES: Final = 200_000_000
+"""The memory of all recordings; an instance has 512 MiB and needs up to half of it for the rest."""
+
+COPIES: Final = 3
+"""How many copies of a recording are in memory while it is stored.
+
+The received one (a file, but Cloud Run keeps files in memory), the one that the client library has
+read, and the one in the body of the library's request.
+"""
+
+
+class UploadMemory:
+    """Admits recordings while there is memory for them.
+
+    A recording is charged for the bytes that have arrived, with every copy that storing it will
+    make. An upload that announces much and sends little therefore takes little.
+
+    Args:
+        largest: the most bytes that are read of one request.
+        most: how many bytes all recordings may take. A single one is always admitted.
+    """
+
+    def __init__(self, largest: int, most: int = MEMORY_BYTES) -> None:
+        self._largest = largest
+        self._most = most
+        self._taken = 0
+
+    @contextmanager
+    def reserve(self, request: Request) -> Iterator[Reservation]:
+        """Admit a request whose body was not read yet; free its memory at the end.
+
+        Raises:
+            Problem: `unavailable`: what it announces does not fit in now. The client may try again,
+                and may reach another instance.
+        """
+        reservation = Reservation(self)
+        self.require_space(COPIES * self._announced_by(request), reservation)
+        try:
+            yield reservation
+        finally:
+            self._taken -= reservation.taken
+
+    def take(self, wanted: int, reservation: Reservation) -> None:
+        """Charge bytes to a reservation.
+
+        Raises:
+            Problem: `unavailable`: there is no memory left.
+        """
+        self.require_space(wanted, reservation)
+        self._taken += wanted
+        reservation.taken += wanted
+
+    def require_space(self, wanted: int, reservation: Reservation) -> None:
+        """Refuse what does not fit in beside the other recordings, if there are any.
+
+        Raises:
+            Problem: `unavailable`.
+        """
+        others = self._taken - reservation.taken
+        if others and self._taken + wanted > self._most:
+            raise no_memory(f"others take {others} bytes, this one needs {wanted} more")
+
+    def _announced_by(self, request: Request) -> int:
+        # The server reads no more of a body than was announced.
+        try:
+            announced = int(request.headers.get("content-length", ""))
+        except ValueError:
+            return self._largest
+        return min(announced, self._largest) if announced >= 0 else self._largest
+
+
+class Reservation:
+    """The memory of one recording.
+
+    Attributes:
+        taken: how many bytes are charged to it.
+    """
+
+    def __init__(self, memory: UploadMemory) -> None:
+        self._memory = memory
+        self.taken = 0
+
+    def add(self, received: int) -> None:
+        """Charge bytes that have arrived.
+
+        Raises:
+            Problem: `unavailable`: there is no memory left for them.
+        """
+        self._memory.take(COPIES * received, self)
+
+
+def no_memory(reason: str) -> Problem:
+    """Log that a recording is refused for now, and return the problem that tells the client."""
+    _LOG.warning("no memory for a recording: %s", reason, extra={"event": "unavailable"})
+    detail = "There is no room for the recording just now; please try again."
+    return Problem(503, "unavailable", detail, {"Retry-After": "2"})
+
+
+FORM_OVERHEAD_BYTES: Final = 16_384
+"""How many bytes a form may have beside the file: boundaries, headers, the voice_id."""
+
+BODY_SECONDS: Final = 60.0
+"""How long the whole body of a request may take to arrive."""
+
+MAX_FIELDS: Final = 4
+"""How many fields a form may have beside the file; all but the voice_id are ignored."""
+
+_CHARSETS: Final = frozenset({b"utf-8", b"utf8", b"us-ascii"})
+
+OPENAPI: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["voice_id", "file"],
+                    "maxProperties": 1 + MAX_FIELDS,
+                    "additionalProperties": {"type": "string"},
+                    "properties": {
+                        "voice_id": {"type": "string", "pattern": VOICE_ID_PATTERN},
+                        "file": {"type": "string", "format": "binary"},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRecording:
+    """A recording from a form; close `content` after use.
+
+    Attributes:
+        voice_id: the form's field of that name, not yet checked.
+        content: the file, at its beginning; in memory up to 1 MB, otherwise on disk.
+        size: its size in bytes.
+        content_type: the media type that the form gives for it.
+    """
+
+    voice_id: str
+    content: BinaryIO
+    size: int
+    content_type: str
+
+
+class _TooLargeError(Exception):
+    """The request's body is larger than a recording may be."""
+
+
+async def read_form(
+    request: Request, max_bytes: int, reservation: Reservation
+) -> ReceivedRecording:
+    """Read the form of a request, whose file may have `max_bytes`.
+
+    Reading stops right after that size, so the exact size of a larger file is unknown.
+
+    Args:
+        request: the request.
+        max_bytes: the largest file.
+        reservation: is charged for the bytes as they arrive.
+
+    Raises:
+        Problem: `invalid_request` or `unsupported_content_type`: the form is wrong;
+            `request_timeout`: it did not arrive in time; `unavailable`: there is no memory left, or
+            the disk is full.
+        OversizedRecordingError: the file is too large.
+    """
+    _require_form(request.headers.get("content-type", ""))
+    body = _at_most(request, max_bytes + FORM_OVERHEAD_BYTES, reservation)
+    parser = MultiPartParser(request.headers, body, max_files=1, max_fields=MAX_FIELDS)
+    try:
+        return _recording_of(await _parse(parser))
+    except BaseException:
+        # Nobody else closes the file of a form that was cut off or refused.
+        for file in parser._files_to_close_on_error:  # noqa: SLF001
+            file.close()
+        raise
+
+
+async def _parse(parser: MultiPartParser) -> FormData:
+    try:
+        async with asyncio.timeout(BODY_SECONDS) as deadline:
+            return await parser.parse()
+    except MultiPartException as error:
+        raise Problem(422, "invalid_request", f"The form is malformed: {error.message}") from error
+    except _TooLargeError as error:
+        raise OversizedRecordingError(_text(dict(parser.items), "voice_id")) from error
+    except OSError as error:
+        if deadline.expired():  # TimeoutError is an OSError
+            detail = f"The recording did not arrive within {BODY_SECONDS:g} seconds."
+            raise Problem(408, "request_timeout", detail) from error
+        # Large files are kept on disk while they are received; another instance may have space.
+        raise no_memory(str(error)) from error
+
+
+def _recording_of(form: FormData) -> ReceivedRecording:
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise Problem(422, "invalid_request", "file: the form has no file of this name")
+    return ReceivedRecording(
+        voice_id=_text(dict(form), "voice_id"),
+        content=file.file,
+        size=file.size or 0,
+        content_type=file.content_type or "application/octet-stream",
+    )
+
+
+def _require_form(content_type: str) -> None:
+    media_type, options = parse_options_header(content_type)
+    if media_type != b"multipart/form-data":
+        detail = "Send multipart/form-data with the fields `voice_id` and `file`."
+        raise Problem(415, "unsupported_content_type", detail)
+    # Some of Python's codecs take minutes for a megabyte, and others raise unexpected exceptions.
+    if options.get(b"charset", b"utf-8").lower() not in _CHARSETS:
+        detail = "The form's character set must be UTF-8; leave `charset` out."
+        raise Problem(415, "unsupported_content_type", detail)
+
+
+class OversizedRecordingError(Exception):
+    """A form's file is too large; `voice_id` is the form's field if it came before the file."""
+
+    def __init__(self, voice_id: str) -> None:
+        super().__init__("the file is too large")
+        self.voice_id = voice_id
+
+
+async def _at_most(
+    request: Request, max_bytes: int, reservation: Reservation
+) -> AsyncGenerator[bytes]:
+    received = 0
+    async for chunk in request.stream():
+        received += len(chunk)
+        if received > max_bytes:
+            raise _TooLargeError
+        reservation.add(len(chunk))
+        yield chunk
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name, "")
+    return value if isinstance(value, str) else ""

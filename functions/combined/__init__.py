@@ -1,1 +1,0 @@
-"""`live` and the APIs of other clients in one process."""

@@ -1,0 +1,153 @@
+"""Offers character bundles that appear in the folder of characters while the service runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from functions.compat.service.voices import text_speakers_of
+from functions.compat.voicevox.speakers import speakers_of_characters
+from shared.characters.bundle_files import BundleError
+from shared.characters.manifest import MAX_BUNDLE_BYTES
+from shared.conversion.characters import build_character
+from shared.speech.engines.registry import ENGINES
+from shared.speech.graphs.bundle_folders import WatchedFolder, load_character
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+    from pathlib import Path
+
+    from functions.compat.service.voices import TextSpeakers
+    from functions.compat.voicevox.speakers import VoicevoxSpeakers
+    from shared.conversion.characters import LoadedCharacter
+    from shared.speech.graphs.sessions import SessionSettings
+    from shared.speech.results.watermark_engines import Marker
+
+_LOG = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 1.0
+
+
+class OfferedCharacters:
+    """The characters that all dialects offer; what speaks under way goes on with the old ones.
+
+    Args:
+        characters: by id; changed here, and read by who converts recordings.
+        voices: for clients of VOICEVOX.
+        text_voices: for all others.
+    """
+
+    def __init__(
+        self,
+        characters: dict[str, LoadedCharacter],
+        voices: VoicevoxSpeakers,
+        text_voices: TextSpeakers,
+    ) -> None:
+        self._characters = characters
+        self._voices = voices
+        self._text_voices = text_voices
+
+    def __contains__(self, character_id: str) -> bool:
+        return character_id in self._characters
+
+    def put(self, character: LoadedCharacter) -> None:
+        """Offer a character, or another revision of it.
+
+        Raises:
+            BundleError: no character would take text.
+        """
+        self._offer(self._characters | {character.manifest.id: character})
+
+    def remove(self, character_id: str) -> None:
+        """Offer a character no longer.
+
+        Raises:
+            BundleError: no character would take text.
+        """
+        self._offer({name: it for name, it in self._characters.items() if name != character_id})
+
+    def _offer(self, characters: dict[str, LoadedCharacter]) -> None:
+        speakers = speakers_of_characters(characters)
+        self._text_voices.offer(text_speakers_of(characters))
+        self._voices.offer(speakers)
+        self._characters.clear()
+        self._characters.update(characters)
+
+
+class CharacterWatch:
+    """Compares the folder of characters with what is offered.
+
+    Args:
+        folder: of the bundles.
+        load: loads a bundle, in a thread.
+        known: the ids of those that are offered already; None for all that lie in it now.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        load: Callable[[Path], LoadedCharacter],
+        known: Container[str] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._followed = WatchedFolder(folder, known)
+        self._load = load
+
+    async def follow(self, offered: OfferedCharacters) -> None:
+        """Look at the folder every second; never returns."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.look(offered)
+            except OSError as error:
+                # The folder may be on a disk that comes back.
+                extra = {"event": "characters_not_looked_at"}
+                _LOG.warning("the folder of characters cannot be read: %s", error, extra=extra)
+
+    async def look(self, offered: OfferedCharacters) -> None:
+        """Offer what is new; of what does not load, the revision before stays."""
+        changes = await asyncio.to_thread(self._followed.look)
+        for name in changes.new:
+            try:
+                offered.put(await asyncio.to_thread(self._load, self._folder / name))
+            except (BundleError, OSError) as error:
+                extra = {"event": "character_not_offered", "character": name}
+                # Whoever put it there looks for it; nothing that was offered is lost.
+                _LOG.info("character %s is not offered: %s", name, error, extra=extra)
+            else:
+                extra = {"event": "character_offered", "character": name}
+                _LOG.info("character %s is offered", name, extra=extra)
+        for name in changes.gone:
+            if name in offered:
+                _withdraw(name, offered)
+
+
+def _withdraw(name: str, offered: OfferedCharacters) -> None:
+    extra = {"event": "character_withdrawn", "character": name}
+    try:
+        offered.remove(name)
+    except BundleError as error:
+        _LOG.warning("character %s stays: %s", name, error, extra=extra)
+    else:
+        _LOG.info("character %s is no longer offered", name, extra=extra)
+
+
+def load_bundle(
+    folder: Path,
+    session: SessionSettings,
+    max_bytes: int = MAX_BUNDLE_BYTES,
+    marker: Marker | None = None,
+) -> LoadedCharacter:
+    """Load a bundle and build its engines.
+
+    Args:
+        folder: the bundle.
+        session: how its graphs run.
+        max_bytes: how many bytes its graphs may have together.
+        marker: marks what it speaks; None to mark nothing.
+
+    Raises:
+        BundleError: it will not work.
+    """
+    return build_character(load_character(folder, ENGINES, max_bytes), session, marker=marker)

@@ -1,0 +1,509 @@
+"""How refusals are answered: in the form of ElevenLabs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from functions.compat.long_recordings import convert_in_pieces
+from functions.compat.service.encoders import (
+    FORMATS_WITHOUT_FILE,
+    RAW_RATES,
+    Codec,
+    SoundFormat,
+    open_encoder,
+)
+from functions.compat.service.http_messages import MARKED, SpokenAnswer, in_seconds
+from functions.compat.service.keys import LimitReachedError, Meter, key_owner_of, takes_turns_as
+from functions.compat.service.synthesis import ClientLeftError, Speech
+from shared.runtime.push import OverloadedError
+from shared.speech.decoding.process_output import DecoderUnavailableError, ResourceLimitError
+from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.engines.interface import ConversionOptions
+from shared.speech.engines.text_interface import TextError
+from shared.speech.results.audio_files import wav_file
+from shared.voices.voice import ErrorCode, VoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from starlette.datastructures import FormData
+    from starlette.types import Message, Receive
+
+    from functions.compat.service.synthesis import Synthesis
+    from shared.container.admission import Admission
+    from shared.conversion.characters import LoadedCharacter
+    from shared.speech.decoding.decoder import Decoder
+    from shared.speech.decoding.recording import Recording
+
+
+if TYPE_CHECKING:
+    Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+
+CHANGER: Final = "POST /v1/speech-to-speech/{voice_id}"
+
+
+class FieldError(Exception):
+    """A field that cannot be used.
+
+    Args:
+        field: its name.
+        message: one sentence for people.
+        place: where it was sent: in the `body` or in the `query`.
+    """
+
+    def __init__(self, field: str, message: str, place: str = "body") -> None:
+        super().__init__(message)
+        self.detail = {"loc": [place, field], "msg": message, "type": "value_error"}
+
+
+class UnknownElevenLabsVoiceError(Exception):
+    """There is no such voice; one sentence."""
+
+
+def refuse_elevenlabs(status: HTTPStatus, message: str, code: str | None = None) -> JSONResponse:
+    """Answer a refusal."""
+    if status is HTTPStatus.UNAUTHORIZED:
+        code = "invalid_api_key"
+    code = code or status.phrase.lower().replace(" ", "_")
+    return JSONResponse({"detail": {"status": code, "message": message}}, status)
+
+
+def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handler]:
+    """Build the handlers of errors.
+
+    Args:
+        retry_after_seconds: when a client may come again that was sent away with 503.
+    """
+
+    async def busy(_: Request, __: Exception) -> Response:
+        message = "The service is busy; try again later."
+        answer = refuse_elevenlabs(HTTPStatus.SERVICE_UNAVAILABLE, message, "system_busy")
+        answer.headers["Retry-After"] = str(retry_after_seconds)
+        return answer
+
+    return {
+        HTTPException: _refuse_http,
+        FieldError: _refuse_field,
+        UnknownElevenLabsVoiceError: _refuse_voice,
+        VoiceError: _refuse_recording,
+        TextError: _refuse_length,
+        LimitReachedError: _refuse_more,
+        OverloadedError: busy,
+        DecoderUnavailableError: busy,
+        ResourceLimitError: _refuse_costly,
+    }
+
+
+async def _refuse_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
+    status, message = HTTPStatus(error.status_code), error.detail
+    if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
+        path = request.url.path
+        message = f"There is no {request.method} {path} here; voices are changed by {CHANGER}."
+    answer = refuse_elevenlabs(status, message)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _refuse_field(_: Request, error: Exception) -> Response:
+    assert isinstance(error, FieldError)  # noqa: S101 - for the type checker
+    return JSONResponse({"detail": [error.detail]}, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+async def _refuse_voice(_: Request, error: Exception) -> Response:
+    return refuse_elevenlabs(HTTPStatus.NOT_FOUND, str(error), "voice_not_found")
+
+
+async def _refuse_recording(_: Request, error: Exception) -> Response:
+    assert isinstance(error, VoiceError)  # noqa: S101 - for the type checker
+    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, error.message, error.code.value)
+
+
+async def _refuse_more(_: Request, error: Exception) -> Response:
+    return refuse_elevenlabs(HTTPStatus.TOO_MANY_REQUESTS, str(error), "quota_exceeded")
+
+
+async def _refuse_length(_: Request, error: Exception) -> Response:
+    assert isinstance(error, TextError)  # noqa: S101 - for the type checker
+    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, error.message, ErrorCode.TOO_LONG.value)
+
+
+async def _refuse_costly(_: Request, __: Exception) -> Response:
+    message = "The recording takes more time or memory to decode than it may."
+    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, message, ErrorCode.TOO_COMPLEX.value)
+
+
+RAW_FORMAT: Final = "pcm_s16le_16"
+_RAW_RATE: Final = 16_000
+_RAW_FRAME_BYTES: Final = 2
+_MOST_FIELDS: Final = 16
+_FIELD_BYTES: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingLimits:
+    """What one recording, and all that are here at once, may take.
+
+    Attributes:
+        max_seconds: the longest recording.
+        max_bytes: the largest encoded recording.
+        at_once: how many recordings are here at once, from their first byte until they are decoded.
+        seconds_to_come: how long one may take to come.
+    """
+
+    max_seconds: float = 300.0
+    max_bytes: int = 32 << 20
+    at_once: int = 8
+    seconds_to_come: float = 60.0
+
+    @property
+    def decoding(self) -> DecodeLimits:
+        """The limits of decoding one."""
+        return DecodeLimits(min_seconds=0.1, max_seconds=self.max_seconds, max_bytes=self.max_bytes)
+
+
+class Recordings:
+    """Takes recordings in.
+
+    Args:
+        decoder: decodes them.
+        admission: how much is done at once in this process.
+        limits: of the recordings.
+    """
+
+    def __init__(self, decoder: Decoder, admission: Admission, limits: RecordingLimits) -> None:
+        self._decoder = decoder
+        self._admission = admission
+        self._limits = limits
+        self._here: Counter[str | None] = Counter()
+
+    @asynccontextmanager
+    async def form(self, request: Request) -> AsyncIterator[FormData]:
+        """Read a form with a recording; its files are gone at the end of the context.
+
+        Raises:
+            OverloadedError: as many recordings as may be here are here, or the client has half of
+                these places.
+            HTTPException: the body is too large or no form.
+        """
+        client, places = takes_turns_as(request.scope), self._limits.at_once
+        most_of_one = places if client is None else max(1, places // 2)
+        if self._here.total() >= places or self._here[client] >= most_of_one:
+            raise OverloadedError(
+                f"all {places} places for recordings, or this client's, are taken"
+            )
+        with self._admission.admit(client, waits=True):
+            pass  # refuses at once what would be refused when it is here
+        self._here[client] += 1
+        try:
+            parser = MultiPartParser(
+                request.headers,
+                Request(request.scope, self._bounded(request)).stream(),
+                max_files=1,
+                max_fields=_MOST_FIELDS,
+                max_part_size=_FIELD_BYTES,
+            )
+            try:
+                form = await _parse(parser)
+                # Only now: a recording that comes slowly keeps nobody from speaking.
+                with self._admission.admit(client, waits=True):
+                    yield form
+            finally:
+                # Also those of a form that was cut off, which nothing else closes.
+                for file in parser._files_to_close_on_error:  # noqa: SLF001 - see above
+                    file.close()
+        finally:
+            self._here[client] -= 1
+            self._here += Counter()  # forgets who has none
+
+    async def decode(self, form: FormData) -> Recording:
+        """Decode the recording in the field `audio`.
+
+        Raises:
+            FieldError: there is none, or it has not the form that `file_format` says.
+            VoiceError: the recording is the reason.
+            ResourceLimitError: the recording or the machine is the reason.
+            DecoderUnavailableError: the machine is.
+        """
+        file = form.get("audio")
+        if not isinstance(file, UploadFile):
+            raise FieldError("audio", "Send the recording as a file in the field 'audio'.")
+        data = await file.read()
+        file_format = form.get("file_format") or "other"
+        if file_format == RAW_FORMAT:
+            data = _as_wav(data)
+        elif file_format != "other":
+            raise FieldError("file_format", f"Expected '{RAW_FORMAT}' or 'other'.")
+        return await self._decoder.decode(data, limits=self._limits.decoding)
+
+    def _bounded(self, request: Request) -> Receive:
+        """Return the request's `receive`, which fails when the body is too large or too slow."""
+        left = self._limits.max_bytes + _MOST_FIELDS * _FIELD_BYTES
+        receive_in_time = in_seconds(request.receive, self._limits.seconds_to_come)
+
+        async def receive() -> Message:
+            nonlocal left
+            message = await receive_in_time()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                most = self._limits.max_bytes
+                detail = f"The recording is too large: at most {most} bytes are taken."
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+            return message
+
+        return receive
+
+
+async def _parse(parser: MultiPartParser) -> FormData:
+    """Read a form.
+
+    Raises:
+        HTTPException: it is none.
+    """
+    try:
+        return await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        # Without a boundary in the content type there is none to look for.
+        reason = error.message if isinstance(error, MultiPartException) else "no boundary"
+        detail = f"Send the recording as multipart/form-data: {reason}"
+        raise HTTPException(HTTPStatus.BAD_REQUEST, detail) from error
+
+
+def _as_wav(data: bytes) -> bytes:
+    """Give raw samples a header, so that they go the way of every recording.
+
+    Raises:
+        FieldError: they are no whole samples.
+    """
+    if len(data) % _RAW_FRAME_BYTES:
+        raise FieldError("audio", f"Expected samples of 16 bits for '{RAW_FORMAT}'.")
+    return wav_file(data, _RAW_RATE, channels=1)
+
+
+_CHANGERS: Final = ("/v1/speech-to-speech/", "/v1/voice-changer/")
+PATHS: Final = (*_CHANGERS, "/v1/voices", "/v2/", "/v1/text-to-speech/", "/v1/user")
+"""Its clients understand what is missing here, where OpenAI's have no such path."""
+
+
+_MP3: Final = ((22_050, 32), (24_000, 48), *((44_100, rate) for rate in (32, 64, 96, 128, 192)))
+_OPUS: Final = (32, 64, 96, 128, 192)
+_USUAL: Final = "mp3_44100_128"
+_MOST_SEED: Final = (1 << 32) - 1
+
+FORMATS: Final[Mapping[str, SoundFormat]] = {
+    **{f"mp3_{rate}_{kbit}": SoundFormat(Codec.MP3, rate, kbit * 1000) for rate, kbit in _MP3},
+    **{f"opus_48000_{kbit}": SoundFormat(Codec.OPUS, 48_000, kbit * 1000) for kbit in _OPUS},
+    **FORMATS_WITHOUT_FILE,
+    **{f"wav_{rate}": SoundFormat(Codec.WAV, rate) for rate in RAW_RATES},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A recording that was taken in, as something to be converted, and how long it is."""
+
+    speech: Speech
+    seconds: float
+
+
+class ElevenLabsRoutes:
+    """From voice to voice in one call, and the list of voices.
+
+    Args:
+        characters: all that are loaded, which may change; those that take speech are offered.
+        recordings: takes recordings in.
+        synthesis: sends what is converted; bounded.
+        meter: counts what each key has.
+    """
+
+    def __init__(
+        self,
+        characters: Mapping[str, LoadedCharacter],
+        recordings: Recordings,
+        synthesis: Synthesis,
+        meter: Meter,
+    ) -> None:
+        self._meter = meter
+        self._loaded = characters
+        self._recordings = recordings
+        self._synthesis = synthesis
+
+    def routes(self) -> list[Route]:
+        """Return the routes; newer clients call the voice changer what older ones do not."""
+        changers = [
+            route
+            for name in ("speech-to-speech", "voice-changer")
+            for route in (
+                Route(f"/v1/{name}/{{voice_id}}", self._convert, methods=["POST"]),
+                Route(f"/v1/{name}/{{voice_id}}/stream", self._stream, methods=["POST"]),
+            )
+        ]
+        return [
+            *changers,
+            Route("/v1/voices", self._list_voices),
+            Route("/v2/voices", self._search_voices),
+            Route("/v1/voices/{voice_id}", self._voice),
+        ]
+
+    async def _stream(self, request: Request) -> Response:
+        """Answer each piece as soon as it is converted."""
+        character, sound = self._find(request), _find_format(request)
+        taken = await self._take(request, character, sound)
+        async with self._counting(request, taken):
+            stream = await self._synthesis.stream(taken.speech, takes_turns_as(request.scope))
+        return SpokenAnswer(self._synthesis, stream, sound.content_type)
+
+    async def _convert(self, request: Request) -> Response:
+        """Answer likewise, unless the format says at its beginning how long it is."""
+        sound = _find_format(request)
+        if sound.codec is not Codec.WAV:
+            return await self._stream(request)
+        character = self._find(request)
+        raw = SoundFormat(Codec.PCM, sound.sample_rate)
+        taken = await self._take(request, character, raw)
+        async with self._counting(request, taken):
+            (pcm,) = await self._synthesis.speak(
+                [taken.speech], request.is_disconnected, takes_turns_as(request.scope)
+            )
+        wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, character.marking)
+        return Response(wave, media_type=sound.content_type, headers=MARKED)
+
+    def _counting(self, request: Request, taken: _Taken) -> AbstractAsyncContextManager[None]:
+        owner = key_owner_of(request.scope)
+        left = (ClientLeftError,)
+        return self._meter.counting(owner, "elevenlabs", seconds=taken.seconds, left=left)
+
+    async def _take(
+        self, request: Request, character: LoadedCharacter, sound: SoundFormat
+    ) -> _Taken:
+        """Take the recording of a request in, as something that is converted piece by piece."""
+        async with self._recordings.form(request) as form:
+            options = _options_in(form)
+            recording = await self._recordings.decode(form)
+        return _Taken(_speech_of(character, recording, options, sound), recording.seconds)
+
+    @property
+    def _characters(self) -> dict[str, LoadedCharacter]:
+        return {name: each for name, each in self._loaded.items() if each.manifest.takes_speech}
+
+    def _find(self, request: Request) -> LoadedCharacter:
+        name = request.path_params["voice_id"]
+        character = self._characters.get(name)
+        if character is None:
+            known = ", ".join(self._characters)
+            raise UnknownElevenLabsVoiceError(f"There is no voice {name!r}; choose one of {known}.")
+        return character
+
+    async def _list_voices(self, _: Request) -> Response:
+        return JSONResponse({"voices": self._bodies()})
+
+    async def _search_voices(self, _: Request) -> Response:
+        voices = self._bodies()
+        return JSONResponse({"voices": voices, "has_more": False, "total_count": len(voices)})
+
+    async def _voice(self, request: Request) -> Response:
+        return JSONResponse(_voice_body(self._find(request)))
+
+    def _bodies(self) -> list[dict[str, Any]]:
+        return [_voice_body(character) for character in self._characters.values()]
+
+
+def build(
+    characters: Mapping[str, LoadedCharacter],
+    recordings: Recordings,
+    synthesis: Synthesis,
+    meter: Meter | None = None,
+    retry_after_seconds: int = 1,
+) -> Starlette:
+    """Build the application; see ElevenLabsRoutes.
+
+    Args:
+        characters: all that are loaded.
+        recordings: takes recordings in.
+        synthesis: sends what is converted.
+        meter: counts what each key has; None for one without limits.
+        retry_after_seconds: when clients may come again that are sent away with 503.
+    """
+    return Starlette(
+        routes=ElevenLabsRoutes(characters, recordings, synthesis, meter or Meter()).routes(),
+        exception_handlers=exception_handlers(retry_after_seconds),
+    )
+
+
+def _speech_of(
+    character: LoadedCharacter,
+    recording: Recording,
+    options: ConversionOptions,
+    sound: SoundFormat,
+) -> Speech:
+    rate = character.engine.sample_rate
+    begin = partial(
+        convert_in_pieces,
+        character.engine,
+        character.manifest,
+        recording.samples,
+        recording.sample_rate,
+        options,
+    )
+    return Speech(begin, rate, partial(open_encoder, sound, rate, character.marking))
+
+
+def _find_format(request: Request) -> SoundFormat:
+    name = request.query_params.get("output_format") or _USUAL
+    sound = FORMATS.get(name)
+    if sound is None:
+        raise FieldError("output_format", f"Expected one of {', '.join(FORMATS)}.", "query")
+    return sound
+
+
+def _options_in(form: FormData) -> ConversionOptions:
+    """Read how to convert; what has no meaning here is checked and then ignored.
+
+    `remove_background_noise` asks for what is always done: only the voice is converted, and
+    nothing is heard where nobody speaks.
+    """
+    seed = str(form.get("seed") or "0")
+    # The length first: Python makes no number of more than some thousand digits.
+    if not seed.isdecimal() or len(seed) > len(str(_MOST_SEED)) or int(seed) > _MOST_SEED:
+        raise FieldError("seed", f"Expected a whole number from 0 to {_MOST_SEED}.")
+    noise = str(form.get("remove_background_noise") or "false").lower()
+    if noise not in {"true", "false"}:
+        raise FieldError("remove_background_noise", "Expected true or false.")
+    settings = form.get("voice_settings")
+    if settings is not None:
+        try:
+            json.loads(str(settings))
+        except (ValueError, RecursionError) as error:
+            raise FieldError("voice_settings", "Expected JSON.") from error
+    return ConversionOptions(seed=int(seed))
+
+
+def _voice_body(character: LoadedCharacter) -> dict[str, Any]:
+    manifest = character.manifest
+    return {
+        "voice_id": manifest.id,
+        "name": manifest.name.en,
+        "category": "premade",
+        "description": manifest.credit,
+        "labels": {"name_ja": manifest.name.ja, "licence": manifest.licence.name},
+        "preview_url": None,
+        "available_for_tiers": [],
+        "high_quality_base_model_ids": [],
+    }

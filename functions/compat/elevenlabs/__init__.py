@@ -1,1 +1,0 @@
-"""The API of ElevenLabs: from voice to voice in one call."""

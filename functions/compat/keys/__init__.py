@@ -1,1 +1,0 @@
-"""Who may call, and what is counted for each key."""

@@ -1,1 +1,0 @@
-"""The speech API of OpenAI."""

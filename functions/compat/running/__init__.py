@@ -1,1 +1,0 @@
-"""Text in pieces over one WebSocket: the protocol `voice-avatar.speech.v1`."""

@@ -1,0 +1,1 @@
+"""The parts that every dialect of `compat` uses: keys, speech, encoders, requests."""

@@ -1,0 +1,314 @@
+"""The formats in which clients can ask for sound."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+import numpy as np
+import soxr
+
+from shared.speech.results.audio_files import begin_wav, to_pcm16
+from shared.speech.signal.samples import RESAMPLING_QUALITY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from av.audio.stream import AudioStream
+
+    from shared.speech.results.statement import Marking
+    from shared.speech.signal.sound import Samples
+
+
+class Codec(StrEnum):
+    """How samples are written."""
+
+    PCM = "pcm"
+    ULAW = "ulaw"
+    ALAW = "alaw"
+    WAV = "wav"
+    MP3 = "mp3"
+    OPUS = "opus"
+    AAC = "aac"
+    FLAC = "flac"
+
+
+CONTENT_TYPES: Final = {
+    Codec.PCM: "audio/pcm",
+    Codec.ULAW: "audio/basic",
+    Codec.ALAW: "audio/x-alaw-basic",
+    Codec.WAV: "audio/wav",
+    Codec.MP3: "audio/mpeg",
+    Codec.OPUS: "audio/ogg",
+    Codec.AAC: "audio/aac",
+    Codec.FLAC: "audio/flac",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SoundFormat:
+    """A format of one channel.
+
+    Attributes:
+        codec: how samples are written. PCM has 16 bits, little-endian, without a header; mu-law
+            and A-law are those of telephones (ITU-T G.711), without a header.
+        sample_rate: in Hz; Opus is always at 48 kHz.
+        bit_rate: in bits a second; None for codecs that have none.
+    """
+
+    codec: Codec
+    sample_rate: int
+    bit_rate: int | None = None
+
+    @property
+    def bytes_per_second(self) -> int:
+        """How many bytes a second takes in PCM, mu-law or A-law."""
+        return self.sample_rate * (2 if self.codec is Codec.PCM else 1)
+
+    @property
+    def content_type(self) -> str:
+        """The media type."""
+        return CONTENT_TYPES[self.codec]
+
+
+RAW_RATES: Final = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+
+FORMATS_WITHOUT_FILE: Final[Mapping[str, SoundFormat]] = MappingProxyType(
+    {
+        **{f"pcm_{rate}": SoundFormat(Codec.PCM, rate) for rate in RAW_RATES},
+        "ulaw_8000": SoundFormat(Codec.ULAW, 8_000),
+        "alaw_8000": SoundFormat(Codec.ALAW, 8_000),
+    }
+)
+"""Formats without header and end, by the names that clients give them."""
+
+
+class Encoder(Protocol):
+    """Writes one file; used by one thread at a time."""
+
+    def encode(self, samples: Samples) -> bytes:
+        """Take the next samples, float32 [N], and return what can be sent now; perhaps nothing."""
+
+    def finish(self) -> bytes:
+        """Return the rest of the file."""
+
+
+def open_encoder(sound: SoundFormat, sample_rate: int, marking: Marking | None) -> Encoder:
+    """Begin a file of unknown length.
+
+    Args:
+        sound: the format.
+        sample_rate: of the samples that will come, in Hz.
+        marking: the statement that this is synthetic speech; PCM, mu-law and A-law hold none.
+    """
+    rate = sound.sample_rate
+    if sound.codec is Codec.MP3:
+        encoder: Encoder = _Mp3Encoder(sound, marking)
+    elif sound.codec is Codec.OPUS:
+        # Opus takes these rates as they are, and every player plays them at 48 kHz.
+        rate = next((each for each in _OPUS_RATES if each >= sample_rate), rate)
+        encoder = _FfmpegEncoder(replace(sound, sample_rate=rate), marking)
+    elif sound.codec in _RECIPES:
+        encoder = _FfmpegEncoder(sound, marking)
+    else:
+        is_wav = sound.codec is Codec.WAV
+        encoder = PcmEncoder(begin_wav(rate, 1, marking) if is_wav else b"")
+    return encoder if sample_rate == rate else _ResamplingEncoder(encoder, sample_rate, rate)
+
+
+class PcmEncoder:
+    """Writes samples as PCM of 16 bits, after a header if there is one.
+
+    Args:
+        header: what comes first.
+    """
+
+    def __init__(self, header: bytes = b"") -> None:
+        self._header = header
+
+    def encode(self, samples: Samples) -> bytes:
+        """Write samples, float32 [N] or [N, channels]; see Encoder."""
+        header, self._header = self._header, b""
+        return header + to_pcm16(samples).tobytes()
+
+    def finish(self) -> bytes:
+        """Return the header, if nothing was said; see Encoder."""
+        return self._header
+
+
+class _Mp3Encoder:
+    """Encodes with LAME itself: FFmpeg's package has one that takes three times as long."""
+
+    def __init__(self, sound: SoundFormat, marking: Marking | None) -> None:
+        # As with FFmpeg's libraries, raw formats do not need it.
+        import lameenc  # noqa: PLC0415 - see above
+
+        self._encoder = lameenc.Encoder()
+        self._encoder.silence()
+        self._encoder.set_channels(1)
+        self._encoder.set_in_sample_rate(sound.sample_rate)
+        self._encoder.set_out_sample_rate(sound.sample_rate)
+        if sound.bit_rate is not None:
+            self._encoder.set_bit_rate(sound.bit_rate // 1000)
+        self._encoder.set_quality(_LAME_QUALITY)
+        self._header = b"" if marking is None else _id3(marking)
+
+    def encode(self, samples: Samples) -> bytes:
+        """Encode samples; see Encoder."""
+        header, self._header = self._header, b""
+        return header + bytes(self._encoder.encode(to_pcm16(samples).tobytes()))
+
+    def finish(self) -> bytes:
+        """End the file; see Encoder."""
+        return self.encode(np.zeros(0, np.float32)) + bytes(self._encoder.flush())
+
+
+@lru_cache(maxsize=64)
+def _id3(marking: Marking) -> bytes:
+    """Write the statement as an ID3 tag, with which an MP3 file begins."""
+    import av  # noqa: PLC0415 - loading it takes long
+
+    sink = _Sink()
+    # The length that a Xing header states is not known when the file begins.
+    options = {"fflags": "+bitexact", "id3v2_version": "3", "write_xing": "0"}
+    with av.open(sink, mode="w", format="mp3", options=options) as file:
+        file.metadata.update(_tags(Codec.MP3, marking))
+        file.add_stream("libmp3lame", rate=24_000, layout="mono")
+        file.start_encoding()
+        return sink.take()
+
+
+class _ResamplingEncoder:
+    """Brings samples to another rate without seams between the pieces."""
+
+    def __init__(self, encoder: Encoder, rate: int, new_rate: int) -> None:
+        self._encoder = encoder
+        self._stream = soxr.ResampleStream(
+            rate, new_rate, 1, dtype="float32", quality=RESAMPLING_QUALITY
+        )
+
+    def encode(self, samples: Samples) -> bytes:
+        """Resample and encode; see Encoder."""
+        return self._encoder.encode(self._stream.resample_chunk(samples))
+
+    def finish(self) -> bytes:
+        """Encode what the filter still holds; see Encoder."""
+        rest = self._stream.resample_chunk(np.zeros(0, np.float32), last=True)
+        return self._encoder.encode(rest) + self._encoder.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How FFmpeg's libraries encode a format."""
+
+    muxer: str
+    codec: str
+    muxer_options: Mapping[str, str] = field(default_factory=dict)
+    codec_options: Mapping[str, str] = field(default_factory=dict)
+
+
+_LAME_QUALITY: Final = 7
+"""Of LAME's 0 (slowest) to 9: at the rates of speech, the searches that it skips only take time."""
+
+_OPUS_RATES: Final = (8_000, 12_000, 16_000, 24_000, 48_000)
+
+_RECIPES: Final[Mapping[Codec, _Recipe]] = {
+    # Shaping noise in time costs an eighth of the time, and brings nothing at this rate.
+    Codec.AAC: _Recipe("adts", "aac", {"write_id3v2": "1"}, {"aac_coder": "fast", "aac_tns": "0"}),
+    Codec.OPUS: _Recipe(
+        "ogg",
+        "libopus",
+        {"page_duration": "100000"},  # in microseconds, so that pages do not wait for each other
+        {"application": "audio", "compression_level": "5"},
+    ),
+    Codec.FLAC: _Recipe("flac", "flac"),
+    Codec.ULAW: _Recipe("mulaw", "pcm_mulaw"),
+    Codec.ALAW: _Recipe("alaw", "pcm_alaw"),
+}
+
+
+class _Sink(io.RawIOBase):
+    """A file that can only be written, whose content is taken out as it comes."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: object) -> int:
+        self._content += memoryview(cast("bytes", content))
+        return len(memoryview(cast("bytes", content)))
+
+    def take(self) -> bytes:
+        content = bytes(self._content)
+        self._content.clear()
+        return content
+
+
+class _FfmpegEncoder:
+    """Encodes with FFmpeg's libraries, in memory."""
+
+    def __init__(self, sound: SoundFormat, marking: Marking | None) -> None:
+        # Loading FFmpeg's libraries takes long, and raw formats do not need them.
+        import av  # noqa: PLC0415 - see above
+
+        self._frame = av.AudioFrame
+        recipe = _RECIPES[sound.codec]
+        self._rate = sound.sample_rate
+        self._sink = _Sink()
+        self._container = av.open(
+            self._sink,
+            mode="w",
+            format=recipe.muxer,
+            options={"fflags": "+bitexact+flush_packets", **recipe.muxer_options},
+        )
+        if marking is not None:
+            self._container.metadata.update(_tags(sound.codec, marking))
+        self._stream = cast(
+            "AudioStream",
+            self._container.add_stream(
+                recipe.codec,
+                rate=self._rate,
+                options={"flags": "+bitexact", **recipe.codec_options},
+                layout="mono",
+            ),
+        )
+        if sound.bit_rate is not None:
+            self._stream.bit_rate = sound.bit_rate
+        self._resampler = av.AudioResampler(
+            format=self._stream.format, layout="mono", rate=self._rate
+        )
+        self._written = 0
+
+    def encode(self, samples: Samples) -> bytes:
+        """Encode samples; see Encoder."""
+        if len(samples):
+            clipped = np.clip(samples, -1.0, 1.0).astype(np.float32, copy=False)
+            frame = self._frame.from_ndarray(
+                np.ascontiguousarray(clipped).reshape(1, -1), format="fltp", layout="mono"
+            )
+            frame.sample_rate, frame.pts = self._rate, self._written
+            self._written += len(samples)
+            for part in self._resampler.resample(frame):
+                self._container.mux(self._stream.encode(part))
+        return self._sink.take()
+
+    def finish(self) -> bytes:
+        """End the file; see Encoder."""
+        for part in self._resampler.resample(None):
+            self._container.mux(self._stream.encode(part))
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+        return self._sink.take()
+
+
+def _tags(codec: Codec, marking: Marking) -> dict[str, str]:
+    tags = marking.tags()
+    if codec in {Codec.MP3, Codec.AAC}:
+        tags["id3v2_priv.XMP"] = marking.xmp().decode()
+    return tags

@@ -1,0 +1,115 @@
+"""A file in which several processes keep something together."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pydantic import ValidationError
+
+from shared.runtime.process import lock_file, read_at_most, write_whole
+from shared.runtime.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import TypeAdapter
+
+
+Kept = TypeVar("Kept")
+MOST_BYTES: Final = 64 << 20
+"""The largest file that is read: ten thousand of the longest words have less."""
+
+
+class LockedJsonFile:
+    """A file that is always whole; whoever changes it locks out the others.
+
+    Args:
+        path: of the file; its folder exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+
+    def read_new(self, kind: TypeAdapter[Kept]) -> Kept | None:
+        """Return the content if it is another one than before, else None.
+
+        Args:
+            kind: of the content, which is JSON.
+
+        Raises:
+            SettingsError: it cannot be read, is larger than what is ever kept, or of another kind.
+        """
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        # Every change puts a new file in the place of the old one.
+        state = (found.st_ino, found.st_mtime_ns)
+        if state == self._seen:
+            return None
+        try:
+            content = kind.validate_json(read_at_most(self._path, MOST_BYTES))
+        except (OSError, ValidationError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error.errors()[0]["msg"]
+            raise SettingsError(
+                f"DATA_DIR: {self._path}: {reason}; move the file away, or restore it."
+            ) from error
+        self._seen = state
+        return content
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Keep other processes from changing the file inside the context."""
+        with lock_file(self._path.with_suffix(".lock")):
+            yield
+
+    def write(self, content: bytes) -> None:
+        """Replace the content."""
+        write_whole(self._path, content)
+
+
+_PREFIX: Final = "compat-"
+_LOCK: Final = "lock"
+
+
+@contextmanager
+def run_folder() -> Iterator[Path]:
+    """Make a folder that is removed at the end of this process, but not of a forked one.
+
+    A process that is killed leaves its folder. The lock on a file in it ends with the last process
+    of the run, so the next run knows which folders nobody uses any more, and removes them.
+    """
+    _remove_left()
+    folder, owner = Path(tempfile.mkdtemp(prefix=_PREFIX)), os.getpid()
+    try:
+        with (folder / _LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder
+    finally:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left() -> None:
+    """Remove what killed runs of this user have left."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
+        try:
+            # Not through a link, which somebody else could have laid there.
+            descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass  # it is in use
+        else:
+            shutil.rmtree(lock.parent, ignore_errors=True)
+        finally:
+            os.close(descriptor)

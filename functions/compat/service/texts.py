@@ -1,0 +1,347 @@
+"""Texts of any length as speech whose first sentence leaves while the next one is spoken."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from contextlib import aclosing, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from functions.compat.service.encoders import open_encoder
+from functions.compat.service.synthesis import Speech, too_long
+from shared.speech.engines.interface import speak_marked
+from shared.speech.engines.text_interface import LONGEST_TEXT, TextError, TextErrorCode
+from shared.speech.text.front_end import split_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from functions.compat.service.encoders import SoundFormat
+    from functions.compat.service.synthesis import Synthesis
+    from functions.compat.service.voices import TextSpeaker
+    from shared.speech.engines.interface import Mark, MarkedPiece
+    from shared.speech.engines.text_interface import SpeechOptions, TextEngine
+    from shared.speech.signal.sound import Samples
+
+
+_SENTENCE_SECONDS: Final = 0.45
+"""The pause between two sentences at usual speed."""
+
+UNSAYABLE: Final = frozenset({TextErrorCode.NOTHING_TO_SAY, TextErrorCode.TEXT_UNREADABLE})
+"""Why a part of a text is passed over: the parts around it still say something."""
+
+
+def speech_of(voice: TextSpeaker, text: str, options: SpeechOptions, sound: SoundFormat) -> Speech:
+    """Return a text as something to be spoken.
+
+    Args:
+        voice: that speaks.
+        text: of any length.
+        options: how it is spoken; the style is the voice's.
+        sound: the format of the answer.
+    """
+    asked, rate = replace(options, style=voice.style), voice.engine.sample_rate
+    return Speech(
+        partial(speak_long, voice.engine, text, asked),
+        rate,
+        partial(open_encoder, sound, rate, voice.character.text_marking),
+        partial(estimate_long, voice.engine, text, asked),
+    )
+
+
+def marked_speech_of(
+    voice: TextSpeaker,
+    text: str,
+    options: SpeechOptions,
+    sound: SoundFormat,
+    note: Callable[[Mark], None],
+) -> Speech:
+    """Return a text as something to be spoken that tells when its words and phones begin.
+
+    Args:
+        voice: that speaks.
+        text: of at most `LONGEST_TEXT` characters.
+        options: how it is spoken; the style is the voice's.
+        sound: the format of the answer.
+        note: is told of each mark, in seconds from the first sample on, in the thread that speaks,
+            before the sound in which it lies.
+    """
+
+    def begin() -> Iterator[Samples]:
+        return _noting(
+            speak_marked(voice.engine, text, replace(options, style=voice.style)),
+            voice.engine.sample_rate,
+            note,
+        )
+
+    return replace(speech_of(voice, text, options, sound), begin=begin)
+
+
+def _noting(
+    pieces: Iterator[MarkedPiece], sample_rate: int, note: Callable[[Mark], None]
+) -> Iterator[Samples]:
+    seconds = 0.0
+    for piece in pieces:
+        for mark in piece.marks:
+            note(mark.later(seconds))
+        yield piece.samples
+        seconds += len(piece.samples) / sample_rate
+
+
+def estimate_long(engine: TextEngine, text: str, options: SpeechOptions) -> float:
+    """Estimate how long the speech of a text of any length is, in seconds; see TextEngine.
+
+    Raises:
+        TextError: none of it can be spoken.
+    """
+    estimates, refusals = [], []
+    parts = _parts(text)
+    for part in parts:
+        try:
+            estimates.append(engine.estimate(part, options))
+        except TextError as error:
+            if error.code not in UNSAYABLE:
+                raise
+            refusals.append(error)
+    if not estimates:
+        raise refusals[0]
+    return sum(estimates)
+
+
+def speak_long(engine: TextEngine, text: str, options: SpeechOptions) -> Iterator[Samples]:
+    """Speak a text of any length, piece by piece; see TextEngine.
+
+    Raises:
+        TextError: none of it can be spoken; before the first piece.
+    """
+    parts = _parts(text)
+    pause = _SENTENCE_SECONDS * options.pauses / options.speed
+    has_spoken, refusals = False, []
+    for number, part in enumerate(parts, start=1):
+        before = pause if has_spoken else options.silence_before
+        after = options.silence_after if number == len(parts) else 0.0
+        try:
+            spoken = engine.speak(
+                part, replace(options, silence_before=before, silence_after=after)
+            )
+        except TextError as error:
+            if error.code not in UNSAYABLE:
+                raise
+            refusals.append(error)
+        else:
+            has_spoken = True
+            yield from spoken
+    if not has_spoken:
+        raise refusals[0]
+
+
+def _parts(text: str) -> list[str]:
+    """Cut a text after sentences into parts that an engine takes."""
+    if len(text) <= LONGEST_TEXT:
+        return [text]
+    parts, begin, end = [], 0, 0
+    for sentence in split_sentences(text):
+        after = text.index(sentence, end) + len(sentence)
+        if after - begin > LONGEST_TEXT:
+            parts.append(text[begin:end])
+            begin = end
+        end = after
+    return [*parts, text[begin:]]
+
+
+LONGEST_WAITING: Final = 400
+"""After so many characters without an end a text is spoken up to its last comma or space."""
+
+_ENDS: Final = re.compile(r"[。．！？!?…\r\n\u2028\u2029]+[」』）)】〉》\"”’']*|\.(?=\s)")
+_BREATHS: Final = re.compile(r"[、，,；;：:・]|\s")
+
+
+class SentenceSplitter:
+    """Collects text until sentences are whole."""
+
+    def __init__(self) -> None:
+        self._waiting = ""
+
+    def push(self, text: str) -> list[str]:
+        """Take the next piece of the text, and return the sentences that are whole now."""
+        self._waiting += text
+        sentences = []
+        while (end := self._end()) is not None:
+            sentences.append(self._waiting[:end])
+            self._waiting = self._waiting[end:]
+        return [each for each in sentences if each.strip()]
+
+    def finish(self) -> list[str]:
+        """Return the rest, when nothing more comes."""
+        rest, self._waiting = self._waiting, ""
+        return [rest] if rest.strip() else []
+
+    def _end(self) -> int | None:
+        found = _ENDS.search(self._waiting)
+        if found is not None and found.end() <= LONGEST_WAITING:
+            return found.end()
+        if len(self._waiting) < LONGEST_WAITING:
+            return None
+        breaths = [each.end() for each in _BREATHS.finditer(self._waiting, 0, LONGEST_WAITING)]
+        return breaths[-1] if breaths else LONGEST_WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenPiece:
+    """Something that was spoken.
+
+    Attributes:
+        sentence: the text of the sentence that it begins; None if it goes on.
+        begin: of this piece, in seconds from the first sample on.
+        sound: in the format that was asked for; PCM, mu-law or A-law.
+        marks: of this piece, and perhaps of pieces that follow, in seconds from the first sample
+            on; none unless they were asked for.
+    """
+
+    sentence: str | None
+    begin: float
+    sound: bytes
+    marks: tuple[Mark, ...] = ()
+
+
+async def speak_text_stream(
+    synthesis: Synthesis,
+    voice: TextSpeaker,
+    sentences: AsyncIterable[str],
+    options: SpeechOptions,
+    sound: SoundFormat,
+    *,
+    client: str | None = None,
+    with_marks: bool = False,
+    whole: str | None = None,
+    count: Callable[[int], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
+) -> AsyncGenerator[SpokenPiece]:
+    """Speak sentences as they come; together they take turns with others as one text.
+
+    Leaving the iterator ends the speech.
+
+    Args:
+        synthesis: speaks; bounded.
+        voice: whose voice.
+        sentences: one after the other.
+        options: how they are spoken.
+        sound: PCM, mu-law or A-law: what is sent one after the other is one sound.
+        client: who takes turns with others; None if that does not matter.
+        whole: all of the text, if it has come: it is refused at once if it is too long.
+        with_marks: whether to tell when words and phones begin, where the voice knows.
+        count: counts the characters of a sentence around its beginning.
+
+    Raises:
+        OverloadedError: there is no place for the next sentence.
+        TextError: no sentence can be read, or the next one would take longer than the limit.
+    """
+    if whole is not None:
+        await synthesis.think(partial(_check, synthesis, voice, whole, options), client)
+    seconds = 0.0
+    has_spoken = False
+    unreadable: TextError | None = None
+    noted: deque[Mark] = deque()
+    turn = synthesis.turn(client)
+    speak = partial(marked_speech_of, note=noted.append) if with_marks else speech_of
+    async for sentence in sentences:
+        pause = _SENTENCE_SECONDS * options.pauses / options.speed
+        before = pause if seconds else options.silence_before
+        spoken = replace(options, silence_before=before, silence_after=0.0)
+        try:
+            async with count(len(sentence)):
+                stream = await synthesis.stream(
+                    speak(voice, sentence, spoken, sound),
+                    client,
+                    turn=turn,
+                    seconds_before=seconds if whole is None else 0.0,
+                )
+        except TextError as error:
+            if error.code not in UNSAYABLE:
+                raise
+            if error.code is TextErrorCode.TEXT_UNREADABLE:
+                unreadable = error
+            continue
+        has_spoken = True
+        begins: str | None = sentence
+        began = seconds
+        try:
+            async with aclosing(stream.read()) as pieces:
+                async for piece in pieces:
+                    marks = tuple(noted.popleft().later(began) for _ in range(len(noted)))
+                    yield SpokenPiece(begins, seconds, piece, marks)
+                    begins = None
+                    seconds += len(piece) / sound.bytes_per_second
+        finally:
+            synthesis.close(stream)
+            noted.clear()
+    if unreadable is not None and not has_spoken:
+        raise unreadable
+
+
+def _check(synthesis: Synthesis, voice: TextSpeaker, text: str, options: SpeechOptions) -> None:
+    """Refuse a text that would take too long to say."""
+    try:
+        seconds = estimate_long(voice.engine, text, replace(options, style=voice.style))
+    except TextError:
+        return  # its sentences tell, one by one
+    if seconds > synthesis.limits.seconds:
+        raise too_long(synthesis.limits.seconds)
+
+
+LONGEST_UTTERANCE: Final = 16_384
+"""How many characters one utterance may have."""
+
+
+class TextUtterance:
+    """A text that comes in pieces; what is whole of it is spoken meanwhile."""
+
+    def __init__(self) -> None:
+        self._characters = 0
+        self._collected = SentenceSplitter()
+        self._waiting: asyncio.Queue[str | None] = asyncio.Queue()
+
+    @classmethod
+    def whole(cls, text: str) -> TextUtterance:
+        """Return one that has come already.
+
+        Raises:
+            TextError: the text is too long.
+        """
+        utterance = cls()
+        utterance.push(text)
+        utterance.end()
+        return utterance
+
+    def push(self, text: str) -> None:
+        """Take the next piece of the text.
+
+        Raises:
+            TextError: the text is too long.
+        """
+        self._characters += len(text)
+        if self._characters > LONGEST_UTTERANCE:
+            raise TextError(
+                TextErrorCode.TEXT_TOO_LONG,
+                f"The text may have at most {LONGEST_UTTERANCE} characters. Send it in parts.",
+            )
+        for sentence in self._collected.push(text):
+            self._waiting.put_nowait(sentence)
+
+    def flush(self) -> None:
+        """Speak what waits, although its sentence is not whole."""
+        for sentence in self._collected.finish():
+            self._waiting.put_nowait(sentence)
+
+    def end(self) -> None:
+        """Say that nothing more comes."""
+        self.flush()
+        self._waiting.put_nowait(None)
+
+    async def sentences(self) -> AsyncIterator[str]:
+        """Yield the sentences as soon as they are whole."""
+        while (sentence := await self._waiting.get()) is not None:
+            yield sentence

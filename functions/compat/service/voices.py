@@ -1,0 +1,103 @@
+"""The voices that clients of all dialects ask for by a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shared.characters.bundle_files import BundleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from shared.conversion.characters import LoadedCharacter
+    from shared.speech.engines.text_interface import PhraseEngine
+
+
+@dataclass(frozen=True, slots=True)
+class TextSpeaker:
+    """A voice that speaks text.
+
+    Attributes:
+        id: by which clients ask for it: a character's id, or ID:STYLE where the character has
+            several styles.
+        character: who speaks.
+        engine: that speaks.
+        style: of the engine.
+        style_name: for people; empty where there is only one.
+    """
+
+    id: str
+    character: LoadedCharacter
+    engine: PhraseEngine
+    style: int = 0
+    style_name: str = ""
+
+
+class TextSpeakers:
+    """The voices that speak text.
+
+    Args:
+        voices: the first one speaks for names that are somebody else's.
+        names: the ids of voices by further names.
+
+    Raises:
+        BundleError: there is none, or a name belongs to none.
+    """
+
+    def __init__(self, voices: Iterable[TextSpeaker], names: Mapping[str, str]) -> None:
+        self.offer(voices)
+        self._names = names
+        for name, voice in names.items():
+            if voice not in self._voices:
+                known = ", ".join(self._voices)
+                raise BundleError(
+                    f"OPENAI_VOICES: expected NAME=CHARACTER with one of {known},"
+                    f" found '{name}={voice}'."
+                )
+
+    def offer(self, voices: Iterable[TextSpeaker]) -> None:
+        """Offer these voices from now on, in this order.
+
+        Raises:
+            BundleError: there is none.
+        """
+        offered = {voice.id: voice for voice in voices}
+        if not offered:
+            raise BundleError("expected a character that takes text")
+        self._voices = offered
+
+    @property
+    def default(self) -> TextSpeaker:
+        """The first one."""
+        return next(iter(self._voices.values()))
+
+    def all(self) -> list[TextSpeaker]:
+        """List them."""
+        return list(self._voices.values())
+
+    def find(self, name: str) -> TextSpeaker | None:
+        """Find a voice by its id or a further name; None if there is none."""
+        return self._voices.get(self._names.get(name, name))
+
+
+def text_speakers_of(characters: Mapping[str, LoadedCharacter]) -> list[TextSpeaker]:
+    """Return the voices of all characters that take text, with one for each style."""
+    found = []
+    for name, character in characters.items():
+        engine = character.text_engine
+        if engine is None:
+            continue
+        found.append(TextSpeaker(name, character, engine))
+        styles = character.manifest.styles
+        if len(styles) > 1:
+            found += [
+                TextSpeaker(f"{name}:{style.name}", character, engine, style.id, style.name)
+                for style in styles
+            ]
+    return found
+
+
+def names_of(entries: Iterable[str]) -> dict[str, str]:
+    """Read further names of voices, each NAME=CHARACTER."""
+    return {name: voice for name, _, voice in (entry.partition("=") for entry in entries)}

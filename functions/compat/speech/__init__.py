@@ -1,1 +1,0 @@
-"""Shared by all dialects: voices, formats, and speech that is bounded whoever asks for it."""

@@ -1,1 +1,0 @@
-"""Kept for clients: presets and words."""

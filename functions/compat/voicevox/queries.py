@@ -1,0 +1,467 @@
+"""The bodies that clients of VOICEVOX and AivisSpeech know, in their spelling.
+
+Field names and ranges are those of the engines' OpenAPI documents. As AivisSpeech does it, a sign
+is a mora whose vowel is `pau`, and `kana` holds the text that a query was made from.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator, model_validator
+
+from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
+from shared.speech.signal.samples import resample
+from shared.speech.text.accents import AccentPhrase, Mora, mora_of
+from shared.speech.text.dictionary import (
+    PARTS_OF_SPEECH,
+    DictionaryWord,
+    WordError,
+    WordType,
+    make_word,
+)
+from shared.speech.text.duration import estimate_seconds
+from shared.speech.text.phonemes import SOUNDS, SPEAKABLE_VOWELS, split_morae
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from shared.speech.signal.sound import Samples
+
+_MOST_MORAE = 500
+_MOST_PHRASES = 1_000
+_LONGEST_KANA = 10_000
+_LOWEST_RATE, _HIGHEST_RATE = 8_000, 192_000
+
+Number = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+"""Numbers of presets and styles have 32 bits, as in the engines."""
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Scale = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Length = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+
+
+class MoraBody(BaseModel):
+    """One mora, or a sign."""
+
+    text: str
+    consonant: str | None = None
+    consonant_length: _Finite | None = None
+    vowel: str
+    vowel_length: _Finite
+    pitch: _Finite
+
+    @field_validator("text")
+    @classmethod
+    def _is_known(cls, text: str) -> str:
+        if mora_of(text) is None and text not in PAUSES:
+            raise ValueError(f"expected katakana of one mora, or a sign, found {text[:20]!r}")
+        return text
+
+
+PAUSES = frozenset({"、"})
+"""Other names of a pause, in the queries of VOICEVOX."""
+
+
+class AccentPhraseBody(BaseModel):
+    """Morae that are spoken with one accent."""
+
+    moras: Annotated[list[MoraBody], Field(min_length=1, max_length=_MOST_MORAE), FailFast()]
+    accent: int
+    pause_mora: MoraBody | None = None
+    is_interrogative: bool = False
+
+    @model_validator(mode="after")
+    def _accent_lies_within(self) -> AccentPhraseBody:
+        if not 1 <= self.accent <= len(self.moras):
+            raise ValueError(f"expected an accent from 1 to {len(self.moras)}, found {self.accent}")
+        return self
+
+
+AccentPhraseBodies = Annotated[list[AccentPhraseBody], Field(max_length=_MOST_PHRASES), FailFast()]
+"""Of what is wrong in a list only the first is told: there may be millions of it in a body."""
+
+
+class AudioQuery(BaseModel):
+    """A text with its accents, and how it is spoken."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    accent_phrases: AccentPhraseBodies
+    speed_scale: Annotated[float, Field(gt=0, le=100, alias="speedScale")]
+    pitch_scale: Annotated[_Finite, Field(alias="pitchScale")]
+    intonation_scale: Annotated[_Scale, Field(alias="intonationScale")]
+    tempo_dynamics_scale: Annotated[_Scale, Field(alias="tempoDynamicsScale")] = 1.0
+    volume_scale: Annotated[_Scale, Field(alias="volumeScale")]
+    pre_phoneme_length: Annotated[_Length, Field(alias="prePhonemeLength")]
+    post_phoneme_length: Annotated[_Length, Field(alias="postPhonemeLength")]
+    pause_length: Annotated[_Length | None, Field(alias="pauseLength")] = None
+    pause_length_scale: Annotated[_Scale, Field(le=100, alias="pauseLengthScale")] = 1.0
+    output_sampling_rate: Annotated[
+        int, Field(ge=_LOWEST_RATE, le=_HIGHEST_RATE, alias="outputSamplingRate")
+    ]
+    output_stereo: Annotated[bool, Field(alias="outputStereo")]
+    kana: Annotated[str | None, Field(max_length=_LONGEST_KANA)] = None
+
+
+class Preset(BaseModel):
+    """Settings that a client keeps under a number."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: Number
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    speaker_uuid: Annotated[str, Field(max_length=64)]
+    style_id: Number
+    speed_scale: Annotated[float, Field(gt=0, le=100, alias="speedScale")]
+    pitch_scale: Annotated[_Finite, Field(alias="pitchScale")]
+    intonation_scale: Annotated[_Scale, Field(alias="intonationScale")]
+    tempo_dynamics_scale: Annotated[_Scale, Field(alias="tempoDynamicsScale")] = 1.0
+    volume_scale: Annotated[_Scale, Field(alias="volumeScale")]
+    pre_phoneme_length: Annotated[_Length, Field(alias="prePhonemeLength")]
+    post_phoneme_length: Annotated[_Length, Field(alias="postPhonemeLength")]
+    pause_length: Annotated[_Length | None, Field(alias="pauseLength")] = None
+    pause_length_scale: Annotated[_Scale, Field(le=100, alias="pauseLengthScale")] = 1.0
+
+
+WordTypeName = Literal["PROPER_NOUN", "COMMON_NOUN", "VERB", "ADJECTIVE", "SUFFIX"]
+
+
+SAMPLE_RATE = 24_000
+_PAUSE = "pau"
+_CLOSURE = {"q": "cl"}
+_COMMA = ","
+_QUESTION = "?"
+_USUAL_PAUSE_SECONDS = 0.3
+_LOWEST_PITCH = 0.25
+_SLOWEST, _FASTEST = 0.25, 4.0
+_LONGEST_PAUSE_SECONDS = 0.45
+
+
+def query_of(phrases: Sequence[AccentPhrase], text: str) -> AudioQuery:
+    """Make the query that a client changes and sends back.
+
+    Args:
+        phrases: of the text.
+        text: as the client sent it.
+    """
+    return AudioQuery(
+        accent_phrases=[query_body_of(phrase) for phrase in phrases],
+        speed_scale=1.0,
+        pitch_scale=0.0,
+        intonation_scale=1.0,
+        volume_scale=1.0,
+        pre_phoneme_length=0.1,
+        post_phoneme_length=0.1,
+        output_sampling_rate=SAMPLE_RATE,
+        output_stereo=False,
+        kana=text,
+    )
+
+
+def apply_preset(query: AudioQuery, preset: Preset) -> AudioQuery:
+    """Make a query that asks for what a preset says."""
+    settings = preset.model_dump(exclude={"id", "name", "speaker_uuid", "style_id"})
+    return query.model_copy(update=settings)
+
+
+def query_body_of(phrase: AccentPhrase) -> AccentPhraseBody:
+    """Write an accent phrase as clients know it; lengths and pitch are the voice's, and stay 0."""
+    return AccentPhraseBody(
+        moras=[_mora_body(mora) for mora in phrase.morae],
+        accent=phrase.accent,
+        is_interrogative=phrase.is_question,
+    )
+
+
+def _mora_body(mora: Mora) -> MoraBody:
+    consonant = mora.sound.consonant if mora.sound else None
+    vowel = mora.sound.vowel if mora.sound else _PAUSE
+    return MoraBody(
+        text=mora.kana,
+        consonant=consonant,
+        consonant_length=None if consonant is None else 0.0,
+        vowel=vowel.upper() if mora.is_devoiced else _CLOSURE.get(vowel, vowel),
+        vowel_length=0.0,
+        pitch=0.0,
+    )
+
+
+def phrases_of(bodies: Iterable[AccentPhraseBody]) -> list[AccentPhrase]:
+    """Read accent phrases as clients send them, from VOICEVOX or from AivisSpeech."""
+    return [_phrase_of(body) for body in bodies]
+
+
+def _phrase_of(body: AccentPhraseBody) -> AccentPhrase:
+    morae = [_read_mora(mora) for mora in body.moras]
+    signs = {mora.kana for mora in morae if mora.sound is None}
+    if body.is_interrogative and _QUESTION not in signs:
+        morae.append(Mora(_QUESTION, None))
+    if body.pause_mora is not None:
+        morae.append(Mora(_COMMA, None))
+    return AccentPhrase(tuple(morae), body.accent)
+
+
+def _read_mora(body: MoraBody) -> Mora:
+    mora = mora_of(body.text) or Mora(_COMMA, None)
+    is_devoiced = mora.sound is not None and body.vowel in set("AIUEO")
+    return replace(mora, is_devoiced=is_devoiced)
+
+
+def options_of(query: AudioQuery, style: int, seed: int = 0) -> SpeechOptions:
+    """Translate a query to the engines' options.
+
+    Args:
+        query: what the client asks for.
+        style: of the engine.
+        seed: of the chance in the voice.
+    """
+    pause = query.pause_length_scale
+    if query.pause_length is not None:
+        pause *= query.pause_length / _USUAL_PAUSE_SECONDS
+    return SpeechOptions(
+        speed=query.speed_scale,
+        pitch=12 * math.log2(max(1 + query.pitch_scale, _LOWEST_PITCH)),
+        intonation=query.intonation_scale,
+        tempo_dynamics=query.tempo_dynamics_scale,
+        volume=query.volume_scale,
+        pauses=pause,
+        silence_before=query.pre_phoneme_length / query.speed_scale,
+        silence_after=query.post_phoneme_length / query.speed_scale,
+        style=style,
+        seed=seed,
+    )
+
+
+def characters_of(query: AudioQuery) -> int:
+    """Count the characters that a query speaks: its morae and signs.
+
+    The text that it says to come from counts only where it has more: some voices read it, too.
+    """
+    phrases = query.accent_phrases
+    spoken = sum(len(each.moras) + (each.pause_mora is not None) for each in phrases)
+    return max(spoken, len(query.kana or ""))
+
+
+def seconds_of(query: AudioQuery) -> float:
+    """Estimate how long a query takes, from its phones, before anything is spoken."""
+    options = options_of(query, 0)
+    speed = min(max(options.speed, _SLOWEST), _FASTEST)
+    morae = [mora for phrase in query.accent_phrases for mora in phrase.moras]
+    pauses = sum(mora.vowel == _PAUSE for mora in morae)
+    pauses += sum(phrase.pause_mora is not None for phrase in query.accent_phrases)
+    phones = (phone for mora in morae for phone in (mora.consonant, mora.vowel) if phone)
+    spoken = estimate_seconds(phones) + _LONGEST_PAUSE_SECONDS * options.pauses * pauses
+    return options.silence_before + options.silence_after + spoken / speed
+
+
+def speak(
+    engine: PhraseEngine, query: AudioQuery, style: int, *, raise_questions: bool = True
+) -> Iterator[Samples]:
+    """Speak a query, piece by piece.
+
+    Args:
+        engine: the voice.
+        query: what the client asks for.
+        style: of the engine.
+        raise_questions: whether questions are spoken as such.
+
+    Returns:
+        Pieces at the query's sample rate, float32 [N], or [N, 2] in stereo.
+
+    Raises:
+        TextError: see PhraseEngine; before the first piece.
+    """
+    phrases = phrases_of(query.accent_phrases)
+    if not raise_questions:
+        phrases = [_as_statement(phrase) for phrase in phrases]
+    pieces = engine.speak_phrases(phrases, query.kana, options_of(query, style))
+    return (_as_asked(piece, engine.sample_rate, query) for piece in pieces)
+
+
+def _as_statement(phrase: AccentPhrase) -> AccentPhrase:
+    morae = (
+        Mora(".", None) if mora.sound is None and mora.kana == _QUESTION else mora
+        for mora in phrase.morae
+    )
+    return replace(phrase, morae=tuple(morae))
+
+
+def _as_asked(piece: Samples, rate: int, query: AudioQuery) -> Samples:
+    samples = resample(piece, rate, query.output_sampling_rate)
+    return np.stack([samples, samples], axis=1) if query.output_stereo else samples
+
+
+_ACCENT, _DEVOICE, _NO_PAUSE, _KANA_PAUSE, _KANA_QUESTION = "'", "_", "/", "、", "？"
+_BORDER = re.compile(f"([{_NO_PAUSE}{_KANA_PAUSE}])")
+_KANA_COMMA = Mora(",", None)
+_QUESTION_MORA = Mora("?", None)
+
+
+class KanaErrorCode(StrEnum):
+    """The error in a reading, in VOICEVOX's names."""
+
+    UNKNOWN_TEXT = "UNKNOWN_TEXT"
+    ACCENT_TOP = "ACCENT_TOP"
+    ACCENT_TWICE = "ACCENT_TWICE"
+    ACCENT_NOTFOUND = "ACCENT_NOTFOUND"
+    EMPTY_PHRASE = "EMPTY_PHRASE"
+    INTERROGATION_MARK_NOT_AT_END = "INTERROGATION_MARK_NOT_AT_END"
+
+
+_SENTENCES: Mapping[KanaErrorCode, str] = {
+    KanaErrorCode.UNKNOWN_TEXT: "読めない仮名です: {text}",
+    KanaErrorCode.ACCENT_TOP: "アクセントはアクセント句の先頭に書けません: {text}",
+    KanaErrorCode.ACCENT_TWICE: "アクセントはアクセント句に一つだけ書いてください: {text}",
+    KanaErrorCode.ACCENT_NOTFOUND: "アクセントがありません: {text}",
+    KanaErrorCode.EMPTY_PHRASE: "{position}番目のアクセント句が空です",
+    KanaErrorCode.INTERROGATION_MARK_NOT_AT_END: "「？」は句の最後に書いてください: {text}",
+}
+
+
+class KanaError(ValueError):
+    """A reading that cannot be understood.
+
+    Attributes:
+        code: what is wrong.
+        arguments: the part of the reading (`text`), or the number of the phrase (`position`).
+    """
+
+    def __init__(self, code: KanaErrorCode, **arguments: str) -> None:
+        self.code = code
+        self.arguments = arguments
+        super().__init__(_SENTENCES[code].format(**arguments))
+
+
+def parse_kana(text: str) -> list[AccentPhrase]:
+    """Read accent phrases from kana.
+
+    Raises:
+        KanaError: the text is not in the notation.
+    """
+    parts = _BORDER.split(text)
+    phrases = [_parse_phrase(part, position) for position, part in enumerate(parts[::2], start=1)]
+    return [
+        replace(phrase, morae=(*phrase.morae, _KANA_COMMA)) if border == _KANA_PAUSE else phrase
+        for phrase, border in zip(phrases, [*parts[1::2], ""], strict=True)
+    ]
+
+
+def _parse_phrase(text: str, position: int) -> AccentPhrase:
+    if text in {"", _KANA_QUESTION}:
+        raise KanaError(KanaErrorCode.EMPTY_PHRASE, position=str(position))
+    spoken = text.removesuffix(_KANA_QUESTION)
+    if _KANA_QUESTION in spoken:
+        raise KanaError(KanaErrorCode.INTERROGATION_MARK_NOT_AT_END, text=text)
+    if spoken.startswith(_ACCENT):
+        raise KanaError(KanaErrorCode.ACCENT_TOP, text=text)
+    if spoken.count(_ACCENT) > 1:
+        raise KanaError(KanaErrorCode.ACCENT_TWICE, text=text)
+    before, accent, after = spoken.partition(_ACCENT)
+    high, low = list(_parse_morae(before)), list(_parse_morae(after))
+    if not accent:
+        raise KanaError(KanaErrorCode.ACCENT_NOTFOUND, text=text)
+    question = [_QUESTION_MORA] if text.endswith(_KANA_QUESTION) else []
+    return AccentPhrase((*high, *low, *question), len(high))
+
+
+def _parse_morae(text: str) -> Iterator[Mora]:
+    is_devoiced = False
+    for kana in split_morae(text):
+        if kana == _DEVOICE and not is_devoiced:
+            is_devoiced = True
+            continue
+        sound = SOUNDS.get(kana)
+        if sound is None or (is_devoiced and sound.vowel not in SPEAKABLE_VOWELS):
+            raise KanaError(KanaErrorCode.UNKNOWN_TEXT, text=text)
+        yield Mora(kana, sound, is_devoiced)
+        is_devoiced = False
+    if is_devoiced:
+        raise KanaError(KanaErrorCode.UNKNOWN_TEXT, text=text)
+
+
+def write_kana(phrases: Sequence[AccentPhrase]) -> str:
+    """Write accent phrases as kana; signs become pauses and question marks."""
+    spoken = [phrase for phrase in phrases if phrase.sounding]
+    parts = []
+    for number, phrase in enumerate(spoken, start=1):
+        parts.append(_write_phrase(phrase))
+        if number < len(spoken):
+            has_pause = len(phrase.sounding) < len(phrase.morae)
+            parts.append(_KANA_PAUSE if has_pause else _NO_PAUSE)
+    return "".join(parts)
+
+
+def _write_phrase(phrase: AccentPhrase) -> str:
+    accent = min(phrase.accent, len(phrase.sounding))
+    morae = (
+        _DEVOICE * mora.is_devoiced + mora.kana + _ACCENT * (number == accent)
+        for number, mora in enumerate(phrase.sounding, start=1)
+    )
+    return "".join(morae) + _KANA_QUESTION * phrase.is_question
+
+
+_ANY = "*"
+
+
+class UserDictWord(BaseModel):
+    """One word, in the columns of naist-jdic."""
+
+    surface: str
+    priority: Annotated[int, Field(ge=0, le=10)] = 5
+    context_id: int = 1348
+    part_of_speech: str
+    part_of_speech_detail_1: str
+    part_of_speech_detail_2: str
+    part_of_speech_detail_3: str
+    inflectional_type: str = _ANY
+    inflectional_form: str = _ANY
+    stem: str = _ANY
+    yomi: str
+    pronunciation: str
+    accent_type: int
+    mora_count: int | None = None
+    accent_associative_rule: str = _ANY
+
+
+def user_dict_word_of(word: DictionaryWord) -> UserDictWord:
+    """Write a word as clients know it."""
+    part = PARTS_OF_SPEECH[word.type]
+    name, *details = part.names
+    return UserDictWord(
+        surface=word.surface,
+        priority=word.priority,
+        context_id=part.context_id,
+        part_of_speech=name,
+        part_of_speech_detail_1=details[0],
+        part_of_speech_detail_2=details[1],
+        part_of_speech_detail_3=details[2],
+        yomi=word.pronunciation,
+        pronunciation=word.pronunciation,
+        accent_type=word.accent,
+        mora_count=word.morae,
+    )
+
+
+def dictionary_word_of(body: UserDictWord) -> DictionaryWord:
+    """Read a word as clients send it when they import a dictionary.
+
+    Raises:
+        WordError: it is of no known part of speech, or not as a word must be.
+    """
+    return make_word(
+        body.surface, body.pronunciation, body.accent_type, _type_of(body), body.priority
+    )
+
+
+def _type_of(body: UserDictWord) -> WordType:
+    for word_type, part in PARTS_OF_SPEECH.items():
+        if part.context_id == body.context_id:
+            return word_type
+    known = ", ".join(str(part.context_id) for part in PARTS_OF_SPEECH.values())
+    raise WordError(f"context_id: expected one of {known}, found {body.context_id}.")

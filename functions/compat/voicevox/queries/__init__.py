@@ -1,1 +1,0 @@
-"""The requests and answers of VOICEVOX, and what they mean here."""

@@ -1,1 +1,0 @@
-"""Voices and their synthesis, bounded."""

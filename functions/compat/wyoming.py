@@ -1,0 +1,448 @@
+"""The events of Wyoming: a line of JSON, then data as JSON and a payload, if there are any.
+
+Everything that a client sends is bounded. The longest that it has a reason to send is a text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import socket
+from asyncio import IncompleteReadError
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from functions.compat.service.encoders import Codec, SoundFormat
+from functions.compat.service.http_messages import ConnectionActivity
+from functions.compat.service.keys import LimitReachedError, Meter
+from functions.compat.service.synthesis import SlowReaderError
+from functions.compat.service.texts import TextUtterance, speak_text_stream
+from shared.runtime.push import OverloadedError
+from shared.speech.engines.text_interface import SpeechOptions, TextError
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+    from collections.abc import AsyncIterator, Mapping
+
+    from functions.compat.service.synthesis import Synthesis
+    from functions.compat.service.voices import TextSpeaker, TextSpeakers
+
+
+MOST_BYTES: Final = 64 << 10
+"""The longest line, data or payload that a client may send."""
+
+VERSION: Final = "1.5.0"
+"""The version of the protocol that is written into every event."""
+
+
+class EventError(Exception):
+    """Bytes that are no event; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class WyomingEvent:
+    """An event.
+
+    Attributes:
+        type: what it is.
+        data: about it.
+        payload: sound, if it holds any.
+    """
+
+    type: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    payload: bytes = b""
+
+    def write(self) -> bytes:
+        """Return it as it is sent."""
+        header: dict[str, Any] = {"type": self.type, "version": VERSION}
+        # JSON can name half of a surrogate pair, which UTF-8 cannot hold.
+        written = json.dumps(self.data, ensure_ascii=False).encode(errors="replace")
+        data = written if self.data else b""
+        if data:
+            header["data_length"] = len(data)
+        if self.payload:
+            header["payload_length"] = len(self.payload)
+        return json.dumps(header).encode() + b"\n" + data + self.payload
+
+
+async def read_event(reader: StreamReader) -> WyomingEvent | None:
+    """Read an event; None if the client has ended the connection.
+
+    Args:
+        reader: whose limit for a line is MOST_BYTES.
+
+    Raises:
+        EventError: it is none, or too long.
+    """
+    try:
+        line = await reader.readline()
+        if not line:
+            return None
+        header = _object(line)
+        data = dict(_part(header, "data"))
+        size = _length(header, "data_length")
+        if size:
+            data |= _object(await reader.readexactly(size))
+        payload = await reader.readexactly(_length(header, "payload_length"))
+    except ValueError as error:
+        raise EventError(f"A line may have at most {MOST_BYTES} bytes.") from error
+    except IncompleteReadError as error:
+        raise EventError("The connection ended inside of an event.") from error
+    kind = header.get("type")
+    if not isinstance(kind, str):
+        raise EventError("Expected an event with a type.")
+    return WyomingEvent(kind, data, payload)
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise EventError("Expected an event as a line of JSON.") from error
+    if not isinstance(found, dict):
+        raise EventError("Expected an event as a JSON object.")
+    return found
+
+
+def _part(header: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = header.get(name) or {}
+    if not isinstance(found, dict):
+        raise EventError(f"Expected an object in {name!r}.")
+    return found
+
+
+def _length(header: Mapping[str, Any], name: str) -> int:
+    found = header.get(name) or 0
+    if not isinstance(found, int) or not 0 <= found <= MOST_BYTES:
+        raise EventError(f"{name!r} may be at most {MOST_BYTES}.")
+    return found
+
+
+_HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
+
+
+class WyomingRequestError(Exception):
+    """A request that cannot be served; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesizeRequest:
+    """What is to be spoken.
+
+    Attributes:
+        voice: that speaks.
+        text: what it says.
+        whole: all of what it says, if that came at once; None if it comes in pieces.
+    """
+
+    voice: TextSpeaker
+    text: TextUtterance
+    whole: str | None
+
+
+class Conversation:
+    """What has been asked for; one utterance after the other.
+
+    Args:
+        voices: that can be asked for.
+    """
+
+    def __init__(self, voices: TextSpeakers) -> None:
+        self._voices = voices
+        self._coming: TextUtterance | None = None
+
+    def take(self, event: WyomingEvent) -> SynthesizeRequest | None:
+        """Take an event; events that nobody knows are ignored, as the protocol says.
+
+        Returns:
+            What is to be spoken from now on; None if nothing new is.
+
+        Raises:
+            RequestError: it cannot be served.
+            TextError: a text is too long.
+        """
+        if event.type == "synthesize":
+            # Clients that send a text in pieces send all of it again, for servers that know no
+            # pieces.
+            if self._coming is not None:
+                return None
+            voice, text = self._find_voice(event.data), _text_in(event.data)
+            return SynthesizeRequest(voice, TextUtterance.whole(text), text)
+        if event.type == "synthesize-start":
+            voice = self._find_voice(event.data)
+            self.leave()
+            self._coming = TextUtterance()
+            return SynthesizeRequest(voice, self._coming, None)
+        if event.type == "synthesize-chunk" and self._coming is not None:
+            self._coming.push(_text_in(event.data))
+        if event.type == "synthesize-stop":
+            self.leave()
+        return None
+
+    def leave(self) -> None:
+        """Say that no more text comes."""
+        if self._coming is not None:
+            self._coming.end()
+            self._coming = None
+
+    def _find_voice(self, data: Mapping[str, Any]) -> TextSpeaker:
+        asked = data.get("voice") or {}
+        name = asked.get("name") if isinstance(asked, dict) else None
+        if name is None:
+            return self._voices.default
+        speaker = asked.get("speaker")
+        voice = self._voices.find(f"{name}:{speaker}") if speaker else self._voices.find(str(name))
+        if voice is None and speaker and self._voices.find(str(name)):
+            raise WyomingRequestError(f"The voice {name!r} has no speaker {speaker!r}.")
+        if voice is None:
+            known = ", ".join(each.id for each in self._voices.all())
+            raise WyomingRequestError(f"There is no voice {name!r}; choose one of {known}.")
+        return voice
+
+
+def _text_in(data: Mapping[str, Any]) -> str:
+    text = data.get("text")
+    # JSON can name half of a surrogate pair, which no engine reads.
+    if not isinstance(text, str) or _HALF_A_PAIR.search(text):
+        raise WyomingRequestError("Expected a text.")
+    return text
+
+
+_LANGUAGES: Final = ("ja",)
+_OWN: Final = MappingProxyType({"name": "Voice Avatar", "url": ""})
+
+
+def describe(voices: TextSpeakers) -> WyomingEvent:
+    """Describe the voices, with their styles as speakers."""
+    styles: dict[str, list[TextSpeaker]] = {}
+    for voice in voices.all():
+        styles.setdefault(voice.character.manifest.id, []).append(voice)
+    program = {
+        "name": "voice-avatar",
+        "description": "Characters that speak",
+        "attribution": dict(_OWN),
+        "installed": True,
+        "version": None,
+        "voices": [_voice(name, each) for name, each in styles.items()],
+        "supports_synthesize_streaming": True,
+    }
+    kinds = ("asr", "handle", "intent", "wake", "mic", "snd")
+    return WyomingEvent("info", {"tts": [program], **{kind: [] for kind in kinds}})
+
+
+def _voice(name: str, voices: list[TextSpeaker]) -> dict[str, Any]:
+    manifest = voices[0].character.manifest
+    speakers = [{"name": each.style_name} for each in voices if each.style_name]
+    return {
+        "name": name,
+        "description": manifest.name.en,
+        "attribution": {
+            "name": manifest.credit or manifest.name.en,
+            "url": manifest.terms_url or "",
+        },
+        "installed": True,
+        "version": None,
+        "languages": list(_LANGUAGES),
+        "speakers": speakers or None,
+    }
+
+
+_LOG = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 64
+"""With one more, one is ended on which nothing is heard, and nothing has come for longest."""
+
+IDLE_SECONDS: Final = 600.0
+MOST_WAITING: Final = 8
+"""How many texts of one client wait to be spoken."""
+
+UNREAD_SECONDS: Final = 20.0
+"""After how long a client loses its connection that does not read what is spoken."""
+
+_Refusal = EventError | TextError | WyomingRequestError | OverloadedError | LimitReachedError
+_PIECE_BYTES: Final = 16 << 10
+_WIDTH: Final = 2
+_LOOK_SECONDS: Final = 0.5
+
+
+class WyomingServer:
+    """Serves clients of Wyoming.
+
+    Args:
+        voices: that speak.
+        synthesis: that speaks; bounded.
+        meter: counts what is spoken; None for one without limits.
+        unread_seconds: after how long a client loses its connection that does not read.
+    """
+
+    def __init__(
+        self,
+        voices: TextSpeakers,
+        synthesis: Synthesis,
+        meter: Meter | None = None,
+        unread_seconds: float = UNREAD_SECONDS,
+    ) -> None:
+        self._meter = meter or Meter()
+        self._voices = voices
+        self._synthesis = synthesis
+        self._unread_seconds = unread_seconds
+        self._connections: dict[asyncio.Task[None], ConnectionActivity] = {}
+        self._speaking: set[ConnectionActivity] = set()
+        self._server: asyncio.Server | None = None
+
+    @asynccontextmanager
+    async def listening(self, host: str, port: int) -> AsyncIterator[int]:
+        """Listen inside of the context; several processes may listen at one port.
+
+        Returns:
+            The port, if 0 was asked for.
+        """
+        can_share = port != 0 and hasattr(socket, "SO_REUSEPORT")
+        server = await asyncio.start_server(
+            self._serve, host, port, limit=MOST_BYTES, reuse_port=can_share or None
+        )
+        self._server = server
+        async with server:
+            found: int = server.sockets[0].getsockname()[1]
+            try:
+                yield found
+            finally:
+                for task in self._connections:
+                    task.cancel()
+                await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def retire(self) -> None:
+        """Listen no more, and end each connection on which nothing is spoken, until cancelled."""
+        if self._server is not None:
+            self._server.close()
+        while True:
+            for task, life in self._connections.items():
+                if life not in self._speaking:
+                    task.cancel()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
+        serving = asyncio.current_task()
+        if serving is None:
+            raise RuntimeError("a connection is served by a task")
+        if len(self._connections) >= MOST_CONNECTIONS:
+            # Whoever only holds connections keeps nobody out.
+            longest = min(self._connections, key=lambda each: self._connections[each].claim)
+            del self._connections[longest]
+            longest.cancel()
+        life = self._connections[serving] = ConnectionActivity()
+        try:
+            await self._converse(reader, writer, life)
+        except ExceptionGroup as errors:
+            await self._explain(errors.exceptions[0], writer)
+        except asyncio.CancelledError:
+            # Nobody else waits for this task: the service ends.
+            writer.transport.abort()
+        finally:
+            self._connections.pop(serving, None)
+            writer.close()
+
+    async def _explain(self, error: Exception, writer: StreamWriter) -> None:
+        """Send the error; clients that wait for sound only see that the connection ends."""
+        if isinstance(error, OSError | TimeoutError | SlowReaderError):
+            _LOG.info("a client of Wyoming is gone, or does not read")
+            writer.transport.abort()
+            return
+        if not isinstance(error, _Refusal):
+            raise error
+        code = "bad_request"
+        if isinstance(error, OverloadedError | LimitReachedError):
+            code = "busy"
+        with suppress(OSError, TimeoutError):
+            await self._send(writer, WyomingEvent("error", {"text": str(error), "code": code}))
+
+    async def _converse(
+        self, reader: StreamReader, writer: StreamWriter, life: ConnectionActivity
+    ) -> None:
+        """Read and speak until the client has said everything and heard everything.
+
+        Raises:
+            ExceptionGroup: of what went wrong first.
+        """
+        asked: asyncio.Queue[SynthesizeRequest | None] = asyncio.Queue(MOST_WAITING)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._listen(reader, writer, asked, life))
+            tasks.create_task(self._speak_all(writer, asked, life))
+
+    async def _listen(
+        self,
+        reader: StreamReader,
+        writer: StreamWriter,
+        asked: asyncio.Queue[SynthesizeRequest | None],
+        life: ConnectionActivity,
+    ) -> None:
+        conversation = Conversation(self._voices)
+        while True:
+            async with asyncio.timeout(IDLE_SECONDS):
+                event = await read_event(reader)
+            life.note_message()
+            # Events that are here already are read without waiting: a flood would hold the loop.
+            await asyncio.sleep(0)
+            if event is None:
+                conversation.leave()
+                await asked.put(None)
+                return
+            if event.type == "describe":
+                await self._send(writer, describe(self._voices))
+            elif event.type == "ping":
+                await self._send(writer, WyomingEvent("pong", {"text": event.data.get("text")}))
+            elif (wish := conversation.take(event)) is not None:
+                await asked.put(wish)
+
+    async def _speak_all(
+        self,
+        writer: StreamWriter,
+        asked: asyncio.Queue[SynthesizeRequest | None],
+        life: ConnectionActivity,
+    ) -> None:
+        while (wish := await asked.get()) is not None:
+            self._speaking.add(life)
+            try:
+                await self._speak(wish, writer, life)
+            finally:
+                self._speaking.discard(life)
+
+    async def _speak(
+        self, wish: SynthesizeRequest, writer: StreamWriter, life: ConnectionActivity
+    ) -> None:
+        rate = wish.voice.engine.sample_rate
+        form = {"rate": rate, "width": _WIDTH, "channels": 1}
+        has_begun = False
+        spoken = speak_text_stream(
+            self._synthesis,
+            wish.voice,
+            wish.text.sentences(),
+            SpeechOptions(),
+            SoundFormat(Codec.PCM, rate),
+            whole=wish.whole,
+            count=lambda size: self._meter.counting("", "wyoming", characters=size),
+        )
+        async with aclosing(spoken) as pieces:
+            async for piece in pieces:
+                life.note_sound()
+                if not has_begun:
+                    await self._send(writer, WyomingEvent("audio-start", form))
+                    has_begun = True
+                for begin in range(0, len(piece.sound), _PIECE_BYTES):
+                    sound = piece.sound[begin : begin + _PIECE_BYTES]
+                    await self._send(writer, WyomingEvent("audio-chunk", form, sound))
+        if not has_begun:
+            await self._send(writer, WyomingEvent("audio-start", form))
+        await self._send(writer, WyomingEvent("audio-stop"))
+        if wish.whole is None:
+            await self._send(writer, WyomingEvent("synthesize-stopped"))
+
+    async def _send(self, writer: StreamWriter, event: WyomingEvent) -> None:
+        writer.write(event.write())
+        async with asyncio.timeout(self._unread_seconds):
+            await writer.drain()

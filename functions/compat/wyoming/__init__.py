@@ -1,1 +1,0 @@
-"""The protocol Wyoming, by which Home Assistant finds voices."""

@@ -1,1 +1,0 @@
-"""Work on a recording while it comes: decoding it, hearing it, and converting it ahead."""

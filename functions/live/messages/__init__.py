@@ -1,1 +1,0 @@
-"""The protocol of `live`, and its messages in both directions."""

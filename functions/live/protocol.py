@@ -1,0 +1,234 @@
+"""The protocol `voice-avatar.live.v1`: its messages, close codes and limits.
+
+One connection carries one voice. Control messages are text, each one JSON object with a `type`;
+binary messages are sound. `docs/live.md` describes the protocol for those who write clients.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.voices.media import (
+    LONGEST_CONTENT_TYPE,
+    UnsupportedContentTypeError,
+    parse_content_type,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+PATH: Final = "/live"
+SUBPROTOCOL: Final = "voice-avatar.live.v1"
+
+LARGEST_CONTROL_MESSAGE: Final = 2048
+"""The most characters of a control message from a client."""
+
+LARGEST_PIECE: Final = 256 * 1024
+"""The largest binary message to a client: a converted recording comes in pieces of this size.
+
+Clients limit the messages that they take, the Python library `websockets` to 1 MiB.
+"""
+
+START_SECONDS: Final = 5.0
+"""How long a client may take to send `start`."""
+
+IDLE_SECONDS: Final = 5.0
+"""How long a client may send nothing after `start`."""
+
+RECEIVED_SECONDS: Final = 1.0
+"""How often a client is told how many bytes have come."""
+
+HEARTBEAT_SECONDS: Final = 5.0
+"""How often a client that waits is told the same again, so that nobody takes it for forgotten."""
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Close(Enum):
+    """Why the service closes a connection: a code of RFC 6455 and a stable reason."""
+
+    NORMAL = (1000, "")
+    MALFORMED = (1007, "malformed")
+    TICKET_REFUSED = (1008, "ticket_refused")
+    ALREADY_UPLOADED = (1008, "already_uploaded")
+    UNKNOWN_VOICE = (1008, "unknown_voice")
+    UNSUPPORTED_CONTENT_TYPE = (1008, "unsupported_content_type")
+    TOO_SLOW = (1008, "too_slow")
+    TOO_MANY_MESSAGES = (1008, "too_many_messages")
+    TOO_LARGE = (1009, "too_large")
+    INTERNAL = (1011, "internal")
+    RESTARTING = (1012, "restarting")
+    BUSY = (1013, "busy")
+
+    @property
+    def code(self) -> int:
+        """The close code."""
+        return self.value[0]
+
+    @property
+    def reason(self) -> str:
+        """The stable reason."""
+        return self.value[1]
+
+
+class RetryReason(Enum):
+    """Why a recording was not converted here."""
+
+    MISMATCH = "mismatch"
+    BUSY = "busy"
+    ALREADY_UPLOADED = "already_uploaded"
+    RESTARTING = "restarting"
+    UNAVAILABLE = "unavailable"
+
+
+class PreviewEnd(Enum):
+    """Why a visitor hears the character no longer, or not at all."""
+
+    BUSY = "busy"
+    UNSUPPORTED = "unsupported"
+    UNAVAILABLE = "unavailable"
+
+
+class MalformedError(ValueError):
+    """A message is none of this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRecording:
+    """The first message of a client.
+
+    Attributes:
+        ticket: from `POST /api/v1/voices`.
+        content_type: the media type of the recording.
+        hear: whether the client wants to hear the character while it speaks.
+    """
+
+    ticket: str
+    content_type: str
+    hear: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndRecording:
+    """The recording is complete.
+
+    Attributes:
+        bytes: its size.
+        sha256: hexadecimal digest of it.
+    """
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRecording:
+    """The visitor does not want the recording to be converted."""
+
+
+def parse(text: str) -> StartRecording | EndRecording | CancelRecording:
+    """Read a control message of a client.
+
+    Raises:
+        UnsupportedContentTypeError: a `start` names a media type that recordings may not have.
+        MalformedError: it is no such message; the error says why.
+    """
+    fields = _json_object(text)
+    kind = fields.get("type")
+    if kind == "start":
+        return _parse_start(fields)
+    if kind == "end":
+        return _parse_end(fields)
+    if kind == "cancel":
+        return CancelRecording()
+    raise MalformedError("`type` is none of start, end and cancel")
+
+
+def _parse_start(fields: Mapping[str, Any]) -> StartRecording:
+    ticket, content_type, hear = (fields.get(name) for name in ("ticket", "content_type", "hear"))
+    if not isinstance(ticket, str) or not isinstance(content_type, str):
+        raise MalformedError("`start` needs the texts `ticket` and `content_type`")
+    if hear is not None and not isinstance(hear, bool):
+        raise MalformedError("`hear` is neither true nor false")
+    if len(content_type) > LONGEST_CONTENT_TYPE:
+        raise UnsupportedContentTypeError("the content type is too long")
+    parse_content_type(content_type)
+    return StartRecording(ticket, content_type, bool(hear))
+
+
+def _parse_end(fields: Mapping[str, Any]) -> EndRecording:
+    size, digest = fields.get("bytes"), fields.get("sha256")
+    if type(size) is not int or size < 0:
+        raise MalformedError("`end` needs the number `bytes`")
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise MalformedError("`end` needs `sha256`, 64 hexadecimal digits in lower case")
+    return EndRecording(size, digest)
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    if len(text) > LARGEST_CONTROL_MESSAGE:
+        raise MalformedError(f"a control message has at most {LARGEST_CONTROL_MESSAGE} characters")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError("a control message is JSON") from error
+    if not isinstance(value, dict):
+        raise MalformedError("a control message is a JSON object")
+    return value
+
+
+def ready(*, max_bytes: int, max_seconds: float, hear: bool) -> str:
+    """Say that the recording may come, and whether the client will hear the character meanwhile."""
+    return _message("ready", max_bytes=max_bytes, max_seconds=max_seconds, hear=hear)
+
+
+def received(size: int) -> str:
+    """Say how many bytes of the recording have come."""
+    return _message("received", bytes=size)
+
+
+def hearing_ended(reason: PreviewEnd) -> str:
+    """Say that the client hears nothing more before the result; the recording goes on."""
+    return _message("hearing_ended", reason=reason.value)
+
+
+def converted(data: bytes, content_type: str) -> Iterator[str | bytes]:
+    """Yield the messages that carry the converted recording: its description, then its pieces."""
+    yield _message("converted", content_type=content_type, bytes=len(data))
+    for begin in range(0, len(data), LARGEST_PIECE):
+        yield data[begin : begin + LARGEST_PIECE]
+
+
+def done(facts: Mapping[str, Any]) -> str:
+    """Say that the voice is done, with the fields of `GET /api/v1/conversion/{voice_id}`."""
+    return _message("done", **facts)
+
+
+def failed(code: str, message: str) -> str:
+    """Say that the recording cannot be converted, with the code that the document has."""
+    return _message("failed", code=code, message=message)
+
+
+def retry(reason: RetryReason, *, stored: bool) -> str:
+    """Say that this connection will not bring the result.
+
+    Args:
+        reason: why.
+        stored: True if the recording is stored, so that the client only waits for the document;
+            False if the client must upload it.
+    """
+    return _message("retry", reason=reason.value, stored=stored)
+
+
+def _message(kind: str, **fields: Any) -> str:
+    return json.dumps({"type": kind, **fields}, separators=(",", ":"), default=_timestamp)
+
+
+def _timestamp(moment: datetime) -> str:
+    """Return a time as the HTTP API writes it."""
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""The service `live` and the dialects of `compat` in one process."""

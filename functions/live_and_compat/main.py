@@ -1,0 +1,97 @@
+"""combined: `live` and the APIs of other clients in one process.
+
+They share the characters, and the places of what is converted at once. `live` and `compat` know
+nothing of each other; this composition root alone knows both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from functions.compat.character_watch import CharacterWatch, load_bundle
+from functions.compat.composition import (
+    CompatOptions,
+    SpeechResources,
+    compose,
+    keys_of,
+)
+from functions.compat.service.keys import Access, KeyLimits, Meter
+from functions.compat.voicevox.user_data import UserData
+from functions.live import main as live
+from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
+from shared.container.server import run_container
+from shared.conversion.composition import open_conversion_services, serve
+from shared.conversion.start import start_tools
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.container.app import ConvertingApp
+    from shared.conversion.composition import ConversionServices
+
+
+@asynccontextmanager
+async def build_with_compat(
+    config: LiveAndCompatSettings, services: ConversionServices, kept: UserData
+) -> AsyncIterator[ConvertingApp]:
+    """Build `live` with the APIs of other clients beside it.
+
+    Args:
+        config: the settings.
+        services: of `live`.
+        kept: what clients of VOICEVOX leave.
+
+    Raises:
+        BundleError: no character takes text.
+    """
+    hosts = () if config.host == "127.0.0.1" else ("*",)
+    admission = live.open_admission(config)
+    doors = CompatOptions(
+        access=Access(keys_of(config.voicevox_key, config.api_keys), config.allowed_origins, hosts),
+        max_seconds=config.max_speech_seconds,
+        numbers=config.voicevox_speakers,
+        names=config.openai_voices,
+        is_alone=config.voicevox_alone is Switch.ON,
+    )
+    tools = services.tools
+    meter = Meter(KeyLimits(config.key_characters_per_day, config.key_seconds_per_day))
+    room = SpeechResources(
+        tools.characters, kept, tools.decoder, admission, config.characters_dir, meter
+    )
+    compat = compose(doors, room)
+    async with AsyncExitStack() as stack:
+        if config.follow_characters is Switch.ON:
+            load = partial(
+                load_bundle,
+                session=tools.session,
+                max_bytes=config.max_bundle_bytes,
+                marker=tools.marker,
+            )
+            follower = CharacterWatch(config.characters_dir, load, tools.characters)
+            stack.callback(asyncio.create_task(follower.follow(compat.offered)).cancel)
+        if config.wyoming_port is not None:
+            listening = compat.wyoming.listening("127.0.0.1", config.wyoming_port)
+            await stack.enter_async_context(listening)
+        yield live.build(config, services, admission, compat.app)
+
+
+async def _serve(config: LiveAndCompatSettings) -> None:
+    kept = UserData.opened()
+    async with (
+        start_tools(config, kept.front_end()) as tools,
+        open_conversion_services(config, tools) as services,
+        build_with_compat(config, services, kept) as app,
+    ):
+        await serve(app, config, services.stores, finishes_when_interrupted=True)
+
+
+def main() -> None:
+    """Run the service."""
+    run_container(LiveAndCompatSettings, lambda config: asyncio.run(_serve(config)))
+
+
+if __name__ == "__main__":
+    main()

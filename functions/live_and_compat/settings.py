@@ -1,0 +1,31 @@
+"""The settings of `live` with the APIs of other clients beside it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from functions.compat.settings import DialectSettings
+from functions.live.settings import LiveSettings
+
+
+class Switch(StrEnum):
+    """Whether something holds."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class LiveAndCompatSettings(LiveSettings, DialectSettings):
+    """Settings of `live` and of the APIs of other clients.
+
+    Cloud Run hands no connections of Wyoming on, so its port serves this machine alone.
+
+    Attributes:
+        voicevox_alone: whether no other instance serves clients of VOICEVOX, so that this one keeps
+            their presets and words; otherwise requests that change them answer 501.
+        follow_characters: whether these APIs offer bundles that come into the folder of characters
+            while the service runs; an image's folder never changes.
+    """
+
+    voicevox_alone: Switch = Switch.OFF
+    follow_characters: Switch = Switch.OFF

@@ -1,0 +1,219 @@
+"""The decision what to do about a voice that has not changed for long; this module is pure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from shared.pipeline import request_conversion
+from shared.runtime.logs import about_voice
+from shared.voices.messages import ConversionMessage
+from shared.voices.objects import ObjectMissingError, upload_name
+from shared.voices.store import UnknownVoiceError, change
+from shared.voices.voice import (
+    ForbiddenTransitionError,
+    LeaseHeldError,
+    PassingError,
+    Status,
+    expire,
+    queue_again,
+    upload_has_expired,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from datetime import datetime
+
+    from shared.ports import Bucket, Publisher
+    from shared.voices.store import FoundVoices, Snapshot, VoiceStore
+    from shared.voices.voice import Input, Voice
+
+
+class Remedy(StrEnum):
+    """The decision of a sweep about a voice."""
+
+    NONE = "none"
+    PUT_BACK = "put_back"
+    EXPIRE = "expire"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait before an event or a message counts as lost.
+
+    Attributes:
+        unchanged: how long a voice may stay unchanged.
+        upload: how long an upload address works, from the voice's creation.
+    """
+
+    unchanged: timedelta
+    upload: timedelta
+
+    @classmethod
+    def of(cls, *, unchanged_seconds: float, upload_url_seconds: float) -> Patience:
+        """Return the patience for two settings in seconds."""
+        return cls(timedelta(seconds=unchanged_seconds), timedelta(seconds=upload_url_seconds))
+
+
+def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patience) -> Remedy:
+    """Decide what to do about a voice.
+
+    Args:
+        voice: the voice as stored.
+        upload: its recording, None if there is none. For a voice that waits this is what the
+            bucket holds, for any other what its document says.
+        now: the store's time.
+        patience: how long to wait.
+    """
+    if voice.status.is_final:
+        return Remedy.NONE
+    # A voice that a worker owns counts as unchanged from the end of its lease on.
+    quiet_for = now - max(voice.updated_at, voice.lease_expires_at or voice.updated_at)
+    if quiet_for < patience.unchanged:
+        return Remedy.NONE
+    if voice.status is not Status.WAITING or upload is not None:
+        return Remedy.PUT_BACK
+    return Remedy.EXPIRE if upload_has_expired(voice, now, patience.upload) else Remedy.NONE
+
+
+_LOG = logging.getLogger(__name__)
+
+PAGE: Final = 500
+"""How many voices one query reads."""
+
+PAGES: Final = 6
+"""How many pages of each status one sweep reads; there is no time for more."""
+
+AT_ONCE: Final = 16
+"""How many voices are looked after at the same time."""
+
+_UNFINISHED: Final = (Status.WAITING, Status.QUEUED, Status.CONVERTING)
+_OVERTAKEN: Final = (ForbiddenTransitionError, LeaseHeldError, UnknownVoiceError)
+
+
+class IncompleteSweepError(PassingError):
+    """Some voices could not be looked after; the next sweep tries again."""
+
+
+class Sweeper:
+    """Looks after the voices that have not changed for long.
+
+    Args:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings.
+        conversions: the topic of the conversion messages.
+        patience: how long to wait before an event or a message counts as lost.
+        now: the clock for the search of old documents; each decision uses the store's time.
+    """
+
+    def __init__(
+        self,
+        *,
+        voices: VoiceStore,
+        uploads: Bucket,
+        conversions: Publisher,
+        patience: Patience,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._voices = voices
+        self._uploads = uploads
+        self._conversions = conversions
+        self._patience = patience
+        self._now = now
+
+    async def sweep(self) -> Mapping[str, int]:
+        """Look after every voice once; return how many were put back and how many expired.
+
+        A document that cannot be read as a voice is logged and left alone until the TTL policy
+        deletes it, because no later sweep could help it.
+
+        Raises:
+            IncompleteSweepError: some could not be looked after; all others were.
+            StoreUnavailableError: the search failed.
+        """
+        found, unreadable = await self._find()
+        turn = asyncio.Semaphore(AT_ONCE)
+        remedies = await asyncio.gather(*(self._look_after(s, turn) for s in found))
+        counts = Counter(remedy for remedy in remedies if remedy is not None)
+        done = {kind.value: counts[kind] for kind in (Remedy.PUT_BACK, Remedy.EXPIRE)}
+        failures = remedies.count(None)
+        extra = {"event": "swept", "looked_at": len(found), "failures": failures, **done}
+        _LOG.info("swept", extra=extra | {"unreadable": unreadable})
+        if failures:
+            raise IncompleteSweepError(f"{failures} of {len(found)} voices were not looked after")
+        return done
+
+    async def _find(self) -> tuple[list[Snapshot], int]:
+        """Return the voices that have not changed for long, and how many cannot be read."""
+        since = self._now() - self._patience.unchanged
+        snapshots: list[Snapshot] = []
+        unreadable = 0
+        for status in _UNFINISHED:
+            async for found in self._pages(status, since):
+                snapshots += found.snapshots
+                unreadable += len(found.unreadable)
+                for error in found.unreadable:
+                    with about_voice(error.voice_id):
+                        _LOG.error("left alone: %s", error, extra={"event": "unreadable_voice"})
+        return snapshots, unreadable
+
+    async def _pages(self, status: Status, since: datetime) -> AsyncIterator[FoundVoices]:
+        """Yield the pages of one search, oldest voices first, at most `PAGES`."""
+        end: object = None
+        for _ in range(PAGES):
+            found = await self._voices.unchanged(status, since=since, limit=PAGE, after=end)
+            yield found
+            end = found.end
+            if end is None:
+                return
+        extra = {"event": "sweep_cut", "status": status.value}
+        _LOG.warning("more than %d %s voices are unchanged", PAGE * PAGES, status, extra=extra)
+
+    async def _look_after(self, snapshot: Snapshot, turn: asyncio.Semaphore) -> Remedy | None:
+        """Look after one voice; return None if that failed and the next sweep must try again."""
+        async with turn:
+            with about_voice(snapshot.voice.voice_id):
+                try:
+                    return await self._apply_remedy(snapshot)
+                except _OVERTAKEN as reason:
+                    _LOG.info("left alone: %s", reason, extra={"event": "overtaken"})
+                    return Remedy.NONE
+                except PassingError as error:
+                    extra = {"event": "not_swept"}
+                    _LOG.warning("not looked after: %s", error, extra=extra)
+                    return None
+                except Exception:  # noqa: BLE001 - an error of one voice must not stop the others
+                    _LOG.exception("not looked after", extra={"event": "not_swept"})
+                    return None
+
+    async def _apply_remedy(self, snapshot: Snapshot) -> Remedy:
+        voice = snapshot.voice
+        upload = await self._find_upload(voice)
+        remedy = decide(voice, upload, now=snapshot.read_at, patience=self._patience)
+        if remedy is Remedy.EXPIRE:
+            await change(self._voices, voice.voice_id, expire)
+            _LOG.info("expired", extra={"event": "voice_expired"})
+        elif remedy is Remedy.PUT_BACK and upload is not None:
+            await self._put_back(voice, upload)
+        return remedy
+
+    async def _find_upload(self, voice: Voice) -> Input | None:
+        if voice.status is not Status.WAITING:
+            return voice.input
+        try:
+            return (await self._uploads.find(upload_name(voice.voice_id))).as_input()
+        except ObjectMissingError:
+            return None
+
+    async def _put_back(self, voice: Voice, upload: Input) -> None:
+        message = ConversionMessage(voice.voice_id, upload, voice.client)
+        record = partial(queue_again, upload=upload)
+        await request_conversion(self._conversions, self._voices, message, record)
+        extra = {"event": "voice_put_back", "status": voice.status.value}
+        _LOG.warning("put back a voice that was %s", voice.status, extra=extra)

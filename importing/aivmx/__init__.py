@@ -1,1 +1,0 @@
-"""AIVMX voices: Style-Bert-VITS2 in one file."""

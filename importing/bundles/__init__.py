@@ -1,1 +1,0 @@
-"""Writes character bundles: manifest, consent and portrait."""

@@ -1,1 +1,0 @@
-"""Encoders that several voices share: content, BERT, pitch."""

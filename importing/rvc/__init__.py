@@ -1,1 +1,0 @@
-"""RVC voices: the checkpoint, the index and the exports that other programs make."""

@@ -1,1 +1,0 @@
-"""An RVC checkpoint: its weights and its configuration."""

@@ -1,1 +1,0 @@
-"""Voices that other tools have exported to ONNX, made to fit the one contract of the engine."""

@@ -1,1 +1,0 @@
-"""Writes the synthesizer of an RVC voice as an ONNX graph, straight from the weights."""

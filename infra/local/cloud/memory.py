@@ -1,0 +1,371 @@
+"""Topics in memory that push over HTTP, like Pub/Sub: at least once, with backoff and dead letters.
+
+Tests use them, and so does the local cloud without Google's emulator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections import defaultdict
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from shared.characters.own.own_character import (
+    OwnCharacterStatus,
+    is_public,
+    is_to_clean,
+    is_waiting,
+)
+from shared.characters.own.store import Begun, OwnCharacterSnapshot, UnknownOwnCharacterError
+from shared.voices.store import (
+    ConflictError,
+    FoundVoices,
+    LatestState,
+    Snapshot,
+    UnknownVoiceError,
+    VoiceExistsError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from shared.characters.own.own_character import OwnCharacter
+    from shared.characters.own.store import DayLimits
+    from shared.voices.voice import Status, Voice
+
+
+_LOG = logging.getLogger(__name__)
+
+ACKNOWLEDGING: Final = frozenset({102, 200, 201, 202, 204})
+"""The statuses that acknowledge a push; after any other one the message is delivered again."""
+
+
+class Deliver(Protocol):
+    """Sends one push request."""
+
+    async def __call__(self, endpoint: str, envelope: Mapping[str, Any]) -> int:
+        """POST `envelope` as JSON and return the status; raise OSError if there is no answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A push subscription.
+
+    Attributes:
+        name: its full name.
+        topic: full name of the topic it belongs to.
+        endpoint: the URL that messages are pushed to.
+        acknowledgement_seconds: how long an answer may take.
+        dead_letter_topic: full name of the topic for messages that are never acknowledged.
+        attempts: how often a message is delivered before it becomes a dead letter.
+        first_backoff_seconds: the pause after the first failure; it doubles after each.
+        longest_backoff_seconds: the longest pause.
+        unless: messages with an attribute of this name are not delivered.
+    """
+
+    name: str
+    topic: str
+    endpoint: str
+    acknowledgement_seconds: float
+    dead_letter_topic: str | None = None
+    attempts: int = 30
+    first_backoff_seconds: float = 1.0
+    longest_backoff_seconds: float = 10.0
+    unless: str | None = None
+
+    @property
+    def filter(self) -> str | None:
+        """The filter in Pub/Sub's language; None if everything is delivered."""
+        return None if self.unless is None else f"NOT attributes:{self.unless}"
+
+
+@dataclass(eq=False, slots=True)
+class _Message:
+    data: bytes
+    attributes: Mapping[str, str]
+    message_id: str
+    published_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def envelope(self, subscription: str) -> dict[str, Any]:
+        message = {
+            "data": base64.b64encode(self.data).decode(),
+            "attributes": dict(self.attributes),
+            "messageId": self.message_id,
+            "publishTime": self.published_at.isoformat(),
+        }
+        return {"message": message, "subscription": subscription}
+
+
+class MemoryTopics:
+    """All topics and push subscriptions of the embedded local cloud.
+
+    Args:
+        deliver: sends one push request.
+        subscriptions: every push subscription.
+    """
+
+    def __init__(self, deliver: Deliver, subscriptions: tuple[Subscription, ...]) -> None:
+        self._deliver = deliver
+        self._subscriptions = subscriptions
+        self._message_ids = count(1)
+        self._deliveries: set[asyncio.Task[None]] = set()
+        self.dead: list[tuple[str, bytes]] = []
+
+    def publisher(self, topic: str) -> MemoryPublisher:
+        """Return the publisher of a topic, given its full name."""
+        return MemoryPublisher(self, topic)
+
+    def publish(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
+        """Accept a message and start to deliver it to every subscription of the topic."""
+        message = _Message(data, attributes, str(next(self._message_ids)))
+        for subscription in self._subscriptions:
+            if subscription.topic == topic and subscription.unless not in attributes:
+                delivery = asyncio.create_task(self._deliver_until_done(subscription, message))
+                self._deliveries.add(delivery)
+                delivery.add_done_callback(self._deliveries.discard)
+
+    async def aclose(self) -> None:
+        """Stop delivering; messages that were not acknowledged are lost."""
+        deliveries = tuple(self._deliveries)
+        for delivery in deliveries:
+            delivery.cancel()
+        await asyncio.gather(*deliveries, return_exceptions=True)
+
+    async def _deliver_until_done(self, subscription: Subscription, message: _Message) -> None:
+        pause = subscription.first_backoff_seconds
+        for attempt in range(1, subscription.attempts + 1):
+            if await self._is_acknowledged(subscription, message):
+                return
+            if attempt < subscription.attempts:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, subscription.longest_backoff_seconds)
+        self._bury(subscription, message)
+
+    async def _is_acknowledged(self, subscription: Subscription, message: _Message) -> bool:
+        envelope = message.envelope(subscription.name)
+        try:
+            async with asyncio.timeout(subscription.acknowledgement_seconds):
+                status = await self._deliver(subscription.endpoint, envelope)
+        except OSError as error:  # TimeoutError is one, too
+            _LOG.warning("push to %s failed: %s", subscription.endpoint, error)
+            return False
+        return status in ACKNOWLEDGING
+
+    def _bury(self, subscription: Subscription, message: _Message) -> None:
+        if subscription.dead_letter_topic is None:
+            _LOG.error("%s gives up message %s", subscription.name, message.message_id)
+            self.dead.append((subscription.topic, message.data))
+            return
+        origin = {"CloudPubSubDeadLetterSourceSubscription": subscription.name.rpartition("/")[2]}
+        self.publish(subscription.dead_letter_topic, message.data, {**message.attributes, **origin})
+
+
+class MemoryPublisher:
+    """A `shared.voices.messages.Publisher` of one topic in memory."""
+
+    def __init__(self, topics: MemoryTopics, topic: str) -> None:
+        self._topics = topics
+        self._topic = topic
+
+    async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
+        """Publish a message; it is delivered in the background."""
+        self._topics.publish(self._topic, data, attributes)
+
+    async def aclose(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+def _place(snapshot: Snapshot) -> Any:
+    """Where a voice stands in a search."""
+    return snapshot.voice.updated_at, snapshot.voice.voice_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    voice: Voice
+    revision: int
+
+
+class MemoryVoices:
+    """A `VoiceStore` for one event loop of one process.
+
+    Args:
+        now: the store's clock.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._revisions = count(1)
+        self._entries: dict[str, _Entry] = {}
+        self._waiters: defaultdict[str, set[LatestState]] = defaultdict(set)
+
+    @property
+    def count(self) -> int:
+        """How many voices there are."""
+        return len(self._entries)
+
+    async def create(self, voice: Voice) -> None:
+        """Write a new document; `VoiceExistsError` if there is another one."""
+        entry = self._entries.get(voice.voice_id)
+        if entry is None:
+            self._write(voice)
+        elif entry.voice != voice:
+            raise VoiceExistsError(f"there is a voice {voice.voice_id} already")
+
+    async def read(self, voice_id: str) -> Snapshot:
+        """Read a document; `UnknownVoiceError` if there is none."""
+        entry = self._entries.get(voice_id)
+        if entry is None:
+            raise UnknownVoiceError(voice_id)
+        return Snapshot(entry.voice, entry.revision, self._now())
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        """Write `voice` over the state of `snapshot`; `ConflictError` if that is gone."""
+        entry = self._entries.get(voice.voice_id)
+        if entry is None or entry.revision != snapshot.revision:
+            raise ConflictError(f"voice {voice.voice_id} was changed by another")
+        return Snapshot(voice, self._write(voice), self._now())
+
+    async def delete(self, voice_id: str) -> None:
+        """Delete a document, if there is one."""
+        if self._entries.pop(voice_id, None):
+            self._tell(voice_id, None)
+
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> FoundVoices:
+        """Read the voices of a status that changed last before `since`, oldest first."""
+        found = [
+            Snapshot(entry.voice, entry.revision, self._now())
+            for entry in self._entries.values()
+            if entry.voice.status is status and entry.voice.updated_at < since
+        ]
+        found = [each for each in sorted(found, key=_place) if not after or _place(each) > after]
+        return FoundVoices(
+            found[:limit], end=_place(found[limit - 1]) if len(found) >= limit else None
+        )
+
+    @asynccontextmanager
+    async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+        """Follow a document; see `VoiceStore.watch`."""
+        latest = LatestState()
+        self._waiters[voice_id].add(latest)
+        entry = self._entries.get(voice_id)
+        latest.put(entry.voice if entry else None)
+        try:
+            async with aclosing(latest.states()) as states:
+                yield states
+        finally:
+            self._waiters[voice_id].discard(latest)
+            if not self._waiters[voice_id]:
+                del self._waiters[voice_id]
+
+    async def aclose(self) -> None:
+        """Do nothing: nothing is open."""
+
+    def _write(self, voice: Voice) -> int:
+        revision = next(self._revisions)
+        self._entries[voice.voice_id] = _Entry(voice, revision)
+        self._tell(voice.voice_id, voice)
+        return revision
+
+    def _tell(self, voice_id: str, state: Voice | None) -> None:
+        for waiter in self._waiters.get(voice_id, ()):
+            waiter.put(state)
+
+
+class MemoryOwnCharacters:
+    """An `OwnCharacterStore` for one event loop of one process.
+
+    Args:
+        now: the store's clock.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._revisions = count(1)
+        self._entries: dict[str, tuple[OwnCharacter, int]] = {}
+        # Deleting a character does not give its place of the day back.
+        self._begun: list[Begun] = []
+
+    async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
+        """Write a new document; `DayLimitReachedError` if a day's number is reached."""
+        self._take_place(Begun(character.created_at, by), limits)
+        self._write(character)
+
+    async def take_place(self, *, limits: DayLimits, by: str) -> None:
+        """Count a further training; `DayLimitReachedError` if a day's number is reached."""
+        self._take_place(Begun(self._now(), by), limits)
+
+    async def read(self, character_id: str) -> OwnCharacterSnapshot:
+        """Read a document; `UnknownOwnCharacterError` if there is none."""
+        if character_id not in self._entries:
+            raise UnknownOwnCharacterError(character_id)
+        return self._snapshot(character_id)
+
+    async def replace(
+        self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
+    ) -> OwnCharacterSnapshot:
+        """Write over the state of `snapshot`; `ConflictError` if that is gone."""
+        character_id = character.character_id
+        _, revision = self._entries.get(character_id, (None, None))
+        if revision != snapshot.revision:
+            raise ConflictError(f"character {character_id} was changed by another")
+        self._write(character)
+        return self._snapshot(character_id)
+
+    async def delete(self, character_id: str) -> None:
+        """Delete a document, if there is one."""
+        self._entries.pop(character_id, None)
+
+    async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer may take, those that wait longest first."""
+        return self._found(lambda each: is_waiting(each, self._now()))[:limit]
+
+    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer holds, whose lease has not ended."""
+        return self._found(
+            lambda each: (
+                each.status is OwnCharacterStatus.TRAINING and not is_waiting(each, self._now())
+            )
+        )[:limit]
+
+    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters whose recordings are to be deleted."""
+        return self._found(lambda each: is_to_clean(each, self._now()))[:limit]
+
+    async def public(self, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters that their owners show to everybody, those that changed first."""
+        return [each.character for each in self._found(is_public)[:limit]]
+
+    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters of a Firebase uid, those that were begun last first."""
+        found = [each for each, _ in self._entries.values() if each.owner == owner]
+        return sorted(found, key=lambda each: each.created_at, reverse=True)[:limit]
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def _take_place(self, begun: Begun, limits: DayLimits) -> None:
+        since = self._now() - timedelta(days=1)
+        self._begun = [each for each in self._begun if each.at > since]
+        limits.require_place(self._begun, begun.by)
+        self._begun.append(begun)
+
+    def _found(self, wanted: Callable[[OwnCharacter], bool]) -> Sequence[OwnCharacterSnapshot]:
+        found = [each for each, _ in self._entries.values() if wanted(each)]
+        ordered = sorted(found, key=lambda each: each.updated_at)
+        return [self._snapshot(each.character_id) for each in ordered]
+
+    def _snapshot(self, character_id: str) -> OwnCharacterSnapshot:
+        character, revision = self._entries[character_id]
+        return OwnCharacterSnapshot(character, revision, self._now())
+
+    def _write(self, character: OwnCharacter) -> None:
+        self._entries[character.character_id] = character, next(self._revisions)

@@ -1,0 +1,124 @@
+"""The trainer of the local cloud: makes characters of visitors' own voices, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from functions.api.own_characters import OwnCharacterServices
+from functions.api.settings import ApiSettings
+from functions.train.runner import TrainingRunner
+from functions.train.trainer import Trainer, environment_of_trainer
+from infra.local.configuration import names
+from infra.local.configuration.options import ROOT
+from infra.local.processes.children import StartError, run_in_background
+from shared.container.protocols import limit_clients
+from shared.google import clients
+from shared.runtime import settings
+from shared.speech.decoding.decoder import Decoder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from infra.local.configuration.options import OwnCharacterOptions
+    from shared.characters.own.store import OwnCharacterStore
+
+TRAINING_SECONDS: Final = 1800.0
+
+
+def training_program(root: Path = ROOT) -> Path:
+    """Find the Python of the environment that `nox -s train` makes.
+
+    Raises:
+        StartError: it is not there.
+    """
+    for name in ("bin/python", "Scripts/python.exe"):
+        program = root / ".nox" / "training" / name
+        if program.exists():
+            return program
+    raise StartError(
+        "--own-characters: expected the packages of the training (PyTorch), found none; install"
+        " them with: nox -s train -- --clear"
+    )
+
+
+class LocalTrainer:
+    """Both sides of the making of own characters in one process.
+
+    Args:
+        config: the api's settings.
+        options: what the operator allows.
+        store: the characters' documents.
+    """
+
+    def __init__(
+        self, config: ApiSettings, options: OwnCharacterOptions, store: OwnCharacterStore
+    ) -> None:
+        recordings = clients.open_own_recordings(
+            config, names.OWN_RECORDINGS_BUCKET, clients.open_signer(config)
+        )
+        open_characters = partial(clients.open_bucket, config, names.CHARACTERS_BUCKET)
+        self._decoder = Decoder(max_processes=1)
+        self._runner = TrainingRunner(
+            store,
+            recordings,
+            open_characters(),
+            self._decoder,
+            Trainer(options.command, ROOT, TRAINING_SECONDS, environment_of_trainer(os.environ)),
+        )
+        self.services = OwnCharacterServices(store, recordings, open_characters, self._runner.wake)
+
+    @asynccontextmanager
+    async def training(self) -> AsyncIterator[None]:
+        """Train while the block runs."""
+        async with self._decoder, run_in_background(self._runner.run()):
+            yield
+
+    @asynccontextmanager
+    async def training_when_called(self, url: str) -> AsyncIterator[None]:
+        """Train while the block runs, and serve the address at which the api calls."""
+
+        async def look(_request: Request) -> Response:
+            self._runner.wake()
+            return Response(status_code=202)
+
+        app: Any = Starlette(routes=[Route("/", look, methods=["POST"])])
+        server, stop = Config(), asyncio.Event()
+        server.bind, server.loglevel = [url.removeprefix("http://")], "WARNING"
+        limit_clients(server)
+        serving = serve(app, server, shutdown_trigger=stop.wait)
+        async with self.training(), run_in_background(serving):
+            yield
+
+
+@asynccontextmanager
+async def trainer_of(
+    environment: Mapping[str, str], options: OwnCharacterOptions, url: str
+) -> AsyncIterator[None]:
+    """Run a trainer beside an api of another process; their documents are in Firestore.
+
+    Args:
+        environment: the variables of the api.
+        options: what the operator allows.
+        url: where the api calls.
+    """
+    fields = {name.lower(): value for name, value in environment.items()}
+    config = settings.load(ApiSettings, **fields)
+    store = clients.open_own_characters(config)
+    try:
+        async with LocalTrainer(config, options, store).training_when_called(url):
+            yield
+    finally:
+        await store.aclose()

@@ -1,1 +1,0 @@
-"""Voices and topics in memory, for machines without the emulators."""

@@ -1,0 +1,133 @@
+"""The converter's liveness probe, as Cloud Run has one: a converter that is stuck is restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final, Self
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
+    from typing import NoReturn
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from infra.local.configuration.options import LivenessProbe
+
+
+_LOG = logging.getLogger(__name__)
+
+LIVENESS_PATH: Final = "/healthz"
+
+
+async def wait_until_stuck(url: str, probe: LivenessProbe) -> None:
+    """Probe a server until it has failed often enough in a row.
+
+    Args:
+        url: its base URL.
+        probe: how often it is asked, and how many failures are enough.
+    """
+    failures = 0
+    async with httpx.AsyncClient(timeout=probe.timeout_seconds) as client:
+        while failures < probe.failure_threshold:
+            await asyncio.sleep(probe.period_seconds)
+            failures = 0 if await _is_alive(client, url + LIVENESS_PATH) else failures + 1
+    _LOG.warning("%s failed %d liveness probes; it is restarted", url, failures)
+
+
+async def keep_alive(
+    url: str, probe: LivenessProbe, restart: Callable[[], Awaitable[None]]
+) -> NoReturn:
+    """Restart a server whenever it is stuck.
+
+    Args:
+        url: its base URL.
+        probe: how it is probed.
+        restart: restarts it and returns when it serves again. An error is logged; the server is
+            then probed and restarted again.
+    """
+    while True:
+        await wait_until_stuck(url, probe)
+        try:
+            await restart()
+        except Exception:  # noqa: BLE001 - the server is probed and restarted again
+            _LOG.exception("%s could not be restarted", url)
+
+
+async def _is_alive(client: httpx.AsyncClient, url: str) -> bool:
+    try:
+        response = await client.get(url)
+    except httpx.TransportError:
+        return False
+    return response.is_success
+
+
+class RestartableApp:
+    """Stands for the latest application that `start` made; use it as an async context manager.
+
+    Requests that come during a restart wait for its end.
+
+    Args:
+        start: starts an application; leaving its block stops the application.
+    """
+
+    def __init__(self, start: Callable[[], AbstractAsyncContextManager[ASGIApp]]) -> None:
+        self._start = start
+        self._stack = AsyncExitStack()
+        self._restarting = asyncio.Lock()
+        self._app: ASGIApp | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start the first application."""
+        await self.restart()
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Stop the application."""
+        await self._stack.aclose()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to the application."""
+        async with self._restarting:
+            app = self._app
+        if app is None:
+            raise RuntimeError("the application is not started")
+        await app(scope, receive, send)
+
+    async def restart(self) -> None:
+        """Stop the application and start a new one.
+
+        Raises:
+            Exception: whatever `start` raises; the next restart tries again.
+        """
+        async with self._restarting:
+            self._app = None
+            await self._stack.aclose()
+            self._app = await self._stack.enter_async_context(self._start())
+
+
+ANSWER_SECONDS: Final = 180.0
+"""How long an answer may take; Cloud Scheduler's default."""
+
+
+async def post_regularly(client: httpx.AsyncClient, url: str, period_seconds: float) -> NoReturn:
+    """Send an empty POST request again and again; a failure is logged and changes nothing.
+
+    Args:
+        client: sends the requests.
+        url: where they go.
+        period_seconds: the pause before each request.
+    """
+    while True:
+        await asyncio.sleep(period_seconds)
+        try:
+            response = await client.post(url, timeout=ANSWER_SECONDS)
+        except httpx.TransportError as error:
+            _LOG.warning("POST %s failed: %r", url, error)
+        else:
+            if not response.is_success:
+                _LOG.warning("POST %s was answered %d", url, response.status_code)

@@ -1,0 +1,415 @@
+"""Runs a container's process only while requests need it, as Cloud Run does."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import httpx
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+from infra.local.configuration.names import Ports
+from infra.local.configuration.options import LivenessProbe, Scaling
+from infra.local.processes.children import StartError, Supervisor
+from infra.local.processes.cloud_run import wait_until_stuck
+from shared.runtime.process import on_signal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+
+    from hypercorn.typing import ASGIFramework
+    from starlette.types import Receive, Scope, Send
+
+    from infra.local.processes.children import Process
+
+
+STOP_SECONDS: Final = 5.0
+"""How long an instance may take to stop: less than whoever started the autoscaler gives it."""
+
+_PROBE_PAUSE_SECONDS: Final = 0.01
+_END_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerProgram:
+    """What an instance is started from.
+
+    Attributes:
+        name: of the service, for messages and logs.
+        command: the program; it must listen at the port that `PORT` says.
+        environment: its environment variables, but for `PORT`.
+        probe: the path that answers with a success when the instance is ready.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    probe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One running process of a container, and its base address."""
+
+    process: Process
+    url: str
+
+    async def may_have_ended(self) -> None:
+        """Wait a moment for the end of the process, which becomes known late."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await self.process.wait()
+
+
+class Autoscaler:
+    """Keeps one instance while requests need it and a while longer, and otherwise the minimum.
+
+    Cloud Run starts as many instances as the load needs; on one machine, more than one would only
+    share the processors. An instance that fails its liveness probe is stopped; the next request
+    starts another one.
+
+    Args:
+        supervisor: runs the processes.
+        container: what an instance is.
+        scaling: how instances start and stop.
+        liveness: how a running instance is asked whether it still works.
+    """
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        container: ContainerProgram,
+        *,
+        scaling: Scaling,
+        liveness: LivenessProbe,
+    ) -> None:
+        self._supervisor = supervisor
+        self._container = container
+        self._idle_seconds = scaling.idle_seconds
+        self._min_instances = scaling.min_instances
+        self._liveness = liveness
+        self._numbers = count(1)
+        self._starting: asyncio.Task[Instance] | None = None
+        self._in_flight = 0
+        self._end_of_idleness: asyncio.TimerHandle | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the minimum of instances runs."""
+        return not self._min_instances or _is_up(self._starting)
+
+    @asynccontextmanager
+    async def instance(self) -> AsyncIterator[Instance]:
+        """Hold an instance for one request.
+
+        If none runs, one is started, for all requests that wait for it.
+
+        Raises:
+            StartError: it did not get ready; the next request tries again.
+        """
+        self._in_flight += 1
+        self._cancel_idleness()
+        try:
+            # A client that goes away must not cancel a start that others wait for.
+            yield await asyncio.shield(self._running_instance())
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight and not self._min_instances:
+                self._begin_idleness()
+
+    async def keep_minimum(self) -> None:
+        """Keep the minimum instance running: start it again whenever it has ended.
+
+        Without a minimum it only waits. It never returns.
+
+        Raises:
+            StartError: it did not get ready.
+        """
+        if not self._min_instances:
+            await asyncio.Event().wait()
+        while True:
+            instance = await asyncio.shield(self._running_instance())
+            await instance.process.wait()
+
+    async def aclose(self) -> None:
+        """Stop every instance and start no more."""
+        self._is_closed = True
+        self._cancel_idleness()
+        await self._supervisor.stop_all(STOP_SECONDS)
+        starting = () if self._starting is None else (self._starting,)
+        await asyncio.gather(*self._background, *starting, return_exceptions=True)
+
+    def _running_instance(self) -> asyncio.Task[Instance]:
+        self._require_open()
+        if self._starting is None or (self._starting.done() and not _is_up(self._starting)):
+            self._starting = asyncio.create_task(self._start())
+        return self._starting
+
+    async def _start(self) -> Instance:
+        # As soon as the instance listens, the port is its own.
+        with Ports() as ports:
+            return await self._start_at(*ports.free(1))
+
+    async def _start_at(self, port: int) -> Instance:
+        container = self._container
+        process = await self._supervisor.start(
+            f"{container.name}-{next(self._numbers)}",
+            container.command,
+            {**container.environment, "PORT": str(port)},
+        )
+        instance = Instance(process, f"http://127.0.0.1:{port}")
+        probe = instance.url + container.probe
+        try:
+            self._require_open()
+            await self._supervisor.wait_until_ready(process, probe, _PROBE_PAUSE_SECONDS)
+        except StartError:
+            await self._supervisor.stop(process, STOP_SECONDS)
+            raise
+        self._run_in_background(self._watch(instance))
+        return instance
+
+    async def _watch(self, instance: Instance) -> None:
+        """Stop an instance that fails its liveness probe."""
+        process = instance.process
+        stuck = asyncio.create_task(wait_until_stuck(instance.url, self._liveness))
+        end = asyncio.create_task(process.wait())
+        try:
+            await asyncio.wait({stuck, end}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stuck.cancel()
+            end.cancel()
+        if not process.is_running:
+            return
+        starting = self._starting
+        if starting is not None and _is_up(starting) and starting.result() is instance:
+            # The next request must not be sent to it.
+            self._starting = None
+        await self._supervisor.stop(process, STOP_SECONDS)
+
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StartError(f"{self._container.name} is not started any more")
+
+    def _cancel_idleness(self) -> None:
+        if self._end_of_idleness is not None:
+            self._end_of_idleness.cancel()
+            self._end_of_idleness = None
+
+    def _begin_idleness(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._end_of_idleness = loop.call_later(self._idle_seconds, self._scale_to_zero)
+
+    def _scale_to_zero(self) -> None:
+        starting = self._starting
+        if starting is None or not _is_up(starting):
+            # Its client has gone before it was ready: it becomes idle only when it is ready.
+            if starting is not None and not starting.done():
+                self._begin_idleness()
+            return
+        self._starting = None
+        process = starting.result().process
+        self._run_in_background(self._supervisor.stop(process, STOP_SECONDS))
+
+
+def _is_up(starting: asyncio.Task[Instance] | None) -> bool:
+    if starting is None or not starting.done() or starting.cancelled():
+        return False
+    return starting.exception() is None and starting.result().process.is_running
+
+
+_LOG = logging.getLogger(__name__)
+
+REQUEST_SECONDS: Final = 3600.0
+"""How long an instance may be silent; Cloud Run's longest request, and clients give up earlier."""
+
+# They describe one connection, not the message (RFC 9110, 7.6.1).
+_CONNECTION_HEADERS: Final = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+
+
+class ScaleToZeroProxy:
+    """An ASGI application that passes requests on to the running instance.
+
+    Args:
+        autoscaler: runs the instance.
+        client: passes requests on.
+    """
+
+    def __init__(self, autoscaler: Autoscaler, client: httpx.AsyncClient) -> None:
+        self._autoscaler = autoscaler
+        self._client = client
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hold a request until an instance is ready, and pass it on."""
+        request = Request(scope, receive)
+        async with AsyncExitStack() as stack:
+            try:
+                answer = await self._ask(stack, request)
+            except (StartError, httpx.TransportError, ClientDisconnect) as error:
+                _LOG.warning("%s %s: %r", request.method, request.url.path, error)
+                await PlainTextResponse("no instance", 503)(scope, receive, send)
+                return
+            await _pass_on(answer, send)
+
+    async def _ask(self, stack: AsyncExitStack, request: Request) -> httpx.Response:
+        instance = await stack.enter_async_context(self._autoscaler.instance())
+        url = request.url.replace(scheme="http", netloc=instance.url.removeprefix("http://"))
+        has_body = {"content-length", "transfer-encoding"} & set(request.headers)
+        asked = self._client.stream(
+            request.method,
+            str(url),
+            headers=_message_headers(request.headers.raw),
+            content=request.stream() if has_body else None,
+        )
+        try:
+            return await stack.enter_async_context(asked)
+        except httpx.TransportError:
+            # Most likely the process has ended: the next request must not be sent to it.
+            await instance.may_have_ended()
+            raise
+
+
+async def _pass_on(answer: httpx.Response, send: Send) -> None:
+    headers = _message_headers(answer.headers.raw)
+    start = {"type": "http.response.start", "status": answer.status_code, "headers": headers}
+    await send(start)
+    async for chunk in answer.aiter_raw():
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _message_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    lowered = ((name.lower(), value) for name, value in headers)
+    return [(name, value) for name, value in lowered if name not in _CONNECTION_HEADERS]
+
+
+def create_app(autoscaler: Autoscaler, client: httpx.AsyncClient) -> Starlette:
+    """Return the application: it passes every request on except `GET /healthz`.
+
+    That one is answered for the proxy itself: as in Cloud Run, an instance is asked for it only by
+    its liveness probe.
+    """
+
+    async def healthz(_request: Request) -> Response:
+        return Response(status_code=204 if autoscaler.is_ready else 503)
+
+    proxy = ScaleToZeroProxy(autoscaler, client)
+    return Starlette(routes=[Route("/healthz", healthz), Mount("/", proxy)])
+
+
+def command(
+    name: str,
+    port: int,
+    *,
+    logs: Path,
+    ready_path: str,
+    scaling: Scaling,
+    liveness: LivenessProbe,
+) -> list[str]:
+    """Return the command of a proxy; the container's own command has to follow."""
+    return [
+        *(sys.executable, "-m", "infra.local.processes.scale_to_zero", name),
+        *("--port", str(port), "--logs", str(logs), "--probe", ready_path),
+        *("--idle-seconds", str(scaling.idle_seconds)),
+        *("--min-instances", str(scaling.min_instances)),
+        *("--liveness-period", str(liveness.period_seconds)),
+        *("--liveness-timeout", str(liveness.timeout_seconds)),
+        *("--liveness-failures", str(liveness.failure_threshold)),
+        "--",
+    ]
+
+
+async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
+    """Serve until SIGTERM or SIGINT, then stop the instance, and after it the proxy.
+
+    Raises:
+        StartError: the minimum instance did not get ready.
+    """
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        on_signal(number, stop.set)
+    stopped = asyncio.create_task(stop.wait())
+    keeping = asyncio.create_task(autoscaler.keep_minimum())
+
+    async def over() -> None:
+        await asyncio.wait({stopped, keeping}, return_when=asyncio.FIRST_COMPLETED)
+        keeping.cancel()
+        # The stopping instance still answers its requests.
+        await autoscaler.aclose()
+
+    config = Config()
+    config.bind = [f"127.0.0.1:{port}"]
+    config.graceful_timeout = 1.0
+    # A new connection for each request: an instance may close a kept one at any time.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    async with httpx.AsyncClient(timeout=REQUEST_SECONDS, limits=limits) as client:
+        app = create_app(autoscaler, client)
+        await serve(cast("ASGIFramework", app), config, shutdown_trigger=over)
+    stopped.cancel()
+    if not keeping.cancelled():
+        keeping.result()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a proxy; return the exit code."""
+    parser = argparse.ArgumentParser(prog="scale_to_zero_proxy", description=__doc__)
+    parser.add_argument("name", help="of the service")
+    parser.add_argument("--port", type=int, required=True, help="where to listen")
+    parser.add_argument("--logs", type=Path, required=True, help="folder for the instances' logs")
+    parser.add_argument("--probe", default="/readyz", help="answers when an instance is ready")
+    parser.add_argument("--idle-seconds", type=float, default=900.0)
+    parser.add_argument("--min-instances", type=int, choices=(0, 1), default=0)
+    parser.add_argument("--liveness-period", type=float, default=10.0)
+    parser.add_argument("--liveness-timeout", type=float, default=5.0)
+    parser.add_argument("--liveness-failures", type=int, default=3)
+    parser.add_argument("command", nargs="+", help="of the container")
+    parsed = parser.parse_args(arguments)
+    environment: dict[str, Any] = dict(os.environ)
+    autoscaler = Autoscaler(
+        Supervisor(parsed.logs),
+        ContainerProgram(parsed.name, parsed.command, environment, parsed.probe),
+        scaling=Scaling(parsed.idle_seconds, parsed.min_instances),
+        liveness=LivenessProbe(
+            parsed.liveness_period, parsed.liveness_timeout, parsed.liveness_failures
+        ),
+    )
+    try:
+        asyncio.run(serve_proxy(autoscaler, parsed.port))
+    except StartError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - this goes to its log
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Characters that visitors make of their own voice."""

@@ -1,0 +1,444 @@
+"""The states of a character that a visitor makes, and the transitions between them.
+
+This module is pure: every transition takes the time and returns the next state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shared.characters.consent import ConsentSentence
+
+
+MAX_TRIES: Final = 2
+"""How often one training is begun: a killed trainer gets one more try."""
+
+MAX_TRAININGS: Final = 3
+"""How often an owner may ask for a training, after others have failed."""
+
+COLLECTING_DAYS: Final = 7
+"""For how long an owner may read aloud; the sentence of the consent holds as long."""
+
+
+class OwnCharacterStatus(StrEnum):
+    """Where a character is."""
+
+    COLLECTING = "collecting"
+    QUEUED = "queued"
+    TRAINING = "training"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class Visibility(StrEnum):
+    """Who may speak with a character, besides its owner."""
+
+    PRIVATE = "private"
+    """Nobody."""
+
+    LINK = "link"
+    """Whoever knows the id."""
+
+    PUBLIC = "public"
+    """Everybody: it is in the list, where the operator allows that."""
+
+
+class TrainingErrorCode(StrEnum):
+    """Why a training failed."""
+
+    RECORDINGS_REFUSED = "recordings_refused"
+    ANOTHER_VOICE = "another_voice"
+    """Somebody else speaks in so many of the recordings that too little is left, or whose they are
+    is doubtful."""
+
+    ECHO = "echo"
+    """Too little is left without those in which a room resounds."""
+
+    CONSENT_REFUSED = "consent_refused"
+    """The spoken consent is another's, has other words, or cannot be understood."""
+
+    ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    BUNDLE_REFUSED = "bundle_refused"
+
+
+class NotAllowedError(Exception):
+    """The character is in a state in which this is not possible; the message says which."""
+
+
+class TakenOverError(Exception):
+    """Another attempt trains this character now, so this one must not write any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFailure:
+    """Why a training failed.
+
+    Attributes:
+        code: for programs.
+        message: for the owner.
+        recordings: the ids of those that are the reason, where it is some of them.
+    """
+
+    code: TrainingErrorCode
+    message: str
+    recordings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypedConsent:
+    """What the owner has typed and agreed to.
+
+    Attributes:
+        owner: the name of whose voice it is.
+        contact: an e-mail address or an https address.
+        day: when, as YYYY-MM-DD.
+    """
+
+    owner: str
+    contact: str
+    day: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCharacter:
+    """A character that a visitor makes.
+
+    Attributes:
+        character_id: nobody can guess it; who knows it may speak with the character.
+        status: where it is.
+        name: as its owner calls it.
+        key_sha256: of the secret with which its owner changes and deletes it.
+        owner: the Firebase uid of its owner; None without a sign-in.
+        consent: what the owner has typed.
+        sentence: what the owner has to say aloud.
+        created_at: when it was created.
+        updated_at: when it changed last.
+        expire_at: when it is deleted unless it is ready by then; None for one that is ready.
+        trainings: how often its owner asked for a training.
+        attempt: the fencing token: which attempt holds the lease; never the same one twice.
+        tries: how many attempts at this training count, because they were not handed back.
+        lease_expires_at: until when that attempt holds it.
+        stage: what the trainer does.
+        share: how much of that stage is done, 0 to 1.
+        error: why the last training failed.
+        has_recordings: whether its recordings may still be there; after a training they go.
+        keeps_recordings: whether its owner keeps them for a better training.
+        has_bundle: whether a training has succeeded: somebody can speak with it.
+        visibility: who may speak with it.
+    """
+
+    character_id: str
+    status: OwnCharacterStatus
+    name: str
+    key_sha256: str
+    owner: str | None
+    consent: TypedConsent
+    sentence: ConsentSentence
+    created_at: datetime
+    updated_at: datetime
+    expire_at: datetime | None
+    trainings: int = 0
+    attempt: int = 0
+    tries: int = 0
+    lease_expires_at: datetime | None = None
+    stage: str | None = None
+    share: float | None = None
+    error: TrainingFailure | None = None
+    has_recordings: bool = True
+    keeps_recordings: bool = False
+    has_bundle: bool = False
+    visibility: Visibility = Visibility.PRIVATE
+
+    def is_key(self, key: str) -> bool:
+        """Whether this is the owner's secret."""
+        return hmac.compare_digest(digest_of(key), self.key_sha256)
+
+    def is_owned_by(self, uid: str | None, key: str | None) -> bool:
+        """Whether a visitor is its owner: by the sign-in if it has one, otherwise by the secret."""
+        if self.owner is not None:
+            return uid == self.owner
+        return key is not None and self.is_key(key)
+
+
+def digest_of(key: str) -> str:
+    """Return what is stored of an owner's secret."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def begin(
+    character_id: str,
+    *,
+    name: str,
+    key: str,
+    owner: str | None,
+    consent: TypedConsent,
+    sentence: ConsentSentence,
+    now: datetime,
+) -> OwnCharacter:
+    """Begin a character, for which recordings can be uploaded then."""
+    return OwnCharacter(
+        character_id=character_id,
+        status=OwnCharacterStatus.COLLECTING,
+        name=name,
+        key_sha256=digest_of(key),
+        owner=owner,
+        consent=consent,
+        sentence=sentence,
+        created_at=now,
+        updated_at=now,
+        expire_at=now + timedelta(days=COLLECTING_DAYS),
+    )
+
+
+def require_collecting(character: OwnCharacter) -> None:
+    """Refuse to change the recordings of a character that is trained or ready.
+
+    Raises:
+        NotAllowedError: it is.
+    """
+    if character.status not in {OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED}:
+        raise NotAllowedError(
+            f"this character is {character.status.value}; its recordings cannot change any more"
+        )
+
+
+def queue(character: OwnCharacter, now: datetime) -> OwnCharacter:
+    """Ask for a training; asking again while it waits or runs changes nothing.
+
+    Raises:
+        NotAllowedError: the character is ready, or too many trainings have failed.
+    """
+    if character.status in {OwnCharacterStatus.QUEUED, OwnCharacterStatus.TRAINING}:
+        return character
+    require_collecting(character)
+    if character.trainings >= MAX_TRAININGS:
+        raise NotAllowedError(
+            f"{MAX_TRAININGS} trainings of this character have failed; make a new one"
+        )
+    return replace(
+        character,
+        status=OwnCharacterStatus.QUEUED,
+        trainings=character.trainings + 1,
+        tries=0,
+        error=None,
+        stage=None,
+        share=None,
+        updated_at=now,
+    )
+
+
+def is_waiting(character: OwnCharacter, now: datetime) -> bool:
+    """Whether a trainer may take the character: nobody has it, or its trainer has died."""
+    if character.status is OwnCharacterStatus.QUEUED:
+        return True
+    until = character.lease_expires_at
+    return character.status is OwnCharacterStatus.TRAINING and (until is None or until <= now)
+
+
+def lease(character: OwnCharacter, now: datetime, seconds: float) -> OwnCharacter:
+    """Begin an attempt; after the last one, the training has failed.
+
+    Raises:
+        NotAllowedError: there is nothing to train, or somebody trains it.
+    """
+    if not is_waiting(character, now):
+        raise NotAllowedError(f"this character is {character.status.value}")
+    if character.tries >= MAX_TRIES:
+        message = "The training was interrupted too often; please try again later."
+        failure = TrainingFailure(TrainingErrorCode.ATTEMPTS_EXHAUSTED, message)
+        return _failed(character, failure, now)
+    return replace(
+        character,
+        status=OwnCharacterStatus.TRAINING,
+        attempt=character.attempt + 1,
+        tries=character.tries + 1,
+        lease_expires_at=now + timedelta(seconds=seconds),
+        updated_at=now,
+    )
+
+
+def report(
+    character: OwnCharacter, attempt: int, stage: str | None, share: float | None, *,
+    now: datetime, seconds: float,
+) -> OwnCharacter:  # fmt: skip
+    """Say how far an attempt is, and keep its lease.
+
+    Raises:
+        TakenOverError: it is not this attempt's any more.
+    """
+    _require_attempt(character, attempt)
+    return replace(
+        character,
+        stage=stage,
+        share=share,
+        lease_expires_at=now + timedelta(seconds=seconds),
+        updated_at=now,
+    )
+
+
+def finish(character: OwnCharacter, attempt: int, now: datetime) -> OwnCharacter:
+    """End a training that has made a character.
+
+    Raises:
+        TakenOverError: it is not this attempt's any more.
+    """
+    _require_attempt(character, attempt)
+    return replace(
+        character,
+        status=OwnCharacterStatus.READY,
+        lease_expires_at=None,
+        stage=None,
+        share=None,
+        expire_at=None,
+        has_bundle=True,
+        updated_at=now,
+    )
+
+
+def without_recordings(character: OwnCharacter, now: datetime) -> OwnCharacter:
+    """Note that the recordings of a character are deleted."""
+    return replace(character, has_recordings=False, updated_at=now)
+
+
+def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
+    """Whether recordings are to be deleted: of a ready one, or of one whose time is over."""
+    if character.status is OwnCharacterStatus.READY:
+        return character.has_recordings and not character.keeps_recordings
+    is_over = character.expire_at is not None and character.expire_at <= now
+    return is_over and character.status in {
+        OwnCharacterStatus.COLLECTING,
+        OwnCharacterStatus.FAILED,
+    }
+
+
+def fail(
+    character: OwnCharacter, attempt: int, failure: TrainingFailure, now: datetime
+) -> OwnCharacter:
+    """End a training that cannot succeed with these recordings.
+
+    Raises:
+        TakenOverError: it is not this attempt's any more.
+    """
+    _require_attempt(character, attempt)
+    return _failed(character, failure, now)
+
+
+def give_back(
+    character: OwnCharacter, now: datetime, *, attempt: int, counts: bool
+) -> OwnCharacter:
+    """End an attempt, so that the next one can begin at once.
+
+    Args:
+        character: which.
+        now: when.
+        attempt: which has ended.
+        counts: whether it failed, and was not only interrupted by whoever runs the trainer.
+
+    Raises:
+        TakenOverError: it is not this attempt's any more.
+    """
+    _require_attempt(character, attempt)
+    return replace(
+        character,
+        status=OwnCharacterStatus.QUEUED,
+        tries=character.tries if counts else character.tries - 1,
+        lease_expires_at=None,
+        updated_at=now,
+    )
+
+
+def _failed(character: OwnCharacter, failure: TrainingFailure, now: datetime) -> OwnCharacter:
+    return replace(
+        character,
+        status=OwnCharacterStatus.FAILED,
+        lease_expires_at=None,
+        stage=None,
+        share=None,
+        error=failure,
+        updated_at=now,
+    )
+
+
+def _require_attempt(character: OwnCharacter, attempt: int) -> None:
+    if character.status is not OwnCharacterStatus.TRAINING or character.attempt != attempt:
+        raise TakenOverError(
+            f"attempt {attempt} is over: {character.character_id} is {character.status.value},"
+            f" attempt {character.attempt}"
+        )
+
+
+def is_public(character: OwnCharacter) -> bool:
+    """Whether its owner shows it to everybody, and it can be used."""
+    return character.has_bundle and character.visibility is Visibility.PUBLIC
+
+
+def rename(character: OwnCharacter, name: str, now: datetime) -> OwnCharacter:
+    """Give a character another name."""
+    if name == character.name:
+        return character
+    return replace(character, name=name, updated_at=now)
+
+
+def share(character: OwnCharacter, visibility: Visibility, now: datetime) -> OwnCharacter:
+    """Share a character, or withdraw it.
+
+    Raises:
+        NotAllowedError: nothing can be shared yet.
+    """
+    if visibility is character.visibility:
+        return character
+    if not character.has_bundle and visibility is not Visibility.PRIVATE:
+        raise NotAllowedError("this character cannot be shared before it is ready")
+    return replace(character, visibility=visibility, updated_at=now)
+
+
+def keep_recordings(character: OwnCharacter, *, is_wanted: bool, now: datetime) -> OwnCharacter:
+    """Keep the recordings when the training is done, or not any longer.
+
+    A ready character that was waiting for more recordings is ready again without them.
+    """
+    if is_wanted == character.keeps_recordings:
+        return character
+    waits = character.status in {OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED}
+    status = OwnCharacterStatus.READY if waits and character.has_bundle else character.status
+    return replace(character, keeps_recordings=is_wanted, status=status, updated_at=now)
+
+
+def is_to_train_again(character: OwnCharacter) -> bool:
+    """Whether a character that is there can be trained anew with the recordings that were kept."""
+    has_kept = character.keeps_recordings and character.has_recordings
+    has_ended = character.status in {OwnCharacterStatus.READY, OwnCharacterStatus.FAILED}
+    return character.has_bundle and has_ended and has_kept
+
+
+def reopen(character: OwnCharacter, sentence: ConsentSentence, now: datetime) -> OwnCharacter:
+    """Collect more recordings for a better training; the character stays as it is until then.
+
+    Args:
+        character: is ready, and its recordings were kept.
+        sentence: with which its owner agrees aloud to the new training.
+        now: the time.
+
+    Raises:
+        NotAllowedError: its recordings are deleted, or it is being made.
+    """
+    if not is_to_train_again(character):
+        raise NotAllowedError(
+            "only a character that is ready, and whose recordings were kept, is trained again"
+        )
+    return replace(
+        character,
+        status=OwnCharacterStatus.COLLECTING,
+        sentence=sentence,
+        trainings=0,
+        error=None,
+        updated_at=now,
+    )

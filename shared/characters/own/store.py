@@ -1,0 +1,300 @@
+"""The port to the documents of visitors' own characters, and how they are changed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from shared.characters.consent import ConsentSentence
+from shared.characters.own.own_character import (
+    OwnCharacter,
+    OwnCharacterStatus,
+    TrainingErrorCode,
+    TrainingFailure,
+    TypedConsent,
+    Visibility,
+    is_public,
+)
+from shared.voices.store import COMPETITION_LIMIT, ConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+
+class DayLimit(StrEnum):
+    """Which number of a day is reached."""
+
+    ALL = "all"
+    OWNER = "owner"
+
+
+class DayLimitReachedError(Exception):
+    """As many characters were begun in the last day as may be.
+
+    Args:
+        limit: by everybody together, or by this one owner.
+    """
+
+    def __init__(self, limit: DayLimit) -> None:
+        super().__init__(limit.value)
+        self.limit = limit
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """That a character was begun, which a deletion does not undo.
+
+    Attributes:
+        at: when.
+        by: whose, by a name that says nothing to others.
+    """
+
+    at: datetime
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class DayLimits:
+    """How many characters may be begun in a day.
+
+    Attributes:
+        by_all: by everybody together.
+        by_owner: by one owner.
+    """
+
+    by_all: int
+    by_owner: int
+
+    def require_place(self, begun: Sequence[Begun], by: str) -> None:
+        """Refuse one more; `begun` is what was begun in the last day.
+
+        Raises:
+            DayLimitReachedError: a number is reached; the owner's own is named first.
+        """
+        if sum(each.by == by for each in begun) >= self.by_owner:
+            raise DayLimitReachedError(DayLimit.OWNER)
+        if len(begun) >= self.by_all:
+            raise DayLimitReachedError(DayLimit.ALL)
+
+
+class UnknownOwnCharacterError(LookupError):
+    """There is no document of this id: it was never created, was deleted, or has expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCharacterSnapshot:
+    """A character as it was read.
+
+    Attributes:
+        character: the character.
+        revision: opaque; identifies this state of the document for `replace`.
+        read_at: the store's time when it was read or written.
+    """
+
+    character: OwnCharacter
+    revision: object
+    read_at: datetime
+
+
+class OwnCharacterStore(Protocol):
+    """Where the documents of visitors' own characters are kept.
+
+    Every method raises `StoreUnavailableError` when the store does not answer.
+    """
+
+    async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
+        """Write a new document.
+
+        Args:
+            character: has just been begun.
+            limits: how many may be begun in a day.
+            by: whose it is, for their own number; says nothing to others.
+
+        Raises:
+            DayLimitReachedError: nothing is written.
+        """
+        ...
+
+    async def take_place(self, *, limits: DayLimits, by: str) -> None:
+        """Count a further training as a new character is counted; raises as `create`."""
+        ...
+
+    async def read(self, character_id: str) -> OwnCharacterSnapshot:
+        """Read a document.
+
+        Raises:
+            UnknownOwnCharacterError: it does not exist.
+        """
+        ...
+
+    async def replace(
+        self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
+    ) -> OwnCharacterSnapshot:
+        """Write `character` if the document is still the one of `snapshot`.
+
+        Raises:
+            ConflictError: the document was changed or deleted.
+        """
+        ...
+
+    async def delete(self, character_id: str) -> None:
+        """Delete a document; it is no error if it does not exist."""
+        ...
+
+    async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer may take, those that wait longest first."""
+        ...
+
+    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer holds, whose lease has not ended."""
+        ...
+
+    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters whose recordings are to be deleted."""
+        ...
+
+    async def public(self, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters that their owners show to everybody, those that changed first."""
+        ...
+
+    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters of a Firebase uid, those that were begun last first."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close what it is connected with."""
+        ...
+
+
+async def change_own(
+    store: OwnCharacterStore,
+    character_id: str,
+    transition: Callable[[OwnCharacter, datetime], OwnCharacter],
+) -> OwnCharacter:
+    """Apply a transition to a stored character; retry when another writer was first.
+
+    Raises:
+        UnknownOwnCharacterError: there is no such character.
+        ConflictError: other writers were first `COMPETITION_LIMIT` times in a row.
+        Exception: the transition refused; any exception of it is passed on.
+    """
+    for _ in range(COMPETITION_LIMIT):
+        snapshot = await store.read(character_id)
+        wanted = transition(snapshot.character, snapshot.read_at)
+        if wanted == snapshot.character:
+            return wanted
+        try:
+            return (await store.replace(snapshot, wanted)).character
+        except ConflictError:
+            continue
+    raise ConflictError(
+        f"character {character_id} was changed by others {COMPETITION_LIMIT} times in a row"
+    )
+
+
+COLLECTION: Final = "own_characters"
+"""One document per character. Clients may not read it: it has the owner's name and contact."""
+
+STATES: Final = "own_character_states"
+"""One document per character, to which its owner's client listens: how far it is, nothing else."""
+
+BEGUN: Final = "own_character_limits/begun"
+"""The document that says when, and by whom, the characters of the last day were begun."""
+
+_KEPT_LONGER: Final = timedelta(days=1)
+"""By how much Firestore deletes later than the trainer, which deletes the recordings, too."""
+
+
+def document_path(character_id: str) -> str:
+    """Return the path of a character's document."""
+    return f"{COLLECTION}/{character_id}"
+
+
+def state_path(character_id: str) -> str:
+    """Return the path of the document to which the owner's client listens."""
+    return f"{STATES}/{character_id}"
+
+
+def to_state(character: OwnCharacter) -> dict[str, Any]:
+    """Return what clients that know the id may read: no names, no contact, no digest of the key."""
+    document = to_document(character)
+    names = ("status", "stage", "share", "error", "owner", "updated_at", "delete_at")
+    return {name: document[name] for name in names if name in document}
+
+
+def to_document(character: OwnCharacter) -> dict[str, Any]:
+    """Return the document of a character; the id is its name, not a field.
+
+    Four fields follow from the others, each for one query or lifetime: `train_at`, from when on a
+    trainer may take it; `clean_at`, from when on its recordings are to be deleted; `public_at`,
+    since when everybody may use it; `delete_at`, when Firestore deletes the document, should nobody
+    else have done so. Each is missing where there is no such moment, so that the index has nothing
+    of it.
+    """
+    document = asdict(character)
+    del document["character_id"]
+    document["status"] = character.status.value
+    document["visibility"] = character.visibility.value
+    document["sentence"] = character.sentence.to_json()
+    if character.error is not None:
+        document["error"]["code"] = character.error.code.value
+    moments = {
+        "train_at": _train_at(character),
+        "clean_at": _clean_at(character),
+        "public_at": character.updated_at if is_public(character) else None,
+        "delete_at": character.expire_at and character.expire_at + _KEPT_LONGER,
+    }
+    return document | {name: moment for name, moment in moments.items() if moment is not None}
+
+
+def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacter:
+    """Return the character of a document; fields that are unknown are ignored.
+
+    Raises:
+        KeyError, TypeError, ValueError: the document was not written by `to_document`.
+    """
+    known = {
+        each.name: document[each.name] for each in fields(OwnCharacter) if each.name in document
+    }
+    error = document["error"]
+    parts = {
+        "character_id": character_id,
+        "status": OwnCharacterStatus(document["status"]),
+        "visibility": Visibility(document["visibility"]),
+        "consent": TypedConsent(**document["consent"]),
+        "sentence": ConsentSentence.from_json(document["sentence"]),
+        "error": error and _failure(error),
+    }
+    return OwnCharacter(**known | parts)
+
+
+def begun_since(document: Mapping[str, Any], since: datetime) -> Sequence[Begun]:
+    """Return what was begun after some moment, from the document `BEGUN`."""
+    begun = [Begun(each["at"], each["by"]) for each in document.get("begun", [])]
+    return [each for each in begun if each.at > since]
+
+
+def _failure(error: Mapping[str, Any]) -> TrainingFailure:
+    # Those of before name no recordings.
+    recordings = tuple(error.get("recordings", ()))
+    return TrainingFailure(TrainingErrorCode(error["code"]), error["message"], recordings)
+
+
+def _train_at(character: OwnCharacter) -> datetime | None:
+    if character.status is OwnCharacterStatus.TRAINING:
+        return character.lease_expires_at or character.updated_at
+    return character.updated_at if character.status is OwnCharacterStatus.QUEUED else None
+
+
+def _clean_at(character: OwnCharacter) -> datetime | None:
+    if character.status is OwnCharacterStatus.READY:
+        is_kept = character.keeps_recordings or not character.has_recordings
+        return None if is_kept else character.updated_at
+    return (
+        character.expire_at
+        if character.status in {OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED}
+        else None
+    )

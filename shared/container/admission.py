@@ -1,0 +1,393 @@
+"""A line in which clients take turns, so that who asks for much keeps nobody waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
+from weakref import WeakValueDictionary
+
+from shared.runtime.push import OverloadedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+
+if TYPE_CHECKING:
+    Client = str | None
+
+
+CREDIT_SECONDS: Final = 0.5
+"""By how much less a client, or a text, counts as having had that comes anew: a short request is
+done in one turn."""
+
+
+@dataclass(eq=False)
+class Share:
+    """How long a client, or one text of it, has had places.
+
+    Attributes:
+        seconds: for how long; the least for what has not come yet.
+        served: how many seconds the part of it that was served last had had.
+        whole: of which it is a part.
+    """
+
+    seconds: float = float("-inf")
+    served: float = 0.0
+    whole: Share | None = None
+
+    def come(self, served: float) -> None:
+        """Begin, or go on after a pause, with what was served last: nobody saves anything up."""
+        self.seconds = max(self.seconds, served - CREDIT_SECONDS)
+
+
+@dataclass(eq=False)
+class _Place:
+    """A place that a text has, or waits for.
+
+    Attributes:
+        name: of the client.
+        client: what it has had.
+        text: what the text has had.
+        turn: is done when the text may have the place.
+        since: from when on its time is not counted yet.
+    """
+
+    name: Client
+    client: Share
+    text: Share
+    turn: asyncio.Future[None]
+    since: float = 0.0
+
+    @property
+    def had(self) -> tuple[float, float]:
+        """Return what the client and the text have had; the least is next."""
+        return self.client.seconds, self.text.seconds
+
+
+class FairQueue:
+    """Gives places to those who wait: to the client that has had least time.
+
+    Of one client it is the turn of the text that has had least, so a short text does not wait for
+    the whole of a long one. What comes anew begins with what was served last (start-time fair
+    queuing: P. Goyal et al., IEEE/ACM Transactions on Networking 5(5), 1997).
+
+    What is under way is not stopped. So while one client has all places, each other one may take a
+    spare place instead of waiting until a long piece ends.
+
+    Args:
+        places: how many there are.
+        spare: how many more there are beside a client that has all places.
+        now: a clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self, places: int, spare: int = 0, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._places = places
+        self._spare = spare
+        self._taken = 0
+        self._now = now
+        self._held: list[_Place] = []
+        self._waiting: list[_Place] = []
+        # A client is known for as long as a text of it is.
+        self._clients: WeakValueDictionary[Client, Share] = WeakValueDictionary()
+        self._served = 0.0
+
+    def should_pass_on(self, client: Client, text: Share | None = None) -> bool:
+        """Return whether another one waits that has had less.
+
+        Args:
+            client: that has a place.
+            text: of the client, that has the place; None to ask for other clients alone.
+        """
+        self._count(client)
+        known = self._clients.get(client)
+        if known is None:
+            return False
+        had = known.seconds, float("-inf") if text is None else text.seconds
+        return any(place.had < had for place in self._waiting)
+
+    @asynccontextmanager
+    async def slot(self, client: Client = None, text: Share | None = None) -> AsyncIterator[None]:
+        """Wait for a place, and have it inside the context.
+
+        Args:
+            client: who waits; None is a client, too.
+            text: what the client's text has had, which goes on in the line again and again; None
+                for something that comes once.
+        """
+        text = text or Share()
+        share = text.whole = self._clients.setdefault(client, Share())
+        share.come(self._served)
+        text.come(share.served)
+        place = _Place(client, share, text, asyncio.get_running_loop().create_future())
+        await self._enter(place)
+        self._served = max(self._served, share.seconds)
+        share.served = max(share.served, text.seconds)
+        place.since = self._now()
+        self._held.append(place)
+        try:
+            yield
+        finally:
+            self._count(client)
+            self._held.remove(place)
+            self._leave()
+
+    async def _enter(self, place: _Place) -> None:
+        if self._is_free_for(place):
+            self._taken += 1
+            return
+        self._waiting.append(place)
+        try:
+            await place.turn
+        except asyncio.CancelledError:
+            if place.turn.cancelled():
+                with suppress(ValueError):  # it was passed over already
+                    self._waiting.remove(place)
+            else:
+                self._leave()  # the place was given in the same moment
+            raise
+
+    def _is_free_for(self, place: _Place) -> bool:
+        if self._taken < self._places:
+            return True
+        holders = {held.name for held in self._held}
+        has_one_all = len(holders - {place.name}) == 1 and place.name not in holders
+        return has_one_all and self._taken < self._places + self._spare
+
+    def _count(self, client: Client) -> None:
+        """Count the time that a client has had its places."""
+        now = self._now()
+        for place in self._held:
+            if place.name == client:
+                place.client.seconds += now - place.since
+                place.text.seconds += now - place.since
+                place.since = now
+
+    def _leave(self) -> None:
+        self._taken -= 1
+        while self._waiting:
+            following = min(self._waiting, key=lambda place: place.had)
+            if not self._is_free_for(following):
+                return
+            self._waiting.remove(following)
+            if not following.turn.done():  # who leaves in the same moment needs no place
+                self._taken += 1
+                following.turn.set_result(None)
+
+
+OTHERS_SECONDS: Final = 60.0
+"""For how long after its last request a client counts among the others."""
+
+
+REST_SECONDS: Final = 1.0
+"""How long a client has no place after such a failure, while others come."""
+
+
+PassOn: TypeAlias = "Callable[[], Awaitable[None]]"
+"""Lets others run, between two pieces of something."""
+
+
+async def stay() -> None:
+    """Let nobody else run in between."""
+
+
+class Slots(Protocol):
+    """Limits work that is done at once."""
+
+    def slot(
+        self, client: str | None = None, text: Share | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        """Wait for a slot of a client, and have it inside the context; see Line."""
+
+    def should_pass_on(self, client: str | None, text: Share | None = None) -> bool:
+        """Return whether another one waits that has had less; see Line."""
+
+
+class RunningTurns:
+    """The turns that have a place.
+
+    Attributes:
+        worked_seconds: the sum of the time for which turns have had a place.
+
+    Args:
+        now: a clock in seconds that never goes back.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._begins: dict[Turn, float] = {}
+        self.worked_seconds = 0.0
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    def add(self, turn: Turn) -> None:
+        """Count a turn from now on."""
+        self._begins[turn] = self._now()
+
+    def remove(self, turn: Turn) -> None:
+        """Count a turn no longer."""
+        self.worked_seconds += self._now() - self._begins.pop(turn)
+
+
+class Turn:
+    """Something of a client that runs piece by piece, and takes turns with others in between.
+
+    Inside of the context it has a place.
+
+    Args:
+        slots: limits what runs.
+        client: whose it is; None if that does not matter.
+        running: holds it while it has a place.
+    """
+
+    def __init__(self, slots: Slots, client: str | None, running: RunningTurns) -> None:
+        self._slots = slots
+        self._client = client
+        self._running = running
+        self._had = Share()
+        self._held = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self.begin()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end()
+
+    async def begin(self) -> None:
+        """Wait for a place, and take it."""
+        await self._held.enter_async_context(self._slots.slot(self._client, self._had))
+        self._running.add(self)
+        self._held.callback(self._running.remove, self)
+
+    async def end(self) -> None:
+        """Give the place back, if it has one."""
+        await self._held.aclose()
+
+    async def pass_on(self) -> None:
+        """Let others run first that have had less, if any wait."""
+        if self._slots.should_pass_on(self._client, self._had):
+            await self.end()
+            await self.begin()
+
+
+class Admission:
+    """Limits the requests that are accepted and the conversions that run at the same time.
+
+    Args:
+        running: how many conversions, or spoken texts, run at once.
+        waiting: how many more requests may wait.
+        spare: how many more may run beside one client that runs all of them; see Line.
+        slots: limits what runs, where other processes run some of it; None for a Line, if this one
+            runs all.
+        now: a clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self,
+        *,
+        running: int,
+        waiting: int,
+        spare: int = 0,
+        slots: Slots | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most = running + waiting
+        self._most_of_one = max(1, running // 2)
+        self._most_in_line = max(1, self._most // 2)
+        self._now = now
+        self._admitted = 0
+        self._admitted_of: Counter[str] = Counter()
+        # The last two clients suffice: one of them is not the client that asks.
+        self._seen: dict[str, float] = {}
+        self._rests_until: dict[str, float] = {}
+        # Not both: who waits for a slot of all processes would have a place in the line meanwhile.
+        self._slots = slots or FairQueue(running, spare, now)
+        self._few = running // 2
+        self._running = RunningTurns(self._now)
+
+    @contextmanager
+    def admit(self, client: str | None = None, *, waits: bool = False) -> Iterator[None]:
+        """Accept one request, for as long as it is handled.
+
+        Args:
+            client: whose it is; None if that does not matter.
+            waits: whether the client waits in line for the answer.
+
+        Raises:
+            OverloadedError: as many as are allowed are being handled, or as many of this client
+                while others come.
+        """
+        if client is not None:
+            self._see(client)
+        if self._admitted >= self._most:
+            raise OverloadedError(f"all {self._most} places are taken")
+        most_of_one = self._most_in_line if waits else self._most_of_one
+        if client is not None and self._has_its_share(client, most_of_one):
+            raise OverloadedError("all places of this client are taken, or it has to rest")
+        counted = [] if client is None else [client]
+        self._admitted += 1
+        self._admitted_of.update(counted)
+        try:
+            yield
+        finally:
+            self._admitted -= 1
+            self._admitted_of.subtract(counted)
+            self._admitted_of += Counter()  # forgets who has no place
+
+    @property
+    def worked_seconds(self) -> float:
+        """The seconds for which conversions, or spoken texts, have run, all of them together."""
+        return self._running.worked_seconds
+
+    def failed(self, client: str | None) -> None:
+        """Let a client rest whose recording has failed as those of an attacker do."""
+        if client is None:
+            return
+        now = self._now()
+        self._rests_until = {each: end for each, end in self._rests_until.items() if end > now}
+        self._rests_until[client] = now + REST_SECONDS
+
+    def running(self, client: str | None = None) -> Turn:
+        """Return what waits until one more conversion, or text, may run.
+
+        Args:
+            client: whose it is; those who wait take turns.
+        """
+        return Turn(self._slots, client, self._running)
+
+    @asynccontextmanager
+    async def running_ahead(self) -> AsyncIterator[bool]:
+        """Count one more conversion for which nobody waits yet, if few are running.
+
+        So half of the places stay free for those for which somebody waits.
+
+        Returns:
+            Whether it may run.
+        """
+        if len(self._running) >= self._few:
+            yield False
+            return
+        async with self.running():
+            yield True
+
+    def _see(self, client: str) -> None:
+        self._seen.pop(client, None)
+        self._seen[client] = self._now()
+        while len(self._seen) > 2:  # noqa: PLR2004 - see above
+            del self._seen[next(iter(self._seen))]
+
+    def _has_its_share(self, client: str, most: int) -> bool:
+        now = self._now()
+        has_others = any(
+            other != client and seen > now - OTHERS_SECONDS for other, seen in self._seen.items()
+        )
+        rests = self._rests_until.get(client, now) > now
+        return has_others and (rests or self._admitted_of[client] >= most)

@@ -1,0 +1,297 @@
+"""How much all processes of one machine do at once."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import math
+import os
+import secrets
+import struct
+import time
+from contextlib import asynccontextmanager, contextmanager, suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
+
+from shared.container.admission import Share
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from pathlib import Path
+
+_LOOK_AGAIN_SECONDS: Final = 0.25
+_MOST_SIGNS: Final = 1 << 16
+_PIPE: Final = "released-"
+
+
+class SharedSlots:
+    """Slots that all processes with the same folder share.
+
+    Connections do not come evenly to the processes, so that a fixed share of the work for each
+    would leave processors idle. Here whichever process has something to do takes a slot.
+
+    A slot is the lock of a file, which says whose it is. The system releases it when a process
+    ends, however it ends. A process that releases one puts a sign into the named pipe of each
+    process, which wakes all that wait there; a slot of a process that was killed is found by
+    looking again after a while. With one pipe for all, a process in which nobody may take the slot
+    would keep the sign from those who may.
+
+    Clients share the slots, whatever the process: who has one takes no other while somebody else
+    waits. Of one client it is the turn of the text that has had least, as in Line: a file says what
+    the texts that wait in a process have had, another one what the text had that was served last.
+    What is under way is not stopped, so while one client has all slots, each other one may take a
+    spare slot.
+
+    Args:
+        folder: where the files lie; it exists.
+        count: how many slots there are.
+        spare: how many more there are beside a client that has all slots.
+        now: a clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        count: int,
+        spare: int = 0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._files = [folder / f"slot-{number}" for number in range(count)]
+        self._spare = [folder / f"spare-{number}" for number in range(spare)]
+        self._folder = folder
+        self._queues: WeakValueDictionary[str, _Queue] = WeakValueDictionary()
+        self._begun: dict[Share, float] = {}
+        self._now = now
+        self._waiting: set[asyncio.Event] = set()
+        self._name = secrets.token_hex(8)
+        pipe = folder / f"opening-{self._name}"
+        os.mkfifo(pipe, 0o600)
+        self._signs = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+        # Only now, because one that nobody reads is taken for that of a process that has ended.
+        pipe.rename(folder / f"{_PIPE}{self._name}")
+
+    @asynccontextmanager
+    async def slot(
+        self, client: str | None = None, text: Share | None = None
+    ) -> AsyncIterator[None]:
+        """Wait for a slot, and have it inside the context.
+
+        Args:
+            client: who waits; None is a client, too.
+            text: what the client's text has had; see Line.
+        """
+        name, text = _name_of(client), text or Share()
+        queue = self._queues.setdefault(name, _Queue(self._folder, name, self._name))
+        text.come(queue.served())
+        descriptor = None if queue.is_before(text) else self._take(name, text)
+        if descriptor is None:
+            descriptor = await self._wait(queue, text)
+        queue.serve(text)
+        self._begun[text] = self._now()
+        try:
+            yield
+        finally:
+            self._count(text)
+            del self._begun[text]
+            os.close(descriptor)
+            self._give_signs()
+
+    async def _wait(self, queue: _Queue, text: Share) -> int:
+        try:
+            with queue.waiting(text):
+                while True:
+                    if queue.is_next(text):
+                        descriptor = self._take(queue.name, text)
+                        if descriptor is not None:
+                            return descriptor
+                    await self._wait_for_sign()
+        finally:
+            # While it waited, others may have left a slot to it.
+            self._give_signs()
+
+    def should_pass_on(self, client: str | None, text: Share | None = None) -> bool:
+        """Return whether another one waits that has had less, in whichever process.
+
+        Args:
+            client: that has a slot.
+            text: of the client, that has the slot; None to ask for other clients alone.
+        """
+        waiting = self._waiting_clients()
+        least = waiting.pop(_name_of(client), math.inf)
+        if text is not None:
+            self._count(text)
+        return bool(waiting) or (text is not None and least < text.seconds)
+
+    def _count(self, text: Share) -> None:
+        """Count the time that a text has had its slot."""
+        now = self._now()
+        text.seconds += now - self._begun[text]
+        self._begun[text] = now
+
+    def _take(self, name: str, text: Share) -> int | None:
+        """Lock a slot that is free for a client's text; None if none is."""
+        waiting = self._waiting_clients()
+        if waiting.get(name, math.inf) < text.seconds:
+            return None
+        locked = {file: _lock(file) for file in self._files}
+        holders = {file.read_text() for file, descriptor in locked.items() if descriptor is None}
+        free = [each for each in locked.values() if each is not None]
+        if free and name in holders and waiting.keys() - holders:
+            taken = None
+        elif free:
+            taken = free.pop()
+        else:
+            # What was locked in this moment says nobody's name yet.
+            has_one_all = len(holders) == 1 and not holders & {name, ""}
+            taken = _lock_one(self._spare) if has_one_all else None
+        for descriptor in free:
+            os.close(descriptor)
+        if taken is not None:
+            os.ftruncate(taken, 0)
+            os.pwrite(taken, name.encode(), 0)
+        return taken
+
+    def _waiting_clients(self) -> dict[str, float]:
+        """Find the clients that wait, and what the text of each has had that has had least."""
+        found: dict[str, float] = {}
+        for file in self._folder.glob("waits-*"):
+            descriptor = _lock(file)
+            if descriptor is None:
+                name = file.name.split("-")[1]
+                found[name] = min(found.get(name, math.inf), _read(file, math.inf))
+            else:  # of a process that was killed
+                file.unlink(missing_ok=True)
+                os.close(descriptor)
+        return found
+
+    def _give_signs(self) -> None:
+        for pipe in self._folder.glob(f"{_PIPE}*"):
+            try:
+                descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:  # of a process that has ended
+                pipe.unlink(missing_ok=True)
+                continue
+            with suppress(BlockingIOError):  # there are more than enough of them
+                os.write(descriptor, b"\0")
+            os.close(descriptor)
+
+    async def _wait_for_sign(self) -> None:
+        loop, given = asyncio.get_running_loop(), asyncio.Event()
+        if not self._waiting:
+            loop.add_reader(self._signs, self._wake)
+        self._waiting.add(given)
+        try:
+            async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                await given.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._waiting.remove(given)
+            if not self._waiting:
+                loop.remove_reader(self._signs)
+
+    def _wake(self) -> None:
+        os.read(self._signs, _MOST_SIGNS)
+        for given in self._waiting:
+            given.set()
+
+
+class _Queue:
+    """The texts of one client that wait in this process; all processes see what they have had.
+
+    Args:
+        folder: of the slots.
+        name: of the client.
+        process: the name of this process.
+    """
+
+    def __init__(self, folder: Path, name: str, process: str) -> None:
+        self.name = name
+        self._file = folder / f"waits-{name}-{process}"
+        self._served = folder / f"served-{name}"
+        self._texts: list[Share] = []
+
+    @contextmanager
+    def waiting(self, text: Share) -> Iterator[None]:
+        """Let all processes see that a text waits."""
+        descriptor = _share(self._file)
+        self._texts.append(text)
+        self._tell()
+        try:
+            yield
+        finally:
+            self._texts.remove(text)
+            if self._texts:
+                self._tell()
+            else:
+                self._file.unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def is_before(self, text: Share) -> bool:
+        """Return whether one waits whose turn is before that of a text that comes."""
+        return any(each.seconds <= text.seconds for each in self._texts)
+
+    def is_next(self, text: Share) -> bool:
+        """Return whether it is the turn of a text that waits."""
+        return text is min(self._texts, key=lambda each: each.seconds)
+
+    def served(self) -> float:
+        """Return what the text had had that was served last, in whichever process."""
+        return _read(self._served, 0.0)
+
+    def serve(self, text: Share) -> None:
+        """Let all processes see that a text is served."""
+        _write(self._served, max(self.served(), text.seconds))
+
+    def _tell(self) -> None:
+        _write(self._file, min(each.seconds for each in self._texts))
+
+
+def _share(file: Path) -> int:
+    """Lock a file together with others; return its descriptor."""
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        # Before it was locked, it may have been taken for that of a process that was killed.
+        with suppress(FileNotFoundError):
+            if file.stat().st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        os.close(descriptor)
+
+
+def _read(file: Path, usual: float) -> float:
+    """Read a number that another process may be writing for the first time."""
+    try:
+        (number,) = struct.unpack("d", file.read_bytes())
+    except (FileNotFoundError, struct.error):
+        return usual
+    return float(number)
+
+
+def _write(file: Path, number: float) -> None:
+    """Write a number, so that nobody reads a half of it."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.pwrite(descriptor, struct.pack("d", number), 0)
+    os.close(descriptor)
+
+
+def _name_of(client: str | None) -> str:
+    return sha256(repr(client).encode()).hexdigest()
+
+
+def _lock_one(files: Iterable[Path]) -> int | None:
+    """Lock the first file that is not locked."""
+    return next((each for each in map(_lock, files) if each is not None), None)
+
+
+def _lock(file: Path) -> int | None:
+    """Lock a file; return its descriptor, None if it is locked."""
+    # Opened anew: locks of one opened file do not exclude each other.
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -1,0 +1,304 @@
+"""Several processes of the converter behind one port, supervised by Gunicorn.
+
+Gunicorn starts the processes, replaces one that ends or sends no heartbeat, and passes SIGTERM on.
+Each process serves as a single one does (`main.serve`), so HTTP/2 works, too. The engines are made
+after the fork, because ONNX Runtime's sessions and gRPC's channels do not survive one.
+
+A process has its first heartbeat before it is forked. The next ones come from its event loop once
+it serves. So no heartbeat comes from a process that does not get ready, whose event loop is
+blocked, or that is stopped. After the timeout Gunicorn ends such a process with SIGABRT, and a
+second later with SIGKILL.
+
+Gunicorn itself replaces a process when it has ended. Here a worn one, which says so in memory that
+it shares with Gunicorn's process, is told to retire when its successor serves, one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import logging
+import mmap
+import os
+import signal
+import sys
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+
+from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
+from gunicorn.errors import AppImportError
+from gunicorn.workers.base import Worker
+
+from shared.characters.bundle_files import BundleError
+from shared.runtime.process import on_signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from gunicorn.config import Config
+
+_HEARTBEATS_PER_TIMEOUT: Final = 4
+
+RETIRE: Final[int] = getattr(signal, "SIGUSR2", 0)
+"""The signal at which a process takes nothing new and ends what it has; Windows lacks it."""
+
+
+class Condition(IntEnum):
+    """How a process is."""
+
+    STARTING = 0
+    SERVING = 1
+    WORN = 2
+
+
+class Supervised(Protocol):
+    """The settings of processes that Gunicorn supervises; see ServingSettings."""
+
+    @property
+    def host(self) -> str:
+        """The address to listen on."""
+
+    @property
+    def port(self) -> int:
+        """The port to listen on."""
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are."""
+
+    @property
+    def timeout(self) -> int:
+        """After how many seconds without a heartbeat one is replaced."""
+
+    @property
+    def graceful_timeout(self) -> int:
+        """How many seconds one may take to stop."""
+
+    @property
+    def log_level(self) -> str:
+        """The least severity that is logged."""
+
+
+_Config = TypeVar("_Config", bound=Supervised)
+
+
+class Supervision:
+    """A process's link to Gunicorn, which supervises it.
+
+    Args:
+        sockets: the descriptors of the sockets to listen at, which all processes share.
+        notify: sends a heartbeat.
+        is_orphaned: whether Gunicorn has ended without ending this process.
+        heartbeat_seconds: how often to send a heartbeat.
+        tell: tells Gunicorn's process how this one is.
+    """
+
+    def __init__(
+        self,
+        sockets: Sequence[int],
+        notify: Callable[[], None],
+        is_orphaned: Callable[[], bool],
+        heartbeat_seconds: float,
+        tell: Callable[[Condition], None],
+    ) -> None:
+        self.sockets = tuple(sockets)
+        self._notify = notify
+        self._is_orphaned = is_orphaned
+        self._heartbeat_seconds = heartbeat_seconds
+        self._tell = tell
+
+    def on_retire(self, retire: Callable[[], None]) -> None:
+        """Call a function when a successor serves and this process is to end what it has."""
+        on_signal(RETIRE, retire)
+
+    async def send_heartbeats(
+        self, is_stuck: Callable[[], bool], is_worn: Callable[[], bool]
+    ) -> None:
+        """Send heartbeats until this process is orphaned; return then.
+
+        It never returns once the process is stuck: Gunicorn then replaces it after the timeout.
+
+        Args:
+            is_stuck: whether the process must be replaced.
+            is_worn: whether it should be replaced, which has time.
+        """
+        while not is_stuck() and not self._is_orphaned():
+            self._notify()
+            self._tell(Condition.WORN if is_worn() else Condition.SERVING)
+            await asyncio.sleep(self._heartbeat_seconds)
+        if not self._is_orphaned():
+            await asyncio.Event().wait()
+
+
+def run(
+    config: _Config,
+    serve: Callable[[_Config, Supervision], Coroutine[Any, Any, None]],
+) -> None:
+    """Run `config.processes` processes, each of which serves, until SIGTERM or SIGINT."""
+    application = _Application(config, serve)
+    _Supervisor(application).run()  # type: ignore[no-untyped-call] # Gunicorn is not typed
+
+
+class _Application(BaseApplication):
+    """The converter as an application of Gunicorn: its settings, and what a process does."""
+
+    def __init__(
+        self,
+        config: Supervised,
+        serve: Callable[[Any, Supervision], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._config = config
+        self._serve = serve
+        super().__init__()  # type: ignore[no-untyped-call] # Gunicorn is not typed
+
+    def load_config(self) -> None:
+        """Set the options of Gunicorn itself; the processes use our settings for the rest."""
+        chosen: dict[str, Any] = {
+            "bind": f"{self._config.host}:{self._config.port}",
+            "workers": self._config.processes,
+            "worker_class": ConvertWorker,
+            "timeout": self._config.timeout,
+            "graceful_timeout": self._config.graceful_timeout,
+            "loglevel": self._config.log_level.lower(),
+            "logger_class": "shared.container.supervision.GunicornLog",
+            # Heartbeats are files. They should be on no disk, and the image may be read-only.
+            "worker_tmp_dir": "/dev/shm" if os.path.isdir("/dev/shm") else None,  # noqa: PTH112, S108
+            "control_socket_disable": True,
+            "worker_exit": _end_at_once,
+        }
+        settings = cast("Config", self.cfg)
+        for name, value in chosen.items():
+            settings.set(name, value)  # type: ignore[no-untyped-call] # likewise
+
+    def load(self) -> Callable[[Supervision], Coroutine[Any, Any, None]]:
+        """Return the coroutine that a process runs."""
+        return lambda supervision: self._serve(self._config, supervision)
+
+
+class ConvertWorker(Worker):
+    """One process."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)  # type: ignore[no-untyped-call] # Gunicorn is not typed
+        # Made before the fork, so that both processes have it.
+        self._condition = mmap.mmap(-1, 1)
+        # Gunicorn never times out a worker without a heartbeat, and it may hang at once.
+        self.notify()  # type: ignore[no-untyped-call] # likewise
+
+    @property
+    def condition(self) -> Condition:
+        """How the process is, in itself and in Gunicorn's."""
+        return Condition(self._condition[0])
+
+    def tell(self, condition: Condition) -> None:
+        """Tell Gunicorn's process how this one is."""
+        self._condition[0] = condition
+
+    def init_signals(self) -> None:
+        """Install none of Gunicorn's handlers: `serve_until_signal` installs its own.
+
+        Until then nothing is under way, and a process that is still loading ends at once.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, lambda *_: os._exit(0))
+        # SIGABRT then prints where each thread of a hanging process is.
+        faulthandler.enable()
+
+    def run(self) -> None:
+        """Serve until SIGTERM, or until the process is worn and has ended what it has."""
+        supervision = Supervision(
+            # Duplicates, because both the server and Gunicorn close their sockets.
+            [os.dup(one.fileno()) for one in self.sockets],
+            self.notify,
+            lambda: os.getppid() != self.ppid,
+            self.timeout / _HEARTBEATS_PER_TIMEOUT,
+            self.tell,
+        )
+        try:
+            asyncio.run(self.wsgi(supervision))
+        except BundleError as error:
+            # Gunicorn ends after this error; after any other it would start processes endlessly.
+            raise AppImportError(str(error)) from error
+
+
+class _Supervisor(Arbiter):
+    """Gunicorn's supervisor, which has no option for a successor that starts first.
+
+    Args:
+        application: what the processes do.
+    """
+
+    def __init__(self, application: _Application) -> None:
+        super().__init__(application)  # type: ignore[no-untyped-call] # Gunicorn is not typed
+        self._worn: ConvertWorker | None = None
+        self._is_retiring = False
+
+    def manage_workers(self) -> None:
+        """Start processes that are missing, and let a worn one retire when its successor serves.
+
+        Gunicorn calls this every second, and whenever a process has ended.
+        """
+        self._replace_worn()
+        super().manage_workers()  # type: ignore[no-untyped-call] # likewise
+
+    def _replace_worn(self) -> None:
+        workers: list[ConvertWorker] = list(self.WORKERS.values())
+        if self._worn is not None and self._worn not in workers:
+            self._worn = None
+            self.num_workers -= 1
+        others = [each for each in workers if each is not self._worn]
+        starting = any(each.condition is Condition.STARTING for each in others)
+        if starting or len(workers) < self.num_workers:
+            return
+        if self._worn is not None:
+            if not self._is_retiring:
+                self._is_retiring = True
+                self.kill_worker(self._worn.pid, RETIRE)  # type: ignore[no-untyped-call] # likewise
+            return
+        worn = [each for each in workers if each.condition is Condition.WORN]
+        if worn:
+            self._worn, self._is_retiring = worn[0], False
+            self.num_workers += 1
+
+
+def _end_at_once(_arbiter: object, worker: Any) -> None:
+    """End a process whose work is done: freeing its networks one by one takes seconds.
+
+    Gunicorn calls this in the process, while the exception that ends it is handled, and in its own
+    process for one that has ended.
+    """
+    if os.getpid() != worker.pid:
+        return
+    error = sys.exc_info()[1]
+    code = error.code if isinstance(error, SystemExit) else 1
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0)
+
+
+class GunicornLog:
+    """Sends Gunicorn's log entries to our log, which is configured already.
+
+    Args:
+        cfg: Gunicorn's settings.
+    """
+
+    def __init__(self, cfg: Any) -> None:
+        self.cfg = cfg
+        self._log = logging.getLogger("gunicorn")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def setup(self, _cfg: Any) -> None:
+        """Do nothing: the log is configured already."""
+
+    def access(self, *_request: object) -> None:
+        """Do nothing: the platform logs every request."""
+
+    def reopen_files(self) -> None:
+        """Do nothing: there are no files."""
+
+    def close_on_exec(self) -> None:
+        """Do nothing: there are no files."""

@@ -1,0 +1,343 @@
+"""The characters that can convert, and the loan of one for as long as it is used."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from shared.characters.manifest import MAX_BUNDLE_BYTES
+from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.engines.interface import ConversionOptions
+from shared.speech.engines.registry import ENGINES, build_engine, build_text_engine
+from shared.speech.graphs.bundle import Graph
+from shared.speech.graphs.bundle_folders import (
+    assemble_character,
+    check_size,
+    load_characters,
+    verify_graph,
+)
+from shared.speech.graphs.onnx_files import read_content
+from shared.speech.graphs.sessions import find_session
+from shared.speech.results.audio_files import encode
+from shared.speech.results.statement import Marking
+from shared.voices.store import UnknownVoiceError
+from shared.voices.voice import ErrorCode, OutputFormat, VoiceError, new_voice_id
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from shared.characters.bucket import CharacterBucket, PublishedCharacter
+    from shared.characters.manifest import CharacterManifest, GraphFile
+    from shared.ports import Bucket
+    from shared.speech.decoding.decoder import Decoder
+    from shared.speech.engines.interface import Engine, EngineKind
+    from shared.speech.engines.text_interface import PhraseEngine
+    from shared.speech.graphs.bundle import CharacterBundle
+    from shared.speech.graphs.onnx_files import GraphContent
+    from shared.speech.graphs.sessions import GraphSession, SessionSettings
+    from shared.speech.results.watermark_engines import Marker
+    from shared.speech.signal.sound import Samples
+    from shared.voices.store import VoiceStore
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCharacter:
+    """A character that can convert.
+
+    Attributes:
+        manifest: what its bundle says.
+        engine: converts recordings; it refuses them if the character speaks text only.
+        text_engine: speaks texts; None if the character takes none.
+    """
+
+    manifest: CharacterManifest
+    engine: Engine
+    text_engine: PhraseEngine | None = None
+
+    @property
+    def marking(self) -> Marking:
+        """The tags in its converted files."""
+        return Marking(self.manifest.id, self.manifest.name.en, self.manifest.credit)
+
+    @property
+    def text_marking(self) -> Marking:
+        """The tags in files of texts that it speaks."""
+        return replace(self.marking, is_from_text=True)
+
+
+class CharacterLender(Protocol):
+    """Lends characters; whatever happens to them meanwhile, one that is lent stays as it is."""
+
+    def using(self, character_id: str) -> AbstractAsyncContextManager[LoadedCharacter]:
+        """Lend a character for the time inside the context; it may have to be loaded first.
+
+        Raises:
+            VoiceError: `unknown_character`, or the character will not work.
+            PassingError: it cannot be loaded now.
+        """
+        ...
+
+
+class BuiltInCharacters:
+    """The characters of the image: all of them are loaded.
+
+    Args:
+        characters: by id.
+    """
+
+    def __init__(self, characters: Mapping[str, LoadedCharacter]) -> None:
+        self._characters = characters
+
+    def __contains__(self, character_id: str) -> bool:
+        return character_id in self._characters
+
+    @asynccontextmanager
+    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+        """Lend a character; see Characters.
+
+        Raises:
+            VoiceError: `unknown_character`.
+        """
+        character = self._characters.get(character_id)
+        if character is None:
+            raise unknown_character(character_id)
+        yield character
+
+
+def unknown_character(character_id: str) -> VoiceError:
+    """Return the error of a voice whose character there is not."""
+    message = f"There is no character {character_id!r}; choose one of those that the api lists."
+    return VoiceError(ErrorCode.UNKNOWN_CHARACTER, message)
+
+
+class CharacterLoader:
+    """Loads characters from the bucket into memory; no file of them is written.
+
+    A graph that a loaded character runs already is not read again.
+
+    Args:
+        bucket: of the characters.
+        settings: how the graphs run.
+        max_bytes: how many bytes the graphs of one character may have together.
+        engines: those that a manifest may name.
+        marker: marks what the characters speak; None to mark nothing.
+    """
+
+    def __init__(
+        self,
+        bucket: CharacterBucket,
+        settings: SessionSettings,
+        max_bytes: int,
+        engines: Mapping[str, EngineKind] = ENGINES,
+        marker: Marker | None = None,
+    ) -> None:
+        self._bucket = bucket
+        self._settings = settings
+        self._max_bytes = max_bytes
+        self._engines = engines
+        self._marker = marker
+
+    def hold_shared(self, character: PublishedCharacter) -> object:
+        """Hold the networks that a character shares with loaded ones, while this is kept."""
+        return self._running(character.manifest)
+
+    async def load(self, character: PublishedCharacter) -> LoadedCharacter:
+        """Load a character.
+
+        Raises:
+            BundleError: it will not work.
+            IncompleteCharacterError: a part of it is gone or was replaced meanwhile.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        manifest = character.manifest
+        check_size(manifest, self._max_bytes)
+        # Held until the engine is built, so that what is not read stays open.
+        running = self._running(manifest)
+        roles = {graph.sha256: role for role, graph in manifest.graphs.items()}
+        contents = {
+            sha256: await self._bucket.read_graph(character, role)
+            for sha256, role in roles.items()
+            if sha256 not in running
+        }
+        loaded = await asyncio.to_thread(self._build, manifest, running, contents)
+        await asyncio.to_thread(return_memory)
+        return loaded
+
+    def _running(self, manifest: CharacterManifest) -> dict[str, GraphSession]:
+        found = {
+            graph.sha256: find_session(graph.sha256, self._settings)
+            for graph in manifest.graphs.values()
+        }
+        return {sha256: session for sha256, session in found.items() if session is not None}
+
+    def _build(
+        self,
+        manifest: CharacterManifest,
+        running: Mapping[str, GraphSession],
+        contents: Mapping[str, bytes],
+    ) -> LoadedCharacter:
+        def find(graph: GraphFile) -> Graph:
+            session = running.get(graph.sha256)
+            if session is not None:
+                return Graph(graph.file, b"", session.facts, graph.sha256)
+            return verify_graph(graph, contents[graph.sha256])
+
+        character = assemble_character(manifest, self._engines, find, self._max_bytes)
+        return build_character(character, self._settings, self._engines, self._marker)
+
+
+def build_character(
+    character: CharacterBundle,
+    settings: SessionSettings,
+    engines: Mapping[str, EngineKind] = ENGINES,
+    marker: Marker | None = None,
+) -> LoadedCharacter:
+    """Build the engines of a verified character.
+
+    Args:
+        character: a verified one.
+        settings: how its graphs run.
+        engines: those that its manifest may name.
+        marker: marks what they speak; None to mark nothing.
+
+    Raises:
+        BundleError: a graph does not load, or its output is wrong.
+    """
+    engine = build_engine(character, settings, engines)
+    text_engine = build_text_engine(character, engine, settings)
+    if marker is not None:
+        name = character.manifest.id
+        # After both are built: one speaks texts with the other, which would mark them twice.
+        engine = marker.engine(name, engine)
+        text_engine = text_engine and marker.text_engine(name, text_engine)
+    return LoadedCharacter(character.manifest, engine, text_engine)
+
+
+def build_characters(
+    folder: Path,
+    session: SessionSettings,
+    max_bytes: int = MAX_BUNDLE_BYTES,
+    marker: Marker | None = None,
+    read: Callable[[Path], GraphContent] = read_content,
+) -> dict[str, LoadedCharacter]:
+    """Load every character bundle of a folder and build its engine.
+
+    Args:
+        folder: of the bundles.
+        session: how their graphs run.
+        max_bytes: how many bytes the graphs of one bundle may have together.
+        marker: marks what they speak; None to mark nothing.
+        read: reads a graph's file; see shared.speech.graphs.onnx_files.
+
+    Raises:
+        BundleError: a bundle will not work, or there is none.
+    """
+    return {
+        name: build_character(character, session, marker=marker)
+        for name, character in load_characters(folder, ENGINES, max_bytes, read).items()
+    }
+
+
+def return_memory() -> None:
+    """Give the operating system back what the process has freed.
+
+    glibc would keep it: after a network of 100 MB had been loaded, run and dropped, the process
+    still held 240 MB of it.
+    """
+    if sys.platform == "linux":
+        # malloc_trim(3) is glibc's; another C library may not have it.
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
+_LOG = logging.getLogger(__name__)
+
+SAMPLE_RATE: Final = 48_000
+SECONDS: Final = 1.0
+_HERTZ: Final = 150.0
+_HARMONICS: Final = 12
+_SYLLABLES_PER_SECOND: Final = 3.0
+_LOUDNESS: Final = 0.1
+_MARKING: Final = Marking("rehearsal", "Rehearsal", "nobody")
+
+
+def build_and_rehearse(
+    folder: Path,
+    session: SessionSettings,
+    max_bytes: int,
+    marker: Marker | None,
+    read: Callable[[Path], GraphContent],
+) -> dict[str, LoadedCharacter]:
+    """Build the characters, and convert a hum with each of them."""
+    characters = build_characters(folder, session, max_bytes, marker, read)
+    for character in characters.values():
+        rehearse_conversion(character)
+    return characters
+
+
+def rehearse_conversion(character: LoadedCharacter) -> None:
+    """Convert and encode a hum with a character that takes speech.
+
+    A failure is only logged: the first real recording shows whether it was more than bad luck.
+    """
+    if not character.manifest.takes_speech:
+        return
+    try:
+        engine = character.engine
+        samples = engine.convert(make_hum(), SAMPLE_RATE, ConversionOptions())
+        encode(samples, engine.sample_rate, OutputFormat.WAV, character.marking)
+    except Exception as error:  # noqa: BLE001 - the process may still serve, whatever it was
+        extra = {"event": "rehearsal_failed", "character": character.manifest.id}
+        _LOG.warning("rehearsal failed: %r", error, extra=extra)
+
+
+async def rehearse_decoding(decoder: Decoder) -> None:
+    """Decode a hum; a failure is only logged."""
+    try:
+        hum = await asyncio.to_thread(encode, make_hum(), SAMPLE_RATE, OutputFormat.WAV, _MARKING)
+        await decoder.decode(hum.data, limits=DecodeLimits())
+    except Exception as error:  # noqa: BLE001 - see rehearse_conversion
+        extra = {"event": "rehearsal_failed"}
+        _LOG.warning("rehearsal of decoding failed: %r", error, extra=extra)
+
+
+def make_hum() -> Samples:
+    """Return hummed syllables, voiced like speech: float32 [SECONDS * SAMPLE_RATE]."""
+    at = np.arange(round(SECONDS * SAMPLE_RATE)) / SAMPLE_RATE
+    harmonics = np.arange(1, _HARMONICS + 1)[:, None]
+    # One period, which is a whole number of samples, and then the same again.
+    period = at[: round(SAMPLE_RATE / _HERTZ)]
+    once = (np.sin(2 * np.pi * _HERTZ * harmonics * period) / harmonics).sum(axis=0)
+    hum = np.resize(once, len(at))
+    syllables = np.clip(np.sin(2 * np.pi * _SYLLABLES_PER_SECOND * at) + 0.5, 0.0, 1.0)
+    samples: Samples = (_LOUDNESS * hum * syllables).astype(np.float32)
+    return samples
+
+
+async def connect(voices: VoiceStore, uploads: Bucket, results: Bucket) -> None:
+    """Open all connections by reading a voice that does not exist and signing an address.
+
+    A failure is only logged: the first conversion tries again.
+    """
+    nobody = new_voice_id()
+    answers = await asyncio.gather(
+        voices.read(nobody),
+        uploads.connect(),
+        results.connect(),
+        results.sign_download(nobody, lifetime=timedelta(minutes=1), filename=nobody),
+        return_exceptions=True,
+    )
+    for answer in answers:
+        if isinstance(answer, Exception) and not isinstance(answer, UnknownVoiceError):
+            _LOG.warning("not connected yet: %r", answer, extra={"event": "not_connected"})

@@ -1,0 +1,214 @@
+"""Builds the parts that convert and live share, from their settings."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from shared.characters.bucket import CharacterBucket
+from shared.container.server import Work, serve_until_signal
+from shared.conversion.bucket_characters import BucketCharacters, CacheLimits
+from shared.conversion.characters import BuiltInCharacters, CharacterLoader, connect
+from shared.conversion.provenance import ResultCredentials, open_notice
+from shared.conversion.stages import Conversion
+from shared.conversion.stopwatch import process_age_ms
+from shared.conversion.verification import Verifier
+from shared.google import clients
+from shared.runtime.settings import SettingsError
+from shared.speech.results.credentials import CredentialSigner, raw_signature, sign_with
+from shared.speech.results.watermark_engines import watermark_keys
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from hypercorn.typing import ASGIFramework
+
+    from shared.container.app import ConvertingApp
+    from shared.container.supervision import Supervision
+    from shared.conversion.characters import CharacterLender
+    from shared.conversion.provenance import CredentialSettings
+    from shared.conversion.settings import ConverterSettings
+    from shared.conversion.start import ConversionTools
+    from shared.ports import Bucket
+    from shared.voices.store import VoiceStore
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where an instance reads and writes.
+
+    Attributes:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings.
+        results: the bucket of the results; it must be able to sign addresses.
+        open_characters: opens the bucket of the characters; None if there is none.
+    """
+
+    voices: VoiceStore
+    uploads: Bucket
+    results: Bucket
+    open_characters: Callable[[], Bucket] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionServices:
+    """Everything that an application needs beside its settings.
+
+    Attributes:
+        stores: where it reads and writes.
+        tools: what it converts with.
+    """
+
+    stores: Stores
+    tools: ConversionTools
+
+
+def lend_characters(
+    config: ConverterSettings, tools: ConversionTools, open_bucket: Callable[[], Bucket] | None
+) -> CharacterLender:
+    """Build the character source: the image's characters, and the bucket's if there is one."""
+    built_in = BuiltInCharacters(tools.characters)
+    if open_bucket is None:
+        return built_in
+    bucket = CharacterBucket(open_bucket)
+    loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes, marker=tools.marker)
+    limits = CacheLimits(config.characters_memory_bytes, config.characters_refresh_seconds)
+    return BucketCharacters(built_in, bucket, loader, limits)
+
+
+def build_conversion(
+    config: ConverterSettings, stores: Stores, tools: ConversionTools
+) -> Conversion:
+    """Build the conversion of one instance."""
+    return Conversion(
+        uploads=stores.uploads,
+        results=stores.results,
+        decoder=tools.decoder,
+        limits=config.decode_limits,
+        max_speech_seconds=config.max_speech_seconds,
+        result_lifetime=timedelta(seconds=config.result_url_seconds),
+        credentials=open_credentials(config),
+        notice=open_notice(config),
+    )
+
+
+def open_verifier(
+    config: ConverterSettings,
+    tools: ConversionTools,
+    turn: Callable[[], AbstractAsyncContextManager[object]],
+) -> Verifier:
+    """Build the verifier of files that may have been made here.
+
+    Args:
+        config: the settings.
+        tools: decode the file.
+        turn: takes a place among the conversions of this process.
+    """
+    keys = watermark_keys(config.watermark_keys)
+    return Verifier(tools.decoder, keys, config.c2pa_own_certificates, turn)
+
+
+def open_credentials(config: CredentialSettings) -> ResultCredentials | None:
+    """Open the signer of results, and load its library beside the start; None without certificates.
+
+    Raises:
+        SettingsError: the key is wrong.
+    """
+    if not config.c2pa_certificates:
+        return None
+    try:
+        sign = _open_key(config)
+    except ValueError as error:
+        raise SettingsError(f"C2PA_KEY is wrong: {error}") from None
+    signer = CredentialSigner(config.c2pa_certificates, sign, config.c2pa_time_stamp_url)
+    credentials = ResultCredentials(signer, config.c2pa_seconds)
+    credentials.load()
+    return credentials
+
+
+def _open_key(config: CredentialSettings) -> Callable[[bytes], bytes]:
+    if config.c2pa_key is not None:
+        return sign_with(config.c2pa_key.get_secret_value().encode())
+    kms_key = clients.open_kms_key(str(config.c2pa_kms_key), config.c2pa_seconds)
+    return lambda data: raw_signature(kms_key.sign(data))
+
+
+@asynccontextmanager
+async def open_conversion_services(
+    config: ConverterSettings, tools: Awaitable[ConversionTools]
+) -> AsyncIterator[ConversionServices]:
+    """Open the clients and connect them while the tools start.
+
+    Args:
+        config: the settings.
+        tools: what the instance converts with, once they are ready; see `start_tools`.
+    """
+    stores = open_stores(config)
+    connecting = asyncio.create_task(connect(stores.voices, stores.uploads, stores.results))
+    try:
+        yield ConversionServices(stores, await tools)
+    finally:
+        connecting.cancel()
+
+
+async def serve(
+    app: ConvertingApp,
+    config: ConverterSettings,
+    stores: Stores,
+    supervision: Supervision | None = None,
+    *,
+    finishes_when_interrupted: bool = False,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then end what is under way or hand it back.
+
+    Args:
+        app: the application.
+        config: the settings.
+        stores: where the instance reads and writes; the voices' documents are closed at the end.
+        supervision: by Gunicorn, if there are several processes.
+        finishes_when_interrupted: whether SIGINT does what SIGTERM does.
+    """
+    log_start()
+    await serve_until_signal(
+        cast("ASGIFramework", app),
+        config,
+        Work(
+            drain=app.drain,
+            is_stuck=lambda: app.worker.is_stuck,
+            seconds=lambda: app.worker.worked_seconds,
+        ),
+        supervision,
+        finishes_when_interrupted=finishes_when_interrupted,
+    )
+    await stores.voices.aclose()
+
+
+def open_stores(config: ConverterSettings) -> Stores:
+    """Open the clients; must be called in the event loop that uses them."""
+    signer = clients.open_signer(config)
+    return Stores(
+        voices=clients.open_voices(config),
+        uploads=clients.open_bucket(config, config.uploads_bucket),
+        results=clients.open_bucket(config, config.results_bucket, signer),
+        open_characters=clients.characters_opener(config),
+    )
+
+
+def log_start() -> None:
+    """Log that this instance serves, and how long its start took; collect garbage from now on."""
+    # A full collection stops everything under way. The objects made so far live as long as the
+    # process, so the collector need not look at them.
+    gc.freeze()
+    gc.enable()
+    extra: dict[str, Any] = {"event": "instance_started"}
+    if (ready_ms := process_age_ms()) is not None:
+        extra["ready_ms"] = ready_ms
+    _LOG.info("serving", extra=extra)

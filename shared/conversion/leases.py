@@ -1,0 +1,313 @@
+"""The lease of a voice while it is converted: taking it, renewing it, handing it back.
+
+All times are the store's. The lease is renewed by compare-and-set on the state that this worker
+wrote last, so a takeover, a deletion and a dead letter all show as the same error: a conflict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from functools import partial
+from secrets import randbelow
+from typing import TYPE_CHECKING, Final
+
+from shared.voices.store import ConflictError, UnknownVoiceError, change
+from shared.voices.voice import (
+    LEASE,
+    LONGEST_LEASE,
+    LeaseHeldError,
+    LeaseLostError,
+    Status,
+    fail_attempt,
+    finish,
+    lease,
+    release,
+    renew,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from datetime import datetime
+
+    from shared.voices.store import Snapshot, VoiceStore
+    from shared.voices.voice import Input, Result, Voice, VoiceError
+
+_LOG = logging.getLogger(__name__)
+
+RENEWALS: Final = 4
+"""How many times a lease is renewed in its length."""
+
+LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0
+"""Firestore's guideline for one document."""
+
+SHARE_OF_WORK: Final = 0.25
+"""How much a lease grows with the time that its attempt has worked.
+
+So whoever waits for a dead worker waits little compared with the work, and a long conversion
+survives a long pause of the store.
+"""
+
+DELAYS: Final = 4
+"""How many of the longest delays, and one pause between writes, a lease must outlast.
+
+From the read before the lease is taken to the first renewal that the store has written are three;
+the fourth is for delays that grow.
+"""
+
+_SAFETY: Final = timedelta(milliseconds=50)
+
+_LENGTHS: Final = 100_000
+"""How many different lengths a new lease can have, a microsecond apart."""
+
+
+async def take_lease(
+    voices: VoiceStore,
+    voice_id: str,
+    upload: Input,
+    sleep: Callable[[float], Awaitable[None]] | None = asyncio.sleep,
+    known: Snapshot | None = None,
+) -> Lease:
+    """Lease a voice as its next attempt.
+
+    If another attempt's lease has not ended, wait for its end once: so the voice of a dead worker
+    is taken over at that moment and not only at the next delivery.
+
+    Args:
+        voices: the voices' documents.
+        voice_id: which voice.
+        upload: its recording.
+        sleep: waits for some seconds; None not to wait for the end of another attempt's lease.
+        known: the voice as it was just read; saves a read.
+
+    Raises:
+        LeaseHeldError: the other worker has renewed its lease, so it is alive.
+        AttemptsExhaustedError: as many attempts at the voice have failed as may.
+        ForbiddenTransitionError: the voice is done or failed.
+        UnknownVoiceError: the voice was deleted.
+        UnreadableVoiceError: its document cannot be read as a voice.
+        ConflictError: other writers changed the voice again and again.
+        StoreUnavailableError: the store did not answer.
+    """
+    try:
+        return await _take(voices, voice_id, upload, known)
+    except LeaseHeldError as held:
+        if sleep is None:
+            raise
+        await sleep((held.remaining + _SAFETY).total_seconds())
+    return await _take(voices, voice_id, upload)
+
+
+async def _take(
+    voices: VoiceStore, voice_id: str, upload: Input, known: Snapshot | None = None
+) -> Lease:
+    clock = asyncio.get_running_loop().time
+    begin = clock()
+    # A random length makes the lease recognisable if the store's answer is lost: another worker may
+    # have read the voice at the same moment and written the same otherwise.
+    extra = timedelta(microseconds=randbelow(_LENGTHS))
+
+    def transition(voice: Voice, now: datetime) -> Voice:
+        # The voice was just read: writing it will take about as long.
+        return lease(voice, now, upload, lease_length(clock() - begin) + extra)
+
+    snapshot = await change(voices, voice_id, transition, known)
+    return Lease(voices, snapshot, delay=clock() - begin)
+
+
+def lease_length(delay: float, worked: float = 0.0) -> timedelta:
+    """Return for how long a worker asks for a voice.
+
+    Args:
+        delay: how late its renewals come at most, in seconds: the store or the processor is slow.
+        worked: for how many seconds the attempt has worked.
+    """
+    least = max(LEASE.total_seconds(), LEAST_SECONDS_BETWEEN_WRITES + DELAYS * delay)
+    return min(timedelta(seconds=least + SHARE_OF_WORK * worked), LONGEST_LEASE)
+
+
+class Lease:
+    """One attempt's ownership of a voice.
+
+    Args:
+        voices: the voices' documents.
+        snapshot: the voice as this attempt took it.
+        delay: how many seconds it took to take the lease.
+    """
+
+    def __init__(self, voices: VoiceStore, snapshot: Snapshot, delay: float) -> None:
+        self._voices = voices
+        self._snapshot = snapshot
+        self._monotonic = asyncio.get_running_loop().time
+        self._taken_at = self._read_at = self._monotonic()
+        self._delay = delay
+        self._one_write = asyncio.Lock()
+        self._stage = snapshot.voice.stage
+        self._stage_changed = asyncio.Event()
+
+    @property
+    def voice(self) -> Voice:
+        """The voice as this attempt last wrote it."""
+        return self._snapshot.voice
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt."""
+        return self._snapshot.voice.attempt
+
+    @property
+    def stage(self) -> str | None:
+        """What the attempt is doing."""
+        return self._stage
+
+    def enter_stage(self, stage: str) -> None:
+        """Note what the attempt is doing; the next renewal, which comes soon, writes it."""
+        self._stage = stage
+        self._stage_changed.set()
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Renew the lease while the work inside goes on; cancel the work if the lease is lost.
+
+        Raises:
+            LeaseLostError: another attempt owns the voice, or it was deleted.
+        """
+        work = asyncio.current_task()
+        lost: list[LeaseLostError] = []
+
+        async def keep() -> None:
+            try:
+                await self._renew_for_ever()
+            except LeaseLostError as error:
+                lost.append(error)
+                if work is not None:
+                    work.cancel()
+
+        keeper = asyncio.create_task(keep())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if lost and work is not None and work.uncancel() == 0:
+                raise lost[0] from None
+            raise
+        finally:
+            keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeper
+
+    async def finish(
+        self, result: Result, seconds: float | None, timings: Mapping[str, float]
+    ) -> None:
+        """Commit the result.
+
+        Raises:
+            LeaseLostError: this attempt no longer owns the voice; nothing was committed.
+            ConflictError, StoreUnavailableError: it is unknown whether the result was committed.
+        """
+        commit = partial(
+            finish, attempt=self.attempt, result=result, seconds=seconds, timings=timings
+        )
+        await self._write(partial(_finish_once, result=result, finish=commit))
+
+    async def fail(self, error: VoiceError) -> None:
+        """Commit that the voice failed permanently; raises like `finish`."""
+        await self._write(partial(_fail_once, attempt=self.attempt, error=error))
+
+    async def release(self, *, counts: bool) -> None:
+        """Hand the voice back, so that the next delivery need not wait for the lease's end.
+
+        It raises nothing, because it is called after another error, and the lease ends anyway.
+
+        Args:
+            counts: whether it counts as a failed attempt; see `shared.voices.voice.release`.
+        """
+        try:
+            await self._write(partial(release, attempt=self.attempt, counts=counts))
+        except Exception as error:  # noqa: BLE001 - see above
+            _LOG.warning("lease not handed back: %s", error, extra={"event": "lease_not_released"})
+
+    async def _renew_for_ever(self) -> None:
+        while True:
+            due = self._monotonic() + self._remaining_seconds() / RENEWALS
+            begin = self._monotonic()
+            await asyncio.sleep(LEAST_SECONDS_BETWEEN_WRITES)
+            self._delay = max(self._delay, self._monotonic() - begin - LEAST_SECONDS_BETWEEN_WRITES)
+            # A process that gets little time may be late already.
+            if (pause := due - self._monotonic()) > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._stage_changed.wait()
+            self._stage_changed.clear()
+            try:
+                await self._renew_in_time()
+            except LeaseLostError:
+                raise
+            except Exception as error:  # noqa: BLE001 - without further renewals the lease would be lost
+                # The work goes on; its end decides whether its result may be committed.
+                _LOG.warning("lease not renewed: %s", error, extra={"event": "lease_not_renewed"})
+                # Try again as soon as another write is allowed.
+                self._stage_changed.set()
+
+    async def _renew_in_time(self) -> None:
+        """Renew the lease; give a call up that hangs, while there is time for another one."""
+        begin = self._monotonic()
+        most = max(self._remaining_seconds() / 2, DELAYS * self._delay)
+        try:
+            async with asyncio.timeout(most):
+                await self._renew()
+        finally:
+            self._delay = max(self._delay, self._monotonic() - begin)
+
+    async def _renew(self) -> None:
+        async with self._one_write:
+            # After our own commit there is nothing left to renew, and the lease was not lost.
+            if not self.voice.status.is_final:
+                length = lease_length(self._delay, self._monotonic() - self._taken_at)
+                change = partial(renew, attempt=self.attempt, stage=self._stage, length=length)
+                await self._write_locked(change)
+
+    def _remaining_seconds(self) -> float:
+        """Return how long the lease lasts; a renewal that comes late still gets some time."""
+        remaining = self.voice.lease_remaining(self._now()).total_seconds()
+        return max(remaining, LEASE.total_seconds())
+
+    async def _write(self, transition: Callable[[Voice, datetime], Voice]) -> None:
+        async with self._one_write:
+            await self._write_locked(transition)
+
+    async def _write_locked(self, transition: Callable[[Voice, datetime], Voice]) -> None:
+        try:
+            wanted = transition(self._snapshot.voice, self._now())
+            snapshot = await self._voices.replace(self._snapshot, wanted)
+        except ConflictError:
+            snapshot = await self._write_again(transition)
+        self._snapshot, self._read_at = snapshot, self._monotonic()
+
+    async def _write_again(self, transition: Callable[[Voice, datetime], Voice]) -> Snapshot:
+        try:
+            return await change(self._voices, self.voice.voice_id, transition)
+        except UnknownVoiceError as error:
+            raise LeaseLostError(f"voice {self.voice.voice_id} was deleted") from error
+
+    def _now(self) -> datetime:
+        elapsed = self._monotonic() - self._read_at
+        return self._snapshot.read_at + timedelta(seconds=elapsed)
+
+
+def _finish_once(
+    voice: Voice,
+    now: datetime,
+    result: Result,
+    finish: Callable[[Voice, datetime], Voice],
+) -> Voice:
+    """Finish a voice, unless it is done with this result: then our own write's answer was lost."""
+    is_committed = voice.status is Status.DONE and voice.result == result
+    return voice if is_committed else finish(voice, now)
+
+
+def _fail_once(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:
+    """Fail a voice, unless this attempt has failed it: then our own write's answer was lost."""
+    is_committed = voice.status is Status.FAILED and voice.attempt == attempt
+    return voice if is_committed else fail_attempt(voice, now, attempt, error)

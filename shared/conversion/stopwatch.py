@@ -1,0 +1,139 @@
+"""How long the stages of a conversion take, and how long a process has been running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+# The field "starttime", counted from the field after the command's name (proc_pid_stat(5)).
+_START: Final = 19
+
+MOST_LAPS: Final = 100
+"""How many laps a stopwatch remembers; a recording of minutes has its stages many times."""
+
+
+class Lap(NamedTuple):
+    """One time that a stage took place, in seconds of the stopwatch's clock."""
+
+    stage: str
+    begin: float
+    seconds: float
+
+
+class Stopwatch:
+    """Adds up the milliseconds of named stages.
+
+    Args:
+        seconds: a clock that never goes back.
+
+    Attributes:
+        laps: the stages one by one, in the order in which they ended.
+    """
+
+    def __init__(self, seconds: Callable[[], float] = time.perf_counter) -> None:
+        self._seconds = seconds
+        self._milliseconds: dict[str, float] = {}
+        self.laps: list[Lap] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time inside to a stage."""
+        begin = self._seconds()
+        try:
+            yield
+        finally:
+            elapsed = self._seconds() - begin
+            self._milliseconds[name] = self._milliseconds.get(name, 0.0) + elapsed * 1000
+            if len(self.laps) < MOST_LAPS:
+                self.laps.append(Lap(name, begin, elapsed))
+
+    def milliseconds(self) -> dict[str, float]:
+        """Return the time of each stage so far, to a hundredth of a millisecond."""
+        return {name: round(value, 2) for name, value in self._milliseconds.items()}
+
+
+class Stages:
+    """Says which stage of a conversion begins and measures how long it takes.
+
+    Args:
+        report: is called with the name of every stage that begins.
+        stopwatch: measures the stages.
+    """
+
+    def __init__(self, report: Callable[[str], None], stopwatch: Stopwatch | None = None) -> None:
+        self._report = report
+        self.stopwatch = stopwatch or Stopwatch()
+
+    def enter(self, name: str, *, timed_as: str | None = None) -> AbstractContextManager[None]:
+        """Begin a stage; the time inside the context counts as that stage's.
+
+        Args:
+            name: of the stage, as it is reported.
+            timed_as: its name on the stopwatch; None if its parts are measured one by one.
+        """
+        self._report(name)
+        return nullcontext() if timed_as is None else self.stopwatch.stage(timed_as)
+
+
+def process_age_ms(status: Path = Path("/proc/self/stat")) -> float | None:
+    """Measure for how many milliseconds this process has been running; None where this is unknown.
+
+    Args:
+        status: the file in which Linux tells it, to a hundredth of a second.
+    """
+    if not status.exists():
+        return None
+    ticks = float(status.read_text().rpartition(")")[2].split()[_START])
+    started = ticks / os.sysconf("SC_CLK_TCK")
+    return round((time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1000)
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class ThreadWork:
+    """Runs functions in threads.
+
+    Whoever waits for a function may be cancelled; its thread goes on to the function's end, and
+    takes a processor until then.
+
+    Args:
+        most: how many run at once; further ones wait.
+    """
+
+    def __init__(self, most: int = 16) -> None:
+        self._executor = ThreadPoolExecutor(most, "conversion")
+        self._started: dict[Future[Any], float] = {}
+
+    async def run(
+        self, function: Callable[_P, _T], /, *arguments: _P.args, **named: _P.kwargs
+    ) -> _T:
+        """Run a function in a thread, with the context of the caller.
+
+        Raises:
+            Exception: what the function raises.
+        """
+        context = contextvars.copy_context()
+        work = partial(context.run, function, *arguments, **named)
+        future: Future[_T] = self._executor.submit(work)
+        self._started[future] = time.monotonic()
+        # Called in the thread; one operation on a dictionary needs no lock.
+        future.add_done_callback(lambda done: self._started.pop(done, None))
+        return await asyncio.wrap_future(future)
+
+    def longest_seconds(self) -> float:
+        """Measure for how long the oldest call has been running; 0 if none runs."""
+        now = time.monotonic()
+        return now - min(tuple(self._started.values()), default=now)

@@ -1,0 +1,211 @@
+"""Was this made here? What a file's signed statement and its watermark say together."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.results.credentials import Credentials, read_credentials_apart
+from shared.speech.results.statement import uses_for_people
+from shared.speech.results.watermark_detection import find_watermark
+from shared.voices.media import SNIFF_BYTES, sniff
+from shared.voices.voice import ErrorCode, PassingError, VoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from shared.speech.decoding.decoder import Decoder
+    from shared.speech.results.credentials import CredentialsFinding
+    from shared.speech.results.watermark import WatermarkKey
+    from shared.speech.results.watermark_detection import WatermarkFinding
+
+
+class ProvenanceVerdict(StrEnum):
+    """The answer in one word.
+
+    UNCHANGED: made here, and the file is as it was.
+    CHANGED: made here, and the file or its statement was changed afterwards.
+    COPY: made here; the signed statement is gone, as in most copies.
+    SIGNED_BY_OTHERS: no watermark of ours, and a statement of somebody else that holds.
+    UNKNOWN: no sign that it was made here.
+    """
+
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    COPY = "copy"
+    SIGNED_BY_OTHERS = "signed_by_others"
+    UNKNOWN = "unknown"
+
+
+SENTENCES: Final[Mapping[ProvenanceVerdict, Mapping[str, str]]] = MappingProxyType(
+    {
+        ProvenanceVerdict.UNCHANGED: {
+            "en": "This was made here: it is synthetic speech, and the file is as it was made.",
+            "ja": "ここで作られた合成音声です。ファイルは作られたときのままです。",
+        },
+        ProvenanceVerdict.CHANGED: {
+            "en": "This carries our signs, so it is synthetic speech; it was changed afterwards.",
+            "ja": "ここの印がある合成音声です。ただし、作られた後に変更されています。",
+        },
+        ProvenanceVerdict.COPY: {
+            "en": "This was made here: it carries our watermark, so it is synthetic speech. Its"
+            " signed statement is gone, as in most copies.",
+            "ja": "ここの電子透かしがあるので、ここで作られた合成音声です。署名は残っていません。"
+            "コピーではよくあることです。",
+        },
+        ProvenanceVerdict.SIGNED_BY_OTHERS: {
+            "en": "We find no watermark of ours. The file carries a valid statement of somebody"
+            " else, whom we do not know.",
+            "ja": "ここの電子透かしは見つかりません。ほかの人による有効な署名があります。",
+        },
+        ProvenanceVerdict.UNKNOWN: {
+            "en": "We find no sign that this was made here. That does not prove that a person"
+            " spoke it: signs can be removed, and others make synthetic speech, too.",
+            "ja": "ここで作られたという印は見つかりません。ただし、人の声だという証明には"
+            "なりません。印は消すことができ、合成音声はほかでも作られます。",
+        },
+    }
+)
+"""Each verdict for people, in English and Japanese."""
+
+_FORBIDDEN: Final = MappingProxyType(
+    {
+        "en": (" The owner of the voice forbids: ", ", ", "."),
+        "ja": ("声の持ち主が禁じている利用は、次のとおりです。", "、", "。"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenanceFinding:
+    """What was found in a file.
+
+    Attributes:
+        credentials: its signed statement.
+        watermark: what agrees best with the deployment's keys; None if nothing was searched,
+            because there is no key, or the sound is silent or too short.
+    """
+
+    credentials: CredentialsFinding
+    watermark: WatermarkFinding | None
+
+    @property
+    def verdict(self) -> ProvenanceVerdict:
+        """The answer in one word."""
+        is_marked = self.watermark is not None and self.watermark.is_found
+        match self.credentials.state:
+            case Credentials.OURS:
+                return ProvenanceVerdict.UNCHANGED
+            case Credentials.CHANGED | Credentials.INVALID if is_marked:
+                return ProvenanceVerdict.CHANGED
+            case Credentials.VALID if not is_marked:
+                return ProvenanceVerdict.SIGNED_BY_OTHERS
+        return ProvenanceVerdict.COPY if is_marked else ProvenanceVerdict.UNKNOWN
+
+    def _sentences(self) -> dict[str, str]:
+        """Say the verdict, and what a statement that holds says that the voice's owner forbids."""
+        said = dict(SENTENCES[self.verdict])
+        if self.verdict is not ProvenanceVerdict.UNCHANGED:
+            return said
+        for language, (before, between, after) in _FORBIDDEN.items():
+            if uses := uses_for_people(self.credentials.forbidden_uses, language):
+                said[language] += f"{before}{between.join(uses)}{after}"
+        return said
+
+    def to_answer(self) -> dict[str, Any]:
+        """Return it as the API answers it."""
+        mark = self.watermark
+        state = "not_searched" if mark is None else "found" if mark.is_found else "not_found"
+        is_found = mark is not None and mark.is_found
+        return {
+            "verdict": self.verdict.value,
+            "sentences": self._sentences(),
+            "credentials": asdict(self.credentials) | {"state": self.credentials.state.value},
+            "watermark": {
+                "state": state,
+                "bits": mark.payload if mark is not None and is_found else None,
+                "chance": mark.chance if mark is not None and is_found else None,
+            },
+        }
+
+
+MOST_BYTES: Final = 10_000_000
+LIMITS: Final = DecodeLimits(min_seconds=0.1, max_seconds=60.0, max_bytes=MOST_BYTES)
+"""Of a file."""
+
+_MOST_WAITING: Final = 4
+
+
+class VerifierBusyError(PassingError):
+    """As many files as may wait are waiting."""
+
+
+class Verifier:
+    """Verifies one file after the other, so that many of them leave conversions their time.
+
+    Args:
+        decoder: decodes files in its sandbox.
+        keys: of the deployment's watermarks, the present one and earlier ones.
+        own_certificates: of the deployment's signers, as PEM; may be empty.
+        turn: takes a place among the conversions of this process.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        keys: Sequence[WatermarkKey],
+        own_certificates: str,
+        turn: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
+    ) -> None:
+        self._decoder = decoder
+        self._keys = keys
+        self._own_certificates = own_certificates
+        self._take_turn = turn
+        self._one_at_a_time = asyncio.Lock()
+        self._here = 0
+
+    async def verify(self, data: bytes) -> ProvenanceFinding:
+        """Verify a file.
+
+        Raises:
+            VoiceError: it is too large, too long, or no sound that can be decoded.
+            VerifierBusyError: too many files wait already.
+            DecoderUnavailableError: trying again may help.
+        """
+        if len(data) > MOST_BYTES:
+            raise VoiceError(
+                ErrorCode.TOO_LARGE, f"The file has more than the {MOST_BYTES} bytes accepted."
+            )
+        if self._here > _MOST_WAITING:
+            raise VerifierBusyError(f"{self._here} files are verified or wait")
+        self._here += 1
+        try:
+            async with self._one_at_a_time, self._take_turn():
+                return await self._verify(data)
+        finally:
+            self._here -= 1
+
+    async def _verify(self, data: bytes) -> ProvenanceFinding:
+        watermark = await self._search(data)
+        container = sniff(data[:SNIFF_BYTES])
+        if container is None:
+            raise VoiceError(ErrorCode.UNSUPPORTED_FORMAT, "The file is no sound that is known.")
+        credentials = await read_credentials_apart(data, container, self._own_certificates)
+        return ProvenanceFinding(credentials, watermark)
+
+    async def _search(self, data: bytes) -> WatermarkFinding | None:
+        try:
+            recording = await self._decoder.decode(data, limits=LIMITS)
+        except VoiceError as error:
+            if error.code is ErrorCode.SILENT:
+                return None
+            raise
+        return await asyncio.to_thread(
+            find_watermark, recording.samples, recording.sample_rate, self._keys
+        )

@@ -1,0 +1,178 @@
+"""Firestore's client with a connection that can be replaced.
+
+A network can forget a connection (a NAT that starts again, an instance that was frozen): what is
+sent goes nowhere, nobody says so, and gRPC keeps using it for minutes. Whoever gets no answer in
+time asks for a new connection here; calls that still wait on the old one keep it for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import grpc  # type: ignore[import-untyped]  # it comes without types
+from google.api_core import exceptions as google_errors
+from google.api_core.datetime_helpers import DatetimeWithNanoseconds
+from google.api_core.retry import if_exception_type
+from google.api_core.retry_async import AsyncRetry
+from google.cloud.firestore_v1 import AsyncClient
+
+from shared.voices.store import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
+    from google.cloud.firestore_v1.services.firestore.transports import (
+        FirestoreGrpcAsyncIOTransport,
+    )
+
+
+_LOG = logging.getLogger(__name__)
+
+LEAST_SECONDS: Final = 3.0
+"""How long a connection is used at least: many calls that fail together need one new connection."""
+
+GRACE_SECONDS: Final = 60.0
+"""How long the calls on an old connection may go on."""
+
+
+_CHANNEL_OPTIONS: Final = (
+    # Otherwise channels with the same target share connections, and a new one is the old one.
+    ("grpc.use_local_subchannel_pool", 1),
+    # As the library sets them.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+)
+
+
+class RenewableClient(AsyncClient):
+    """An asynchronous Firestore client whose connection can be replaced while it is used.
+
+    Args:
+        now: a clock in seconds that never goes back.
+        settings: see AsyncClient.
+    """
+
+    def __init__(self, *, now: Callable[[], float] = time.monotonic, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._now = now
+        self._renewed_at = float("-inf")
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def renew(self) -> None:
+        """Let the next calls use a new connection; nothing happens if this one is new."""
+        old: FirestoreAsyncClient | None = self._firestore_api_internal
+        if old is None or self._now() - self._renewed_at < LEAST_SECONDS:
+            return
+        _LOG.warning("Firestore does not answer; a new connection is opened")
+        self._renewed_at = self._now()
+        # The library opens a connection where there is none.
+        self._firestore_api_internal = None
+        channel = cast("FirestoreGrpcAsyncIOTransport", old.transport).grpc_channel
+        closing = asyncio.create_task(channel.close(GRACE_SECONDS))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    def _firestore_api_helper(self, transport: Any, client_class: Any, client_module: Any) -> Any:
+        # The library has no setting for its channel; this is the place where it makes it.
+        if self._firestore_api_internal is None:
+            if self._emulator_host is None:
+                channel = transport.create_channel(
+                    self._target, credentials=self._credentials, options=_CHANNEL_OPTIONS
+                )
+            else:
+                channel = grpc.aio.insecure_channel(self._emulator_host, options=_CHANNEL_OPTIONS)
+            self._transport = transport(host=self._target, channel=channel)
+            self._firestore_api_internal = client_class(
+                transport=self._transport, client_options=self._client_options
+            )
+            client_module._client_info = self._client_info  # noqa: SLF001 - as the library does
+        return self._firestore_api_internal
+
+    async def aclose(self) -> None:
+        """Close all connections at once."""
+        for closing in tuple(self._closing):
+            closing.cancel()
+        # The client's own `close` leaves the channel open; its other properties would open one.
+        opened: FirestoreAsyncClient | None = self._firestore_api_internal
+        if opened is not None:
+            await opened.transport.close()
+        self.close()  # type: ignore[no-untyped-call]  # the library's is untyped
+
+
+CALL_SECONDS: Final = 10.0
+"""How long one call may take with its retries; after that, Pub/Sub delivers the message again."""
+
+# Every write names the state that it replaces, or says that there is none, so the second try shows
+# whether the first one was applied. Calls whose connection is reset end with Unknown or Cancelled.
+_TRIED_AGAIN: Final = (
+    google_errors.Cancelled,
+    google_errors.DeadlineExceeded,
+    google_errors.InternalServerError,
+    google_errors.ResourceExhausted,
+    google_errors.ServiceUnavailable,
+    google_errors.Unknown,
+)
+_PASSING: Final = (
+    *_TRIED_AGAIN,
+    google_errors.Aborted,
+    google_errors.RetryError,
+)
+_FIRST_PAUSE_SECONDS: Final = 0.1
+
+ATTEMPT_SECONDS: Final = 4.0
+"""How long one try of a call may take; the next one goes over a new connection."""
+
+_Answer = TypeVar("_Answer")
+
+
+class Calls:
+    """Calls a method of the client until Firestore answers.
+
+    The library's own retry would stay on the connection of the first try.
+
+    Args:
+        client: the Firestore client.
+    """
+
+    def __init__(self, client: RenewableClient) -> None:
+        self._client = client
+        self._retry = AsyncRetry(
+            if_exception_type(*_TRIED_AGAIN),
+            initial=_FIRST_PAUSE_SECONDS,
+            timeout=CALL_SECONDS,
+            on_error=self._take_new_connection,
+        )
+
+    async def call(
+        self, call: Callable[..., Awaitable[_Answer]], *arguments: Any, **options: Any
+    ) -> _Answer:
+        """Call Firestore until it answers; each try uses the connection of its time."""
+        attempt = partial(call, *arguments, retry=None, timeout=ATTEMPT_SECONDS, **options)
+        return await self._retry(attempt)()
+
+    def _take_new_connection(self, error: Exception) -> None:
+        """Leave a connection on which nothing was answered in time."""
+        if isinstance(error, google_errors.DeadlineExceeded):
+            self._client.renew()
+
+
+def moment_of(time: Any) -> datetime:
+    """Return a time as a time: a search of several collections brings Firestore's raw ones."""
+    return time if isinstance(time, datetime) else DatetimeWithNanoseconds.from_timestamp_pb(time)
+
+
+@contextmanager
+def passing_errors() -> Iterator[None]:
+    """Turn errors that pass into `StoreUnavailableError`."""
+    try:
+        yield
+    except _PASSING as error:
+        raise StoreUnavailableError(f"Firestore did not answer: {error}") from error

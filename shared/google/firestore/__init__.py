@@ -1,1 +1,0 @@
-"""Adapters to Firestore: the documents of voices and of visitors' own characters."""

@@ -1,0 +1,219 @@
+"""Firestore: the adapter that implements `shared.characters.own.store.OwnCharacterStore`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from google.api_core import exceptions as google_errors
+from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
+from google.cloud.firestore_v1.transforms import DELETE_FIELD
+
+from shared.characters.own.store import (
+    BEGUN,
+    COLLECTION,
+    Begun,
+    OwnCharacterSnapshot,
+    UnknownOwnCharacterError,
+    begun_since,
+    document_path,
+    from_document,
+    state_path,
+    to_document,
+    to_state,
+)
+from shared.google.firestore import Calls, moment_of, passing_errors
+from shared.voices.store import COMPETITION_LIMIT, ConflictError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from google.cloud.firestore_v1 import AsyncDocumentReference, DocumentSnapshot
+
+    from shared.characters.own.own_character import OwnCharacter
+    from shared.characters.own.store import DayLimits
+    from shared.google.firestore import RenewableClient
+
+_DAY: Final = timedelta(days=1)
+_DERIVED: Final = ("train_at", "clean_at", "public_at", "delete_at")
+_CHANGED: Final = (
+    google_errors.Aborted,
+    google_errors.AlreadyExists,
+    google_errors.FailedPrecondition,
+    google_errors.NotFound,
+)
+
+
+class FirestoreOwnCharacters:
+    """An `OwnCharacterStore` in Firestore.
+
+    Args:
+        client: the Firestore client; the store closes it.
+        now: the clock for what is due; a lease is still only taken by the store's time.
+    """
+
+    def __init__(
+        self,
+        client: RenewableClient,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._call = Calls(client).call
+        self._now = now
+
+    async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
+        """Write a new document; `DayLimitReachedError` if a day's number is reached.
+
+        What was begun in the last day is in one document, which is written together with the
+        character's, if it is still as it was read.
+
+        Raises:
+            ConflictError: others began theirs first `COMPETITION_LIMIT` times in a row.
+        """
+        await self._take_place(Begun(character.created_at, by), limits, character)
+
+    async def take_place(self, *, limits: DayLimits, by: str) -> None:
+        """Count a further training; raises as `create`."""
+        await self._take_place(Begun(self._now(), by), limits)
+
+    async def _take_place(
+        self, place: Begun, limits: DayLimits, character: OwnCharacter | None = None
+    ) -> None:
+        for _ in range(COMPETITION_LIMIT):
+            with passing_errors():
+                known = await self._call(self._client.document(BEGUN).get)
+                begun = begun_since(known.to_dict() or {}, self._now() - _DAY)
+                limits.require_place(begun, place.by)
+                try:
+                    await self._begin(character, known, [*begun, place])
+                except _CHANGED:
+                    # Its own first try may have been the one that was written.
+                    if character is not None and await self._is_there(character):
+                        return
+                    continue
+            return
+        raise ConflictError(f"others began theirs first {COMPETITION_LIMIT} times in a row")
+
+    async def _begin(
+        self,
+        character: OwnCharacter | None,
+        known: DocumentSnapshot[Any],
+        begun: Sequence[Begun],
+    ) -> None:
+        batch = self._client.batch()
+        limits, content = self._client.document(BEGUN), {"begun": [asdict(each) for each in begun]}
+        if known.exists:
+            option = self._client.write_option(last_update_time=known.update_time)
+            batch.update(limits, content, option=option)
+        else:
+            batch.create(limits, content)
+        if character is not None:
+            batch.create(self._reference(character.character_id), to_document(character))
+            batch.set(self._state(character.character_id), to_state(character))
+        await self._call(batch.commit)
+
+    async def _is_there(self, character: OwnCharacter) -> bool:
+        try:
+            found = (await self.read(character.character_id)).character
+        except UnknownOwnCharacterError:
+            return False
+        return found.key_sha256 == character.key_sha256
+
+    async def read(self, character_id: str) -> OwnCharacterSnapshot:
+        """Read a document; `UnknownOwnCharacterError` if there is none."""
+        with passing_errors():
+            document = await self._call(self._reference(character_id).get)
+        if not document.exists:
+            raise UnknownOwnCharacterError(character_id)
+        return _snapshot(document)
+
+    async def replace(
+        self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
+    ) -> OwnCharacterSnapshot:
+        """Write over the state of `snapshot`; `ConflictError` if that is gone."""
+        option = self._client.write_option(last_update_time=snapshot.revision)
+        # An update keeps the fields that it does not name.
+        document = dict.fromkeys(_DERIVED, DELETE_FIELD) | to_document(character)
+        batch = self._client.batch()
+        batch.update(self._reference(character.character_id), document, option=option)
+        batch.set(self._state(character.character_id), to_state(character))
+        with passing_errors():
+            try:
+                written, _ = await self._call(batch.commit)
+            except _CHANGED as error:
+                name = character.character_id
+                raise ConflictError(f"character {name} was changed by another") from error
+        return OwnCharacterSnapshot(character, written.update_time, moment_of(written.update_time))
+
+    async def delete(self, character_id: str) -> None:
+        """Delete a document, if there is one."""
+        batch = self._client.batch()
+        batch.delete(self._reference(character_id))
+        batch.delete(self._state(character_id))
+        with passing_errors():
+            await self._call(batch.commit)
+
+    async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer may take, those that wait longest first."""
+        return await self._read("train_at", "<=", limit)
+
+    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer holds, whose lease has not ended."""
+        return await self._read("train_at", ">", limit)
+
+    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters whose recordings are to be deleted."""
+        return await self._read("clean_at", "<=", limit)
+
+    async def public(self, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters that their owners show to everybody, those that changed first."""
+        return [each.character for each in await self._read("public_at", "<=", limit)]
+
+    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters of a Firebase uid, those that were begun last first.
+
+        Raises:
+            StoreUnavailableError: Firestore does not answer, or its index is not built yet.
+        """
+        query = (
+            self._client.collection(COLLECTION)
+            .where(filter=FieldFilter("owner", "==", owner))
+            .order_by("created_at", direction=BaseQuery.DESCENDING)
+            .limit(limit)
+        )
+        with passing_errors():
+            try:
+                found = await self._call(query.get)
+            except google_errors.FailedPrecondition as error:
+                raise StoreUnavailableError(
+                    f"the index on owner and created_at of {COLLECTION} is missing or still being"
+                    f" built, which takes minutes; Firestore says: {error.message}"
+                ) from error
+        return [_snapshot(document).character for document in found]
+
+    async def aclose(self) -> None:
+        """Close the client's connection."""
+        await self._client.aclose()
+
+    async def _read(self, field: str, when: str, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read the characters whose moment in a field, which has an index, has come or not."""
+        query = (
+            self._client.collection(COLLECTION)
+            .where(filter=FieldFilter(field, when, self._now()))
+            .order_by(field)
+            .limit(limit)
+        )
+        with passing_errors():
+            return [_snapshot(document) for document in await self._call(query.get)]
+
+    def _reference(self, character_id: str) -> AsyncDocumentReference:
+        return self._client.document(document_path(character_id))
+
+    def _state(self, character_id: str) -> AsyncDocumentReference:
+        return self._client.document(state_path(character_id))
+
+
+def _snapshot(document: DocumentSnapshot[Any]) -> OwnCharacterSnapshot:
+    character = from_document(document.id, document.to_dict() or {})
+    return OwnCharacterSnapshot(character, document.update_time, moment_of(document.read_time))

@@ -1,0 +1,484 @@
+"""Cloud Storage: the adapter that implements `shared.ports.Bucket`.
+
+`google-cloud-storage` is synchronous, so every call that waits for the network runs in a thread.
+Each bucket has threads of its own, so slow calls to one bucket do not delay those to the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, TypeVar
+
+import requests
+from google.api_core import exceptions as google_errors
+from google.auth import exceptions as auth_errors
+from google.cloud.storage import Client
+from google.cloud.storage.exceptions import DataCorruption
+from google.cloud.storage.retry import DEFAULT_RETRY
+from requests.adapters import HTTPAdapter
+
+from shared.voices.objects import (
+    ObjectExistsError,
+    ObjectFacts,
+    ObjectMissingError,
+    SignedUpload,
+    StorageUnavailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+
+    from google.auth.credentials import Credentials
+    from google.cloud.storage import Blob
+
+
+CONNECT_SECONDS: Final = 3.0
+"""How long connecting may take, and how long nothing may be taken of what is sent."""
+
+SILENCE_SECONDS: Final = 6.0
+"""How long one request to Cloud Storage may stay without another byte of its response."""
+
+RETRY_SECONDS: Final = 10.0
+"""How long a failed call is tried again; after that, Pub/Sub delivers the message again.
+
+With the last try's connection and silence it stays below 20 s. The library's default of two minutes
+is longer than a conversion may take, so that an outage would fail voices.
+"""
+
+CALL_SECONDS: Final = 120.0
+"""How long a call may take in all, of a large network for example, while bytes keep coming."""
+
+EMPTY_CONTENT_TYPE: Final = "application/octet-stream"
+"""The content type of what was emptied."""
+
+WRITE_END_SECONDS: Final = 3.0
+"""How long to wait for a cancelled write to end; a stopping instance has ten seconds in all."""
+
+SIGN_SECONDS: Final = RETRY_SECONDS
+"""How long to wait for a signature; the library's request to IAM has no time limit to set."""
+
+CALLS_AT_ONCE: Final = 10
+"""How many calls to a bucket run at the same time: as many as its client keeps connections."""
+
+SIGNATURES_AT_ONCE: Final = 32
+"""How many addresses are signed at the same time."""
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Signs addresses with a key, or without one through IAM's signBlob.
+
+    Attributes:
+        credentials: holds the key, or gets the access token for signBlob.
+        service_account: the account that signs through IAM; None to sign with the key.
+    """
+
+    credentials: Credentials
+    service_account: str | None = None
+
+    def arguments(self) -> Mapping[str, object]:
+        """Return the arguments of `Blob.generate_signed_url`; may refresh the access token."""
+        if self.service_account is None:
+            return {"credentials": self.credentials}
+        if not self.credentials.valid:
+            # Imported here: only signing through IAM needs it.
+            from google.auth.transport.requests import Request  # noqa: PLC0415
+
+            self.credentials.refresh(Request())
+        return {
+            "credentials": self.credentials,
+            "service_account_email": self.service_account,
+            "access_token": self.credentials.token,
+        }
+
+    def sign_url(
+        self,
+        blob: Blob,
+        method: str,
+        expires_at: datetime,
+        *,
+        headers: dict[str, str] | None = None,
+        response_disposition: str | None = None,
+    ) -> str:
+        """Return the address for one request about an object; may call IAM's signBlob."""
+        url = blob.generate_signed_url(
+            version="v4",
+            expiration=expires_at,
+            method=method,
+            headers=headers,
+            response_disposition=response_disposition,
+            **self.arguments(),
+        )
+        return str(url)
+
+
+class UrlSigner(Protocol):
+    """Signs the address for one request about an object."""
+
+    def sign_url(
+        self,
+        blob: Blob,
+        method: str,
+        expires_at: datetime,
+        *,
+        headers: dict[str, str] | None = None,
+        response_disposition: str | None = None,
+    ) -> str:
+        """Return the address.
+
+        Args:
+            blob: the object.
+            method: of the request, such as GET.
+            expires_at: when the address stops working.
+            headers: that the request must have.
+            response_disposition: the Content-Disposition that the answer shall have.
+        """
+        ...
+
+
+class CloudStorageBucket:
+    """A `Bucket` in Cloud Storage; see the port for what its methods do.
+
+    Args:
+        client: the Cloud Storage client, best from `storage_connections.open_storage_client`.
+        name: the bucket's name.
+        signer: signs addresses; None where none are needed.
+        now: the clock from which expiry times are computed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        signer: UrlSigner | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.name = name
+        self._bucket = client.bucket(name)
+        self._signer = signer
+        self._now = now
+        # Signatures have threads of their own, so that they never wait for uploads.
+        self._callers = ThreadPoolExecutor(CALLS_AT_ONCE, f"{name}-call")
+        self._signers = ThreadPoolExecutor(SIGNATURES_AT_ONCE, f"{name}-sign")
+        # Every call may be repeated: a write requires that the object does not exist, and deleting
+        # twice does no harm.
+        self._retrying = {
+            "timeout": (CONNECT_SECONDS, SILENCE_SECONDS),
+            "retry": DEFAULT_RETRY.with_timeout(RETRY_SECONDS),
+        }
+
+    async def connect(self) -> None:
+        """Open a connection ahead of time.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        ask = self._bucket.blob("nothing").exists
+        # The connection is open whatever the answer is.
+        with _storage_errors(self.name), suppress(google_errors.ClientError):
+            await self._call(ask, timeout=CONNECT_SECONDS, retry=None)
+
+    async def sign_upload(
+        self, name: str, *, content_type: str, max_bytes: int, lifetime: timedelta
+    ) -> SignedUpload:
+        """Make the address for one upload of at most `max_bytes` to a name not yet used.
+
+        Raises:
+            StorageUnavailableError: it could not be signed.
+        """
+        headers = {
+            "Content-Type": content_type,
+            "x-goog-content-length-range": f"1,{max_bytes}",
+            "x-goog-if-generation-match": "0",
+        }
+        expires_at = self._now() + lifetime
+        # A copy, because the library adds headers of its own to it.
+        url = await self._sign(name, "PUT", expires_at, headers=dict(headers))
+        return SignedUpload("PUT", url, headers, expires_at, max_bytes)
+
+    async def sign_download(
+        self, name: str, *, lifetime: timedelta, filename: str
+    ) -> tuple[str, datetime]:
+        """Return an address to read an object from, and when it expires.
+
+        Raises:
+            StorageUnavailableError: it could not be signed.
+        """
+        expires_at = self._now() + lifetime
+        disposition = f'inline; filename="{filename}"'
+        url = await self._sign(name, "GET", expires_at, response_disposition=disposition)
+        return url, expires_at
+
+    async def read(self, name: str, generation: int, *, max_bytes: int) -> bytes:
+        """Read one generation of an object, at most `max_bytes + 1` bytes of it.
+
+        Raises:
+            ObjectMissingError: it does not exist.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name, generation=generation)
+        with _storage_errors(f"{self.name}/{name}#{generation}"):
+            try:
+                return await self._call(
+                    blob.download_as_bytes,
+                    end=max_bytes,
+                    # Whoever uploads may say that it is compressed (Content-Encoding); unpacked by
+                    # the library, which knows no limit, it could take all memory.
+                    raw_download=True,
+                    # In one request instead of several chunks.
+                    single_shot_download=True,
+                    **self._retrying,
+                )
+            except google_errors.RequestRangeNotSatisfiable:
+                # An empty object has no first byte.
+                return b""
+
+    async def write(
+        self,
+        name: str,
+        content: BinaryIO,
+        *,
+        content_type: str,
+        size: int | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> ObjectFacts:
+        """Write an object of a name not yet used; `content` is read while it is sent.
+
+        When cancelled, it waits until the write has ended, at most `WRITE_END_SECONDS`, so that a
+        deletion that follows comes after the write. An object that a slower write leaves behind is
+        deleted at the next delivery of its message or by the bucket's lifecycle. It is not deleted
+        here, because it may already be in use, as a recording is.
+
+        Raises:
+            ObjectExistsError: the name is used.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name)
+        if metadata:
+            blob.metadata = dict(metadata)
+        with _storage_errors(f"{self.name}/{name}"):
+            await _uninterrupted(
+                self._call(
+                    blob.upload_from_file,
+                    file_obj=content,
+                    size=size,
+                    content_type=content_type,
+                    if_generation_match=0,
+                    **self._retrying,
+                )
+            )
+        return _facts(blob)
+
+    async def find(self, name: str) -> ObjectFacts:
+        """Find the facts of an object.
+
+        Raises:
+            ObjectMissingError: it does not exist.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name)
+        with _storage_errors(f"{self.name}/{name}"):
+            await self._call(blob.reload, **self._retrying)
+        return _facts(blob)
+
+    async def list(self, prefix: str = "", *, most: int | None = None) -> Sequence[ObjectFacts]:
+        """Return the objects whose names begin with `prefix`; see `Bucket`.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer, or has no such bucket.
+        """
+
+        def facts() -> Sequence[ObjectFacts]:
+            # One after the other, because the library's objects are ten times as large.
+            listed = self._bucket.list_blobs(prefix=prefix, max_results=most, **self._retrying)
+            return [_facts(blob) for blob in listed]
+
+        try:
+            with _storage_errors(f"{self.name}/{prefix}"):
+                return await self._call(facts)
+        except ObjectMissingError as error:
+            raise StorageUnavailableError(f"there is no bucket {self.name}") from error
+
+    async def delete(self, name: str, generation: int | None = None) -> None:
+        """Delete an object, or one generation of it; it is no error if it does not exist.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name, generation=generation)
+        try:
+            with _storage_errors(f"{self.name}/{name}"):
+                await self._call(blob.delete, **self._retrying)
+        except ObjectMissingError:
+            return
+
+    async def empty(self, name: str, generation: int | None = None) -> None:
+        """Replace an object's content by nothing, so that its name stays used; see `Bucket`.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name)
+        with (
+            suppress(ObjectExistsError, ObjectMissingError),
+            _storage_errors(f"{self.name}/{name}"),
+        ):
+            await self._call(
+                blob.upload_from_string,
+                data=b"",
+                content_type=EMPTY_CONTENT_TYPE,
+                if_generation_match=generation,
+                **self._retrying,
+            )
+
+    async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
+        """Delete every object whose name begins with `prefix`, except the one named.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer; some may be deleted.
+        """
+        for blob in await self._blobs(prefix):
+            if blob.name != except_for:
+                await self.delete(blob.name)
+
+    async def _blobs(self, prefix: str) -> Sequence[Blob]:
+        with _storage_errors(f"{self.name}/{prefix}"):
+            return await self._call(
+                lambda: [*self._bucket.list_blobs(prefix=prefix, **self._retrying)]
+            )
+
+    async def _sign(self, name: str, method: str, expires_at: datetime, **more: Any) -> str:
+        if self._signer is None:
+            raise RuntimeError(f"bucket {self.name} was opened without a Signer and cannot sign")
+        signer, blob = self._signer, self._bucket.blob(name)
+
+        def sign() -> str:
+            return signer.sign_url(blob, method, expires_at, **more)
+
+        # In a thread, because signing through IAM makes a request.
+        with _storage_errors(f"{self.name}/{name}"):
+            async with asyncio.timeout(SIGN_SECONDS):
+                return await _in_thread(self._signers, sign)
+
+    async def _call(self, work: Callable[..., _Answer], **arguments: Any) -> _Answer:
+        async with asyncio.timeout(CALL_SECONDS):
+            return await _in_thread(self._callers, partial(work, **arguments))
+
+
+async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], _Answer]) -> _Answer:
+    # In a copy of the context, which holds the voice_id for log entries.
+    run = copy_context().run
+    return await asyncio.get_running_loop().run_in_executor(threads, run, work)
+
+
+async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
+    """Await work; when cancelled, wait a little for the work to end before passing that on."""
+    working = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working}, timeout=WRITE_END_SECONDS)
+        raise
+
+
+def _facts(blob: Blob) -> ObjectFacts:
+    return ObjectFacts(
+        bucket=blob.bucket.name,
+        name=blob.name,
+        generation=int(blob.generation),
+        content_type=blob.content_type or "application/octet-stream",
+        bytes=int(blob.size),
+    )
+
+
+@contextmanager
+def _storage_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except google_errors.NotFound as error:
+        raise ObjectMissingError(f"{what} is not there") from error
+    except google_errors.PreconditionFailed as error:
+        raise ObjectExistsError(f"{what} is there already") from error
+    except (
+        google_errors.GoogleAPICallError,
+        google_errors.RetryError,
+        auth_errors.GoogleAuthError,
+        requests.RequestException,
+        DataCorruption,
+        OSError,
+    ) as error:
+        raise StorageUnavailableError(f"Cloud Storage did not answer for {what}") from error
+
+
+CONNECTIONS: Final = 10
+"""How many connections are kept open."""
+
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""Seconds before the first probe of a silent connection, between probes, and how many probes.
+
+Not every system has all of them. Probes also keep a NAT from forgetting an unused connection.
+"""
+
+_WITHOUT_BODY: Final = frozenset({requests.codes.no_content, requests.codes.not_modified})
+
+
+def open_storage_client(project: str) -> Client:
+    """Open a client for the project's buckets."""
+    client = Client(project=project)
+    # As Google's documentation changes the size of the pool; the library has no setting for it.
+    client._http.mount("https://", RenewingAdapter())  # noqa: SLF001
+    client._http.mount("http://", RenewingAdapter())  # noqa: SLF001 - the local storage server
+    return client
+
+
+class RenewingAdapter(HTTPAdapter):
+    """Forgets all its connections that are not in use when one of them fails."""
+
+    def __init__(self) -> None:
+        super().__init__(pool_maxsize=CONNECTIONS)
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
+        """Send a request; see HTTPAdapter.
+
+        Raises:
+            requests.ConnectionError: it could not be sent, or no answer came.
+            requests.Timeout: no answer came in time.
+        """
+        try:
+            response = super().send(request, **options)
+            _require_whole_head(response)
+        except (requests.ConnectionError, requests.Timeout):
+            self.poolmanager.clear()
+            raise
+        return response
+
+    def init_poolmanager(self, *arguments: Any, **settings: Any) -> None:
+        """Make the pool of connections; see HTTPAdapter."""
+        super().init_poolmanager(*arguments, **settings, socket_options=_socket_options())
+
+
+def _require_whole_head(response: requests.Response) -> None:
+    # http.client takes the end of the connection for the end of the headers.
+    if response.status_code in _WITHOUT_BODY:
+        return
+    if not any(name in response.headers for name in ("content-length", "transfer-encoding")):
+        response.close()
+        raise requests.ConnectionError("the connection ended in the headers of the answer")
+
+
+def _socket_options() -> Sequence[tuple[int, int, int]]:
+    probes = ((getattr(socket, name, None), value) for name, value in _KEEPALIVE)
+    return [
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        *((socket.IPPROTO_TCP, option, value) for option, value in probes if option is not None),
+    ]

@@ -1,0 +1,175 @@
+"""Firestore: the adapter that implements `shared.voices.store.VoiceStore`.
+
+`replace` sends the document's update time as a precondition. So Firestore itself does the
+compare-and-set, without a transaction, which would need a second round trip.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from google.api_core import exceptions as google_errors
+from google.cloud.firestore_v1.base_query import FieldFilter
+from google.cloud.firestore_v1.field_path import FieldPath
+from google.cloud.firestore_v1.transforms import DELETE_FIELD
+
+from shared.google.firestore import Calls, moment_of, passing_errors
+from shared.voices.store import (
+    COLLECTION,
+    SHARDS,
+    ConflictError,
+    FoundVoices,
+    Snapshot,
+    StoreUnavailableError,
+    UnknownVoiceError,
+    UnreadableVoiceError,
+    VoiceExistsError,
+    document_path,
+    from_document,
+    to_document,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
+
+    from google.cloud.firestore_v1 import (
+        AsyncDocumentReference,
+        DocumentSnapshot,
+    )
+
+    from shared.google.firestore import RenewableClient
+    from shared.google.listener import DocumentListener
+    from shared.voices.voice import Status, Voice
+
+
+class FirestoreVoices:
+    """A `shared.voices.store.VoiceStore` in Firestore.
+
+    Args:
+        client: the Firestore client; the store closes it.
+        listener: watches documents; only the api needs one.
+    """
+
+    def __init__(self, client: RenewableClient, listener: DocumentListener | None = None) -> None:
+        self._client = client
+        self._listener = listener
+        self._call = Calls(client).call
+
+    async def create(self, voice: Voice) -> None:
+        """Write a new document; `VoiceExistsError` if there is another one."""
+        with passing_errors():
+            try:
+                await self._call(self._reference(voice.voice_id).create, to_document(voice))
+            except google_errors.AlreadyExists as error:
+                # An earlier try may have written it, whose answer was lost.
+                if (await self.read(voice.voice_id)).voice != voice:
+                    raise VoiceExistsError(f"there is a voice {voice.voice_id} already") from error
+
+    async def read(self, voice_id: str) -> Snapshot:
+        """Read a document; `UnknownVoiceError` if there is none."""
+        with passing_errors():
+            document = await self._call(self._reference(voice_id).get)
+        if not document.exists:
+            raise UnknownVoiceError(voice_id)
+        return _snapshot(document)
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        """Write `voice` over the state of `snapshot`; `ConflictError` if that is gone."""
+        option = self._client.write_option(last_update_time=snapshot.revision)
+        with passing_errors():
+            try:
+                # An update keeps the fields that it does not name.
+                document = {"sweep_shard": DELETE_FIELD} | to_document(voice)
+                update = self._reference(voice.voice_id).update
+                written = await self._call(update, document, option=option)
+            except (
+                google_errors.FailedPrecondition,
+                google_errors.NotFound,
+                google_errors.Aborted,
+            ) as error:
+                raise ConflictError(f"voice {voice.voice_id} was changed by another") from error
+        return Snapshot(voice, written.update_time, written.update_time)
+
+    async def delete(self, voice_id: str) -> None:
+        """Delete a document, if there is one."""
+        with passing_errors():
+            await self._call(self._reference(voice_id).delete)
+
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> FoundVoices:
+        """Read the voices of a status that changed last before `since`, oldest first.
+
+        See `VoiceStore.unchanged`. It needs the composite index of the collection group on
+        `sweep_shard`, `status` and `updated_at`, all ascending. If that is missing or still being
+        built, the `StoreUnavailableError` says so.
+        """
+        query = (
+            self._client.collection_group(COLLECTION)
+            .where(filter=FieldFilter("sweep_shard", "in", list(range(SHARDS))))
+            .where(filter=FieldFilter("status", "==", status.value))
+            .where(filter=FieldFilter("updated_at", "<", since))
+            .order_by("updated_at")
+            .limit(limit)
+        )
+        if after is not None:
+            # Firestore adds this order anyway, but a cursor needs it written down.
+            query = query.order_by(FieldPath.document_id()).start_after(cast("list[Any]", after))
+        with passing_errors(), _missing_index():
+            documents = await self._call(query.get)
+        snapshots, unreadable = [], []
+        for document in documents:
+            try:
+                snapshots.append(_snapshot(document))
+            except UnreadableVoiceError as error:
+                unreadable.append(error)
+        return FoundVoices(snapshots, unreadable, _end_of(documents, limit))
+
+    def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
+        """Follow a document; see `VoiceStore.watch`.
+
+        Raises:
+            RuntimeError: the store was opened without a listener.
+        """
+        if self._listener is None:
+            raise RuntimeError("this store was opened without a DocumentListener and cannot watch")
+        return self._listener.watch(voice_id)
+
+    async def aclose(self) -> None:
+        """Close the listener's streams and the client's connection."""
+        if self._listener is not None:
+            await self._listener.aclose()
+        await self._client.aclose()
+
+    def _reference(self, voice_id: str) -> AsyncDocumentReference:
+        return self._client.document(document_path(voice_id))
+
+
+def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
+    try:
+        voice = from_document(document.id, document.to_dict() or {})
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableVoiceError(document.id, error) from error
+    return Snapshot(voice, moment_of(document.update_time), moment_of(document.read_time))
+
+
+def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any] | None:
+    """Return the cursor after a page, None if the page is not full and therefore the last."""
+    if len(documents) < limit:
+        return None
+    last = documents[-1]
+    return [last.get("updated_at"), last.reference]
+
+
+@contextmanager
+def _missing_index() -> Iterator[None]:
+    try:
+        yield
+    except google_errors.FailedPrecondition as error:
+        raise StoreUnavailableError(
+            "the index on sweep_shard, status and updated_at of all collections voices is missing "
+            f"or still being built, which takes minutes; Firestore says: {error.message}"
+        ) from error

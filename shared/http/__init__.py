@@ -1,1 +1,0 @@
-"""HTTP, as far as two or more deployables need it."""

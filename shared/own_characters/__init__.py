@@ -1,1 +1,0 @@
-"""Characters that visitors make of their own voice: states, and what is stored of them."""

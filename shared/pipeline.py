@@ -1,0 +1,111 @@
+"""Requesting the conversion of a voice: publish the message first, then record it.
+
+A crash between the two repeats the message, which the conversion recognises as a duplicate. In the
+other order a crash would lose the message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from shared.voices.objects import ObjectExistsError, ObjectMissingError, upload_name
+from shared.voices.store import change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+    from typing import BinaryIO
+
+    from shared.ports import Bucket, Publisher
+    from shared.voices.messages import ConversionMessage
+    from shared.voices.objects import ObjectFacts
+    from shared.voices.store import Snapshot, VoiceStore
+    from shared.voices.voice import Voice
+
+
+async def request_conversion(
+    conversions: Publisher,
+    voices: VoiceStore,
+    message: ConversionMessage,
+    record: Callable[[Voice, datetime], Voice],
+    *,
+    attributes: Mapping[str, str] | None = None,
+    known: Snapshot | None = None,
+) -> None:
+    """Publish a conversion message and record it in the voice's document.
+
+    Args:
+        conversions: the topic of the conversion messages.
+        voices: the voices' documents.
+        message: which voice is to be converted, from which upload.
+        record: the transition that records the request.
+        attributes: attributes of the message beside the voice_id.
+        known: the voice as it was just read; saves a read.
+
+    Raises:
+        PublishError: nothing was published, and nothing recorded.
+        UnknownVoiceError: published, but the voice was deleted meanwhile.
+        ConflictError, StoreUnavailableError: published, but perhaps not recorded.
+        Exception: published, but `record` refused.
+    """
+    own = {"voice_id": message.voice_id}
+    await conversions.publish(message.encode(), own | dict(attributes or {}))
+    await change(voices, message.voice_id, record, known)
+
+
+LIVE: Final = {"way": "live"}
+"""What the notification of a recording says that `live` has stored: it leases the voice itself."""
+
+
+async def store_recording(
+    uploads: Bucket,
+    voice_id: str,
+    content: BinaryIO,
+    *,
+    size: int,
+    content_type: str,
+    metadata: Mapping[str, str] | None = None,
+) -> ObjectFacts:
+    """Store a voice's recording, unless this very recording is stored already.
+
+    Then the answer to our own write was lost, or the client did not get our answer and sends the
+    recording again.
+
+    Args:
+        uploads: the bucket of the recordings.
+        voice_id: which voice.
+        content: the recording, at its beginning.
+        size: its size in bytes.
+        content_type: its media type.
+        metadata: what its notification shall also say.
+
+    Raises:
+        ObjectExistsError: the voice has another recording.
+        StorageUnavailableError: it is unknown whether it was stored.
+    """
+    name = upload_name(voice_id)
+    try:
+        return await uploads.write(
+            name, content, content_type=content_type, size=size, metadata=metadata
+        )
+    except ObjectExistsError:
+        stored = await _stored(uploads, name, content, size, content_type)
+        if stored is None:
+            raise
+        return stored
+
+
+async def _stored(
+    uploads: Bucket, name: str, content: BinaryIO, size: int, content_type: str
+) -> ObjectFacts | None:
+    """Return the stored object if it is this recording."""
+    try:
+        found = await uploads.find(name)
+        if (found.bytes, found.content_type) != (size, content_type):
+            return None
+        data = await uploads.read(name, found.generation, max_bytes=size)
+    except ObjectMissingError:
+        return None  # the voice was erased meanwhile
+    content.seek(0)
+    return found if data == await asyncio.to_thread(content.read) else None

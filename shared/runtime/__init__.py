@@ -1,0 +1,1 @@
+"""Settings, logs, traces and HTTP endpoints of every deployable."""

@@ -1,0 +1,89 @@
+"""Serving a deployable as a function of Cloud Functions.
+
+The Functions Framework loads the module that names the function, opens the port, and only then
+starts the worker process that handles requests. Settings are checked while the module is loaded, so
+that a function with wrong settings does not start. The clients are opened in the worker process, at
+its first request, because gRPC's do not survive the fork.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+import functions_framework.aio
+
+from shared.runtime import settings
+from shared.runtime.settings import CommonSettings, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+TARGET_VARIABLE: Final = "FUNCTION_TARGET"
+"""The Functions Framework's variable for the name of the function that it serves."""
+
+_Settings = TypeVar("_Settings", bound=CommonSettings)
+_Services = TypeVar("_Services")
+
+
+def _accept(_config: CommonSettings) -> None:
+    """Check nothing further."""
+
+
+def cloud_function(
+    name: str,
+    kind: type[_Settings],
+    open_services: Callable[[_Settings], _Services],
+    build: Callable[[_Settings, _Services], ASGIApp],
+    check: Callable[[_Settings], None] = _accept,
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the function that hands every request to a deployable's application.
+
+    If the Functions Framework is about to serve this function and the settings are wrong, the
+    process exits with status 2 and one line per variable on standard error.
+
+    Args:
+        name: the function's name.
+        kind: which settings it has; they come from the environment.
+        open_services: opens what the application speaks to.
+        build: makes the application.
+        check: raises SettingsError if what the settings point to cannot be used.
+    """
+
+    @cache
+    def application() -> ASGIApp:
+        config = settings.load(kind)
+        config.configure_logs()
+        app = build(config, open_services(config))
+        # A full garbage collection stops every request under way. The objects made so far live as
+        # long as the process, so the collector need not look at them again.
+        gc.freeze()
+        # The archive's main.py turned it off for the imports.
+        gc.enable()
+        return app
+
+    async def function(_request: Request) -> Response:
+        return cast("Response", application())  # a function may answer with any ASGI application
+
+    if os.environ.get(TARGET_VARIABLE) == name:
+        _require_settings(kind, check)
+    function.__name__ = name
+    return cast(
+        "Callable[[Request], Awaitable[Response]]",
+        functions_framework.aio.http(function),
+    )
+
+
+def _require_settings(kind: type[_Settings], check: Callable[[_Settings], None]) -> None:
+    try:
+        check(settings.load(kind))
+    except SettingsError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
+        sys.exit(2)

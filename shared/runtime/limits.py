@@ -1,0 +1,125 @@
+"""Which client a request or a WebSocket counts for, and which networks around it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from starlette.requests import HTTPConnection
+
+
+_SITE_PREFIX: Final = 64
+
+ALLOWANCES: Final[Mapping[str, int]] = MappingProxyType({"/48": 4, "/56": 2, "/64": 1, "": 1})
+"""How many times the allowance of one client each kind of network has, the largest first.
+
+A visitor's connection has a /64, but providers hand out a /56 or a /48, which holds 256 or 65 536
+of them (RFC 6177). Their allowances grow little, because one client may have such a network alone.
+The empty kind is one IPv4 address.
+"""
+
+
+def network_of(connection: HTTPConnection, trusted_proxies: int) -> str:
+    """Return the client that a connection counts for: an IPv4 address, or an IPv6 network.
+
+    Every proxy appends to `X-Forwarded-For`, so only the last entries can be trusted. An external
+    Application Load Balancer writes two, the visitor's address and its own
+    (https://docs.cloud.google.com/load-balancing/docs/https#x-forwarded-for_header). Cloud Run
+    reached at its own address writes one, the visitor's; Google does not document this, but others
+    have measured it. The entries before come from the visitor and may contain anything. A visitor
+    with one IPv6 address has all 2^64 of its network, so the network counts as one client; the
+    larger networks around it are counted, too (`ALLOWANCES`).
+
+    Args:
+        connection: a request or a WebSocket.
+        trusted_proxies: how many of the last entries our own proxies have written. With 0, or if
+            entries are missing, the connection's own address counts.
+    """
+    entries = ",".join(connection.headers.getlist("x-forwarded-for")).rsplit(",", trusted_proxies)
+    if trusted_proxies and len(entries) >= trusted_proxies:
+        forwarded = _network_of(entries[-trusted_proxies].strip())
+        if forwarded is not None:
+            return forwarded
+    own = connection.client.host if connection.client else ""
+    return _network_of(own) or own
+
+
+def _network_of(text: str) -> str | None:
+    try:
+        address: IPv4Address | IPv6Address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is None:
+            return str(IPv6Network((int(address), _SITE_PREFIX), strict=False))
+        address = address.ipv4_mapped
+    return str(address)
+
+
+def networks_of(client: str) -> list[tuple[str, str]]:
+    """Return the networks that a client counts for, each with its kind, the largest first."""
+    try:
+        site = IPv6Network(client) if "/" in client else None
+    except ValueError:
+        site = None
+    if site is None:
+        return [("", client)]
+    return [(kind, str(site.supernet(new_prefix=int(kind[1:])))) for kind in ALLOWANCES if kind]
+
+
+class NoPlaceError(Exception):
+    """A client or its network has taken all its places.
+
+    Attributes:
+        most: how many places that are.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"all {most} places of this client or its network are taken")
+        self.most = most
+
+
+class PlacesPerClient:
+    """Counts the places that clients have taken.
+
+    Args:
+        most: how many places one client has; 0 for no limit.
+        trusted_proxies: how many of our own proxies have written into `X-Forwarded-For`.
+    """
+
+    def __init__(self, most: int, trusted_proxies: int) -> None:
+        self._most = most
+        self._trusted_proxies = trusted_proxies
+        self._taken: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        """Count the networks that have taken a place."""
+        return len(self._taken)
+
+    @contextmanager
+    def taken(self, connection: HTTPConnection) -> Iterator[None]:
+        """Take a place for a request or a WebSocket, for as long as it lasts.
+
+        Raises:
+            NoPlaceError: its client, or a network around it, has no place left.
+        """
+        networks = networks_of(network_of(connection, self._trusted_proxies))
+        for kind, network in networks:
+            most = ALLOWANCES[kind] * self._most
+            if most and self._taken[network] >= most:
+                raise NoPlaceError(most)
+        counted = [network for _, network in networks]
+        self._taken.update(counted)
+        try:
+            yield
+        finally:
+            self._taken.subtract(counted)
+            for network in counted:
+                if not self._taken[network]:
+                    del self._taken[network]

@@ -1,0 +1,195 @@
+"""Logging as Cloud Logging reads it: one JSON object per line on standard output.
+
+The fields of a record's `extra={"event": ..., ...}` become fields of the entry. The voice and the
+trace of the current request are added to every entry.
+
+A voice_id lets whoever knows it use the voice, and the id of a visitor's own character lets whoever
+knows it speak with that voice, so no entry contains one. Wherever one would be
+written, also in messages and stack traces, its pseudonym is written instead: a hash with a secret
+key. Who has the key can look a visitor's voice up:
+
+    LOG_KEY=... python -m shared.runtime.logs VOICE_ID
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import os
+import re
+import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+_VOICE_ID: ContextVar[str | None] = ContextVar("voice_id", default=None)
+_TRACE_ID: ContextVar[str | None] = ContextVar("trace_id", default=None)
+
+_LEAST_LEVELS: Final = {
+    # At level DEBUG, HTTP/2's header compression logs every header and therefore every token.
+    "hpack": logging.INFO,
+    # It logs every request at level INFO; our own code logs those that fail.
+    "httpx": logging.WARNING,
+}
+
+_SECRET_IDS: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|own-[a-z2-7]{26}",
+    re.IGNORECASE,
+)
+"""Those of voices, and those of visitors' own characters (shared.characters.bucket)."""
+
+KEY_VARIABLE: Final = "LOG_KEY"
+"""The environment variable that holds the key of the pseudonyms."""
+
+LOCAL_KEY: Final = "a key that everybody knows"
+"""The key of the local cloud, whose logs anybody may read."""
+
+MOST_CHARACTERS: Final = 8192
+"""The most characters of one text in an entry: a group of errors has a stack trace for each."""
+
+_STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+def pseudonym(voice_id: str, key: str) -> str:
+    """Hash a voice_id for the logs: 32 hexadecimal digits, which only the key explains."""
+    digest = hmac.new(key.encode(), voice_id.lower().encode(), hashlib.sha256)
+    return digest.hexdigest()[:32]
+
+
+class CloudLoggingFormatter(logging.Formatter):
+    """Formats records as Cloud Logging's structured entries.
+
+    Args:
+        project_id: the project whose traces the entries link to.
+        key: the key of the voices' pseudonyms.
+        has_traces: whether voices have traces, which are called by their pseudonyms; entries about
+            a voice then link to its trace, all others to their request's.
+    """
+
+    def __init__(self, project_id: str, key: str, *, has_traces: bool = False) -> None:
+        super().__init__()
+        self._has_traces = has_traces
+        self._project_id = project_id
+        self._key = key
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of JSON."""
+        entry: dict[str, Any] = {
+            "severity": record.levelname,
+            "message": _cut(record.getMessage()),
+            "logger": record.name,
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+        }
+        if record.exc_info:
+            entry["stack_trace"] = _cut(self.formatException(record.exc_info))
+        if voice_id := _VOICE_ID.get():
+            entry["voice"] = pseudonym(voice_id, self._key)
+        trace_id = entry.get("voice") if self._has_traces else None
+        if trace_id := trace_id or _TRACE_ID.get():
+            name = f"projects/{self._project_id}/traces/{trace_id}"
+            entry["logging.googleapis.com/trace"] = name
+        entry |= {k: v for k, v in vars(record).items() if k not in _STANDARD_FIELDS}
+        text = json.dumps(entry, ensure_ascii=False, default=str)
+        text = _SECRET_IDS.sub(lambda found: pseudonym(found[0], self._key), text)
+        # One half of a surrogate pair is no valid UTF-8, so it is written as an escape.
+        return text.encode(errors="backslashreplace").decode()
+
+
+def _cut(text: str) -> str:
+    """Leave out the middle of a text that is too long."""
+    left_out = len(text) - MOST_CHARACTERS
+    if left_out <= 0:
+        return text
+    half = MOST_CHARACTERS // 2
+    return f"{text[:half]}\n[{left_out} characters left out]\n{text[-half:]}"
+
+
+def configure(project_id: str, level: str, key: str, *, has_traces: bool = False) -> None:
+    """Send every log record of this process to standard output, formatted for Cloud Logging.
+
+    Args:
+        project_id: the project whose traces the entries link to.
+        level: the least severity that is logged.
+        key: the key of the voices' pseudonyms.
+        has_traces: whether voices have traces.
+    """
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(CloudLoggingFormatter(project_id, key, has_traces=has_traces))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name, least in _LEAST_LEVELS.items():
+        logging.getLogger(name).setLevel(least)
+
+
+@contextmanager
+def about_voice(voice_id: str) -> Iterator[None]:
+    """Add the voice's pseudonym to every entry that is logged inside."""
+    token = _VOICE_ID.set(voice_id)
+    try:
+        yield
+    finally:
+        _VOICE_ID.reset(token)
+
+
+@contextmanager
+def about_trace(trace_id: str | None) -> Iterator[None]:
+    """Add a request's trace id, 32 hexadecimal digits, to every entry that is logged inside."""
+    token = _TRACE_ID.set(trace_id)
+    try:
+        yield
+    finally:
+        _TRACE_ID.reset(token)
+
+
+def main(arguments: list[str]) -> int:
+    """Print what the logs call each voice; return the exit code."""
+    if not arguments:
+        print("which voice? python -m shared.runtime.logs VOICE_ID", file=sys.stderr)  # noqa: T201
+        return 2
+    for voice_id in arguments:
+        print(pseudonym(voice_id, os.environ.get(KEY_VARIABLE, LOCAL_KEY)))  # noqa: T201
+    return 0
+
+
+# https://www.w3.org/TR/trace-context/ and Google's older header, which begins with the trace id.
+_HEADERS: Final = {
+    b"traceparent": re.compile(rb"^[0-9a-f]{2}-([0-9a-f]{32})-"),
+    b"x-cloud-trace-context": re.compile(rb"^([0-9a-f]{32})"),
+}
+
+
+class TraceMiddleware:
+    """ASGI middleware: adds the request's trace to every entry that is logged during it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request with its trace set."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with about_trace(_trace_id(scope)):
+            await self._app(scope, receive, send)
+
+
+def _trace_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        pattern = _HEADERS.get(name)
+        if pattern and (found := pattern.match(value)):
+            return str(found[1].decode())
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,91 @@
+"""What a service does at SIGTERM and Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def on_signal(number: int, act: Callable[[], object]) -> None:
+    """Call a function in the running event loop when a signal comes.
+
+    Args:
+        number: of the signal.
+        act: takes nothing and does not wait.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(number, act)
+    except NotImplementedError:
+        # Windows: a handler interrupts the main thread, and the loop is told from there.
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[None]:
+    """Keep other processes out of the context; the system ends the lock of a process that ends.
+
+    Where the system has no such locks (Windows), a service is one process, and nobody is kept out.
+
+    Args:
+        path: of the lock; the file is made, and stays.
+    """
+    try:
+        import fcntl  # noqa: PLC0415 - see above
+    except ImportError:
+        yield
+        return
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def read_at_most(path: Path, most: int) -> bytes:
+    """Read a file of at most so many bytes.
+
+    Raises:
+        OSError: it cannot be read, is larger, or is a pipe or a device, which may never end.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "expected a file, found something else", str(path))
+    with path.open("rb") as file:
+        # First its size, which costs no memory: a file may say that it has terabytes.
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(most + 1) if size <= most else b""
+    if max(size, len(content)) > most:
+        raise OSError(errno.EFBIG, f"expected at most {most} bytes, found more", str(path))
+    return content
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file beside its place, then put it there at once."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes it readable for its owner alone, but the services run as others.
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+_SPACES: Final = frozenset(" \n\u3000")
+_IN_PLACE: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+def plain_text(text: str) -> str:
+    """Return a text as a terminal may show it: nothing in it steers the terminal or turns text."""
+    return "".join(each if each.isprintable() or each in _SPACES else _IN_PLACE for each in text)

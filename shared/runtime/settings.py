@@ -1,0 +1,335 @@
+"""The chain of timeouts, derived from one number.
+
+conversion deadline < request timeout <= acknowledgement deadline. So a conversion ends before its
+request is cut off, and a message is not delivered again while its request still runs.
+Terraform derives the same chain in `infra/terraform/locals.tf`; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+from shared.runtime import logs
+from shared.voices.tickets import LEAST_KEY_CHARACTERS
+
+REQUEST_MARGIN_SECONDS: Final = 25
+"""How long a request may take beside the conversion; it may wait for a dead worker's lease."""
+
+ACKNOWLEDGEMENT_MARGIN_SECONDS: Final = 30
+"""How much longer than a conversion Pub/Sub waits; at least as long as the request's margin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """The chain for one conversion deadline, all in seconds."""
+
+    conversion_deadline: int
+
+    @property
+    def request(self) -> int:
+        """Cloud Run's request timeout."""
+        return self.conversion_deadline + REQUEST_MARGIN_SECONDS
+
+    @property
+    def acknowledgement(self) -> int:
+        """The acknowledgement deadline of the push subscription."""
+        return self.conversion_deadline + ACKNOWLEDGEMENT_MARGIN_SECONDS
+
+
+BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")]
+TopicId = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9._~+%-]{2,254}$")]
+ServiceAccount = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$")]
+
+
+def _check_web_address(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return text.rstrip("/")
+
+
+WebAddress = Annotated[str, AfterValidator(_check_web_address)]
+
+
+def _check_web_socket_address(text: str) -> str:
+    if not text.startswith(("ws://", "wss://")):
+        raise ValueError("must begin with ws:// or wss://")
+    return text
+
+
+WebSocketAddress = Annotated[str, AfterValidator(_check_web_socket_address)]
+
+
+def _split_at_commas(text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_at_commas)]
+
+
+SecretKeys = Annotated[
+    tuple[Annotated[SecretStr, Field(min_length=LEAST_KEY_CHARACTERS)], ...],
+    BeforeValidator(_split_at_commas),
+]
+"""Secret keys, separated by commas."""
+
+TicketKeys = SecretKeys
+"""Secret keys for the tickets of `live`, separated by commas; see `shared.voices.tickets`."""
+
+
+class Environment(StrEnum):
+    """Where the service runs."""
+
+    PRODUCTION = "production"
+    LOCAL = "local"
+
+
+class PushVerification(StrEnum):
+    """Whether a push must carry a valid identity token.
+
+    ON checks everything. PLATFORM is for a service that only IAM's invokers may call: Cloud Run has
+    verified the token and removed its signature, so only the claims are checked. OFF checks
+    nothing.
+    """
+
+    ON = "on"
+    PLATFORM = "platform"
+    OFF = "off"
+
+
+class SettingsError(ValueError):
+    """A setting is missing or wrong; the message has one line per variable."""
+
+
+class EnvironmentSettings(BaseModel):
+    """Settings that the environment holds: PROJECT_ID is the variable of `project_id`.
+
+    A value that the constructor is given takes the place of the environment's. The package
+    pydantic-settings, which reads files, command lines and stores of secrets as well, would take a
+    twelfth of a function's start.
+    """
+
+    # Built when first used: of a deployable's settings and all their bases only the last one is.
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_environment(cls, given: dict[str, Any]) -> dict[str, Any]:
+        variables = {name: os.environ.get(name.upper()) for name in cls.model_fields}
+        return {name: value for name, value in variables.items() if value is not None} | given
+
+
+class CommonSettings(EnvironmentSettings):
+    """The settings that every deployable has.
+
+    Attributes:
+        project_id: the Google Cloud project.
+        environment: production, or the local cloud, which needs no tokens and may use a key file.
+        log_level: the least severity that is logged.
+        log_key: the key of the pseudonyms that the logs give to voices.
+        traces: where the steps of voices go: `google` for Cloud Trace, the address of a collector
+            that takes OTLP over HTTP (`http://.../v1/traces`), or, in the local cloud, a file; None
+            for nowhere.
+        trace_ratio: the share of voices whose steps go there.
+        uploads_bucket: the bucket of the recordings.
+        upload_shards: over how many buckets recordings and results are spread, each; see
+            `shared.google.sharded_bucket`.
+        conversion_deadline_seconds: the one number that all timeouts derive from.
+    """
+
+    project_id: Annotated[str, Field(min_length=1)]
+    environment: Environment = Environment.PRODUCTION
+    log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+    log_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    traces: Annotated[str, Field(min_length=1)] | None = None
+    trace_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
+    uploads_bucket: BucketName
+    upload_shards: Annotated[int, Field(ge=1, le=32)] = 1
+    conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60
+
+    @model_validator(mode="after")
+    def _check_log_key(self) -> Self:
+        if self.log_key is None and self.environment is not Environment.LOCAL:
+            raise ValueError("LOG_KEY is not set: with it the logs name voices")
+        return self
+
+    @model_validator(mode="after")
+    def _check_traces(self) -> Self:
+        if self.traces and self.traces != "google" and not self.traces.startswith("http"):
+            self.require_local("TRACES", self.traces)
+        return self
+
+    @property
+    def pseudonym_key(self) -> str:
+        """The key of the pseudonyms that the logs give to voices."""
+        return logs.LOCAL_KEY if self.log_key is None else self.log_key.get_secret_value()
+
+    def configure_logs(self) -> None:
+        """Log in this process as the settings say."""
+        has_traces = self.traces is not None
+        logs.configure(self.project_id, self.log_level, self.pseudonym_key, has_traces=has_traces)
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """The chain of timeouts."""
+        return Timeouts(self.conversion_deadline_seconds)
+
+    def require_local(self, variable: str, value: object) -> None:
+        """Refuse a value that only the local cloud may have."""
+        if self.environment is not Environment.LOCAL:
+            raise ValueError(
+                f"{variable}={value} is only for the local cloud (ENVIRONMENT=local); "
+                f"in production remove it"
+            )
+
+
+class PushSettings(CommonSettings):
+    """The settings of a deployable that receives pushes.
+
+    Attributes:
+        push_verification: how the token of a push is verified.
+        push_audience: the audience that the token must name.
+        push_service_account: the service account that the token must name.
+    """
+
+    push_verification: PushVerification = PushVerification.ON
+    push_audience: str = ""
+    push_service_account: ServiceAccount | None = None
+
+    @model_validator(mode="after")
+    def _check_push(self) -> Self:
+        if self.push_verification is PushVerification.OFF:
+            self.require_local("PUSH_VERIFICATION", "off")
+        elif not self.push_audience or not self.push_service_account:
+            raise ValueError(
+                "PUSH_AUDIENCE and PUSH_SERVICE_ACCOUNT must be set unless PUSH_VERIFICATION is off"
+            )
+        return self
+
+
+class SigningSettings(CommonSettings):
+    """The settings of a deployable that signs addresses.
+
+    Attributes:
+        results_bucket: the bucket of the converted audio.
+        signing_service_account: the account that signs through IAM, without a key.
+        signing_key_file: a service account's key file; only for the local cloud.
+        signing_hmac_access_id: names the HMAC key that signs instead, without any call to IAM.
+        signing_hmac_secret: that key, from Secret Manager.
+    """
+
+    results_bucket: BucketName
+    signing_service_account: ServiceAccount | None = None
+    signing_key_file: str | None = None
+    signing_hmac_access_id: Annotated[str, Field(pattern=r"^[A-Z0-9]{24,128}$")] | None = None
+    signing_hmac_secret: Annotated[SecretStr, Field(min_length=16)] | None = None
+
+    @model_validator(mode="after")
+    def _check_signing(self) -> Self:
+        if (self.signing_hmac_access_id is None) != (self.signing_hmac_secret is None):
+            raise ValueError(
+                "SIGNING_HMAC_ACCESS_ID and SIGNING_HMAC_SECRET must be set both or neither: "
+                "one names the key, the other is it"
+            )
+        if self.signing_hmac_access_id is not None:
+            return self
+        if self.signing_key_file is not None:
+            self.require_local("SIGNING_KEY_FILE", self.signing_key_file)
+        elif self.signing_service_account is None:
+            raise ValueError("SIGNING_SERVICE_ACCOUNT must be set: who signs upload addresses?")
+        return self
+
+
+class CharacterSettings(CommonSettings):
+    """The settings of a deployable that lists or loads characters.
+
+    Attributes:
+        characters_bucket: the bucket with the character bundles that do not come with the image;
+            None if there is none.
+        characters_refresh_seconds: how long what is known of that bucket is used before it is
+            asked again.
+    """
+
+    characters_bucket: BucketName | None = None
+    characters_refresh_seconds: Annotated[float, Field(gt=0, le=30)] = 20.0
+
+
+class RecordingSettings(CommonSettings):
+    """The settings of a deployable that limits which recordings are converted.
+
+    Attributes:
+        min_seconds: the length of the shortest recording.
+        max_seconds: the length of the longest recording.
+        max_upload_bytes: the size of the largest recording.
+    """
+
+    min_seconds: Annotated[float, Field(gt=0, le=60)] = 1.0
+    max_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
+    max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
+
+    @model_validator(mode="after")
+    def _check_seconds(self) -> Self:
+        if self.min_seconds > self.max_seconds:
+            raise ValueError(
+                f"MIN_SECONDS={self.min_seconds:g} is more than MAX_SECONDS={self.max_seconds:g}: "
+                "no recording would be converted"
+            )
+        return self
+
+
+_SECRETS: Final = ("_KEY", "_KEYS", "_SECRET")
+"""The ends of the names of variables whose values no message shows."""
+
+_Settings = TypeVar("_Settings", bound=EnvironmentSettings)
+
+
+def load(kind: type[_Settings], **overrides: Any) -> _Settings:
+    """Read settings from the environment.
+
+    Args:
+        kind: which settings.
+        **overrides: values that replace the environment's.
+
+    Raises:
+        SettingsError: a setting is missing or wrong; the message has one line per variable.
+    """
+    try:
+        return kind(**overrides)
+    except ValidationError as error:
+        raise SettingsError("\n".join(map(_explain, _causes(error)))) from None
+
+
+def _causes(error: ValidationError) -> list[Any]:
+    """Return the problems without those that only follow from another one.
+
+    A default that is computed from other fields cannot be computed when one of them is wrong.
+    """
+    problems: list[Any] = error.errors()
+    return [each for each in problems if each["type"] != "default_factory_not_called"]
+
+
+def _explain(problem: Any) -> str:
+    variable = "_".join(str(part) for part in problem["loc"][:1]).upper()
+    reason = str(problem["msg"]).removeprefix("Value error, ")
+    if not variable:
+        return reason
+    if problem["type"] == "missing":
+        return f"{variable} is not set"
+    if variable.endswith(_SECRETS):
+        return f"{variable} is wrong: {reason}"
+    return f"{variable}={problem['input']!r} is wrong: {reason}"

@@ -1,0 +1,133 @@
+"""The work of every decoding process: decode a recording and say how that went."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, BinaryIO
+
+import av.logging
+
+from shared.speech.decoding import demuxing
+from shared.speech.decoding.wire import (
+    LENGTH,
+    MAX_VERDICT_BYTES,
+    PIECE_LENGTH,
+    DecodingJob,
+    DecodingVerdict,
+)
+from shared.voices.voice import ErrorCode, VoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.speech.decoding.demuxing import IncomingFile
+
+
+def decode_into(
+    answer: BinaryIO, recording: bytes, job: DecodingJob, *, confined: bool
+) -> DecodingVerdict:
+    """Write the samples of a recording to `answer` and return the verdict about it.
+
+    Args:
+        answer: takes interleaved samples as they were decoded.
+        recording: as it was uploaded.
+        job: its container, and how much may be written.
+        confined: whether this process runs behind the system call filter.
+
+    Raises:
+        OSError: the answer cannot be written, so that nobody can be told anything.
+    """
+    demuxer = demuxing.Demuxer(recording, job.container)
+    samples = demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES)
+    return _judge(demuxer, lambda: answer.writelines(samples), confined=confined)
+
+
+def decode_stream(
+    answer: BinaryIO, recording: IncomingFile, job: DecodingJob, *, confined: bool
+) -> None:
+    """Write the samples of a recording to `answer` as they come; see wire.py for how.
+
+    Args:
+        answer: takes the pieces; it is buffered.
+        recording: as it is uploaded; it flushes `answer` before it waits for more.
+        job: its container, and how much may be written.
+        confined: whether this process runs behind the system call filter.
+
+    Raises:
+        OSError: nobody listens any more.
+    """
+    demuxer = demuxing.Demuxer(recording, job.container)
+
+    def write_all() -> None:
+        is_first = True
+        # The same channels must be sent as of the whole recording.
+        most = job.answer_bytes - MAX_VERDICT_BYTES
+        for samples in demuxer.chunks(job.max_seconds, most):
+            if is_first:
+                _write_piece(answer, _describe(demuxer, confined=confined).text())
+                is_first = False
+            _write_piece(answer, samples)
+
+    verdict = _judge(demuxer, write_all, confined=confined)
+    _write_piece(answer, b"")
+    _write_piece(answer, verdict.text())
+    answer.flush()
+
+
+def _write_piece(answer: BinaryIO, piece: bytes | memoryview) -> None:
+    answer.write(PIECE_LENGTH.pack(len(piece)))
+    answer.write(piece)
+
+
+def _judge(
+    demuxer: demuxing.Demuxer, decode: Callable[[], None], *, confined: bool
+) -> DecodingVerdict:
+    try:
+        decode()
+    except VoiceError as error:
+        return DecodingVerdict(code=error.code, message=error.message, confined=confined)
+    except MemoryError:
+        return DecodingVerdict(
+            code=ErrorCode.TOO_COMPLEX,
+            message="The recording needs too much memory to be decoded.",
+            confined=confined,
+        )
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever FFmpeg finds wrong is the recording's fault
+        return DecodingVerdict(
+            code=ErrorCode.CORRUPT,
+            message=f"The recording cannot be decoded ({type(error).__name__}); record it again.",
+            confined=confined,
+        )
+    return _describe(demuxer, confined=confined)
+
+
+def _describe(demuxer: demuxing.Demuxer, *, confined: bool) -> DecodingVerdict:
+    found = demuxer.format
+    if found is None:
+        raise RuntimeError("a recording without a format was accepted")
+    return DecodingVerdict(
+        codec=found.codec,
+        sample_type=found.sample_type,
+        sample_rate=found.sample_rate,
+        channels=found.channels,
+        weights=found.weights,
+        samples=demuxer.samples,
+        damaged=demuxer.damaged,
+        confined=confined,
+    )
+
+
+def main() -> None:
+    """Decode one recording and end."""
+    av.logging.set_level(None)
+    answer_descriptor = os.dup(sys.stdout.fileno())
+    # Whatever a library prints must not get into the answer.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    (length,) = LENGTH.unpack(sys.stdin.buffer.read(LENGTH.size))
+    job = DecodingJob.unpack(sys.stdin.buffer.read(length))
+    recording = sys.stdin.buffer.read()
+    with os.fdopen(answer_descriptor, "wb") as answer:
+        answer.write(decode_into(answer, recording, job, confined=False).pack())

@@ -1,0 +1,425 @@
+"""The answer of a decoding process, and what it means for the recording."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import signal
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from shared.speech.decoding.recording import (
+    DecodeLimits,
+    Recording,
+    as_float,
+    check,
+    downmix,
+    too_long,
+)
+from shared.speech.decoding.wire import (
+    LENGTH,
+    LONGEST_MESSAGE,
+    MAX_CHANNELS,
+    MAX_SAMPLE_RATE,
+    MIN_SAMPLE_RATE,
+    PIECE_LENGTH,
+    SAMPLE_TYPES,
+    DecodingVerdict,
+    ProcessExit,
+    split_answer,
+)
+from shared.voices.media import Container
+from shared.voices.voice import ErrorCode, PassingError, VoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from types import TracebackType
+    from typing import Self
+
+    import numpy.typing as npt
+
+    from shared.speech.decoding.wire import DecodingJob
+
+
+_DTYPES: Final = dict(
+    zip(
+        SAMPLE_TYPES,
+        (np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64),
+        strict=True,
+    )
+)
+
+# The signals that end a program when its input makes it misbehave. Not every system has all.
+_CRASH_SIGNALS: Final = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
+_CRASHES: Final = frozenset(
+    -signal.Signals[name] for name in _CRASH_SIGNALS if hasattr(signal, name)
+)
+_KILLED: Final = -9  # the numbers are the same on all systems that have these signals
+OUT_OF_TIME: Final = -14
+"""The status of a process that was ended because its time was over."""
+
+# On Windows a crash ends a process with a status from here on (NTSTATUS values of severity error).
+_FIRST_WINDOWS_CRASH: Final = 0xC0000000
+
+
+# Up to this size, checking the answer takes less time than starting a thread for it.
+_CHECKED_AT_ONCE_BYTES: Final = 4 << 20
+
+_VERDICT: Final = TypeAdapter(DecodingVerdict)
+_EXIT: Final = TypeAdapter(ProcessExit)
+
+
+class DecoderUnavailableError(PassingError):
+    """The machine, not the recording, is the reason why decoding failed; trying again may help."""
+
+
+class ResourceLimitError(DecoderUnavailableError):
+    """The decoding process got too little time or was killed, perhaps for lack of memory.
+
+    If that happens again at another time, the recording is the reason.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessAnswer:
+    """What one decoding process returned.
+
+    Attributes:
+        body: interleaved samples.
+        verdict: what it said, or None if it ended before it could say anything.
+        exit: how it ended, or None if nobody could tell because the zygote ended, too.
+    """
+
+    body: memoryview
+    verdict: DecodingVerdict | None
+    exit: ProcessExit | None
+
+    @classmethod
+    def read(cls, written: memoryview, exit_: ProcessExit) -> ProcessAnswer:
+        """Read what an ended process has written: samples, then its verdict."""
+        body, text = split_answer(written)
+        return cls(body, read_verdict(text), exit_)
+
+    def was_killed(self, limits: DecodeLimits) -> bool:
+        """Whether another program killed the process, so that the recording may be fine."""
+        if self.exit is None:
+            return True
+        in_time = self.exit.cpu_seconds < limits.cpu_allowance
+        return self.exit.status == _KILLED and in_time
+
+    async def concluded(self, container: Container, limits: DecodeLimits) -> Recording:
+        """Turn the answer into a recording, or into the error it means; see `conclude`."""
+        if len(self.body) <= _CHECKED_AT_ONCE_BYTES:
+            return self.conclude(container, limits)
+        return await asyncio.to_thread(self.conclude, container, limits)
+
+    def conclude(self, container: Container, limits: DecodeLimits) -> Recording:
+        """Turn the answer into a recording, or into the error it means.
+
+        A hostile recording may have taken over the process, so everything in the answer is checked.
+
+        Raises:
+            VoiceError: the recording is the reason.
+            ResourceLimitError: the process ran out of time without using it.
+        """
+        if self.exit is None or self.exit.status or self.verdict is None or self.verdict.code:
+            raise self.error(limits)
+        with np.errstate(invalid="ignore", over="ignore"):
+            recording = Recording(
+                samples=mixed(self.body, self.verdict, self.verdict.samples),
+                sample_rate=self.verdict.sample_rate,
+                container=container,
+                codec=self.verdict.codec,
+                channels=self.verdict.channels,
+                damaged=self.verdict.damaged,
+                cpu_seconds=self.exit.cpu_seconds,
+                confined=self.verdict.confined,
+            )
+            check(recording, limits)
+        return recording
+
+    def error(self, limits: DecodeLimits) -> Exception:
+        """Return the error that an answer without a recording means."""
+        if self.exit is None or self.exit.status != 0 or self.verdict is None:
+            return self._failure()
+        if self.verdict.code == ErrorCode.TOO_LONG:
+            return too_long(limits)
+        return VoiceError(_known(self.verdict.code), self.verdict.message)
+
+    def _failure(self) -> Exception:
+        """Return the error of a process that ended without a verdict."""
+        status = None if self.exit is None else self.exit.status
+        if status in _CRASHES or (status or 0) >= _FIRST_WINDOWS_CRASH:
+            return VoiceError(
+                ErrorCode.CORRUPT, "The recording is damaged so that it cannot be read."
+            )
+        if status == OUT_OF_TIME:
+            return ResourceLimitError("the decoding process got too little processor time")
+        return VoiceError(
+            ErrorCode.TOO_COMPLEX,
+            "The recording takes more time or memory to decode than it may.",
+        )
+
+
+def read_verdict(text: bytes) -> DecodingVerdict | None:
+    """Read the verdict of a process that is not trusted; None if this is no verdict."""
+    try:
+        return _VERDICT.validate_json(text, strict=True)
+    except ValidationError:
+        return None
+
+
+def read_exit(text: bytes) -> ProcessExit | None:
+    """Read how the zygote says that a process ended; None if this is not complete."""
+    try:
+        return _EXIT.validate_json(text, strict=True)
+    except ValidationError:
+        return None
+
+
+def misbehaved() -> VoiceError:
+    """Return the error of a process whose answer is impossible."""
+    return VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
+
+
+def mixed(
+    body: memoryview, verdict: DecodingVerdict, count: int | None = None
+) -> npt.NDArray[np.float32]:
+    """Return the samples that a process sent as float32 [N], one channel.
+
+    Args:
+        body: interleaved samples.
+        verdict: says what they are.
+        count: how many there should be of each channel, if that is known.
+
+    Raises:
+        VoiceError: there are not so many, or the verdict is impossible.
+    """
+    sent = len(verdict.weights)
+    dtype = np.dtype(_DTYPES.get(verdict.sample_type, np.float32))
+    if (
+        verdict.sample_type not in _DTYPES
+        or not MIN_SAMPLE_RATE <= verdict.sample_rate <= MAX_SAMPLE_RATE
+        or not 1 <= sent <= verdict.channels <= MAX_CHANNELS
+        or not 0 < sum(verdict.weights) < math.inf
+        or len(body) % (sent * dtype.itemsize)
+        or count not in {None, len(body) // (sent * dtype.itemsize)}
+    ):
+        raise misbehaved()
+    with np.errstate(invalid="ignore", over="ignore"):
+        frames = as_float(np.frombuffer(body, dtype).reshape(-1, sent))
+        return downmix(frames, verdict.weights)
+
+
+def _known(code: str) -> ErrorCode:
+    return ErrorCode(code) if code in set(ErrorCode) else ErrorCode.CORRUPT
+
+
+_LONGEST_PIECE: Final = 4 << 20
+"""The samples of the longest frame, 65535 of 8 channels in FLAC, fit."""
+
+_READ_BYTES: Final = 1 << 16
+
+_ENDS_ELSEWHERE: Final = frozenset({Container.MP3})
+"""Of these, other samples belong to the whole: FFmpeg looks at their end before it begins."""
+
+_KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
+"""So much is kept of a recording: what recorders make, two channels of floats, and no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingProcess:
+    """The service's ends of what connects it with one decoding process.
+
+    Attributes:
+        content: takes the recording.
+        answer: says what was decoded.
+        status: says how the process ended; closing it kills the process.
+    """
+
+    content: socket.socket
+    answer: socket.socket
+    status: socket.socket
+
+    async def send(self, data: bytes) -> None:
+        """Send a part of the recording; returns when the process has room for more."""
+        # A process that ends before it has read everything says why in its answer or exit status.
+        with contextlib.suppress(ConnectionError):
+            await asyncio.get_running_loop().sock_sendall(self.content, data)
+
+    def end(self) -> None:
+        """Tell the process that nothing more comes."""
+        with contextlib.suppress(OSError):
+            self.content.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close everything, which kills the process if it still runs."""
+        for end in (self.content, self.answer, self.status):
+            end.close()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodedPiece:
+    """Samples that were decoded.
+
+    Attributes:
+        samples: float32 [N], one channel, full scale is 1.0.
+        sample_rate: in Hz; of all pieces the same.
+    """
+
+    samples: npt.NDArray[np.float32]
+    sample_rate: int
+
+
+class DecodedStream:
+    """A recording that is decoded while it comes; use as a context manager.
+
+    It is heard as it comes: whether the whole is accepted as a recording shows only at its end.
+
+    Args:
+        process: decodes it.
+        job: what the process was told.
+        limits: of the recording.
+    """
+
+    def __init__(self, process: DecodingProcess, job: DecodingJob, limits: DecodeLimits) -> None:
+        self._process = process
+        self._job = job
+        self._limits = limits
+        self._received = bytearray()
+        self._kept = bytearray()
+        self._most_kept = round(limits.longest * _KEPT_BYTES_PER_SECOND)
+        self._verdict: DecodingVerdict | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.close()
+
+    async def send(self, data: bytes) -> None:
+        """Send the next bytes of the recording; waits while those before are not decoded."""
+        await self._process.send(data)
+
+    def end(self) -> None:
+        """Tell that the recording has ended."""
+        self._process.end()
+
+    async def pieces(self) -> AsyncIterator[DecodedPiece]:
+        """Yield the samples as they are decoded, until the recording ends.
+
+        What comes from the process is checked, as a hostile recording may have taken it over.
+
+        Raises:
+            VoiceError: the recording is the reason.
+            DecoderUnavailableError: the machine is.
+        """
+        if first := await self._receive(LONGEST_MESSAGE):
+            form = read_verdict(first)
+            if form is None:
+                raise misbehaved()
+            async for content in self._contents():
+                if len(self._kept) <= self._most_kept:
+                    self._kept += content
+                yield DecodedPiece(mixed(memoryview(content), form), form.sample_rate)
+        self._verdict = read_verdict(await self._receive(LONGEST_MESSAGE))
+        if self._verdict is None or self._verdict.code:
+            raise (await self._answer()).error(self._limits)
+
+    async def whole(self) -> Recording | None:
+        """Return the recording, whose pieces have ended, as `Decoder.decode` would.
+
+        Returns:
+            None if it is damaged, unusually large, or of a kind whose end says more; then only
+            `Decoder.decode` can tell.
+
+        Raises:
+            VoiceError: the recording is the reason.
+            ResourceLimitError: the process did not end well.
+        """
+        is_whole = len(self._kept) <= self._most_kept and self._job.container not in _ENDS_ELSEWHERE
+        if self._verdict is None or self._verdict.damaged or not is_whole:
+            return None
+        answer = await self._answer()
+        return await answer.concluded(self._job.container, self._limits)
+
+    async def _answer(self) -> ProcessAnswer:
+        ending = await receive_message(self._process.status)
+        return ProcessAnswer(memoryview(self._kept), self._verdict, read_exit(ending))
+
+    async def _contents(self) -> AsyncIterator[bytes]:
+        """Yield the content of the pieces up to the one without any.
+
+        Pieces that come together, as those of one message of the visitor do, are yielded as one:
+        whoever takes them works for each.
+        """
+        left = self._job.answer_bytes
+        while content := await self._receive(min(left, _LONGEST_PIECE)):
+            together = [content]
+            left -= len(content)
+            while self._has_content_at_hand():
+                together.append(await self._receive(min(left, _LONGEST_PIECE)))
+                left -= len(together[-1])
+            yield b"".join(together)
+
+    def _has_content_at_hand(self) -> bool:
+        if len(self._received) < PIECE_LENGTH.size:
+            return False
+        length: int = PIECE_LENGTH.unpack_from(self._received)[0]
+        return 0 < length <= len(self._received) - PIECE_LENGTH.size
+
+    async def _receive(self, most: int) -> bytes:
+        """Read a piece; nothing if the process has ended.
+
+        Raises:
+            VoiceError: the piece is longer than it may be.
+        """
+        prefix = await self._read(PIECE_LENGTH.size)
+        if len(prefix) < PIECE_LENGTH.size:
+            return b""
+        (length,) = PIECE_LENGTH.unpack(prefix)
+        if length > most:
+            raise misbehaved()
+        return await self._read(length)
+
+    async def _read(self, size: int) -> bytes:
+        """Read `size` bytes, or what comes before the end; what comes with them is kept."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(ConnectionError):
+            while len(self._received) < size:
+                piece = await loop.sock_recv(self._process.answer, _READ_BYTES)
+                if not piece:
+                    break
+                self._received += piece
+        read = bytes(self._received[:size])
+        del self._received[:size]
+        return read
+
+
+async def receive_message(source: socket.socket) -> bytes:
+    """Read a message with its length in front; less if the end comes before."""
+    prefix = await receive(source, LENGTH.size)
+    return await receive(source, *LENGTH.unpack(prefix)) if len(prefix) == LENGTH.size else b""
+
+
+async def receive(source: socket.socket, size: int) -> bytes:
+    """Read `size` bytes, or what comes before the end."""
+    loop = asyncio.get_running_loop()
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while len(received) < size:
+            piece = await loop.sock_recv(source, size - len(received))
+            if not piece:
+                break
+            received += piece
+    return received

@@ -1,0 +1,248 @@
+"""Decoded recordings, and the checks by which they are accepted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from shared.speech.decoding.wire import MAX_SAMPLE_RATE
+from shared.voices.voice import ErrorCode, VoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from shared.voices.media import Container
+
+SHORT_TOLERANCE: Final = 0.9
+"""This part of the minimum is enough, because recorders deliver a little less than asked for."""
+
+LONG_TOLERANCE_SECONDS: Final = 0.5
+"""How much longer than the maximum a recording may be, because recorders stop a little late."""
+
+SILENCE_DBFS: Final = -60.0
+"""Loudness, in dB of full scale, below which a recording holds no voice.
+
+A muted microphone is at -90 dB or less, the noise of a quiet one at about -70 dB, and even speech
+that is far too quiet at -50 dB. Converted silence has to be below -60 dB, too.
+"""
+
+MAX_PEAK: Final = 8.0
+"""The largest accepted float sample (+18 dB); larger samples mean another full scale."""
+
+# Slow processors decode a hundred seconds per second, fast ones a thousand. Measured with 10 s in
+# every format that is accepted: at most 0.17 s.
+_SECONDS_DECODED_PER_SECOND: Final = 20
+
+# Stereo at the highest rate in the usual precision; of larger recordings, fewer channels are mixed.
+_ANSWER_BYTES_PER_SECOND: Final = MAX_SAMPLE_RATE * 2 * 4
+
+_CANCELLATION: Final = 0.1
+"""Two channels are in opposite phase if their mean has less than this part of their level."""
+
+_FRAME_SECONDS: Final = 0.02
+_LOUD_SHARE: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeLimits:
+    """The limits of one recording and of decoding it.
+
+    Attributes:
+        min_seconds: the shortest recording; a tenth less is accepted.
+        max_seconds: the longest recording; half a second more is accepted.
+        max_bytes: the largest encoded recording.
+        cpu_seconds: processor time of the decoding process; long recordings get more.
+        wall_seconds: time of the decoding process by the clock; long recordings get more.
+        memory_bytes: address space of the decoding process beyond what it starts with and two
+            copies of the recording as it was uploaded.
+    """
+
+    min_seconds: float = 1.0
+    max_seconds: float = 10.0
+    max_bytes: int = 16 * 1024 * 1024
+    cpu_seconds: float = 0.5
+    wall_seconds: float = 15.0
+    memory_bytes: int = 32 * 1024 * 1024
+
+    @property
+    def cpu_allowance(self) -> int:
+        """Processor time in whole seconds; one more for every twenty of the longest recording."""
+        return math.ceil(self.cpu_seconds + self.max_seconds / _SECONDS_DECODED_PER_SECOND)
+
+    @property
+    def wall_allowance(self) -> float:
+        """Time in seconds; one more for every twenty of the longest recording."""
+        return self.wall_seconds + self.max_seconds / _SECONDS_DECODED_PER_SECOND
+
+    @property
+    def memory_allowance(self) -> int:
+        """Address space in bytes of the decoding process beyond what it starts with.
+
+        Measured with 10 s in every format that is accepted: at most 4 MiB beside the recording.
+        """
+        return self.memory_bytes + 2 * self.max_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """The most bytes of samples that a decoding process may write."""
+        return math.ceil(self.longest * _ANSWER_BYTES_PER_SECOND)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory that decoding one recording takes, whatever is in it.
+
+        This is the decoding process, its answer, and the recording in the process that waits.
+        """
+        return self.memory_allowance + self.answer_bytes + self.max_bytes
+
+    @property
+    def longest(self) -> float:
+        """The length in seconds beyond which decoding stops."""
+        return self.max_seconds + LONG_TOLERANCE_SECONDS
+
+    @property
+    def shortest(self) -> float:
+        """The length in seconds below which a recording is refused."""
+        return self.min_seconds * SHORT_TOLERANCE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """A decoded recording.
+
+    Attributes:
+        samples: float32 [N], one channel, full scale is 1.0.
+        sample_rate: in Hz, the recording's own.
+        container: the recording's container.
+        codec: name of the codec it was encoded with.
+        channels: how many channels were mixed into the one.
+        damaged: a part of the recording could not be decoded and is missing in `samples`.
+        cpu_seconds: processor time of decoding; where it is unknown, time by the clock.
+        confined: the decoding process ran behind a system call filter.
+    """
+
+    samples: npt.NDArray[np.float32]
+    sample_rate: int
+    container: Container
+    codec: str
+    channels: int
+    damaged: bool
+    cpu_seconds: float
+    confined: bool
+
+    @property
+    def seconds(self) -> float:
+        """The recording's length, counted in decoded samples."""
+        return len(self.samples) / self.sample_rate
+
+
+def as_float(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Convert decoded samples to float32 with full scale 1.0; floats are not scaled.
+
+    Args:
+        samples: unsigned bytes, signed integers or floats, any shape.
+    """
+    if samples.dtype == np.uint8:
+        return (samples.astype(np.float32) - np.float32(128)) / np.float32(128)
+    if samples.dtype.kind == "i":
+        scale = np.float32(2.0 ** (1 - 8 * samples.dtype.itemsize))
+        return samples.astype(np.float32) * scale
+    return samples.astype(np.float32, copy=False)
+
+
+def downmix(
+    frames: npt.NDArray[np.float32], weights: Sequence[float] | None = None
+) -> npt.NDArray[np.float32]:
+    """Mix channels, float32 [N, channels], into one, float32 [N].
+
+    One channel is returned unchanged, and two channels as their mean. If the mean cancels out, as
+    with a microphone wired in opposite phase, the louder channel is returned instead. More channels
+    are mixed by their weights.
+    """
+    if frames.shape[1] == 1:
+        return np.ascontiguousarray(frames[:, 0])
+    if frames.shape[1] > 2:  # noqa: PLR2004
+        shares = np.asarray(weights or [1.0] * frames.shape[1], np.float32)
+        mixed: npt.NDArray[np.float32] = frames @ (shares / shares.sum())
+        return mixed
+    mean = np.ascontiguousarray(frames.mean(axis=1, dtype=np.float32))
+    channel_levels = [_rms(frames[:, channel]) for channel in range(2)]
+    loudest = int(np.argmax(channel_levels))
+    if _rms(mean) < _CANCELLATION * channel_levels[loudest]:
+        return np.ascontiguousarray(frames[:, loudest])
+    return mean
+
+
+def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
+    """Loudness of the loud part of `samples`, float32 [N], in dB of full scale.
+
+    This is the 95th percentile of the RMS of 20 ms frames without a constant offset, so that a
+    click does not make a recording loud and long pauses do not make it silent.
+    """
+    frame = max(1, round(_FRAME_SECONDS * sample_rate))
+    count = max(1, len(samples) // frame)
+    frames = samples[: count * frame].reshape(count, -1)
+    centred = frames - samples.mean()
+    power = np.einsum("ts,ts->t", centred, centred) / np.float32(centred.shape[1])
+    rank = round(_LOUD_SHARE * (len(power) - 1))
+    loud = float(np.partition(power, rank)[rank])
+    return 10 * float(np.log10(max(loud, 1e-20)))
+
+
+def check(recording: Recording, limits: DecodeLimits) -> None:
+    """Check that a recording can be converted.
+
+    Raises:
+        VoiceError: `too_short`, `too_long`, `corrupt` or `silent`.
+    """
+    if recording.seconds > limits.longest:
+        raise too_long(limits)
+    if recording.seconds < limits.shortest:
+        raise _too_short(recording, limits)
+    peak = float(
+        np.maximum(recording.samples.max(initial=0.0), -recording.samples.min(initial=0.0))
+    )
+    if not np.isfinite(peak):
+        raise VoiceError(ErrorCode.CORRUPT, "The recording has samples that are not numbers.")
+    if peak > MAX_PEAK:
+        raise VoiceError(
+            ErrorCode.CORRUPT,
+            f"The recording has samples up to {peak:.4g}, where full scale is 1; "
+            "it is damaged or written with another scale.",
+        )
+    if loudness_dbfs(recording.samples, recording.sample_rate) < SILENCE_DBFS:
+        raise VoiceError(
+            ErrorCode.SILENT,
+            "The recording is silent; check that the microphone is on and not muted.",
+        )
+
+
+def too_long(limits: DecodeLimits) -> VoiceError:
+    """The error for a recording longer than `limits` allow."""
+    return VoiceError(
+        ErrorCode.TOO_LONG,
+        f"The recording is longer than {limits.max_seconds:g} s; record less.",
+    )
+
+
+def _too_short(recording: Recording, limits: DecodeLimits) -> VoiceError:
+    if recording.damaged:
+        return VoiceError(
+            ErrorCode.CORRUPT,
+            f"The recording is damaged or cut off: only {recording.seconds:.2f} s of it can be "
+            f"decoded, and {limits.min_seconds:g} s are needed; record it again.",
+        )
+    return VoiceError(
+        ErrorCode.TOO_SHORT,
+        f"The recording is {recording.seconds:.2f} s long; "
+        f"at least {limits.min_seconds:g} s are needed.",
+    )
+
+
+def _rms(samples: npt.NDArray[np.float32]) -> float:
+    return float(np.sqrt(np.square(samples).mean(dtype=np.float64))) if len(samples) else 0.0

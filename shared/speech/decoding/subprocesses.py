@@ -1,0 +1,398 @@
+"""Runs decoding processes that are forked from a zygote, with all of Linux's protection.
+
+Each process has limits of the operating system and a filter of system calls (see confinement.py),
+and shares nothing with the service: neither memory nor environment nor open files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import mmap
+import os
+import socket
+import tempfile
+import time
+from asyncio.subprocess import DEVNULL, PIPE
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
+
+from shared.speech.decoding.process_output import (
+    OUT_OF_TIME,
+    DecoderUnavailableError,
+    DecodingProcess,
+    ProcessAnswer,
+    read_exit,
+    receive,
+    receive_message,
+)
+from shared.speech.decoding.wire import (
+    GRACE_SECONDS,
+    PROCESS_ID,
+    READY,
+    START,
+    START_AND_TELL,
+    ProcessExit,
+    bare_environment,
+    python_command,
+)
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Callable
+
+    from shared.speech.decoding.recording import DecodeLimits
+    from shared.speech.decoding.wire import DecodingJob
+
+
+_START_SECONDS: Final = 30.0
+_CLOSE_SECONDS: Final = 5.0
+_SOCKETS_OF_A_PROCESS: Final = 3  # for the recording, the answer and the status
+
+
+class _Zygote:
+    """The service's side of the running zygote."""
+
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self.process = process
+        self._control = control
+        self._abandoned = False
+
+    @classmethod
+    async def start(cls) -> Self:
+        """Start a zygote and wait until it has imported everything and is ready.
+
+        Raises:
+            DecoderUnavailableError: it does not start.
+        """
+        control, theirs = socket.socketpair()
+        control.setblocking(False)
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *python_command("shared.speech.decoding.zygote"),
+                    stdin=theirs.fileno(),
+                    stdout=asyncio.subprocess.DEVNULL,
+                    env=bare_environment(),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            control.close()
+            raise DecoderUnavailableError("no process can be started for decoding") from error
+        zygote = cls(process, control)
+        try:
+            await zygote._await_ready()
+        except BaseException:
+            await zygote.aclose()
+            raise
+        return zygote
+
+    async def _await_ready(self) -> None:
+        answer = b""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_START_SECONDS):
+                loop = asyncio.get_running_loop()
+                answer = await loop.sock_recv(self._control, len(READY))
+        if answer != READY:
+            raise DecoderUnavailableError("the process that decodes recordings does not start")
+
+    def is_running(self) -> bool:
+        """Whether the zygote lives: it sends nothing after READY, so only its end is readable."""
+        if self._abandoned:
+            return False
+        try:
+            return self._control.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def abandon(self) -> None:
+        """Treat the zygote as dead, because it did not say how a process ended."""
+        self._abandoned = True
+
+    def fork(
+        self,
+        start: bytes,
+        data: socket.socket,
+        answer: BinaryIO | socket.socket,
+        status: socket.socket,
+    ) -> None:
+        """Start a decoding process on two sockets and what takes its answer.
+
+        Raises:
+            OSError: the zygote is gone.
+        """
+        descriptors = [data.fileno(), answer.fileno(), status.fileno()]
+        socket.send_fds(self._control, [start], descriptors)
+
+    async def aclose(self) -> None:
+        """End the zygote and with it every decoding process."""
+        self._control.close()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            await self.process.wait()
+
+
+class ForkedProcesses:
+    """Runs decoding processes; starts a zygote, and another one whenever it is found dead.
+
+    Args:
+        on_process: is told the number of every decoding process before it gets its recording.
+    """
+
+    def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
+        self._on_process = on_process
+        self._starting = asyncio.Lock()
+        self._zygote: _Zygote | None = None
+        self._closed = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the zygote runs."""
+        return self._zygote is not None and self._zygote.is_running()
+
+    async def start(self) -> None:
+        """Start the zygote, so that the first recording need not wait for it.
+
+        Raises:
+            DecoderUnavailableError: it does not start.
+        """
+        await self._running_zygote()
+
+    async def aclose(self) -> None:
+        """Stop the zygote and all decoding processes."""
+        self._closed = True
+        async with self._starting:
+            if self._zygote is not None:
+                await self._zygote.aclose()
+                self._zygote = None
+
+    async def run(
+        self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
+    ) -> ProcessAnswer | None:
+        """Run one decoding process; None if there was no zygote to fork it.
+
+        Raises:
+            DecoderUnavailableError: no zygote starts, or the process does not end in time.
+        """
+        zygote = await self._running_zygote()
+        with contextlib.ExitStack() as sockets:
+            content, their_content = (sockets.enter_context(end) for end in socket.socketpair())
+            status, their_status = (sockets.enter_context(end) for end in socket.socketpair())
+            answer = sockets.enter_context(_memory_file())
+            content.setblocking(False)
+            status.setblocking(False)
+            try:
+                start = START if self._on_process is None else START_AND_TELL
+                zygote.fork(start, their_content, answer, their_status)
+            except OSError:
+                return None
+            their_content.close()
+            their_status.close()
+            try:
+                async with asyncio.timeout(limits.wall_allowance + GRACE_SECONDS):
+                    if self._on_process is not None:
+                        self._tell_process(await receive(status, PROCESS_ID.size))
+                    await _send(content, job, data)
+                    ending = await receive_message(status)
+            except TimeoutError:
+                # A working zygote would have killed the process by now.
+                zygote.abandon()
+                raise DecoderUnavailableError("the decoding process does not answer") from None
+            exit_ = read_exit(ending)
+            if exit_ is None:
+                zygote.abandon()
+                return ProcessAnswer(memoryview(b""), None, None)
+            # The process has ended, so its answer does not change any more.
+            return ProcessAnswer.read(_left_in(answer, job.answer_bytes), exit_)
+
+    async def open(self, job: DecodingJob) -> DecodingProcess | None:
+        """Start a process that decodes a recording while it comes; None if nothing could fork it.
+
+        Raises:
+            DecoderUnavailableError: no zygote starts.
+        """
+        zygote = await self._running_zygote()
+        with contextlib.ExitStack() as all_sockets:
+            pairs = [socket.socketpair() for _ in range(_SOCKETS_OF_A_PROCESS)]
+            for end in (end for pair in pairs for end in pair):
+                all_sockets.enter_context(end)
+            ours, theirs = zip(*pairs, strict=True)
+            for end in ours:
+                end.setblocking(False)
+            start = START if self._on_process is None else START_AND_TELL
+            try:
+                zygote.fork(start, *theirs)
+            except OSError:
+                return None
+            for end in theirs:
+                end.close()
+            process = DecodingProcess(*ours)
+            try:
+                async with asyncio.timeout(_START_SECONDS):
+                    if self._on_process is not None:
+                        self._tell_process(await receive(process.status, PROCESS_ID.size))
+                    await process.send(job.pack())
+            except TimeoutError as error:
+                raise DecoderUnavailableError("a decoding process does not start") from error
+            all_sockets.pop_all()
+            return process
+
+    def _tell_process(self, started: bytes) -> None:
+        (process,) = PROCESS_ID.unpack(started) if started else (0,)
+        if process > 0 and self._on_process is not None:
+            self._on_process(process)
+
+    async def _running_zygote(self) -> _Zygote:
+        async with self._starting:
+            if self._closed:
+                raise DecoderUnavailableError("the decoder is closed")
+            if self._zygote is not None and not self._zygote.is_running():
+                await self._zygote.aclose()
+                self._zygote = None
+            if self._zygote is None:
+                self._zygote = await _Zygote.start()
+            return self._zygote
+
+
+async def _send(content: socket.socket, job: DecodingJob, data: bytes | memoryview) -> None:
+    loop = asyncio.get_running_loop()
+    # A process that ends before it has read everything says why in its answer or exit status.
+    with contextlib.suppress(ConnectionError):
+        await loop.sock_sendall(content, job.pack())
+        await loop.sock_sendall(content, data)
+    with contextlib.suppress(OSError):
+        content.shutdown(socket.SHUT_WR)
+
+
+def _memory_file() -> BinaryIO:
+    """A file without a name, in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("recording"), "rb", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
+
+
+def _left_in(answer: BinaryIO, max_bytes: int) -> memoryview:
+    """The bytes that an ended process has written, without copying them."""
+    size = os.fstat(answer.fileno()).st_size
+    if not 0 < size <= max_bytes:
+        return memoryview(b"")
+    return memoryview(mmap.mmap(answer.fileno(), size, prot=mmap.PROT_READ))
+
+
+_PIECE_BYTES: Final = 1 << 18
+_EXCEEDED: Final = 70  # the status of a process that wrote more than it may
+
+
+class SpawnedProcesses:
+    """Runs decoding processes, each a new interpreter that reads stdin and writes stdout.
+
+    Args:
+        on_process: is told the number of every decoding process before it gets its recording.
+    """
+
+    def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
+        self._on_process = on_process
+        self._running: set[Process] = set()
+        self._closed = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether processes can be started: until it is closed."""
+        return not self._closed
+
+    async def start(self) -> None:
+        """Do nothing: each recording starts its own process."""
+
+    async def aclose(self) -> None:
+        """Kill the processes that still run."""
+        self._closed = True
+        for process in self._running:
+            _kill(process)
+
+    async def run(
+        self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
+    ) -> ProcessAnswer:
+        """Run one decoding process.
+
+        Processor time is not known here: the time by the clock stands for it.
+
+        Raises:
+            DecoderUnavailableError: the process does not start.
+        """
+        process = await self._start()
+        began = time.monotonic()
+        ending = _EXCEEDED
+        try:
+            async with asyncio.timeout(limits.wall_allowance + GRACE_SECONDS):
+                _, answer = await asyncio.gather(
+                    _spawned_send(process, job, data), _receive(process, job.answer_bytes)
+                )
+                status = await process.wait()
+        except TimeoutError:
+            # As where Linux's means are there: perhaps the machine was busy; it is tried once more.
+            answer, ending = None, OUT_OF_TIME
+        finally:
+            _kill(process)
+            await process.wait()
+            self._running.discard(process)
+        elapsed = time.monotonic() - began
+        if answer is None:
+            return ProcessAnswer(memoryview(b""), None, ProcessExit(ending, elapsed))
+        return ProcessAnswer.read(memoryview(answer), ProcessExit(status, elapsed))
+
+    async def open(self, job: DecodingJob) -> None:
+        """Return None: without Linux's protection, only whole recordings are decoded."""
+        del job
+
+    async def _start(self) -> Process:
+        if self._closed:
+            raise DecoderUnavailableError("the decoder is closed")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *python_command("shared.speech.decoding.decode_process"),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                env=bare_environment(),
+            )
+        except OSError as error:
+            raise DecoderUnavailableError("no process can be started for decoding") from error
+        self._running.add(process)
+        if self._on_process is not None:
+            self._on_process(process.pid)
+        return process
+
+
+async def _spawned_send(process: Process, job: DecodingJob, data: bytes | memoryview) -> None:
+    if process.stdin is None:
+        raise RuntimeError("the decoding process was started without stdin")
+    # A process that ends before it has read everything says why in other ways.
+    with contextlib.suppress(ConnectionError):
+        process.stdin.write(job.pack())
+        process.stdin.write(data)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _receive(process: Process, most: int) -> bytes | None:
+    """Read what a process writes, or kill it and return None if it writes more than it may."""
+    if process.stdout is None:
+        raise RuntimeError("the decoding process was started without stdout")
+    received = bytearray()
+    while piece := await process.stdout.read(_PIECE_BYTES):
+        received += piece
+        if len(received) > most:
+            _kill(process)
+            return None
+    return bytes(received)
+
+
+def _kill(process: Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()

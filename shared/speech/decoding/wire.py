@@ -1,0 +1,177 @@
+"""The messages between the decoder, the zygote and a decoding process.
+
+To start a job, the decoder sends the zygote one byte together with two sockets and a file in
+memory. The decoder writes a `Job` and then the encoded recording to the first socket, and closes it
+for writing. On the second socket the process first sends its number, if the byte asks for it; when
+the process has ended, the zygote sends one `Exit`. Closing the second socket kills the process. The
+process writes interleaved samples as they were decoded to the file, and as the last bytes a
+`Verdict`. The decoder reads the file only after the process has ended. All messages are JSON of
+limited length; what comes from a decoding process is checked before it is used.
+
+A recording can also be decoded while it comes. In place of the file the process then gets a third
+socket, to which it writes pieces with their length in front: first a `Verdict` that says what the
+samples are, then samples, a piece without content, and a `Verdict` about the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from shared.voices.media import Container
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+SAMPLE_TYPES: Final = ("u8", "s16", "s32", "s64", "flt", "dbl")
+"""The types of samples by FFmpeg's names: integers, and floats with full scale 1.0."""
+
+START: Final = b"S"
+START_AND_TELL: Final = b"T"
+READY: Final = b"R"
+
+MIN_SAMPLE_RATE: Final = 8_000
+MAX_SAMPLE_RATE: Final = 192_000
+MAX_CHANNELS: Final = 8
+
+LONGEST_MESSAGE: Final = 2048
+LENGTH: Final = struct.Struct("!H")
+PIECE_LENGTH: Final = struct.Struct("!I")
+PROCESS_ID: Final = struct.Struct("!i")
+
+MAX_VERDICT_BYTES: Final = LONGEST_MESSAGE + LENGTH.size
+"""The most that a verdict takes at the end of an answer."""
+
+_LONGEST_SENTENCE: Final = 160
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingJob:
+    """What a decoding process is to do.
+
+    Attributes:
+        container: the recording's container, by its magic bytes.
+        max_seconds: decoding stops after this much audio.
+        cpu_seconds: limit of processor time.
+        memory_bytes: limit of address space beyond what the process starts with.
+        wall_seconds: limit of time by the clock.
+        answer_bytes: limit of the answer's size.
+        incoming_bytes: if the recording is decoded while it comes, the most that may come;
+            otherwise 0.
+    """
+
+    container: Container
+    max_seconds: float
+    cpu_seconds: int
+    memory_bytes: int
+    wall_seconds: float
+    answer_bytes: int
+    incoming_bytes: int = 0
+
+    def pack(self) -> bytes:
+        """The job with its length in front."""
+        return _framed(self)
+
+    @classmethod
+    def unpack(cls, text: bytes) -> DecodingJob:
+        """Read a job, whose length is already read; only the service may have written it."""
+        fields = json.loads(text)
+        return cls(**{**fields, "container": Container(fields["container"])})
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingVerdict:
+    """What the decoding process says about the recording.
+
+    Attributes:
+        code: an error code, or "" if the recording was decoded.
+        message: the sentence that goes with the code.
+        codec: name of the codec.
+        sample_type: one of SAMPLE_TYPES.
+        sample_rate: in Hz.
+        channels: how many channels the recording has.
+        weights: the weight of each channel that was sent in the mix.
+        samples: how many samples of each channel were sent.
+        damaged: some of the recording could not be decoded.
+        confined: the system call filter was in force.
+    """
+
+    code: str = ""
+    message: str = ""
+    codec: str = ""
+    sample_type: str = ""
+    sample_rate: int = 0
+    channels: int = 0
+    weights: tuple[float, ...] = ()
+    samples: int = 0
+    damaged: bool = False
+    confined: bool = False
+
+    def pack(self) -> bytes:
+        """The verdict with its length behind."""
+        text = self.text()
+        return text + LENGTH.pack(len(text))
+
+    def text(self) -> bytes:
+        """The verdict alone; a sentence that is too long is cut."""
+        fields = {**asdict(self), "message": self.message[:_LONGEST_SENTENCE]}
+        return json.dumps(fields).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessExit:
+    """How the decoding process ended.
+
+    Attributes:
+        status: its exit status, or the negative number of the signal that killed it.
+        cpu_seconds: processor time it used.
+    """
+
+    status: int
+    cpu_seconds: float
+
+    def pack(self) -> bytes:
+        """The exit with its length in front."""
+        return _framed(self)
+
+
+def split_answer(answer: memoryview) -> tuple[memoryview, bytes]:
+    """Split what a decoding process wrote into samples and the text of its verdict.
+
+    The text is empty if there is none, or if its length is impossible.
+    """
+    if len(answer) < LENGTH.size:
+        return answer, b""
+    (length,) = LENGTH.unpack(answer[-LENGTH.size :])
+    begin = len(answer) - LENGTH.size - length
+    if length > LONGEST_MESSAGE or begin < 0:
+        return answer, b""
+    return answer[:begin], bytes(answer[begin : begin + length])
+
+
+def _framed(message: DataclassInstance) -> bytes:
+    text = json.dumps(asdict(message)).encode()
+    return LENGTH.pack(len(text)) + text
+
+
+GRACE_SECONDS: Final = 1.0
+"""A process has its own time limit; this much later the service stops waiting for it."""
+
+_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+def bare_environment() -> dict[str, str]:
+    """Return the variables without which libraries are not found, and no other of the service."""
+    return {name: os.environ[name] for name in _KEPT if name in os.environ}
+
+
+def python_command(module: str) -> tuple[str, ...]:
+    """Return the command that calls `main` of a module, with this process's search path."""
+    search_path = "import json, sys; sys.path[:] = json.loads(sys.argv[1])"
+    program = f"{search_path}; from {module} import main; main()"
+    return (sys.executable, "-I", "-c", program, json.dumps(sys.path))

@@ -1,0 +1,453 @@
+"""The process that decoding processes are forked from.
+
+It starts once, with an empty environment and only the modules that decoding needs, and has a single
+thread, so that forking it is safe and fast. It never reads a recording itself. When the other end
+of its control socket is closed, for whatever reason, it kills its children and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import gc
+import os
+import platform
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Final, NamedTuple, NoReturn
+
+from shared.speech.decoding import demuxing
+from shared.speech.decoding.decode_process import decode_into, decode_stream
+from shared.speech.decoding.demuxing import IncomingFile
+from shared.speech.decoding.wire import (
+    LENGTH,
+    PROCESS_ID,
+    READY,
+    START,
+    START_AND_TELL,
+    DecodingJob,
+    ProcessExit,
+)
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_SECCOMP: Final = 22
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_SECCOMP_MODE_FILTER: Final = 2
+
+# Classic BPF as the kernel's filter interface defines it.
+_LOAD_WORD: Final = 0x20
+_JUMP_IF_EQUAL: Final = 0x15
+_RETURN: Final = 0x06
+_OFFSET_NUMBER: Final = 0
+_OFFSET_ARCHITECTURE: Final = 4
+_ALLOW: Final = 0x7FFF0000
+_REFUSE: Final = 0x00050000 | errno.EPERM
+_KILL: Final = 0x80000000
+_INSTRUCTION_BYTES: Final = 8
+
+
+class _Machine(NamedTuple):
+    audit_architecture: int
+    allowed: dict[str, int]
+
+
+# Numbers from the kernel's system call tables for the two machines that containers run on.
+_MACHINES: Final = {
+    "x86_64": _Machine(
+        0xC000003E,
+        {
+            "read": 0,
+            "write": 1,
+            "close": 3,
+            "fstat": 5,
+            "lseek": 8,
+            "mmap": 9,
+            "mprotect": 10,
+            "munmap": 11,
+            "brk": 12,
+            "rt_sigaction": 13,
+            "rt_sigprocmask": 14,
+            "rt_sigreturn": 15,
+            "sched_yield": 24,
+            "mremap": 25,
+            "madvise": 28,
+            "getpid": 39,
+            "exit": 60,
+            "sigaltstack": 131,
+            "gettid": 186,
+            "futex": 202,
+            "sched_getaffinity": 204,
+            "restart_syscall": 219,
+            "clock_gettime": 228,
+            "exit_group": 231,
+            "getrandom": 318,
+        },
+    ),
+    "aarch64": _Machine(
+        0xC00000B7,
+        {
+            "close": 57,
+            "lseek": 62,
+            "read": 63,
+            "write": 64,
+            "fstat": 80,
+            "exit": 93,
+            "exit_group": 94,
+            "futex": 98,
+            "clock_gettime": 113,
+            "sched_getaffinity": 123,
+            "sched_yield": 124,
+            "restart_syscall": 128,
+            "sigaltstack": 132,
+            "rt_sigaction": 134,
+            "rt_sigprocmask": 135,
+            "rt_sigreturn": 139,
+            "getpid": 172,
+            "gettid": 178,
+            "brk": 214,
+            "munmap": 215,
+            "mremap": 216,
+            "mmap": 222,
+            "mprotect": 226,
+            "madvise": 233,
+            "getrandom": 278,
+        },
+    ),
+}
+
+
+class Confinement:
+    """Confines processes; whatever can be prepared before they are forked is done in advance."""
+
+    def __init__(self) -> None:
+        is_linux = sys.platform == "linux"
+        machine = _MACHINES.get(platform.machine()) if is_linux else None
+        self._prctl = ctypes.CDLL(None, use_errno=True).prctl if is_linux else None
+        self._filter = None if machine is None else _Filter.of(_program(machine))
+        self._address_space = _address_space()
+        # A process inherits the signals that its parent ignores.
+        for ends_a_process in (signal.SIGALRM, signal.SIGXCPU):
+            signal.signal(ends_a_process, signal.SIG_DFL)
+
+    def die_with_parent(self, parent: int) -> None:
+        """End this process as soon as the process `parent`, its parent, ends (Linux only)."""
+        self._control(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    def limit(
+        self, *, cpu_seconds: int, memory_bytes: int, wall_seconds: float, answer_bytes: int = 0
+    ) -> None:
+        """Set the operating system's limits for this process; they cannot be raised again.
+
+        Args:
+            cpu_seconds: processor time from the start of the process, then SIGXCPU.
+            memory_bytes: address space beyond what was in use when this object was made.
+            wall_seconds: time from now, then SIGALRM.
+            answer_bytes: size to which a file that is already open may grow.
+        """
+        signal.setitimer(signal.ITIMER_REAL, wall_seconds)
+        # The soft limit sends SIGXCPU, which tells why the process ended; the hard one SIGKILL.
+        _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
+        _lower(resource.RLIMIT_AS, self._address_space + memory_bytes)
+        _lower(resource.RLIMIT_FSIZE, answer_bytes)
+        for nothing_of in (
+            resource.RLIMIT_CORE,
+            resource.RLIMIT_NOFILE,
+            resource.RLIMIT_NPROC,
+        ):
+            _lower(nothing_of, 0)
+
+    def filter_system_calls(self) -> bool:
+        """Refuse (EPERM) system calls that decoding does not need; return whether that worked."""
+        if self._filter is None:
+            return False
+        self._control(_PR_SET_NO_NEW_PRIVS, 1)
+        address = ctypes.addressof(self._filter)
+        return self._control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, address) == 0
+
+    def _control(self, option: int, *arguments: int) -> int:
+        if self._prctl is None:
+            return -1
+        padded = (*arguments, 0, 0, 0, 0)[:4]
+        return int(self._prctl(option, *(ctypes.c_ulong(argument) for argument in padded)))
+
+
+class _Filter(ctypes.Structure):
+    """The kernel's `struct sock_fprog`: a number of instructions and where they are."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+    @classmethod
+    def of(cls, program: bytes) -> _Filter:
+        memory = ctypes.create_string_buffer(program, len(program))
+        filter_ = cls(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(memory))
+        # The structure holds only an address, so the memory must live as long as the structure.
+        filter_.memory = memory
+        return filter_
+
+
+def _program(machine: _Machine) -> bytes:
+    numbers = sorted(machine.allowed.values())
+    program = [
+        _instruction(_LOAD_WORD, _OFFSET_ARCHITECTURE),
+        _instruction(_JUMP_IF_EQUAL, machine.audit_architecture, if_true=1),
+        _instruction(_RETURN, _KILL),
+        _instruction(_LOAD_WORD, _OFFSET_NUMBER),
+    ]
+    program += [
+        _instruction(_JUMP_IF_EQUAL, number, if_true=len(numbers) - position)
+        for position, number in enumerate(numbers)
+    ]
+    program += [_instruction(_RETURN, _REFUSE), _instruction(_RETURN, _ALLOW)]
+    return b"".join(program)
+
+
+def _instruction(code: int, operand: int, *, if_true: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, 0, operand)
+
+
+def _lower(kind: int, soft: int, hard: int | None = None) -> None:
+    _, ceiling = resource.getrlimit(kind)
+    hard = soft if hard is None else hard
+    if ceiling != resource.RLIM_INFINITY:
+        soft, hard = min(soft, ceiling), min(hard, ceiling)
+    resource.setrlimit(kind, (soft, hard))
+
+
+def _address_space() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize()
+
+
+_CONTROL: Final = 0
+_DESCRIPTORS_OF_A_JOB: Final = 3
+_MAX_DESCRIPTORS: Final = 256
+_WRITE_BYTES: Final = 1 << 16
+
+_SHORT_SECONDS: Final = 0.1
+"""After so much processor time a decoding process steps back.
+
+A usual recording takes a fifth of it. What takes longer is long or hostile, and must not slow down
+what is converted beside it.
+"""
+
+_STEPS_BACK: Final = 10
+"""By how much its niceness rises then: what is left of the processors is enough for it."""
+
+_LOOK_MILLISECONDS: Final = 50
+_CLOCK_OF_A_PROCESS: Final = 2
+
+
+class Zygote:
+    """Forks one process per recording and reports how each ended.
+
+    Each memory page that it changes while a decoding process lives has to be copied, so it works
+    with plain descriptors instead of objects.
+    """
+
+    def __init__(self, control: socket.socket, confinement: Confinement) -> None:
+        self._control = control
+        self._confinement = confinement
+        self._children: dict[int, int] = {}
+        self._eager: set[int] = set()
+        self._poll = select.poll()
+        self._number = os.getpid()
+
+    def serve(self) -> None:
+        """Serve until the control socket is closed, then kill what still runs."""
+        control, wake_up = self._control.fileno(), _wake_on_child()
+        self._poll.register(control, select.POLLIN)
+        self._poll.register(wake_up, select.POLLIN)
+        self._control.sendall(READY)
+        serving = True
+        while serving:
+            has_any_ended = False
+            for descriptor, _ in self._poll.poll(_LOOK_MILLISECONDS if self._eager else None):
+                if descriptor == control:
+                    serving = self._accept()
+                elif descriptor == wake_up:
+                    os.read(wake_up, 4096)
+                    has_any_ended = True
+                else:
+                    # It has not been reaped yet, so no other process has its number.
+                    os.kill(self._children[descriptor], signal.SIGKILL)
+                    self._poll.unregister(descriptor)
+            # Done last, because it closes descriptors that may be in this list.
+            if has_any_ended:
+                self._reap()
+            self._let_long_ones_step_back()
+        for child in self._children.values():
+            os.kill(child, signal.SIGKILL)
+
+    def _accept(self) -> bool:
+        start, descriptors, _, _ = socket.recv_fds(
+            self._control, len(START), _DESCRIPTORS_OF_A_JOB, socket.MSG_CMSG_CLOEXEC
+        )
+        if len(start) == 0:
+            return False
+        if len(descriptors) == _DESCRIPTORS_OF_A_JOB:
+            self._start(*descriptors, is_told=start == START_AND_TELL)
+        else:
+            for received in descriptors:
+                os.close(received)
+        return True
+
+    def _start(self, data: int, answer: int, status: int, *, is_told: bool) -> None:
+        try:
+            child = os.fork()
+        except OSError:
+            child = -1
+        if child == 0:
+            told = status if is_told else None
+            _become_decoder(data, answer, told, self._number, self._confinement)
+        os.close(data)
+        os.close(answer)
+        os.set_blocking(status, False)
+        if child < 0:
+            # The machine cannot fork now; this is reported like a process that was killed at once.
+            number = PROCESS_ID.pack(0) if is_told else b""
+            _tell(status, number + ProcessExit(-signal.SIGKILL, 0.0).pack())
+            return
+        self._children[status] = child
+        if not is_told:
+            # Somebody listens to the others while they decode.
+            self._eager.add(child)
+        self._poll.register(status, select.POLLIN)
+
+    def _reap(self) -> None:
+        for status, child in list(self._children.items()):
+            reaped, wait_status, usage = os.wait4(child, os.WNOHANG)
+            if reaped:
+                cpu_seconds = usage.ru_utime + usage.ru_stime
+                del self._children[status]
+                self._eager.discard(child)
+                with contextlib.suppress(KeyError):
+                    self._poll.unregister(status)
+                _tell(
+                    status, ProcessExit(os.waitstatus_to_exitcode(wait_status), cpu_seconds).pack()
+                )
+
+    def _let_long_ones_step_back(self) -> None:
+        for child in [each for each in self._eager if _processor_seconds(each) > _SHORT_SECONDS]:
+            # Not reaped yet, as above.
+            with contextlib.suppress(OSError):
+                usual = os.getpriority(os.PRIO_PROCESS, child)
+                os.setpriority(os.PRIO_PROCESS, child, usual + _STEPS_BACK)
+            self._eager.remove(child)
+
+
+def _processor_seconds(process: int) -> float:
+    """Return the processor time of a process; 0 where the system does not tell."""
+    try:
+        # How Linux names the clock of another process: clock_getcpuclockid(3).
+        return time.clock_gettime(~process << 3 | _CLOCK_OF_A_PROCESS)
+    except OSError:
+        return 0.0
+
+
+def _tell(status: int, report: bytes) -> None:
+    # Writing fails if nobody waits for the recording any more.
+    with contextlib.suppress(OSError):
+        os.write(status, report)
+    os.close(status)
+
+
+def _wake_on_child() -> int:
+    """A descriptor that becomes readable when a child ends."""
+    wake_up, signalled = os.pipe()
+    os.set_blocking(wake_up, False)
+    os.set_blocking(signalled, False)
+    signal.signal(signal.SIGCHLD, _ignore_signal)
+    signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
+    return wake_up
+
+
+def _ignore_signal(_number: int, _frame: object) -> None:
+    """Do nothing: the signal also writes to the wake-up descriptor."""
+
+
+def _become_decoder(
+    data: int, answer: int, told: int | None, zygote: int, confinement: Confinement
+) -> NoReturn:
+    """Decode the recording that comes over `data` into `answer`, and end this process.
+
+    Args:
+        data: descriptor of the socket that the recording comes over.
+        answer: descriptor of the file for samples and verdict.
+        told: descriptor to which this process's number is written, or None.
+        zygote: number of the process with which this one ends.
+        confinement: takes away what decoding does not need.
+    """
+    try:
+        confinement.die_with_parent(zygote)
+        if told is not None:
+            os.write(told, PROCESS_ID.pack(os.getpid()))
+        signal.set_wakeup_fd(-1)
+        first, second = sorted((data, answer))
+        os.closerange(0, first)
+        os.closerange(first + 1, second)
+        os.closerange(second + 1, _MAX_DESCRIPTORS)
+        _decode(data, answer, confinement)
+    except BaseException:  # noqa: BLE001 - nothing of the zygote may run on in its child
+        os._exit(70)
+    os._exit(0)
+
+
+def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None:
+    (length,) = LENGTH.unpack(_read(data, LENGTH.size))
+    job = DecodingJob.unpack(_read(data, length))
+    confinement.limit(
+        cpu_seconds=job.cpu_seconds,
+        memory_bytes=job.memory_bytes,
+        wall_seconds=job.wall_seconds,
+        answer_bytes=job.answer_bytes,
+    )
+    confined = confinement.filter_system_calls()
+    if job.incoming_bytes:
+        with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as listener:
+            incoming = IncomingFile(data, job.incoming_bytes, before_read=listener.flush)
+            decode_stream(listener, incoming, job, confined=confined)
+        return
+    with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as answer:
+        verdict = decode_into(answer, _read(data), job, confined=confined)
+        answer.write(verdict.pack())
+
+
+def _read(descriptor: int, size: int | None = None) -> bytes:
+    """Read `size` bytes, or all that come before the end."""
+    pieces: list[bytes] = []
+    missing = sys.maxsize if size is None else size
+    while missing > 0:
+        piece = os.read(descriptor, min(missing, 1 << 18))
+        if not piece:
+            break
+        pieces.append(piece)
+        missing -= len(piece)
+    return b"".join(pieces)
+
+
+def main() -> None:
+    """Run the zygote on the control socket that is its standard input."""
+    # A service that is asked to stop may still finish a recording, so these signals do not end the
+    # zygote: it ends when the control socket is closed, which happens when the service ends.
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in signals:
+        signal.signal(number, signal.SIG_IGN)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_MAX_DESCRIPTORS, most))
+    demuxing.warm_up()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    Zygote(socket.socket(fileno=os.dup(_CONTROL)), Confinement()).serve()

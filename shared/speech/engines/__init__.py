@@ -1,0 +1,1 @@
+"""The engines, which turn recordings or texts into speech."""

@@ -1,0 +1,116 @@
+"""What is said in a recording, whoever says it: the content encoder that characters share.
+
+One graph, role `content`, kept once for all characters. With T frames of 10 ms, T even, it takes
+
+    wave     float32 [1, 160 T]  the recording at 16 kHz; frame t is centred at 160 t
+
+and returns `content`, float32 [1, T, size]. What a recording's frames of speech have in common, the
+speaker and the microphone, is taken away here.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.characters.bundle_files import BundleError
+from shared.speech.graphs.bundle import GraphContract, TensorContract
+from shared.speech.graphs.sessions import GraphSession
+from shared.speech.signal.analysis import Analysis, Chunk
+from shared.speech.signal.pitch import HOP
+from shared.speech.signal.sound import Samples
+
+ROLE = "content"
+STREAM_ROLE = "content_stream"
+"""The small encoder for streams: a graph of the same kind that hears little of what comes later.
+Its weights are those that graphs of the role `harmonic_stream` leave out."""
+CONTRACT = GraphContract(
+    inputs=(TensorContract("wave", [(1, "160*frames")]),),
+    outputs=(TensorContract("content", [(1, "frames", None)]),),
+)
+AUDIBLE_DB = 45.0
+"""Frames that are so far below the level of speech do not tell how the speaker sounds."""
+LOUDEST = np.float32(0.5)
+"""The magnitude to which each piece is amplified for the encoder."""
+SOFTEST = 1e-6
+"""The smallest magnitude that is amplified so far."""
+PRIOR_FRAMES = 40.0
+"""How many frames of an average speaker are heard beside the recording's: few tell little."""
+
+_TRIAL_FRAMES = 10
+
+
+class ContentEncoder:
+    """Hears what is said.
+
+    Args:
+        session: the graph.
+    """
+
+    def __init__(self, session: GraphSession) -> None:
+        self._session = session
+
+    def try_out(self, file: str) -> int:
+        """Run the graph on a short silence; return the size of the content.
+
+        Raises:
+            BundleError: it fails, or its output is wrong.
+        """
+        wave = np.zeros((1, _TRIAL_FRAMES * HOP), np.float32)
+        content = self._session.try_out({"wave": wave}, "content")
+        if content.ndim != 3 or content.shape[:2] != (1, _TRIAL_FRAMES):  # noqa: PLR2004
+            raise BundleError(
+                f"{file}: output 'content': expected float32 [1, {_TRIAL_FRAMES}, any] for"
+                f" {_TRIAL_FRAMES} frames, found {list(content.shape)}."
+            )
+        return int(content.shape[2])
+
+    def hear(self, analysis: Analysis, chunks: Sequence[Chunk]) -> list[Samples | None]:
+        """Hear the pieces of a recording.
+
+        Args:
+            analysis: of the recording.
+            chunks: its pieces, with their context.
+
+        Returns:
+            Of each piece, float32 [frames, size] from its `first` to its `last`; None where nobody
+            speaks.
+        """
+        heard = [
+            self._hear_chunk(analysis, chunk) if analysis.has_speech(chunk) else None
+            for chunk in chunks
+        ]
+        usual = self._common(analysis, chunks, heard)
+        return [None if content is None else content - usual for content in heard]
+
+    def _hear_chunk(self, analysis: Analysis, chunk: Chunk) -> Samples:
+        frames = chunk.last - chunk.first
+        wave = np.zeros((1, (frames + frames % 2) * HOP), np.float32)
+        wave[0, : frames * HOP] = analysis.wave[chunk.first * HOP : chunk.last * HOP]
+        # The encoder hears levels from the loudest moment on, but nothing below a fixed floor, in
+        # which a quiet recording would be lost.
+        wave *= LOUDEST / max(float(np.abs(wave).max()), SOFTEST)
+        content: Samples = self._session.run({"wave": wave}, "content")[0, :frames]
+        return content
+
+    @staticmethod
+    def _common(
+        analysis: Analysis, chunks: Sequence[Chunk], heard: Sequence[Samples | None]
+    ) -> Samples:
+        """The mean of the frames of speech, float32 [size]; each frame counts once."""
+        telling = tells_speaker(analysis)
+        total, count = np.float32(0.0), PRIOR_FRAMES
+        for chunk, content in zip(chunks, heard, strict=True):
+            if content is not None:
+                own = slice(chunk.begin - chunk.first, chunk.end - chunk.first)
+                frames = telling[chunk.begin : chunk.end]
+                total = total + content[own][frames].sum(0)
+                count += int(frames.sum())
+        return np.asarray(total / count, np.float32)
+
+
+def tells_speaker(analysis: Analysis) -> NDArray[np.bool_]:
+    """Return the frames from which a speaker is known: those of speech that is not faint, [T]."""
+    levels = analysis.levels
+    telling: NDArray[np.bool_] = analysis.speech & (levels.frames > levels.speech - AUDIBLE_DB)
+    return telling

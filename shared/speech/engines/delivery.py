@@ -1,0 +1,108 @@
+"""Delivers speech to a listener, piece by piece."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.speech.engines.interface import Mark, MarkedPiece
+from shared.speech.engines.text_interface import SpeechOptions
+from shared.speech.signal.loudness import fade_ends, limit
+from shared.speech.signal.sound import Samples
+
+_FRAME_SECONDS = 0.005
+_SILENCE = 1e-3  # -60 dB of full scale: an HTS voice hisses at -64 dB where it says nothing
+_BELOW_LOUDEST = 3e-3  # -50 dB: soft beginnings and ends of a loud voice are above it
+_MARGIN_SECONDS = 0.01  # the rise to the first frame above it
+
+
+@dataclass(frozen=True, eq=False)
+class SpeechPiece:
+    """What a voice said in one breath.
+
+    Attributes:
+        samples: float32 [N].
+        pause: silence before it, in seconds, unless it is the first.
+        marks: what begins in it, where the voice knows.
+    """
+
+    samples: Samples
+    pause: float
+    marks: tuple[Mark, ...] = ()
+
+
+def deliver(
+    pieces: Iterable[SpeechPiece], sample_rate: int, options: SpeechOptions
+) -> Iterator[Samples]:
+    """Make the pieces of a text as loud as was asked for, with silences and pauses around them.
+
+    Args:
+        pieces: what the voice said; silence at its ends is removed.
+        sample_rate: of the pieces, in Hz.
+        options: what was asked for.
+
+    Returns:
+        Pieces to be played one after the other; the first begins with the silence before, the last
+        one is the silence after.
+    """
+    return (piece.samples for piece in deliver_marked(pieces, sample_rate, options))
+
+
+def deliver_marked(
+    pieces: Iterable[SpeechPiece], sample_rate: int, options: SpeechOptions
+) -> Iterator[MarkedPiece]:
+    """Do what `deliver` does, and move the marks along with the samples."""
+    is_first = True
+    for piece in pieces:
+        begin, end = _loud_part(piece.samples, sample_rate)
+        if begin == end:
+            continue
+        silence = options.silence_before if is_first else piece.pause * options.pauses
+        is_first = False
+        loud = limit(piece.samples[begin:end] * np.float32(options.volume), sample_rate)
+        before = _silent(silence, sample_rate)
+        cut, moved = -begin / sample_rate, len(before) / sample_rate
+        yield MarkedPiece(
+            np.concatenate([before, fade_ends(loud, sample_rate)]),
+            tuple(mark.later(cut).later(moved) for mark in piece.marks),
+        )
+    yield MarkedPiece(_silent(options.silence_after, sample_rate))
+
+
+def to_full_scale(pieces: Iterable[Samples]) -> Iterator[Samples]:
+    """Bring the first piece to full scale, as Style-Bert-VITS2 does with a whole text.
+
+    Those after it keep their level beside it, unless they would be louder than full scale; silence
+    stays silence.
+    """
+    gain = np.inf
+    for piece in pieces:
+        peak = float(np.abs(piece).max(initial=0.0))
+        if peak > 0:
+            gain = min(gain, 1.0 / peak)
+            yield piece * np.float32(gain)
+        else:
+            yield piece
+
+
+def trim(samples: Samples, sample_rate: int) -> Samples:
+    """Remove the silence at both ends of what a voice said; nothing remains of silence alone."""
+    begin, end = _loud_part(samples, sample_rate)
+    return samples[begin:end]
+
+
+def _loud_part(samples: Samples, sample_rate: int) -> tuple[int, int]:
+    """Find where sound begins and ends; the root mean square of 5 ms decides, as samples hiss."""
+    frame = round(_FRAME_SECONDS * sample_rate)
+    padded = np.pad(samples, (0, -len(samples) % frame)).reshape(-1, frame)
+    levels = np.sqrt(np.mean(np.square(padded, dtype=np.float64), axis=1))
+    loud = np.flatnonzero(levels > max(_SILENCE, _BELOW_LOUDEST * levels.max(initial=0.0)))
+    if len(loud) == 0:
+        return 0, 0
+    margin = round(_MARGIN_SECONDS * sample_rate)
+    first, last = int(loud[0]), int(loud[-1])
+    return max(first * frame - margin, 0), min((last + 1) * frame + margin, len(samples))
+
+
+def _silent(seconds: float, sample_rate: int) -> Samples:
+    return np.zeros(round(seconds * sample_rate), np.float32)

@@ -1,0 +1,449 @@
+"""The engine `harmonic`: a network that filters pulses and noise at the pitch it is given.
+
+One graph, role `harmonic`. With T frames of 10 ms and R the character's sample rate, it takes
+
+    wave     float32 [1, 160 T]            the recording at 16 kHz; frame t is centred at 160 t
+    f0       float32 [1, T]                fundamental frequency to speak at, in Hz, above 0
+    voicing  float32 [1, T]                1 where the recording is voiced, otherwise 0
+    noise    float32 [1, (T + 1) R / 100]  standard normal
+
+and returns `audio`, float32 [1, T R / 100]. Its pulses start with phase 0 one frame before the
+first sample. Their phase is the sum of f0 / R over all samples, with f0 interpolated linearly
+between frames.
+
+A bundle whose `harmonic` graph takes `content`, float32 [1, T, size], in place of `wave` has a
+graph of the role `content`, too, which characters share; see shared.speech.engines.content_encoder.
+
+A bundle may have a further graph, role `harmonic_stream`, with which visitors hear the character
+while they speak; see shared.speech.engines.harmonic_graph.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.characters.bundle_files import BundleError
+from shared.characters.manifest import MANIFEST, CharacterManifest, Pitch
+from shared.speech.engines import content_encoder
+from shared.speech.engines.content_encoder import ContentEncoder
+from shared.speech.engines.harmonic_graph import (
+    LOOKAHEAD,
+    LOOKBACK,
+    Noise,
+    StateVoices,
+    StreamContract,
+    StreamingVoice,
+    VoiceStep,
+    draw_noise,
+)
+from shared.speech.engines.interface import ConversionOptions, Stream
+from shared.speech.graphs.bundle import (
+    CharacterBundle,
+    Contract,
+    GraphContract,
+    TensorContract,
+    refuse_options,
+)
+from shared.speech.graphs.sessions import GraphSession, SessionSettings, shared_session
+from shared.speech.signal.analysis import Analysis, Chunk, analyse, cut_at_pauses
+from shared.speech.signal.loudness import fade_out, finish, join_pieces
+from shared.speech.signal.pitch import HOP
+from shared.speech.signal.pitch_shift import move_pitch, plan_pitch
+from shared.speech.signal.samples import (
+    FRAMES_PER_SECOND,
+    check_audio,
+    check_rate,
+    check_samples,
+    converted_length,
+    hold_edges,
+)
+from shared.speech.signal.sound import NoClock, Samples, StageClock
+from shared.speech.signal.streaming import History, RecentSpeech, StreamAnalysis, StreamFinish
+
+_BLOCKS_PER_SECOND = 100
+_MOST_BLOCKS = 10  # that are analysed at once
+_AHEAD = LOOKAHEAD + 1  # frames that must have come in after those that are spoken
+
+
+class VoiceStream:
+    """Converts speech while somebody speaks; see Stream.
+
+    It speaks in steps of a few frames, so that how the recording is cut makes no difference.
+
+    Args:
+        voice: speaks the frames; of this stream alone.
+        sample_rate: of the recording, in Hz.
+        spoken_rate: of the voice, a multiple of 100 Hz.
+        pitch: the character's.
+        semitones: by how much to move the pitch, or None for the character's own policy.
+        noise: of the voice.
+    """
+
+    def __init__(
+        self,
+        voice: StreamingVoice,
+        *,
+        sample_rate: int,
+        spoken_rate: int,
+        pitch: Pitch,
+        semitones: float | None,
+        noise: Noise,
+    ) -> None:
+        self._voice = voice
+        self._rates = sample_rate, spoken_rate
+        self._hop = spoken_rate // 100
+        self._pitch = pitch
+        self._semitones = semitones
+        self._noise = noise
+        self._analysis = StreamAnalysis(sample_rate)
+        self._finish = StreamFinish(spoken_rate)
+        self._block = sample_rate // _BLOCKS_PER_SECOND
+        self._f0 = History(LOOKBACK + 1)
+        self._voicing = History(LOOKBACK + 1)
+        self._taken = 0
+        self._given = 0
+        self._spoken = 0
+
+    @property
+    def wanted(self) -> int:
+        """How many samples more it needs before it gives any; see Stream."""
+        frames = self._spoken + self._voice.frames + _AHEAD
+        return max(frames * self._block + self._analysis.delay - self._taken, 1)
+
+    def push(self, samples: Samples) -> Samples:
+        """Take the next samples; see Stream."""
+        check_audio(samples)
+        self._taken += len(samples)
+        heard = []
+        part = _MOST_BLOCKS * self._block
+        for begin in range(0, len(samples), part):
+            self._analysis.push(samples[begin : begin + part])
+            heard += self._steps()
+        return self._give(heard)
+
+    def finish(self) -> Samples:
+        """Take the end; see Stream."""
+        missing = converted_length(self._taken, *self._rates) - self._given
+        self._analysis.end()
+        heard = self._steps()
+        while sum(map(len, heard)) < missing:
+            self._analysis.push_silence(self._voice.frames)
+            heard += self._steps()
+        return fade_out(self._give(heard)[:missing], self._rates[1])
+
+    def _give(self, pieces: list[Samples]) -> Samples:
+        given = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+        self._given += len(given)
+        return given
+
+    def _steps(self) -> list[Samples]:
+        """Speak what has come in."""
+        heard = []
+        while self._analysis.frames >= self._spoken + self._voice.frames + _AHEAD:
+            heard.append(self._speak(self._spoken + self._voice.frames))
+        return heard
+
+    def _speak(self, end: int) -> Samples:
+        """Speak the frames up to `end`."""
+        heard = self._analysis.hear(end + _AHEAD)
+        f0, voicing = self._plan(heard, end)
+        step = VoiceStep(end, self._analysis.wave, f0, voicing, self._noise)
+        voice = self._voice.speak(step)
+        first = self._spoken - 1
+        self._spoken = end
+        if first < 0:
+            voice, first = voice[self._hop :], 0
+        return self._finish.push(voice, first, heard)
+
+    def _plan(self, heard: RecentSpeech, end: int) -> tuple[Samples, Samples]:
+        """Plan the pitch; what was decided before stays, what is not known yet is held."""
+        contour = move_pitch(heard.track, heard.pitch, self._pitch, self._semitones)
+        if self._f0.count == 0:
+            self._f0.append(np.full(LOOKBACK, contour[0], np.float32))
+            self._voicing.append(np.zeros(LOOKBACK, np.float32))
+        decided = self._f0.count - LOOKBACK
+        now, ahead = slice(decided - heard.begin, end + 1 - heard.begin), end + 1 - heard.begin
+        self._f0.append(contour[now])
+        self._voicing.append(heard.track.voicing[now])
+        unknown = LOOKAHEAD - 1 - len(contour[ahead:])
+        return (
+            np.concatenate([self._f0.last(LOOKBACK + 1), hold_edges(contour[ahead:], 0, unknown)]),
+            np.concatenate(
+                [
+                    self._voicing.last(LOOKBACK + 1),
+                    hold_edges(heard.track.voicing[ahead:], 0, unknown),
+                ]
+            ),
+        )
+
+
+_FREE = 4  # frames before the cut that are not bent: the crossfade makes them audible
+
+
+def join_phases(chunks: Sequence[Chunk], f0: Samples) -> list[Samples]:
+    """Give each piece a contour with which its phase at the cut equals that of the piece before.
+
+    Every piece starts with phase 0. In its lead-in, which is not audible, the frequency is changed
+    by a few hertz, so that the phase at the cut is that of the piece before.
+
+    Args:
+        chunks: the pieces of the recording.
+        f0: the contour of the whole recording in Hz, float32 [T].
+
+    Returns:
+        The contour of each piece from its `first` to its `last` frame.
+    """
+    contours: list[Samples] = []
+    for index, chunk in enumerate(chunks):
+        contour = f0[chunk.first : chunk.last]
+        if index > 0:
+            before = chunks[index - 1]
+            wanted = cycles(contours[-1], chunk.begin - before.first)
+            contour = arrive(contour, chunk.begin - chunk.first, wanted)
+        contours.append(contour)
+    return contours
+
+
+def arrive(contour: Samples, lead_in: int, wanted: float) -> Samples:
+    """Change a contour before frame `lead_in`, so that its phase there has the wanted cycles.
+
+    Args:
+        contour: of a piece, in Hz, from its first frame.
+        lead_in: a frame after the first ones.
+        wanted: see `cycles`; whole cycles do not matter.
+    """
+    bent = contour.astype(np.float64)
+    bump = np.zeros(len(bent))
+    bump[1 : lead_in - _FREE] = np.hanning(lead_in - _FREE + 1)[1:-1]
+    missing = wanted - cycles(contour, lead_in)
+    missing -= round(missing)
+    bent += bump * (missing / cycles(bump, lead_in))
+    return bent.astype(np.float32)
+
+
+def cycles(contour: NDArray[np.floating], frame: int) -> float:
+    """Count the cycles of a contour up to a frame; pulses start one frame before the first."""
+    passed = contour[: frame + 1].astype(np.float64)
+    straight = passed.sum() - (passed[0] + passed[-1]) / 2
+    return float(passed[0] + straight) / FRAMES_PER_SECOND
+
+
+ROLE = "harmonic"
+STREAM_ROLE = "harmonic_stream"
+_WAVE = TensorContract("wave", [(1, "160*frames")])
+_CONTENT = TensorContract("content", [(1, "frames", None)])
+
+
+def _contract(heard: TensorContract) -> GraphContract:
+    return GraphContract(
+        inputs=(
+            heard,
+            TensorContract("f0", [(1, "frames")]),
+            TensorContract("voicing", [(1, "frames")]),
+            TensorContract("noise", [(1, "samples")]),
+        ),
+        outputs=(TensorContract("audio", [(1, "samples")]),),
+    )
+
+
+_TRIAL_FRAMES = 9
+
+
+def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
+    """List the graphs that the engine needs.
+
+    Raises:
+        BundleError: the manifest does not suit the engine.
+    """
+    refuse_options(manifest)
+    _pitch_of(manifest)
+    hop = _hop_of(manifest)
+    needed: dict[str, Contract] = {}
+    if content_encoder.ROLE in manifest.graphs:
+        needed |= {content_encoder.ROLE: content_encoder.CONTRACT, ROLE: _contract(_CONTENT)}
+    else:
+        needed |= {ROLE: _contract(_WAVE)}
+    if STREAM_ROLE in manifest.graphs:
+        needed |= {STREAM_ROLE: StreamContract(hop)}
+        if content_encoder.STREAM_ROLE in manifest.graphs:
+            needed |= {content_encoder.STREAM_ROLE: content_encoder.CONTRACT}
+    return needed
+
+
+def build(character: CharacterBundle, settings: SessionSettings) -> "HarmonicEngine":
+    """Build the engine; see EngineBuilder."""
+    graph = character.graphs[ROLE]
+    # Measured: optimising these graphs takes half of their loading time and makes none faster.
+    session = GraphSession(graph, settings, is_optimised=True)
+    encoder, size = _encoder(character, settings)
+    voices = _state_voices(character, settings)
+    engine = HarmonicEngine(character.manifest, session, encoder, voices)
+    engine.try_out(graph.file, size)
+    return engine
+
+
+def _encoder(
+    character: CharacterBundle, settings: SessionSettings
+) -> tuple[ContentEncoder | None, int]:
+    """Load the content encoder once for all characters; also its size. None if there is none."""
+    graph = character.graphs.get(content_encoder.ROLE)
+    if graph is None:
+        return None, 0
+    encoder = ContentEncoder(shared_session(graph, settings))
+    return encoder, encoder.try_out(graph.file)
+
+
+def _state_voices(
+    character: CharacterBundle, settings: SessionSettings
+) -> Callable[[], StreamingVoice] | None:
+    """Make the opener of voices that keep their state, if the bundle has their graph."""
+    stream, whole = character.graphs.get(STREAM_ROLE), character.graphs[ROLE]
+    if stream is None:
+        return None
+    student = character.graphs.get(content_encoder.STREAM_ROLE)
+    holders = (whole,) if student is None else (whole, student)
+    return StateVoices(stream, holders, _hop_of(character.manifest), settings)
+
+
+class HarmonicEngine:
+    """Converts with one `harmonic` graph; see Engine.
+
+    Args:
+        manifest: of the character.
+        session: its graph.
+        encoder: hears what the graph is given; None if it hears the recording itself.
+        open_voice: opens a voice that goes on; None if nobody can hear it while they speak.
+    """
+
+    def __init__(
+        self,
+        manifest: CharacterManifest,
+        session: GraphSession,
+        encoder: ContentEncoder | None = None,
+        open_voice: Callable[[], StreamingVoice] | None = None,
+    ) -> None:
+        self._manifest = manifest
+        self._session = session
+        self._encoder = encoder
+        self._pitch = _pitch_of(manifest)
+        self._hop = _hop_of(manifest)
+        self._open_voice = open_voice
+
+    @cached_property
+    def _noise(self) -> Samples:
+        """Drawn at the first conversion; in the container this is the rehearsal."""
+        return draw_noise(self.sample_rate)
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the converted audio in Hz."""
+        return self._manifest.sample_rate
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        """Convert one recording; see Engine."""
+        clock = stopwatch or NoClock()
+        check_samples(samples, sample_rate, self._manifest)
+        length = converted_length(len(samples), sample_rate, self.sample_rate)
+        analysis = analyse(samples, sample_rate, clock)
+        if not analysis.has_speech():
+            return np.zeros(length, np.float32)
+        with clock.stage("network"):
+            voice = self._speak(analysis, options)
+        with clock.stage("post"):
+            return finish(voice, self.sample_rate, length, analysis)
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
+        """Begin a conversion while somebody speaks; see Engine."""
+        check_rate(sample_rate)
+        if self._open_voice is None:
+            return None
+        return VoiceStream(
+            self._open_voice(),
+            sample_rate=sample_rate,
+            spoken_rate=self.sample_rate,
+            pitch=self._pitch,
+            semitones=options.pitch_shift,
+            noise=Noise(self._noise, options.seed),
+        )
+
+    def try_out(self, file: str, content_size: int = 0) -> None:
+        """Run the graph on a short silence, or on content of so many numbers.
+
+        Raises:
+            BundleError: it fails, or its output is wrong.
+        """
+        frames = _TRIAL_FRAMES
+        wave = {"wave": np.zeros((1, frames * HOP), np.float32)}
+        heard = {"content": np.zeros((1, frames, content_size), np.float32)}
+        inputs = (heard if content_size else wave) | {
+            "f0": np.full((1, frames), self._pitch.median_hz, np.float32),
+            "voicing": np.ones((1, frames), np.float32),
+            "noise": np.zeros((1, (frames + 1) * self._hop), np.float32),
+        }
+        audio = self._session.try_out(inputs, "audio")
+        if audio.shape != (1, frames * self._hop):
+            raise BundleError(
+                f"{file}: output 'audio': expected float32 [1, {frames * self._hop}] for"
+                f" {frames} frames, found {list(audio.shape)}."
+            )
+
+    def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:
+        """Run the network over all of a recording, piece by piece: float32 [T hop]."""
+        pitch = plan_pitch(analysis.track, self._pitch, options.pitch_shift)
+        noise = Noise(self._noise, options.seed).read(0, (len(pitch) + 1) * self._hop)
+        chunks = cut_at_pauses(analysis.levels.frames)
+        contours = join_phases(chunks, pitch)
+        heard = self._hear(analysis, chunks)
+        pieces = [
+            self._speak_chunk(analysis, chunk, inputs | {"f0": contour}, noise)
+            for chunk, inputs, contour in zip(chunks, heard, contours, strict=True)
+        ]
+        return join_pieces(analysis, chunks, pieces, self._hop)
+
+    def _hear(self, analysis: Analysis, chunks: Sequence[Chunk]) -> list[dict[str, Samples]]:
+        """Prepare the network's input of each piece, by the name of the input."""
+        if self._encoder is None:
+            return [
+                {"wave": analysis.wave[chunk.first * HOP : chunk.last * HOP]} for chunk in chunks
+            ]
+        contents = self._encoder.hear(analysis, chunks)
+        return [{} if content is None else {"content": content} for content in contents]
+
+    def _speak_chunk(
+        self, analysis: Analysis, chunk: Chunk, heard: Mapping[str, Samples], noise: Samples
+    ) -> Samples:
+        """Run the network over one piece, from its `first` frame to its `last`."""
+        if not analysis.has_speech(chunk):
+            return np.zeros((chunk.last - chunk.first) * self._hop, np.float32)
+        inputs = {
+            **heard,
+            "voicing": analysis.track.voicing[chunk.first : chunk.last],
+            "noise": noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
+        }
+        batch = {name: value[None] for name, value in inputs.items()}
+        return self._session.run(batch, "audio").ravel()
+
+
+def _pitch_of(manifest: CharacterManifest) -> Pitch:
+    if manifest.pitch is None:
+        raise BundleError(
+            f"{MANIFEST}: field 'pitch': expected an object for the engine harmonic, found null."
+        )
+    return manifest.pitch
+
+
+def _hop_of(manifest: CharacterManifest) -> int:
+    if manifest.sample_rate % FRAMES_PER_SECOND:
+        raise BundleError(
+            f"{MANIFEST}: field 'sample_rate': expected a multiple of {FRAMES_PER_SECOND},"
+            f" found {manifest.sample_rate}."
+        )
+    return manifest.sample_rate // FRAMES_PER_SECOND

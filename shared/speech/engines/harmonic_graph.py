@@ -1,0 +1,274 @@
+"""Voices that go on: a harmonic graph run again and again, a few frames at a time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+from numpy.random import default_rng  # imported here, because numpy loads it lazily
+
+from shared.characters.bundle_files import BundleError
+from shared.process.quoting import quoted
+from shared.speech.graphs.bundle import Graph, GraphContract, TensorContract
+from shared.speech.graphs.onnx_files import with_weights_of
+from shared.speech.graphs.sessions import GraphSession, Provider, SessionSettings
+from shared.speech.signal.pitch import HOP
+from shared.speech.signal.sound import Samples
+
+_SEED = 0
+_SECONDS = 8  # longer than most recordings; a listener does not notice the repetition
+
+
+def draw_noise(sample_rate: int) -> Samples:
+    """Draw the standard normal noise that all conversions at a sample rate read from."""
+    return default_rng(_SEED).standard_normal(_SECONDS * sample_rate, np.float32)
+
+
+class Noise:
+    """The noise of one conversion.
+
+    Args:
+        stored: see draw_noise.
+        seed: of the conversion; it says where in the stored noise the conversion's begins.
+    """
+
+    def __init__(self, stored: Samples, seed: int) -> None:
+        self._stored = stored
+        self._begin = int(default_rng(seed).integers(len(stored)))
+
+    def read(self, begin: int, count: int) -> Samples:
+        """Return `count` values from number `begin` on, which may be below 0."""
+        first = (self._begin + begin) % len(self._stored)
+        laps = (first + count) // len(self._stored)
+        return np.concatenate([self._stored[first:], *[self._stored] * laps])[:count]
+
+
+LOOKAHEAD = 12
+"""Frames after those that are spoken that the network listens to. Its receptive field reaches 28
+frames; without the last 16 of them, spectra differ by 0.4 dB from those with all."""
+LOOKBACK = 88
+"""Frames up to the end of those that are spoken that a step says something about."""
+
+
+@dataclass(frozen=True)
+class VoiceStep:
+    """What a voice speaks its next frames from.
+
+    Attributes:
+        end: the frame of the recording after those that are to be spoken.
+        wave: returns the recording at 16 kHz from one sample to another, silence before it began.
+        f0: the frequencies to speak at, in Hz, float32 [LOOKBACK + LOOKAHEAD]; all but the last
+            LOOKAHEAD - 1 are decided and do not change any more.
+        voicing: of the same frames.
+        noise: of the whole voice; frame t lies in the middle of hops t and t + 1.
+    """
+
+    end: int
+    wave: Callable[[int, int], Samples]
+    f0: Samples
+    voicing: Samples
+    noise: Noise
+
+
+class StreamingVoice(Protocol):
+    """Speaks frame by frame."""
+
+    @property
+    def frames(self) -> int:
+        """How many frames it speaks at a time."""
+
+    def speak(self, step: VoiceStep) -> Samples:
+        """Speak the next frames.
+
+        Returns:
+            Samples at any level, float32 [frames hop], of which the last belongs a frame before
+            the step's end.
+        """
+
+
+F0_BEFORE = 2
+HOPS_MORE = 3
+WAVE_BEFORE = 240
+WAVE_AFTER = 80
+LONGEST_STEP = 50
+"""The most frames at a time: half a second."""
+
+_INPUTS = frozenset({"wave", "f0", "voicing", "noise"})
+_TRIAL_HERTZ = 200
+_STATES = 64
+_STATE_VALUES = 1_000_000
+
+
+class StreamContract:
+    """What a graph of this role must have.
+
+    Args:
+        hop: samples per frame of the voice.
+    """
+
+    def __init__(self, hop: int) -> None:
+        self._hop = hop
+
+    def check(self, graph: Graph) -> None:
+        """Compare a graph with the contract; see Contract."""
+        frames = spoken_frames(graph, self._hop)
+        ahead = frames + LOOKAHEAD
+        states = state_shapes(graph)
+        if len(states) > _STATES or sum(map(np.prod, states.values())) > _STATE_VALUES:
+            raise BundleError(
+                f"{graph.file}: expected at most {_STATES} states with {_STATE_VALUES} values"
+                " together, found more."
+            )
+        GraphContract(
+            inputs=(
+                TensorContract("wave", [(1, HOP * (ahead + 2))]),
+                TensorContract("f0", [(1, ahead + F0_BEFORE)]),
+                TensorContract("voicing", [(1, ahead)]),
+                TensorContract("noise", [(1, (frames + HOPS_MORE) * self._hop)]),
+                *(TensorContract(name, [shape]) for name, shape in states.items()),
+            ),
+            outputs=(
+                TensorContract("audio", [(1, frames * self._hop)]),
+                *(TensorContract(next_of(name), [shape]) for name, shape in states.items()),
+            ),
+        ).check(graph)
+
+
+def spoken_frames(graph: Graph, hop: int) -> int:
+    """Read how many frames a graph speaks at a time.
+
+    Raises:
+        BundleError: it does not say so.
+    """
+    audio = graph.facts.outputs.get("audio")
+    size = audio.shape[-1] if audio is not None and audio.shape else None
+    if not isinstance(size, int) or size % hop or not 0 < size // hop <= LONGEST_STEP:
+        raise BundleError(
+            f"{graph.file}: output 'audio': expected a fixed number of samples, a multiple of"
+            f" {hop} up to {LONGEST_STEP * hop}, found {audio or 'no such output'}."
+        )
+    return size // hop
+
+
+def state_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each state by its name.
+
+    Raises:
+        BundleError: a state has no fixed shape.
+    """
+    shapes = {}
+    for name, tensor in graph.facts.inputs.items():
+        if name in _INPUTS:
+            continue
+        fixed = tuple(size for size in tensor.shape or () if isinstance(size, int))
+        if tensor.shape is None or len(fixed) != len(tensor.shape):
+            raise BundleError(
+                f"{graph.file}: input {quoted(name)}: expected a state of fixed shape,"
+                f" found {tensor}."
+            )
+        shapes[name] = fixed
+    return shapes
+
+
+def next_of(name: str) -> str:
+    """Return the name of the output that is a state's next value."""
+    return f"next_{name}"
+
+
+def first_state(graph: Graph) -> Mapping[str, Samples]:
+    """Return the state before the first frame."""
+    return {name: np.zeros(shape, np.float32) for name, shape in state_shapes(graph).items()}
+
+
+class StateVoices:
+    """Opens voices that keep their state; the graph is loaded for the first one.
+
+    Most instances convert only whole recordings and never need it.
+
+    Args:
+        graph: of the role `harmonic_stream`.
+        holders: the graphs that hold its weights: of the role `harmonic`, and of the encoder for
+            streams that characters share, if the bundle names one.
+        hop: samples per frame of the voice.
+        settings: how to run the graph.
+    """
+
+    def __init__(
+        self, graph: Graph, holders: Sequence[Graph], hop: int, settings: SessionSettings
+    ) -> None:
+        self._graph = graph
+        self._holders = holders
+        self._hop = hop
+        # A few frames at a time are too little work for any other processor.
+        self._settings = replace(settings, provider=Provider.CPU)
+        self._session: GraphSession | None = None
+        self._lock = Lock()
+
+    def __call__(self) -> "StateVoice":
+        """Open a voice.
+
+        Raises:
+            BundleError: the runtime refuses the graph, or what it speaks of silence is no sound.
+        """
+        return StateVoice(self._loaded(), self._graph, self._hop)
+
+    def _loaded(self) -> GraphSession:
+        with self._lock:
+            if self._session is None:
+                self._session = _open_session(self._graph, self._holders, self._settings)
+                # Lets go of the files' bytes.
+                self._holders = ()
+            return self._session
+
+
+def _open_session(
+    graph: Graph, holders: Sequence[Graph], settings: SessionSettings
+) -> GraphSession:
+    """Load a graph of this role with the weights of others, and try it."""
+    content = graph.content
+    for holder in holders:
+        content = with_weights_of(content, holder.content)
+    # Optimised when it is loaded, unlike the whole graph: it runs every few frames, and widening
+    # its weights each time would take longer than using them.
+    session = GraphSession(Graph(graph.file, content, graph.facts), settings)
+    silence = {
+        name: np.zeros([size for size in tensor.shape or () if isinstance(size, int)], np.float32)
+        for name, tensor in graph.facts.inputs.items()
+    }
+    silence["f0"] += _TRIAL_HERTZ
+    session.try_out(silence, "audio")
+    return session
+
+
+class StateVoice:
+    """A graph that keeps its state; see StreamingVoice.
+
+    Args:
+        session: runs the graph.
+        graph: of the role `harmonic_stream`.
+        hop: samples per frame of the voice.
+    """
+
+    def __init__(self, session: GraphSession, graph: Graph, hop: int) -> None:
+        self._session = session
+        self._hop = hop
+        self.frames = spoken_frames(graph, hop)
+        self._state = dict(first_state(graph))
+        self._outputs = ["audio", *map(next_of, self._state)]
+
+    def speak(self, step: VoiceStep) -> Samples:
+        """Speak the next frames; see StreamingVoice."""
+        hops = self.frames + HOPS_MORE
+        begin = step.end - self.frames
+        first = LOOKBACK - self.frames
+        inputs = {
+            "wave": step.wave(HOP * begin - WAVE_BEFORE, HOP * (step.end + LOOKAHEAD) + WAVE_AFTER),
+            "f0": step.f0[first - F0_BEFORE :],
+            "voicing": step.voicing[first:],
+            "noise": step.noise.read((begin - 1) * self._hop, hops * self._hop),
+        }
+        batch = {name: value[None] for name, value in inputs.items()}
+        audio, *state = self._session.run_all({**batch, **self._state}, self._outputs)
+        self._state = dict(zip(self._state, state, strict=True))
+        return audio.ravel()

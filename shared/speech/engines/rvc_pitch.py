@@ -1,0 +1,309 @@
+"""Mel spectrograms as the pitch models RMVPE and FCPE hear speech at 16 kHz."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.characters.bundle_files import BundleError
+from shared.process.quoting import quoted
+from shared.speech.graphs.bundle import Graph
+from shared.speech.graphs.onnx_files import Tensor
+from shared.speech.graphs.sessions import GraphSession, first_line
+from shared.speech.signal.pitch import HOP
+
+Array = NDArray[np.float32]
+Array64 = NDArray[np.float64]
+Scale = Literal["htk", "slaney"]
+
+BANDS = 128
+_SAMPLE_RATE = 16_000
+_WINDOW = 1_024
+_HOP = 160
+_QUIETEST = 1e-5
+_BLOCK = 256
+
+# Slaney's scale is linear up to 1 kHz and logarithmic above ("Auditory toolbox", 1998).
+_LINEAR_HZ = 200 / 3
+_KNEE_HZ = 1_000.0
+_KNEE = _KNEE_HZ / _LINEAR_HZ
+_LOG_STEP = float(np.log(6.4)) / 27
+
+
+@dataclass(frozen=True)
+class MelKind:
+    """One kind of mel spectrogram.
+
+    Attributes:
+        scale: on which the bands are spaced evenly: the one of HTK or of Slaney.
+        low_hz: where the lowest band begins.
+        high_hz: where the highest band ends.
+        padding: samples reflected at either end.
+        floor: added to every power.
+    """
+
+    scale: Scale
+    low_hz: float
+    high_hz: float
+    padding: int
+    floor: float
+
+
+RMVPE_MEL = MelKind("htk", 30.0, 8_000.0, padding=_WINDOW // 2, floor=0.0)
+FCPE_MEL = MelKind("slaney", 0.0, 8_000.0, padding=(_WINDOW - _HOP) // 2, floor=1e-9)
+
+
+def log_mel(wave: Array, kind: MelKind) -> Array:
+    """Compute the natural logarithm of the magnitudes in 128 bands, every 10 ms.
+
+    Args:
+        wave: mono audio at 16 kHz, float32 [N], at least two samples.
+        kind: of the spectrogram.
+
+    Returns:
+        float32 [N // 160 + 1, 128]; a frame that would end after the padding repeats the last.
+    """
+    frames = len(wave) // _HOP + 1
+    padded = np.pad(wave, kind.padding, mode="reflect")
+    short = max(_WINDOW - len(padded), 0)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(padded, (0, short)), _WINDOW)
+    every = windows[::_HOP][:frames]
+    mel = np.concatenate([_bands(every[at : at + _BLOCK], kind) for at in range(0, frames, _BLOCK)])
+    logs: Array = np.log(np.maximum(mel, np.float32(_QUIETEST)))
+    return np.pad(logs, ((0, frames - len(logs)), (0, 0)), mode="edge")
+
+
+def _bands(windows: Array, kind: MelKind) -> Array:
+    spectra = np.fft.rfft(windows * _hann())
+    magnitudes = np.sqrt(spectra.real**2 + spectra.imag**2 + kind.floor)
+    bands: Array = magnitudes.astype(np.float32) @ _filters(kind)
+    return bands
+
+
+@lru_cache(maxsize=1)
+def _hann() -> Array:
+    window: Array = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_WINDOW) / _WINDOW)).astype(
+        np.float32
+    )
+    return window
+
+
+@lru_cache(maxsize=2)
+def _filters(kind: MelKind) -> Array:
+    """Triangles over the spectrum, each with the area 1 (Slaney's normalisation): [513, 128]."""
+    ends = _to_mel(np.array([kind.low_hz, kind.high_hz]), kind.scale)
+    corners = _to_hertz(np.linspace(ends[0], ends[1], BANDS + 2), kind.scale)
+    hertz = np.arange(_WINDOW // 2 + 1)[:, None] * _SAMPLE_RATE / _WINDOW
+    rising = (hertz - corners[:-2]) / (corners[1:-1] - corners[:-2])
+    falling = (corners[2:] - hertz) / (corners[2:] - corners[1:-1])
+    triangles = np.maximum(np.minimum(rising, falling), 0)
+    filters: Array = (triangles * 2 / (corners[2:] - corners[:-2])).astype(np.float32)
+    return filters
+
+
+def _to_mel(hertz: Array64, scale: Scale) -> Array64:
+    if scale == "htk":
+        mel: Array64 = 2595 * np.log10(1 + hertz / 700)
+        return mel
+    above = _KNEE + np.log(np.maximum(hertz, _KNEE_HZ) / _KNEE_HZ) / _LOG_STEP
+    return np.where(hertz < _KNEE_HZ, hertz / _LINEAR_HZ, above)
+
+
+def _to_hertz(mel: Array64, scale: Scale) -> Array64:
+    if scale == "htk":
+        hertz: Array64 = 700 * (10 ** (mel / 2595) - 1)
+        return hertz
+    above = _KNEE_HZ * np.exp(_LOG_STEP * (np.maximum(mel, _KNEE) - _KNEE))
+    return np.where(mel < _KNEE, mel * _LINEAR_HZ, above)
+
+
+Kind = Literal["rmvpe salience", "rmvpe mel", "rmvpe waveform", "fcpe"]
+
+_TRIAL_SAMPLES = 16_000
+# As the original tools set them; the model that takes a mel spectrogram and a threshold compares
+# it with something else and hears a voice everywhere.
+_THRESHOLDS: Mapping[Kind, float] = {"rmvpe mel": 0.03, "rmvpe waveform": 0.03, "fcpe": 0.006}
+_VOICED = 0.03
+_MULTIPLE = 32  # of frames: RMVPE halves their number five times
+
+_STATES = 360
+_LOWEST_CENTS, _CENTS_PER_STATE = 1997.3794084376191, 20.0
+_REFERENCE_HZ = 10.0
+_AROUND = 4
+
+_LONGEST = 2_000  # frames at once: 20 s
+_CONTEXT = 50
+
+
+class PitchModelContract:
+    """The contract of the role `pitch`: one of the forms in which RMVPE and FCPE are exported.
+
+    The names are free; what counts is the shapes of the inputs that the graph takes:
+
+        RMVPE  float32 [1, 128, T], T a multiple of 32  gives the salience [1, T, 360]
+        RMVPE  float32 [1, 128, T] and a threshold      gives hertz [1, T]
+        RMVPE  float32 [1, N] and a threshold           gives hertz [1, T], perhaps also what is
+                                                        unvoiced [1, T]
+        FCPE   float32 [1, T, 128] and a threshold      gives hertz [1, T, 1]
+    """
+
+    def check(self, graph: Graph) -> None:
+        """Compare a graph with the contract; see Contract."""
+        _recognise(graph)
+
+
+class OnnxPitchModel:
+    """A pitch model's graph; safe for threads.
+
+    Args:
+        graph: that keeps the PitchModelContract.
+        session: which runs it.
+
+    Raises:
+        BundleError: the graph fails, or gives something else than frames of 10 ms.
+    """
+
+    def __init__(self, graph: Graph, session: GraphSession) -> None:
+        self._session = session
+        self._kind, sound, self._threshold = _recognise(graph)
+        self._sound = sound.name
+        self._outputs = list(graph.facts.outputs)
+        self._try_out(graph)
+
+    @property
+    def hears_voicing(self) -> bool:
+        """Whether it tells voiced frames from unvoiced ones."""
+        return self._kind != "rmvpe mel"
+
+    def track(self, wave: Array) -> Array:
+        """Follow the fundamental frequency.
+
+        Args:
+            wave: mono audio at 16 kHz, float32 [N].
+
+        Returns:
+            Hertz every 160 samples, 0 where unvoiced, float32 [N // 160 + 1].
+        """
+        frames = len(wave) // HOP + 1
+        ends = ((at, min(at + _LONGEST, frames)) for at in range(0, frames, _LONGEST))
+        return np.concatenate([self._track_part(wave, begin, end) for begin, end in ends])
+
+    def _track_part(self, wave: Array, begin: int, end: int) -> Array:
+        """Track the frames from `begin` to `end`, knowing a little of what is around them."""
+        first = max(begin - _CONTEXT, 0)
+        hertz = self._track_at_once(wave[first * HOP : (end + _CONTEXT) * HOP])
+        return hertz[begin - first : end - first]
+
+    def _track_at_once(self, wave: Array) -> Array:
+        frames = len(wave) // HOP + 1
+        match self._kind:
+            case "rmvpe salience":
+                salience = self._run(_padded(_rmvpe_mel(wave)))[0]
+                return decode_salience(salience.reshape(-1, _STATES)[:frames])
+            case "rmvpe mel":
+                return _fit(self._run(_padded(_rmvpe_mel(wave)))[0], frames)
+            case "fcpe":
+                return _fit(self._run(log_mel(wave, FCPE_MEL)[None])[0], frames)
+            case "rmvpe waveform":
+                hertz, *unvoiced = self._run(wave[None])
+                heard = _fit(hertz, frames)
+                return np.where(_fit(unvoiced[0], frames) > 0, 0, heard) if unvoiced else heard
+
+    def _run(self, sound: Array) -> list[Array]:
+        inputs: dict[str, NDArray[Any]] = {self._sound: sound}
+        if self._threshold is not None:
+            shape = (1,) if self._threshold.shape else ()
+            inputs[self._threshold.name] = np.full(shape, _THRESHOLDS[self._kind], np.float32)
+        outputs = self._session.run_all(inputs, self._outputs)
+        return [np.asarray(value, np.float32) for value in outputs]
+
+    def _try_out(self, graph: Graph) -> None:
+        frames = _TRIAL_SAMPLES // HOP + 1
+        try:
+            hertz = self._track_at_once(np.zeros(_TRIAL_SAMPLES, np.float32))
+        except Exception as error:  # those of ONNX Runtime share no narrower base
+            raise BundleError(
+                f"{graph.file}: expected a pitch model ({self._kind}) that follows a second of"
+                f" silence, found: {first_line(error)}."
+            ) from error
+        if hertz.shape != (frames,) or not np.isfinite(hertz).all():
+            raise BundleError(
+                f"{graph.file}: expected {frames} frames of finite hertz for a second of silence,"
+                f" found {list(hertz.shape)}."
+            )
+
+
+def decode_salience(salience: Array) -> Array:
+    """Read the fundamental frequency out of RMVPE's salience (Wei et al., "RMVPE", 2023).
+
+    It is the mean of the pitches, in cents, of the strongest state and four on either side, weighed
+    by their salience. A frame whose strongest state is at most 0.03 is unvoiced.
+
+    Args:
+        salience: of 360 states, 20 cents apart, float32 [T, 360].
+
+    Returns:
+        Hertz, 0 where unvoiced, float32 [T].
+    """
+    strongest = np.argmax(salience, axis=1)
+    places = strongest[:, None] + np.arange(-_AROUND, _AROUND + 1)
+    inside = (places >= 0) & (places < _STATES)
+    places = np.clip(places, 0, _STATES - 1)
+    weights = np.take_along_axis(salience, places, axis=1) * inside
+    cents = _LOWEST_CENTS + _CENTS_PER_STATE * places
+    total = np.maximum(weights.sum(axis=1), np.float32(1e-9))
+    hertz = _REFERENCE_HZ * 2 ** ((weights * cents).sum(axis=1) / total / 1_200)
+    voiced = salience.max(axis=1) > _VOICED
+    return np.where(voiced, hertz, 0).astype(np.float32)
+
+
+def _rmvpe_mel(wave: Array) -> Array:
+    return np.ascontiguousarray(log_mel(wave, RMVPE_MEL).T)[None]
+
+
+def _padded(mel: Array) -> Array:
+    """Add frames of 0 until there is a multiple of 32."""
+    return np.pad(mel, ((0, 0), (0, 0), (0, -mel.shape[2] % _MULTIPLE)))
+
+
+def _fit(values: Array, frames: int) -> Array:
+    """Bring what a graph gives for frames to exactly so many; the last one is repeated."""
+    line = values.reshape(-1)[:frames]
+    return np.pad(line, (0, frames - len(line)), mode="edge")
+
+
+def _recognise(graph: Graph) -> tuple[Kind, Tensor, Tensor | None]:
+    """Tell which form a pitch model has, its input for sound, and that for a threshold."""
+    inputs = list(graph.facts.inputs.values())
+    thresholds = [tensor for tensor in inputs if _is_threshold(tensor)]
+    sounds = [tensor for tensor in inputs if not _is_threshold(tensor)]
+    if len(sounds) == 1 and len(thresholds) <= 1 and sounds[0].element_type == "float32":
+        kind = _kind(sounds[0].shape or (), has_threshold=bool(thresholds))
+        if kind is not None:
+            return kind, sounds[0], thresholds[0] if thresholds else None
+    found = ", ".join(f"{quoted(tensor.name)} {tensor}" for tensor in inputs) or "none"
+    raise BundleError(
+        f"{graph.file}: expected a pitch model that takes float32 [1, {BANDS}, frames], or with a"
+        f" threshold float32 [1, {BANDS}, frames], [1, frames, {BANDS}] or [1, samples], found the"
+        f" inputs {found}."
+    )
+
+
+def _kind(shape: tuple[int | str | None, ...], *, has_threshold: bool) -> Kind | None:
+    """Tell the form of a pitch model by what it takes; 128 is the number of bands."""
+    match shape:
+        case (_, 128, _):
+            return "rmvpe mel" if has_threshold else "rmvpe salience"
+        case (_, _, 128) if has_threshold:
+            return "fcpe"
+        case (_, _) if has_threshold:
+            return "rmvpe waveform"
+        case _:
+            return None
+
+
+def _is_threshold(tensor: Tensor) -> bool:
+    return tensor.element_type == "float32" and tensor.shape in {(), (1,)}

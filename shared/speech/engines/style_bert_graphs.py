@@ -1,0 +1,308 @@
+"""The numbers by which a text goes into a network: phones, tones, and characters for BERT."""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.random import default_rng
+from numpy.typing import NDArray
+
+from shared.characters.bundle_files import BundleError
+from shared.process.quoting import printable, quoted
+from shared.runtime.process import read_at_most
+from shared.speech.engines.aivmx import STYLE_SIZE, StyleBertVoice
+from shared.speech.graphs.bundle import Graph, GraphContract, TensorContract
+from shared.speech.graphs.sessions import GraphSession
+from shared.speech.signal.sound import Samples
+from shared.speech.text.phonemes import FIRST_JAPANESE_TONE, IDS, JAPANESE, Phonemes
+
+MAX_VOCABULARY_BYTES = 4 << 20
+"""The largest vocabulary that is read; those of BERTs have a quarter of a megabyte."""
+
+_BLANK = 0
+_CLS, _SEP, _UNK = "[CLS]", "[SEP]", "[UNK]"
+
+
+@dataclass(frozen=True)
+class VoiceInputs:
+    """What a voice of Style-Bert-VITS2 takes for a text of P phones.
+
+    Attributes:
+        phones: P numbers of phones (2 P + 1 with blanks).
+        tones: likewise, of tones.
+        languages: likewise, of languages.
+        word2ph: how many of these belong to each character.
+    """
+
+    phones: tuple[int, ...]
+    tones: tuple[int, ...]
+    languages: tuple[int, ...]
+    word2ph: tuple[int, ...]
+
+
+def voice_inputs(phonemes: Phonemes, *, add_blank: bool) -> VoiceInputs:
+    """Number the phones of a text.
+
+    Args:
+        phonemes: the text.
+        add_blank: whether the voice was trained with a blank around every phone.
+    """
+    phones = tuple(IDS[phone] for phone in phonemes.phones)
+    tones = tuple(FIRST_JAPANESE_TONE + tone for tone in phonemes.tones)
+    languages = (JAPANESE,) * len(phones)
+    if not add_blank:
+        return VoiceInputs(phones, tones, languages, phonemes.word2ph)
+    first, *others = (2 * count for count in phonemes.word2ph)
+    return VoiceInputs(
+        _interspersed(phones),
+        _interspersed(tones),
+        _interspersed(languages),
+        (first + 1, *others),
+    )
+
+
+def _interspersed(numbers: Sequence[int]) -> tuple[int, ...]:
+    result = [_BLANK] * (2 * len(numbers) + 1)
+    result[1::2] = numbers
+    return tuple(result)
+
+
+class VocabularyError(ValueError):
+    """A file that is not the vocabulary of a character-level BERT; one sentence."""
+
+
+class Vocabulary:
+    """The characters that a character-level BERT knows.
+
+    Attributes:
+        ids: the number of each token.
+
+    Args:
+        ids: the number of each token, `[CLS]`, `[SEP]` and `[UNK]` among them.
+
+    Raises:
+        VocabularyError: one of these is missing.
+    """
+
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        for token in (_CLS, _SEP, _UNK):
+            if token not in ids:
+                raise VocabularyError(f"vocabulary: expected the token {token}, found none.")
+        self.ids = ids
+
+    @classmethod
+    def read(cls, path: Path) -> "Vocabulary":
+        """Read a `vocab.txt`: one token in each line, numbered from 0.
+
+        Raises:
+            VocabularyError: it cannot be read, or is no vocabulary.
+        """
+        try:
+            text = read_at_most(path, MAX_VOCABULARY_BYTES).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise VocabularyError(
+                f"{printable(path.name)}: expected a vocabulary in UTF-8, found: {error}."
+            ) from error
+        return cls.of_tokens(text.removesuffix("\n").split("\n"))
+
+    @classmethod
+    def of_tokens(cls, tokens: Iterable[str]) -> "Vocabulary":
+        """Number tokens from 0."""
+        return cls({token: id_ for id_, token in enumerate(tokens)})
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Number the characters of a text: one each, and the marks of its two ends."""
+        unknown = self.ids[_UNK]
+        characters = (unicodedata.normalize("NFKC", character) for character in text)
+        ids = (self.ids.get(character, unknown) for character in characters)
+        return (self.ids[_CLS], *ids, self.ids[_SEP])
+
+
+FEATURES = 1_024
+
+BERT_CONTRACT = GraphContract(
+    inputs=(
+        TensorContract("input_ids", [("batch", "tokens")], "int64"),
+        TensorContract("attention_mask", [("batch", "tokens")], "int64"),
+    ),
+    outputs=(TensorContract("output", [("tokens", FEATURES)]),),
+)
+
+
+VOCABULARY = "vocabulary"
+"""The entry of the graph's metadata that holds the vocabulary: one token in each line."""
+
+
+def read_vocabulary(metadata: Mapping[str, str]) -> Vocabulary:
+    """Read the vocabulary that a graph carries.
+
+    Raises:
+        VocabularyError: it carries none, or the vocabulary is none.
+    """
+    if VOCABULARY not in metadata:
+        raise VocabularyError(f"expected {quoted(VOCABULARY)} in the model's metadata, found none.")
+    return Vocabulary.of_tokens(metadata[VOCABULARY].split("\n"))
+
+
+class BertEncoder:
+    """Turns the characters of a text into features; any number of threads use it at once.
+
+    Args:
+        session: the graph.
+        vocabulary: the characters that it knows.
+    """
+
+    def __init__(self, session: GraphSession, vocabulary: Vocabulary) -> None:
+        self._session = session
+        self._vocabulary = vocabulary
+
+    def encode(self, text: str) -> NDArray[np.float32]:
+        """Encode a text of C characters: float32 [C + 2, 1024], with the marks of both ends."""
+        ids = np.array([self._vocabulary.encode(text)], np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        return self._session.run(inputs, "output")
+
+    def try_out(self, graph: Graph) -> None:
+        """Run the graph on a short text.
+
+        Raises:
+            BundleError: it fails, or its output is not what it must be.
+        """
+        ids = np.array([self._vocabulary.encode("あ")], np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        features = self._session.try_out(inputs, "output")
+        if features.shape != (ids.size, FEATURES):
+            raise BundleError(
+                f"{graph.file}: output 'output': expected float32 [{ids.size}, {FEATURES}] for"
+                f" {ids.size} tokens, found {list(features.shape)}."
+            )
+
+
+ROLE = "synthesis"
+OUTPUT = "output"
+
+_PHONES = [("batch", "phones")]
+_ONE = [("batch",)]
+SYNTHESIS_CONTRACT = GraphContract(
+    inputs=(
+        TensorContract("x_tst", _PHONES, "int64"),
+        TensorContract("x_tst_lengths", _ONE, "int64"),
+        TensorContract("sid", _ONE, "int64"),
+        TensorContract("tones", _PHONES, "int64"),
+        TensorContract("language", _PHONES, "int64"),
+        TensorContract("bert", [("batch", FEATURES, "phones")]),
+        TensorContract("style_vec", [("batch", STYLE_SIZE)]),
+        TensorContract("length_scale", [()]),
+        TensorContract("sdp_ratio", [()]),
+        TensorContract("noise_scale", [()]),
+        TensorContract("noise_scale_w", [()]),
+        TensorContract("noise", [("values",)]),
+    ),
+    outputs=(TensorContract(OUTPUT, [("batch", 1, "samples")]),),
+)
+
+_AUDIO_DIMENSIONS = 3
+
+_NOISE_SEED = 0
+_NOISE_VALUES = 1 << 19  # 30 s of a full-size voice, and longer than anybody remembers noise
+
+
+@dataclass(frozen=True)
+class Inference:
+    """How a text is spoken, in the terms of Style-Bert-VITS2; the defaults are its own.
+
+    Attributes:
+        speaker: the number that the graph knows the speaker by.
+        style: row of the style vectors.
+        style_weight: how much of the style.
+        sdp_ratio: how much of the durations is left to chance, 0 to 1.
+        noise_scale: how much chance there is in the sound.
+        noise_scale_w: how much chance there is in the durations.
+        length_scale: how long everything takes; 2 is half as fast.
+        seed: of the chance, not negative.
+    """
+
+    speaker: int = 0
+    style: int = 0
+    style_weight: float = 1.0
+    sdp_ratio: float = 0.2
+    noise_scale: float = 0.6
+    noise_scale_w: float = 0.8
+    length_scale: float = 1.0
+    seed: int = 0
+
+
+class StyleBertSynthesis:
+    """Speaks phones with a voice's graph; any number of threads use it at once, without a lock.
+
+    Args:
+        voice: what is known of the voice.
+        session: its graph.
+        encoder: the BERT of the voice.
+    """
+
+    def __init__(self, voice: StyleBertVoice, session: GraphSession, encoder: BertEncoder) -> None:
+        self._voice = voice
+        self._session = session
+        self._encoder = encoder
+        random = default_rng(_NOISE_SEED)
+        # Twice over, so that the noise can begin anywhere without being copied.
+        noise = random.standard_normal(_NOISE_VALUES, np.float32)
+        self._noise = np.concatenate([noise, noise])
+
+    def speak(self, phonemes: Phonemes, inference: Inference) -> Samples:
+        """Speak phones: float32 [samples], as loud as the graph has it."""
+        inputs = self.inputs(phonemes, self._encoder.encode(phonemes.text), inference)
+        return self._session.run(inputs, OUTPUT).ravel()
+
+    def inputs(
+        self, phonemes: Phonemes, features: NDArray[np.float32], inference: Inference
+    ) -> dict[str, NDArray[np.generic]]:
+        """Prepare what the graph takes.
+
+        Args:
+            phonemes: of the text.
+            features: BERT's, of the text's C characters and both ends, float32 [C + 2, 1024].
+            inference: how it is spoken.
+        """
+        numbers = voice_inputs(phonemes, add_blank=self._voice.add_blank)
+        bert = np.repeat(features, numbers.word2ph, axis=0).T
+        style = self._voice.style_vector(inference.style, inference.style_weight)
+        return {
+            "x_tst": np.array([numbers.phones], np.int64),
+            "x_tst_lengths": np.array([len(numbers.phones)], np.int64),
+            "sid": np.array([inference.speaker], np.int64),
+            "tones": np.array([numbers.tones], np.int64),
+            "language": np.array([numbers.languages], np.int64),
+            "bert": np.ascontiguousarray(bert[None]),
+            "style_vec": style[None],
+            "length_scale": np.array(inference.length_scale, np.float32),
+            "sdp_ratio": np.array(inference.sdp_ratio, np.float32),
+            "noise_scale": np.array(inference.noise_scale, np.float32),
+            "noise_scale_w": np.array(inference.noise_scale_w, np.float32),
+            "noise": self._read_noise(inference.seed),
+        }
+
+    def try_out(self, phonemes: Phonemes, file: str) -> None:
+        """Run the graph on a short text.
+
+        Args:
+            phonemes: of the text.
+            file: name of the graph, for the error.
+
+        Raises:
+            BundleError: it fails, or its output is not what it must be.
+        """
+        features = self._encoder.encode(phonemes.text)
+        audio = self._session.try_out(self.inputs(phonemes, features, Inference()), OUTPUT)
+        if audio.ndim != _AUDIO_DIMENSIONS or audio.shape[:2] != (1, 1):
+            raise BundleError(
+                f"{file}: output {quoted(OUTPUT)}: expected float32 [1, 1, samples],"
+                f" found {list(audio.shape)}."
+            )
+
+    def _read_noise(self, seed: int) -> Samples:
+        begin = int(default_rng(seed).integers(_NOISE_VALUES))
+        return self._noise[begin : begin + _NOISE_VALUES]

@@ -1,0 +1,290 @@
+"""Which graphs a voice of Style-Bert-VITS2 has, and how its engine is built from them.
+
+The role `synthesis` is the voice's own graph, whose metadata says what an AIVMX file says. The role
+`bert` is the encoder that voices share, whose metadata holds its vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shared.characters.bundle_files import BundleError
+from shared.characters.manifest import MANIFEST
+from shared.speech.engines.aivmx import (
+    AivmxError,
+    AivmxFacts,
+    Style,
+    StyleBertSpeaker,
+    StyleBertVoice,
+    read_facts,
+)
+from shared.speech.engines.delivery import SpeechPiece, deliver, to_full_scale
+from shared.speech.engines.style_bert_graphs import (
+    BERT_CONTRACT,
+    SYNTHESIS_CONTRACT,
+    BertEncoder,
+    Inference,
+    StyleBertSynthesis,
+    Vocabulary,
+    VocabularyError,
+    read_vocabulary,
+)
+from shared.speech.engines.text_interface import (
+    SpeechOptions,
+    TextError,
+    TextErrorCode,
+    check_length,
+    nothing_to_say,
+    sentences_of,
+)
+from shared.speech.graphs.sessions import SessionSettings, shared_session
+from shared.speech.signal.pitch_shift import change_pitch
+from shared.speech.text.accents import AccentPhrase, accent_phrases, phonemes_of
+from shared.speech.text.duration import estimate_seconds
+from shared.speech.text.front_end import JapaneseReader, Reading, read_sentences, split_sentences
+from shared.speech.text.normalisation import normalise
+from shared.speech.text.phonemes import Phonemes, phonemes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from shared.speech.graphs.bundle import CharacterBundle, Contract, Graph
+    from shared.speech.signal.sound import Samples
+
+
+_LEAST_SPEED = 0.1
+_PAUSE_SECONDS = 0.2
+_LONGEST_WHOLE = 250
+_TRIAL = "あ"
+
+
+@dataclass(frozen=True, eq=False)
+class VoiceBundle:
+    """What a voice is built from.
+
+    Attributes:
+        voice: what is known of it.
+        synthesis: its own graph.
+        encoder: the graph of the BERT that it was trained with.
+        vocabulary: of the BERT.
+    """
+
+    voice: StyleBertVoice
+    synthesis: Graph
+    encoder: Graph
+    vocabulary: Vocabulary
+
+
+def build_voice(
+    bundle: VoiceBundle,
+    reader: JapaneseReader,
+    settings: SessionSettings,
+    facts: AivmxFacts | None = None,
+) -> StyleBertVits2Engine:
+    """Build the engine of a voice, and let it try its graphs.
+
+    Args:
+        bundle: what the voice is built from.
+        reader: of the texts.
+        settings: of the graphs; voices built with the same settings share their encoder.
+        facts: what the voice's file says, None where there is none.
+
+    Raises:
+        BundleError: a graph does not fit its contract, does not load, or does not give what it
+            must.
+    """
+    BERT_CONTRACT.check(bundle.encoder)
+    SYNTHESIS_CONTRACT.check(bundle.synthesis)
+    encoder = BertEncoder(shared_session(bundle.encoder, settings), bundle.vocabulary)
+    encoder.try_out(bundle.encoder)
+    voice = StyleBertSynthesis(bundle.voice, shared_session(bundle.synthesis, settings), encoder)
+    voice.try_out(phonemes(reader.read(_TRIAL)), bundle.synthesis.file)
+    return StyleBertVits2Engine(bundle.voice, voice, reader, facts)
+
+
+class StyleBertVits2Engine:
+    """Speaks text with one voice; see TextEngine.
+
+    Args:
+        voice: what is known of the voice.
+        synthesis: its graph and its encoder.
+        reader: of the texts.
+        facts: what the voice's file says, None where there is none.
+    """
+
+    def __init__(
+        self,
+        voice: StyleBertVoice,
+        synthesis: StyleBertSynthesis,
+        reader: JapaneseReader,
+        facts: AivmxFacts | None = None,
+    ) -> None:
+        self.facts = facts
+        self._voice = voice
+        self._synthesis = synthesis
+        self._reader = reader
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the speech in Hz."""
+        return self._voice.sample_rate
+
+    def read(self, text: str) -> Phonemes:
+        """Find the phones of a text as the voice has learnt them."""
+        return phonemes(self._reader.read(normalise(text)))
+
+    def infer(self, text: str, inference: Inference) -> Samples:
+        """Speak a text in one piece and as it comes from the graph: float32 [samples].
+
+        This is what Style-Bert-VITS2 does, up to its normalisation to the peak.
+        """
+        return self._synthesis.speak(self.read(text), inference)
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        """Estimate how long the speech of a text is; see TextEngine."""
+        self.inference(options)
+        sentences = self._sentences_of(text)
+        phones = (phone for sentence in sentences for phone in sentence.phones)
+        pauses = (len(sentences) - 1) * _PAUSE_SECONDS * options.pauses
+        return options.around(estimate_seconds(phones) + pauses, max(options.speed, _LEAST_SPEED))
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        """Speak a text sentence by sentence; see TextEngine."""
+        inference = self.inference(options)
+        return self.speak_phonemes(self._sentences_of(text), inference, options)
+
+    def _sentences_of(self, text: str) -> list[Phonemes]:
+        """Find the sentences of a text; raise what `speak` raises."""
+        check_length(text)
+        sentences = self._sentences(text)
+        if not sentences:
+            raise nothing_to_say(text)
+        return sentences
+
+    def _sentences(self, text: str) -> list[Phonemes]:
+        return [sentence for sentence in map(phonemes, self._read(text)) if sentence.has_sound]
+
+    def _read(self, text: str) -> Iterator[Reading]:
+        normalised = (normalise(sentence) for sentence in split_sentences(text))
+        return read_sentences(self._reader, normalised)
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        """Find the accent phrases of a text; see PhraseEngine."""
+        check_length(text)
+        if len(text) <= _LONGEST_WHOLE:
+            return accent_phrases(self._reader.read(normalise(text)))
+        return [phrase for reading in self._read(text) for phrase in accent_phrases(reading)]
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak accent phrases; see PhraseEngine.
+
+        The features of BERT come from the text where there is one that is spoken in one piece, and
+        else from the kana.
+        """
+        inference = self.inference(options)
+        if text is not None and list(phrases) == self.read_phrases(text):
+            return self.speak_phonemes(self._sentences(text), inference, options)
+        if text is None or max(len(text), _count_phones(phrases)) > _LONGEST_WHOLE:
+            spoken = [phonemes_of(sentence) for sentence in sentences_of(phrases)]
+        else:
+            spoken = [phonemes_of(phrases, self.read(text))]
+        return self.speak_phonemes(
+            [sentence for sentence in spoken if sentence.has_sound], inference, options
+        )
+
+    def speak_phonemes(
+        self, sentences: Sequence[Phonemes], inference: Inference, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak sentences whose phones are known, one after the other; see TextEngine.
+
+        Args:
+            sentences: in order.
+            inference: how they are spoken.
+            options: what else is asked for; its speed and style are not looked at.
+        """
+        rate = self.sample_rate
+        waves = (self._synthesis.speak(sentence, inference) for sentence in sentences)
+        pause = _PAUSE_SECONDS / max(options.speed, _LEAST_SPEED)
+        pieces = (
+            SpeechPiece(change_pitch(wave, rate, options.pitch, 1.0), pause)
+            for wave in to_full_scale(waves)
+        )
+        return deliver(pieces, rate, options)
+
+    def inference(self, options: SpeechOptions) -> Inference:
+        """Translate options to the voice's terms, as AivisSpeech Engine maps them.
+
+        Raises:
+            TextError: the voice has no such style.
+        """
+        speaker, style = self._find_style(options.style)
+        return Inference(
+            speaker=speaker.local_id,
+            style=style.local_id,
+            style_weight=_style_weight(options.intonation),
+            sdp_ratio=_sdp_ratio(options.tempo_dynamics),
+            length_scale=1.0 / max(options.speed, _LEAST_SPEED),
+            seed=options.seed,
+        )
+
+    def _find_style(self, style_id: int) -> tuple[StyleBertSpeaker, Style]:
+        if style_id == 0:  # nobody asked for one
+            speaker = self._voice.speakers[0]
+            return speaker, speaker.styles[0]
+        found = self._voice.find_style(style_id)
+        if found is None:
+            raise TextError(
+                TextErrorCode.UNKNOWN_STYLE,
+                f"The voice has no style {style_id}; ask for one of those that it lists.",
+            )
+        return found
+
+
+def _count_phones(phrases: Iterable[AccentPhrase]) -> int:
+    morae = (mora for phrase in phrases for mora in phrase.morae)
+    return sum(len(mora.sound.phones) if mora.sound else 1 for mora in morae)
+
+
+def _style_weight(intonation: float) -> float:
+    return intonation if intonation <= 1 else 1 + (intonation - 1) * 9
+
+
+def _sdp_ratio(tempo_dynamics: float) -> float:
+    if tempo_dynamics <= 1:
+        return 0.2 * tempo_dynamics
+    return 0.2 + (min(tempo_dynamics, 2.0) - 1) * 0.8
+
+
+SYNTHESIS, BERT = "synthesis", "bert"
+CONTRACTS: Mapping[str, Contract] = {SYNTHESIS: SYNTHESIS_CONTRACT, BERT: BERT_CONTRACT}
+
+
+def build(character: CharacterBundle, settings: SessionSettings) -> StyleBertVits2Engine:
+    """Build the engine of a character, and let it try its graphs.
+
+    Raises:
+        BundleError: a graph does not load, does not give what it must, or its metadata or the
+            manifest do not fit it.
+    """
+    manifest = character.manifest
+    voice, encoder = character.graphs[SYNTHESIS], character.graphs[BERT]
+    # Both sessions are kept by their engine, which finds them by the graphs.
+    speaking, encoding = shared_session(voice, settings), shared_session(encoder, settings)
+    try:
+        facts = read_facts(speaking.metadata)
+    except AivmxError as error:
+        raise BundleError(f"{voice.file}: {error}") from error
+    try:
+        vocabulary = read_vocabulary(encoding.metadata)
+    except VocabularyError as error:
+        raise BundleError(f"{encoder.file}: {error}") from error
+    if facts.voice.sample_rate != manifest.sample_rate:
+        raise BundleError(
+            f"{MANIFEST}: field 'sample_rate': expected {facts.voice.sample_rate}, as the voice"
+            f" has, found {manifest.sample_rate}."
+        )
+    bundle = VoiceBundle(facts.voice, voice, encoder, vocabulary)
+    return build_voice(bundle, settings.front_end, settings, facts)

@@ -1,0 +1,1 @@
+"""Character bundles and their ONNX graphs: read, checked, run."""

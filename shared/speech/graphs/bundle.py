@@ -1,0 +1,157 @@
+"""A character bundle that has been read and checked."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from shared.characters.bundle_files import BundleError
+from shared.characters.manifest import MANIFEST, CharacterManifest
+from shared.process.quoting import quoted
+from shared.speech.graphs.onnx_files import ModelFacts, Tensor
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One verified ONNX file of a bundle.
+
+    Attributes:
+        file: its name.
+        content: its bytes; none if an open session runs it already (see
+        shared.speech.graphs.sessions). facts: its inputs and outputs. sha256: of the bytes, by
+        which engines share the sessions; computed if it is not given.
+    """
+
+    file: str
+    content: bytes = field(repr=False)
+    facts: ModelFacts
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        """Compute the SHA-256 if it is not known yet."""
+        if not self.sha256:
+            object.__setattr__(self, "sha256", hashlib.sha256(self.content).hexdigest())
+
+
+@dataclass(frozen=True)
+class CharacterBundle:
+    """A verified character bundle: the manifest, and the graphs by the role they play."""
+
+    manifest: CharacterManifest
+    graphs: Mapping[str, Graph]
+
+
+Shape = tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True)
+class TensorContract:
+    """An input or output that a graph must have.
+
+    Attributes:
+        name: of the tensor.
+        shapes: the shapes it may have: a number is a fixed size, a name a size that varies, None
+            one that may be fixed or vary.
+    """
+
+    name: str
+    shapes: Sequence[Shape]
+    element_type: str = "float32"
+
+    def __str__(self) -> str:
+        shapes = (f"[{', '.join(map(_shown, shape))}]" for shape in self.shapes)
+        return f"{self.element_type} {' or '.join(shapes)}"
+
+
+class Contract(Protocol):
+    """The contract of an engine with one graph."""
+
+    def check(self, graph: Graph) -> None:
+        """Compare a graph with the contract.
+
+        Raises:
+            BundleError: in one sentence, what is wrong with which tensor of the graph.
+        """
+
+
+@dataclass(frozen=True)
+class GraphContract:
+    """The inputs and outputs that a graph must have; it may have no other inputs."""
+
+    inputs: Sequence[TensorContract]
+    outputs: Sequence[TensorContract]
+
+    def check(self, graph: Graph) -> None:
+        """Compare a graph with the contract.
+
+        Raises:
+            BundleError: a tensor is missing, unknown, or of another type or shape.
+        """
+        _check_tensors(graph.file, "input", self.inputs, graph.facts.inputs)
+        _check_tensors(graph.file, "output", self.outputs, graph.facts.outputs)
+        for name in graph.facts.inputs:
+            if name not in {tensor.name for tensor in self.inputs}:
+                known = ", ".join(f"{quoted(tensor.name)}" for tensor in self.inputs)
+                raise BundleError(
+                    f"{graph.file}: input {quoted(name)}: expected only the inputs {known}, found"
+                    " this one, too."
+                )
+
+
+class EngineContracts(Protocol):
+    """The contracts of an engine, for whoever reads its bundles."""
+
+    @property
+    def contracts(self) -> Callable[[CharacterManifest], Mapping[str, Contract]]:
+        """Says which graphs the engine needs for a manifest, by role.
+
+        Raises BundleError if the manifest does not suit the engine.
+        """
+
+
+def refuse_options(manifest: CharacterManifest) -> None:
+    """Refuse the options of a manifest whose engine has none.
+
+    Raises:
+        BundleError: the manifest has options.
+    """
+    for name in manifest.options:
+        raise BundleError(
+            f"{MANIFEST}: field 'options': expected none for the engine {manifest.engine},"
+            f" found {quoted(name)}."
+        )
+
+
+def _check_tensors(
+    file: str, kind: str, expected: Sequence[TensorContract], found: Mapping[str, Tensor]
+) -> None:
+    for tensor in expected:
+        if tensor.name not in found:
+            names = ", ".join(map(quoted, found)) or "none"
+            raise BundleError(
+                f"{file}: {kind} {quoted(tensor.name)}: expected {tensor}, found only the {kind}s"
+                f" {names}."
+            )
+        actual = found[tensor.name]
+        if not _fits(tensor, actual):
+            raise BundleError(
+                f"{file}: {kind} {quoted(tensor.name)}: expected {tensor}, found {actual}."
+            )
+
+
+def _fits(expected: TensorContract, actual: Tensor) -> bool:
+    if actual.element_type != expected.element_type:
+        return False
+    shape = actual.shape
+    return shape is None or any(_shape_fits(wanted, shape) for wanted in expected.shapes)
+
+
+def _shape_fits(expected: Shape, actual: Sequence[int | str | None]) -> bool:
+    return len(expected) == len(actual) and all(
+        (wanted is None or size == wanted if isinstance(size, int) else True)
+        for wanted, size in zip(expected, actual, strict=True)
+    )
+
+
+def _shown(size: int | str | None) -> str:
+    return "any" if size is None else str(size)

@@ -1,0 +1,310 @@
+"""Reads character bundles; a bundle is loaded only if everything about it has been checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from shared.characters.bundle_files import BundleError, find_graph, read_file
+from shared.characters.manifest import (
+    BUILT_IN,
+    MANIFEST,
+    MAX_BUNDLE_BYTES,
+    MAX_MANIFEST_BYTES,
+    MAX_PORTRAIT_BYTES,
+    CharacterManifest,
+    GraphFile,
+    ManifestError,
+    bundle_folders,
+    log_set_aside,
+    read_manifest,
+)
+from shared.process.quoting import printable, quoted
+from shared.runtime.process import read_at_most, write_whole
+from shared.speech.graphs.bundle import CharacterBundle, Contract, EngineContracts, Graph
+from shared.speech.graphs.onnx_files import (
+    GraphContent,
+    UnsafeModelError,
+    inspect_model,
+    read_content,
+)
+from shared.speech.graphs.portraits import check_portrait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+    from pathlib import Path
+
+
+def load_characters(
+    folder: Path,
+    engines: Mapping[str, EngineContracts],
+    max_bytes: int = MAX_BUNDLE_BYTES,
+    read: Callable[[Path], GraphContent] = read_content,
+) -> Mapping[str, CharacterBundle]:
+    """Load every character bundle of a folder, in the order of bundle_folders.
+
+    A bundle that will not work is set aside with a log entry; the first one, and those that come
+    with the service, must work.
+
+    Args:
+        folder: of the bundles.
+        engines: those that their manifests may name.
+        max_bytes: how many bytes the graphs of one bundle may have together.
+        read: reads a graph's file; see shared.speech.graphs.onnx_files.
+
+    Raises:
+        BundleError: one of these will not work, or there is none.
+    """
+    try:
+        folders = bundle_folders(folder)
+    except ManifestError as error:
+        raise BundleError(str(error)) from error
+    # Read and verified once, however many characters share it.
+    shared: dict[str, Graph] = {}
+    characters = {}
+    for path in folders:
+        try:
+            characters[path.name] = load_character(path, engines, max_bytes, shared, read)
+        except BundleError as error:
+            if not characters or path.name in BUILT_IN:
+                raise
+            log_set_aside(path.name, error)
+    return MappingProxyType(characters)
+
+
+def load_character(
+    folder: Path,
+    engines: Mapping[str, EngineContracts],
+    max_bytes: int = MAX_BUNDLE_BYTES,
+    shared: dict[str, Graph] | None = None,
+    read: Callable[[Path], GraphContent] = read_content,
+) -> CharacterBundle:
+    """Load a character bundle: manifest, portrait, and graphs by size, hash, content and tensors.
+
+    The graphs are not run yet: building the engine does that, with the very bytes checked here.
+
+    Args:
+        folder: the bundle.
+        engines: those that its manifest may name.
+        max_bytes: how many bytes its graphs may have together.
+        shared: the verified graphs that characters share, by SHA-256; those of this one are added.
+        read: reads a graph's file.
+
+    Raises:
+        BundleError: in one sentence, what is wrong with which file, field or tensor.
+    """
+    try:
+        manifest = read_manifest(folder / MANIFEST)
+    except ManifestError as error:
+        raise BundleError(str(error)) from error
+    if manifest.preview.portrait:
+        portrait = read_file(folder, manifest.preview.portrait, MAX_PORTRAIT_BYTES)
+        check_portrait(manifest.preview.portrait, portrait)
+    find = partial(_find_graph, folder, {} if shared is None else shared, read)
+    return assemble_character(manifest, engines, find, max_bytes)
+
+
+def assemble_character(
+    manifest: CharacterManifest,
+    engines: Mapping[str, EngineContracts],
+    find: Callable[[GraphFile], Graph],
+    max_bytes: int = MAX_BUNDLE_BYTES,
+) -> CharacterBundle:
+    """Put a character together from its manifest and its verified graphs, wherever they come from.
+
+    Args:
+        manifest: of the character.
+        engines: those that the manifest may name.
+        find: returns the verified graph for an entry of the manifest.
+        max_bytes: how many bytes the graphs may have together.
+
+    Raises:
+        BundleError: in one sentence, what is wrong with which field or tensor.
+    """
+    contracts = _contracts(manifest, engines, max_bytes)
+    graphs = {}
+    for role, contract in contracts.items():
+        graph = find(manifest.graphs[role])
+        contract.check(graph)
+        graphs[role] = graph
+    return CharacterBundle(manifest, MappingProxyType(graphs))
+
+
+def verify_graph(entry: GraphFile, content: bytes, sha256: str | None = None) -> Graph:
+    """Check that bytes are the graph that a manifest names, and that it is safe to load.
+
+    Args:
+        entry: of the manifest.
+        content: the bytes.
+        sha256: of the bytes; None to compute it.
+
+    Raises:
+        BundleError: size or SHA-256 is another, or the model needs more than it may.
+    """
+    if len(content) != entry.bytes:
+        raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {len(content)}.")
+    found = sha256 or hashlib.sha256(content).hexdigest()
+    if found != entry.sha256:
+        raise BundleError(f"{entry.file}: expected SHA-256 {entry.sha256}, found {found}.")
+    try:
+        facts = inspect_model(content)
+    except UnsafeModelError as error:
+        raise BundleError(f"{entry.file}: {error}") from error
+    return Graph(entry.file, content, facts, found)
+
+
+def check_size(manifest: CharacterManifest, most: int) -> None:
+    """Refuse a bundle whose graphs have more bytes together than they may.
+
+    Raises:
+        BundleError: they have.
+    """
+    total = sum(graph.bytes for graph in manifest.graphs.values())
+    if total > most:
+        raise BundleError(
+            f"{MANIFEST}: field 'graphs': expected at most {most} bytes in all graphs together,"
+            f" found {total}; make the graphs smaller or raise the limit."
+        )
+
+
+def _contracts(
+    manifest: CharacterManifest, engines: Mapping[str, EngineContracts], max_bytes: int
+) -> Mapping[str, Contract]:
+    check_size(manifest, max_bytes)
+    if manifest.engine not in engines:
+        raise BundleError(
+            f"{MANIFEST}: field 'engine': expected one of {', '.join(engines)},"
+            f" found {quoted(manifest.engine)}."
+        )
+    contracts = engines[manifest.engine].contracts(manifest)
+    if set(contracts) != set(manifest.graphs):
+        raise BundleError(
+            f"{MANIFEST}: field 'graphs': expected {_listed(contracts)} for the engine"
+            f" {manifest.engine}, found {_listed(manifest.graphs)}."
+        )
+    return contracts
+
+
+def _find_graph(
+    folder: Path, shared: dict[str, Graph], read: Callable[[Path], GraphContent], entry: GraphFile
+) -> Graph:
+    path = find_graph(folder, entry.file, entry.sha256)
+    if path.parent == folder:
+        return _read_graph(path, entry, read)
+    if entry.sha256 not in shared:
+        shared[entry.sha256] = _read_graph(path, entry, read)
+    return shared[entry.sha256]
+
+
+def _read_graph(path: Path, entry: GraphFile, read: Callable[[Path], GraphContent]) -> Graph:
+    size = path.stat().st_size
+    if size != entry.bytes:
+        # Before it is read: it may be far larger than the manifest says.
+        raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {size}.")
+    content = read(path)
+    return verify_graph(entry, content.data, content.sha256)
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+_Traces = tuple[tuple[str, int, int], ...]
+"""What shows that a bundle has changed: of each file its path, its time and its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChanges:
+    """What has happened in a folder of bundles since the look before.
+
+    Attributes:
+        new: bundles that have come or changed, by id, in order.
+        gone: bundles that are there no longer.
+    """
+
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+class WatchedFolder:
+    """A folder of bundles. Those that come with the service never change.
+
+    Args:
+        folder: of the bundles.
+        known: the ids of those that are no news; None for all that lie in it now.
+    """
+
+    def __init__(self, folder: Path, known: Container[str] | None = None) -> None:
+        self._folder = folder
+        self._seen = self._look()
+        self._told = {
+            name: traces for name, traces in self._seen.items() if known is None or name in known
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The bundles that lay in it at the last look."""
+        return tuple(self._seen)
+
+    def look(self) -> FolderChanges:
+        """Look again; what is new is told when it is the same at two looks, and so is complete."""
+        before, self._seen = self._seen, self._look()
+        gone = tuple(sorted(self._told.keys() - self._seen.keys()))
+        for name in gone:
+            del self._told[name]
+        new = tuple(
+            name
+            for name, traces in self._seen.items()
+            if traces == before.get(name) and traces != self._told.get(name)
+        )
+        self._told |= {name: self._seen[name] for name in new}
+        return FolderChanges(new, gone)
+
+    def _look(self) -> Mapping[str, _Traces]:
+        found = sorted(path.parent for path in self._folder.glob(f"*/{MANIFEST}"))
+        own = (path for path in found if path.name not in BUILT_IN and path.name[0] != ".")
+        return {path.name: _traces(path) for path in own}
+
+
+def _traces(folder: Path) -> _Traces:
+    traces = []
+    for path in sorted(folder.rglob("*")):
+        try:
+            facts = path.stat()
+        except OSError:
+            # It was removed just now; the next look tells.
+            continue
+        traces.append((str(path.relative_to(folder)), facts.st_mtime_ns, facts.st_size))
+    return tuple(traces)
+
+
+def seal_manifest(folder: Path, max_bytes: int) -> None:
+    """Write the sizes and SHA-256 of a bundle's graphs into its manifest.
+
+    Args:
+        folder: the bundle.
+        max_bytes: how large one graph may be.
+
+    Raises:
+        BundleError: the manifest has no graphs, or a file is missing or too large.
+    """
+    said = folder / MANIFEST
+    try:
+        manifest = json.loads(read_at_most(said, MAX_MANIFEST_BYTES))
+        for entry in manifest["graphs"].values():
+            path = find_graph(folder, entry["file"], entry["sha256"])
+            content = read_file(path.parent, path.name, max_bytes)
+            entry.update(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    except BundleError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(
+            f"{MANIFEST}: expected a manifest whose graphs name their files, found"
+            f" {printable(repr(error))}."
+        ) from error
+    text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
+    write_whole(said, text.encode())

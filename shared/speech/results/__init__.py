@@ -1,0 +1,1 @@
+"""Results: audio files, statements, credentials, watermarks."""

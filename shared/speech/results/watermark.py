@@ -1,0 +1,334 @@
+"""The error-correcting code of the payload: the extended BCH code (64, 16) with distance 24."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from shared.speech.signal.sound import Samples
+
+
+PAYLOAD_BITS: Final = 16
+LENGTH: Final = 64
+"""Bits of a code word."""
+
+# Of the BCH code (63, 16), which corrects 11 errors; see S. Lin and D. J. Costello, "Error Control
+# Coding", table of generator polynomials.
+_GENERATOR: Final = 0o6331141367235453
+
+NEGATIVE: Final = 0o120755
+"""Payloads that differ by these bits have words that differ in every place."""
+
+
+@cache
+def code_words() -> npt.NDArray[np.int8]:
+    """Return the code word of every payload: int8 [65536, 64], each -1 or 1.
+
+    Two of them differ in at least 24 places. A word is the product of the payload's and the
+    generator's polynomials, and a bit that makes its parity even.
+    """
+    payloads = np.arange(1 << PAYLOAD_BITS, dtype=np.uint64)
+    products = np.zeros_like(payloads)
+    for place in range(PAYLOAD_BITS):
+        is_set = payloads >> np.uint64(place) & np.uint64(1)
+        products ^= is_set * np.uint64(_GENERATOR << place)
+    places = np.arange(LENGTH - 1, dtype=np.uint64)
+    bits = (products[:, None] >> places & np.uint64(1)).astype(np.int8)
+    parity = bits.sum(axis=1, keepdims=True, dtype=np.int8) & 1
+    return np.concatenate([bits, parity], axis=1) * np.int8(2) - np.int8(1)
+
+
+CHIP_SECONDS: Final = 0.04
+PERIOD: Final = 64
+"""After how many chips the pattern begins again."""
+
+LOWEST_HERTZ: Final = 300.0
+BAND_HERTZ: Final = 300.0
+BANDS: Final = 19
+"""Bands of one width, up to 6 kHz: what Opus at 24 kbit/s and telephones in HD keep."""
+
+SHORTEST_KEY: Final = 16
+"""Bytes of a key, at least."""
+
+_ADDRESS: Final = b"voice-avatar watermark 1: "
+
+
+@dataclass(frozen=True)
+class WatermarkKey:
+    """What marks and finds a watermark; only the deployment may know it.
+
+    Attributes:
+        secret: at least 16 random bytes.
+    """
+
+    secret: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.secret) < SHORTEST_KEY:
+            raise ValueError(f"a watermark key has at least {SHORTEST_KEY} bytes")
+
+    def __repr__(self) -> str:
+        return "WatermarkKey(...)"
+
+    @cached_property
+    def signs(self) -> npt.NDArray[np.float32]:
+        """Return -1 or 1 for each chip and band: float32 [PERIOD, BANDS]."""
+        drawn = np.frombuffer(self._draw(b"signs", PERIOD * BANDS), np.uint8)
+        return np.where(drawn & 1, np.float32(1), np.float32(-1)).reshape(PERIOD, BANDS)
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.intp]:
+        """Lay out the bits of the code word over chips and bands: [PERIOD, BANDS].
+
+        Every 64 cells in a row carry each bit once, so a short piece has all of them.
+        """
+        count = -(-PERIOD * BANDS // LENGTH)
+        drawn = np.frombuffer(self._draw(b"places", 4 * count * LENGTH), "<u4")
+        orders = np.argsort(drawn.reshape(count, LENGTH), axis=1, kind="stable")
+        return orders.ravel()[: PERIOD * BANDS].reshape(PERIOD, BANDS)
+
+    def pattern(self, payload: int) -> npt.NDArray[np.float32]:
+        """Return -1 (softer) or 1 (louder) for each chip and band: float32 [PERIOD, BANDS].
+
+        Raises:
+            ValueError: the payload does not have 16 bits.
+        """
+        if not 0 <= payload < 1 << PAYLOAD_BITS:
+            raise ValueError(f"a payload is a number from 0 to {(1 << PAYLOAD_BITS) - 1}")
+        return np.asarray(self.signs * code_words()[payload][self.places], np.float32)
+
+    def first_chip(self, seed: int) -> int:
+        """Return with which chip of the pattern the sound with a seed begins.
+
+        It differs from voice to voice, so that an average of many results does not show the
+        pattern, and is the same for every attempt at one voice.
+        """
+        digest = hmac.digest(self.secret, _ADDRESS + b"seed %d" % seed, "sha256")
+        return int.from_bytes(digest[:4], "little") % PERIOD
+
+    def _draw(self, what: bytes, count: int) -> bytes:
+        """Draw bytes: SHAKE256 keyed by a prefix, which is a pseudorandom function."""
+        return hashlib.shake_256(_ADDRESS + what + b"\0" + self.secret).digest(count)
+
+
+def band_edges(scale: float = 1.0) -> npt.NDArray[np.float64]:
+    """Return the edges of the bands in Hz, [BANDS + 1], times a scale."""
+    return np.asarray(scale * (LOWEST_HERTZ + BAND_HERTZ * np.arange(BANDS + 1)), np.float64)
+
+
+def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArray[np.float32]:
+    """Compute each band's weights of the frequencies of a Fourier transform.
+
+    Args:
+        size: samples of the transform.
+        sample_rate: in Hz.
+        scale: of the bands' edges, for sound that is played faster or slower.
+
+    Returns:
+        float32 [BANDS, size // 2 + 1], 0 to 1; neighbours cross over 30 % of a band.
+    """
+    frequencies = np.arange(size // 2 + 1) * (sample_rate / size)
+    edges = band_edges(scale)
+    rise = 0.3 * BAND_HERTZ * scale
+    steps = np.clip((frequencies - edges[:, None]) / rise + 0.5, 0.0, 1.0)
+    above = np.sin(np.pi / 2 * steps) ** 2
+    return np.asarray(above[:-1] - above[1:], np.float32)
+
+
+if TYPE_CHECKING:
+    Indices = npt.NDArray[np.intp]
+
+
+_DEPTH_HERTZ: Final = (1200.0, 2400.0, 3300.0, 4500.0)
+_DEPTHS: Final = (0.55, 1.2, 2.7, 4.0)
+"""By how many dB a chip is louder or softer at these frequencies. Where the pitch and the formants
+are, the ear, and networks that judge speech, notice more."""
+
+_SOFT_DB: Final = (-54.0, -42.0)
+_SOFT_PART: Final = 0.4
+"""A band of a chip that is so far below the loudest moment has this part of the depth; from the
+second level on it has all of it."""
+
+_FORGOTTEN: Final = 10 ** (-6.0 / 10 * CHIP_SECONDS)
+"""The loudest moment is forgotten by 6 dB each second."""
+
+_LEAST: Final = 1e-20
+"""A power that is nothing, and no zero."""
+
+_FADED: Final = 0.5
+"""Which part of a chip its beginning and end take, together."""
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Marks sound of one sample rate with one payload; several threads may use it at once.
+
+    Attributes:
+        key: the deployment's.
+        payload: 16 bits that the operator chose, as a number.
+        sample_rate: in Hz.
+    """
+
+    key: WatermarkKey
+    payload: int
+    sample_rate: int
+
+    def mark(self, samples: Samples, seed: int) -> Samples:
+        """Return marked samples, float32 [N]; the same samples and seed give the same.
+
+        Args:
+            samples: float32 [N], full scale 1.0.
+            seed: of the voice.
+        """
+        return self.open(seed).end_with(samples)
+
+    def mark_pieces(self, pieces: Iterable[Samples], seed: int) -> Iterator[Samples]:
+        """Mark pieces that are played one after the other; together they are as `mark` says."""
+        stream = self.open(seed)
+        for piece in pieces:
+            marked = stream.push(piece)
+            if len(marked):
+                yield marked
+        yield stream.end_with(np.zeros(0, np.float32))
+
+    def open(self, seed: int) -> WatermarkStream:
+        """Begin to mark a sound that comes piece by piece."""
+        first = self.key.first_chip(seed)
+        return WatermarkStream(self.pattern, self._bands, self._fade, first)
+
+    @cached_property
+    def pattern(self) -> Samples:
+        """What becomes louder and softer: float32 [PERIOD, BANDS], -1 or 1."""
+        return self.key.pattern(self.payload)
+
+    @cached_property
+    def _bands(self) -> _Bands:
+        return _Bands(len(self._fade), self.sample_rate)
+
+    @cached_property
+    def _fade(self) -> Samples:
+        return fade(round(CHIP_SECONDS * self.sample_rate))
+
+
+class _Bands:
+    """The bands in the spectrum of a chip: each frequency lies in one of them or between two.
+
+    Everything is summed row by row, so that a chip is marked alike whatever comes with it.
+
+    Args:
+        size: samples of a chip.
+        sample_rate: in Hz.
+    """
+
+    def __init__(self, size: int, sample_rate: float) -> None:
+        shapes = band_shapes(size, sample_rate)
+        bins = band_edges() * size / sample_rate
+        self._edges = np.minimum(np.round(bins).astype(np.intp), shapes.shape[1] - 1)
+        frequencies = np.arange(shapes.shape[1])
+        self._most = shapes.argmax(axis=0)
+        self._of_most = shapes[self._most, frequencies]
+        shapes[self._most, frequencies] = 0
+        self._other = shapes.argmax(axis=0)
+        self._of_other = shapes[self._other, frequencies]
+
+    def powers(self, spectra: npt.NDArray[np.complexfloating]) -> Samples:
+        """Add up the power in each band of each chip: [C, F] to float32 [C, BANDS]."""
+        powers = np.square(spectra.real) + np.square(spectra.imag)
+        return np.asarray(np.add.reduceat(powers, self._edges, axis=1)[:, :BANDS], np.float32)
+
+    def spread(self, values: Samples) -> Samples:
+        """Give each frequency its bands' value: float32 [C, BANDS] to [C, F]."""
+        spread = values[:, self._most] * self._of_most + values[:, self._other] * self._of_other
+        return np.asarray(spread, np.float32)
+
+
+class WatermarkStream:
+    """Marks one sound piece by piece; used by one thread at a time.
+
+    Up to a chip of 40 ms waits for the rest of it.
+
+    Args:
+        pattern: see Watermark.
+        bands: of a chip's spectrum.
+        fade: how a chip comes and goes: float32 [samples of a chip], 0 to 1.
+        first_chip: with which chip of the pattern the sound begins.
+    """
+
+    def __init__(self, pattern: Samples, bands: _Bands, fade: Samples, first_chip: int) -> None:
+        self._pattern = pattern
+        self._bands = bands
+        self._fade = fade
+        self._next = first_chip
+        self._loudest = _LEAST
+        self._waiting = np.zeros(0, np.float32)
+
+    @property
+    def waiting(self) -> int:
+        """How many samples wait for the rest of their chip."""
+        return len(self._waiting)
+
+    def push(self, samples: Samples) -> Samples:
+        """Take the next samples, float32 [N]; return all chips that are complete."""
+        held = np.concatenate([self._waiting, samples]) if len(self._waiting) else samples
+        complete = len(held) - len(held) % len(self._fade)
+        self._waiting = held[complete:]
+        return self._mark(held[:complete])
+
+    def end_with(self, samples: Samples) -> Samples:
+        """Take the last samples, float32 [N]; return all that is left."""
+        whole = self.push(samples)
+        rest, self._waiting = self._waiting, self._waiting[:0]
+        padded = np.zeros(len(self._fade) if len(rest) else 0, np.float32)
+        padded[: len(rest)] = rest
+        return np.concatenate([whole, self._mark(padded)[: len(rest)]])
+
+    def _mark(self, samples: Samples) -> Samples:
+        size = len(self._fade)
+        chips = samples.reshape(-1, size)
+        numbers = (self._next + np.arange(len(chips))) % PERIOD
+        self._next = (self._next + len(chips)) % PERIOD
+        spectra = np.fft.rfft(chips, axis=1)
+        spectra *= self._gains(spectra, numbers)
+        marked = np.fft.irfft(spectra, size, axis=1)
+        marked *= self._fade
+        marked += chips
+        # A loud sample may have become louder than full scale, which is seldom.
+        return np.asarray(np.clip(marked, -1.0, 1.0, out=marked).ravel(), np.float32)
+
+    def _gains(self, spectra: npt.NDArray[np.complexfloating], numbers: Indices) -> Samples:
+        """Return the factor of what is added at each frequency: [C, F] to float32 [C, F]."""
+        powers = self._bands.powers(spectra)
+        loudest = list(accumulate(powers.max(axis=1).tolist(), _loudest, initial=self._loudest))
+        self._loudest = loudest[-1]
+        references = np.array(loudest[1:], np.float32)[:, None]
+        levels = 10 * np.log10((powers + _LEAST) / references)
+        parts = np.interp(levels, _SOFT_DB, (_SOFT_PART, 1.0))
+        decibels = self._pattern[numbers] * _depths() * parts
+        return self._bands.spread(np.asarray(10 ** (decibels / 20) - 1, np.float32))
+
+
+def _loudest(before: float, power: float) -> float:
+    return max(before * _FORGOTTEN, power, _LEAST)
+
+
+def _depths() -> npt.NDArray[np.float64]:
+    """Return by how many dB a loud chip changes in each band."""
+    return np.interp(band_edges()[:-1] + BAND_HERTZ / 2, _DEPTH_HERTZ, _DEPTHS)
+
+
+def fade(count: int) -> Samples:
+    """Return a raised-cosine rise, a plateau and a fall: float32 [count]."""
+    length = round(count * _FADED / 2)
+    rise = np.sin(np.pi / 2 * (np.arange(length) + 0.5) / length) ** 2
+    shape = np.concatenate([rise, np.ones(count - 2 * length), rise[::-1]])
+    return np.asarray(shape, np.float32)

@@ -1,0 +1,348 @@
+"""Soft decisions: how likely each cell of the pattern became louder, rather than softer.
+
+A small network looks at a chip's band and what surrounds it. It learned from marked and damaged
+speech what speech itself does, and what noise leaves of a mark (`python -m
+tools.training.watermark_detector`). It knows no key: whatever it answers, chance agrees with a
+key's signs as the detector computes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import soxr
+
+from shared.speech.results.watermark import (
+    BANDS,
+    LENGTH,
+    NEGATIVE,
+    PAYLOAD_BITS,
+    PERIOD,
+    band_shapes,
+    code_words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from shared.speech.results.watermark import WatermarkKey
+
+
+if TYPE_CHECKING:
+    Floats = npt.NDArray[np.float32]
+
+
+WEIGHTS: Final = Path(__file__).with_name("decisions.npz")
+
+RATE: Final = 16_000
+"""What is searched has this sample rate, in Hz."""
+
+CHIP_FRAMES: Final = 4
+"""Frames of 10 ms in a chip."""
+
+_WINDOW: Final = 512
+_HOP: Final = 160
+_TRANSFORM: Final = 1024
+
+_FLOOR: Final = 0.1
+_LOUDNESS: Final = (-7.0, 5.0, 2.0)
+_ABOVE_FLOOR: Final = (-2.0, 9.0, 3.0)
+"""From which level on, up to which one, and in which unit (nepers of power) the network hears."""
+
+
+class DecisionWeights(NamedTuple):
+    """What the network learned; float32. The last dimension is the channels that come out.
+
+    Attributes:
+        chips: [3 CHIP_FRAMES, 5, 2, H]: a chip and its neighbours, in five bands.
+        bands: [BANDS, H]: added in each band.
+        around: [3, 3, H, H]: of the chips and bands around.
+        around_bias: [H].
+        decision: [H].
+        decision_bias: [].
+    """
+
+    chips: Floats
+    bands: Floats
+    around: Floats
+    around_bias: Floats
+    decision: Floats
+    decision_bias: Floats
+
+
+@cache
+def weights() -> DecisionWeights:
+    """Read what the network learned."""
+    with np.load(WEIGHTS) as kept:
+        return DecisionWeights(
+            **{name: kept[name].astype(np.float32) for name in DecisionWeights._fields}
+        )
+
+
+def powers(wave: Floats) -> Floats:
+    """Return the power of each frame of 10 ms of a sound at RATE at each frequency: [T, F]."""
+    padded = np.pad(wave, _WINDOW // 2)
+    frames = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::_HOP]
+    spectra = np.fft.rfft(frames * np.hanning(_WINDOW).astype(np.float32), _TRANSFORM)
+    return np.asarray(np.square(np.abs(spectra)), np.float32)
+
+
+def features(spectrum: Floats, pitch: float = 1.0) -> Floats:
+    """Return what the network hears of a sound's frames.
+
+    Args:
+        spectrum: see powers.
+        pitch: by which factor the bands lie higher.
+
+    Returns:
+        float32 [T, BANDS, 2]: the level beside the band's mean, and above the band's noise.
+    """
+    energies = spectrum @ band_shapes(_TRANSFORM, RATE, pitch).T
+    levels = np.log(energies + 1e-12)
+    loudness = np.log(energies.mean(axis=0) + 1e-12)
+    floors = np.quantile(levels, _FLOOR, axis=0)
+    heard = [
+        np.clip(levels - reference, low, high) / unit
+        for reference, (low, high, unit) in ((loudness, _LOUDNESS), (floors, _ABOVE_FLOOR))
+    ]
+    return np.stack(heard, axis=-1).astype(np.float32)
+
+
+def decide(heard: Floats, chips: npt.NDArray[np.intp]) -> Floats:
+    """Decide for each cell.
+
+    Args:
+        heard: features of a sound's frames, float32 [T, BANDS, 2].
+        chips: which frames make up each chip, [C, CHIP_FRAMES].
+
+    Returns:
+        float32 [C, BANDS]: the logarithm of how much likelier louder is than softer.
+    """
+    net = weights()
+    count = len(chips)
+    frames = np.zeros(((count + 2) * CHIP_FRAMES, BANDS + 4, 2), np.float32)
+    frames[CHIP_FRAMES:-CHIP_FRAMES, 2:-2] = heard[chips.ravel()]
+    windows = np.lib.stride_tricks.sliding_window_view(frames, net.chips.shape[:2], axis=(0, 1))
+    near = windows[::CHIP_FRAMES].transpose(0, 1, 3, 4, 2).reshape(count * BANDS, -1)
+    hidden = (near @ net.chips.reshape(near.shape[1], -1)).reshape(count, BANDS, -1)
+    hidden = np.maximum(hidden + net.bands, 0)
+    padded = np.pad(hidden, ((1, 1), (1, 1), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(0, 1))
+    around = windows.transpose(0, 1, 3, 4, 2).reshape(count * BANDS, -1)
+    judged = np.maximum(around @ net.around.reshape(around.shape[1], -1) + net.around_bias, 0)
+    return np.asarray((judged @ net.decision + net.decision_bias).reshape(count, BANDS), np.float32)
+
+
+MOST_CHANCE: Final = 1 / 20_000
+"""A watermark counts as found if chance would agree as well less often than this."""
+
+SHORTEST_SECONDS: Final = 1.0
+"""Shorter sounds are not searched."""
+
+LONGEST_SECONDS: Final = 12.0
+"""Of longer sounds, parts of this length are searched: beyond it, a small error in the tempo makes
+the pattern slip."""
+
+_SPEEDS: Final = tuple(1 + step / 200 for step in range(-5, 6))
+"""By which factor the sound became faster: 2.5 % either way, in steps of half of one."""
+
+_TRIES: Final = CHIP_FRAMES * PERIOD << PAYLOAD_BITS
+"""Beginnings and payloads that are tried at the speed at which the sound was made."""
+
+_OTHER_TRIES: Final = _TRIES * 2 * (len(_SPEEDS) - 1)
+"""The same at all other speeds, where the pitch changed with the tempo or did not."""
+
+_ROWS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkFinding:
+    """What was found in a sound.
+
+    Attributes:
+        payload: the 16 bits that agree best, as a number.
+        agreement: how well they agree, in standard deviations of what chance gives one try.
+        speed: by which factor the sound plays faster than it was made.
+    """
+
+    payload: int
+    agreement: float
+    speed: float
+
+    @property
+    def is_found(self) -> bool:
+        """Whether there is a watermark; on sound without one, once in more than 10 000 times."""
+        return self.chance <= MOST_CHANCE
+
+    @property
+    def chance(self) -> float:
+        """How often chance agrees as well as this with one of all the tries, at most.
+
+        The sum of a sign drawn for each cell is nearly normal, whatever the sound is. One half is
+        left to the speed at which the sound was made, which is the likeliest, the other half to all
+        other speeds.
+        """
+        tries = _TRIES if self.speed == 1.0 else _OTHER_TRIES
+        return min(1.0, tries * math.erfc(self.agreement / math.sqrt(2)))
+
+
+def find_watermark(
+    samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
+) -> WatermarkFinding | None:
+    """Search a sound for the watermark of a key.
+
+    Args:
+        samples: float32 [N], full scale 1.0.
+        sample_rate: in Hz.
+        keys: the deployment's: the present one and earlier ones.
+
+    Returns:
+        What agrees best, whether it counts as found or not; None for a sound that is silent, or
+        shorter than a second, and without keys.
+    """
+    findings = find_each(samples, sample_rate, keys)
+    return min(findings, key=lambda found: found.chance, default=None)
+
+
+def find_each(
+    samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
+) -> list[WatermarkFinding]:
+    """Return what agrees best with each key in each part of a sound; see find_watermark."""
+    wave = soxr.resample(samples, sample_rate, RATE) if sample_rate != RATE else samples
+    if len(wave) < SHORTEST_SECONDS * RATE or not wave.any():
+        return []
+    parts = max(1, math.ceil(len(wave) / (LONGEST_SECONDS * RATE)))
+    heard = [_Heard(part) for part in np.array_split(wave, parts) if part.any()]
+    return [part.search(key) for part in heard for key in keys]
+
+
+class _Heard:
+    """A part of a sound, as it would be marked for each beginning and speed that is tried.
+
+    Args:
+        wave: at 16 kHz.
+    """
+
+    def __init__(self, wave: Floats) -> None:
+        spectrum = powers(wave)
+        self._speeds: list[float] = []
+        tried: list[Floats] = []
+        for pitch, tempo in _changes():
+            heard = features(spectrum, pitch)
+            for begin in range(CHIP_FRAMES):
+                cells = _cells(heard, begin, tempo).ravel()
+                tried.append(cells / max(float(np.linalg.norm(cells)), 1e-9))
+                self._speeds.append(tempo)
+        self._tried = np.stack(tried, axis=1)
+
+    def search(self, key: WatermarkKey) -> WatermarkFinding:
+        """Find the payload of a key that agrees best, with its beginning and speed."""
+        sums = (_correlator(key) @ self._tried).reshape(PERIOD, LENGTH, -1)
+        bits = sums.transpose(2, 0, 1)
+        unchanged = _closest(bits[:CHIP_FRAMES].reshape(-1, LENGTH), _least(_TRIES))
+        changed = _closest(bits[CHIP_FRAMES:].reshape(-1, LENGTH), _least(_OTHER_TRIES))
+        findings = (
+            WatermarkFinding(unchanged.payload, unchanged.agreement, 1.0),
+            WatermarkFinding(
+                changed.payload,
+                changed.agreement,
+                self._speeds[CHIP_FRAMES + changed.row // PERIOD],
+            ),
+        )
+        return min(findings, key=lambda finding: (finding.chance, -finding.agreement))
+
+
+class _Closest(NamedTuple):
+    """Which row of bits agrees best with a code word, and how well."""
+
+    row: int
+    payload: int
+    agreement: float
+
+
+def _closest(bits: Floats, least: float) -> _Closest:
+    """Find the row of bits, float32 [N, LENGTH], that agrees best with a code word.
+
+    No word agrees better with a row than the row's own signs do. So rows are left out whose signs
+    agree worse than a word that was found already, or than is of interest.
+
+    Args:
+        bits: of each beginning and speed.
+        least: how well a watermark agrees that counts as found.
+    """
+    bounds = np.abs(bits).sum(axis=1)
+    order = np.argsort(-bounds)
+    best = _Closest(0, 0, -math.inf)
+    for begin in range(0, len(order), _ROWS):
+        rows = order[begin : begin + _ROWS]
+        if begin and bounds[rows[0]] <= max(best.agreement, least):
+            break
+        agreements = bits[rows] @ _words()
+        for extreme, is_negative in ((agreements.argmax(), False), (agreements.argmin(), True)):
+            place, payload = np.unravel_index(int(extreme), agreements.shape)
+            agreement = abs(float(agreements[place, payload]))
+            if agreement > best.agreement:
+                word = int(payload) ^ NEGATIVE * is_negative
+                best = _Closest(int(rows[place]), word, agreement)
+    return best
+
+
+@cache
+def _words() -> Floats:
+    """Return half of the code words, float32 [LENGTH, 32768]; the others are their negatives."""
+    return np.ascontiguousarray(code_words()[: 1 << PAYLOAD_BITS - 1].T, np.float32)
+
+
+@cache
+def _least(tries: int) -> float:
+    """Return how well a watermark agrees that counts as found after so many tries."""
+    return -NormalDist().inv_cdf(MOST_CHANCE / (2 * tries))
+
+
+def _changes() -> Iterator[tuple[float, float]]:
+    """Yield what is looked for: no change, then of pitch and tempo alike, then of tempo alone."""
+    others = [speed for speed in _SPEEDS if speed != 1.0]
+    yield (1.0, 1.0)
+    yield from ((speed, speed) for speed in others)
+    yield from ((1.0, speed) for speed in others)
+
+
+def _correlator(key: WatermarkKey) -> Floats:
+    """Build the matrices that sum the cells of each bit, for each chip that a sound may begin with.
+
+    Returns:
+        float32 [PERIOD LENGTH, PERIOD BANDS]: times the cells, in order of time, these are the
+        bits, first those for the pattern's first chip.
+    """
+    begins, chips, bands = np.ogrid[:PERIOD, :PERIOD, :BANDS]
+    turned = (begins + chips) % PERIOD
+    correlator = np.zeros((PERIOD, LENGTH, PERIOD, BANDS), np.float32)
+    correlator[begins, key.places[turned, bands], chips, bands] = key.signs[turned, bands]
+    return correlator.reshape(PERIOD * LENGTH, PERIOD * BANDS)
+
+
+def _cells(heard: Floats, begin: int, tempo: float) -> Floats:
+    """Return how likely each cell of the pattern became louder.
+
+    Args:
+        heard: features of frames of 10 ms.
+        begin: which frame a chip begins with.
+        tempo: by which factor chips are shorter.
+
+    Returns:
+        float32 [PERIOD, BANDS]: all periods of the pattern added, the first chip first.
+    """
+    length = CHIP_FRAMES / tempo
+    count = int((len(heard) - begin) / length)
+    steps = np.arange(count)[:, None] + (np.arange(CHIP_FRAMES) + 0.5) / CHIP_FRAMES
+    frames = np.minimum((begin + steps * length).astype(np.intp), len(heard) - 1)
+    folded = np.zeros((-(-count // PERIOD) * PERIOD, BANDS), np.float32)
+    folded[:count] = decide(heard, frames)
+    return np.asarray(folded.reshape(-1, PERIOD, BANDS).sum(axis=0), np.float32)

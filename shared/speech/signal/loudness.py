@@ -1,0 +1,229 @@
+"""Loudness: follows the recording within limits, and prevents clipping."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from shared.speech.signal.analysis import Analysis, Chunk, gate_gains, join
+from shared.speech.signal.pitch import HOP
+from shared.speech.signal.samples import (
+    SpeechLevels,
+    decibels,
+    fit_length,
+    frame_power,
+    smooth,
+    speech_level,
+)
+from shared.speech.signal.sound import Samples
+
+CEILING = 0.99
+# Level of the loud parts of speech: recordings differ in level, results shall not.
+_QUIETEST_DB = -13.0
+_LOUDEST_DB = -10.0
+_MOST_RAISED_DB = 40.0
+_FOLLOWED_FRAMES = 41
+HALF_WAY = 0.5
+_MOST_FOLLOWED_DB = 6.0
+
+_BLOCK_SECONDS = 0.001
+_REACH_BLOCKS = 30
+_FADE_SECONDS = 0.005
+
+
+def match_level(voice: Samples, hop: int, recorded: Samples, recorded_hop: int) -> Samples:
+    """Give the converted piece the level of the recording.
+
+    Networks normalise each piece on its own, so that pieces would differ in loudness.
+    """
+    frames = len(voice) // hop
+    own = speech_level(frame_power(voice, hop, frames))
+    wanted = speech_level(frame_power(recorded, recorded_hop, frames))
+    return voice * np.float32(10.0 ** (min(wanted - own, _MOST_RAISED_DB) / 20.0))
+
+
+def follow_loudness(
+    samples: Samples, hop: int, levels: SpeechLevels, share: float = HALF_WAY
+) -> Samples:
+    """Compute the gain of each frame that gives a voice the loudness of the recording.
+
+    The voice as a whole becomes as loud as the recording, within limits. Within the voice, the
+    loudness is moved by a share towards the recording's.
+
+    Args:
+        samples: the character's speech at any level.
+        hop: its samples per frame.
+        levels: of the recording, T frames.
+        share: 1 follows every word's loudness, 0 none's.
+
+    Returns:
+        float32 [T].
+    """
+    power = frame_power(samples, hop, len(levels.frames))
+    speech = speech_level(power)
+    course = loudness_course(power, speech, levels, share)
+    return decibels_to_gain(wanted_gain_db(levels.speech, speech) + course)
+
+
+def wanted_gain_db(recorded: float, spoken: float) -> float:
+    """Compute by how many dB to raise a voice that speaks at one level for a recording's level."""
+    wanted = float(np.clip(recorded, _QUIETEST_DB, _LOUDEST_DB))
+    return min(wanted - spoken, _MOST_RAISED_DB)
+
+
+def loudness_course(
+    power: Samples, speech: float, levels: SpeechLevels, share: float = HALF_WAY
+) -> Samples:
+    """Compute by how many dB to raise each frame, so that a voice follows the recording's course.
+
+    Args:
+        power: of each frame of the voice, float32 [T].
+        speech: the voice's level in dB.
+        levels: of the recording, T frames.
+        share: 1 follows every word's loudness, 0 none's.
+    """
+    heard = np.float32(10.0) ** (levels.frames / np.float32(10.0))
+    recorded_course = decibels(smooth(heard, _FOLLOWED_FRAMES)) - levels.speech
+    own_course = decibels(smooth(power, _FOLLOWED_FRAMES)) - speech
+    return np.clip(share * (recorded_course - own_course), -_MOST_FOLLOWED_DB, _MOST_FOLLOWED_DB)
+
+
+def decibels_to_gain(raised: Samples) -> Samples:
+    """Convert dB to factors of amplitude."""
+    return (10.0 ** (raised / 20.0)).astype(np.float32)
+
+
+def apply_gains(samples: Samples, gains: Samples, hop: int) -> Samples:
+    """Multiply samples by gains [T], one for every hop, interpolated linearly."""
+    frames = len(gains)
+    whole = np.zeros(frames * hop, np.float32)
+    whole[: len(samples)] = samples[: frames * hop]
+    following = np.append(gains[1:], gains[-1])
+    ramp = np.arange(hop, dtype=np.float32) / np.float32(hop)
+    blocks = whole.reshape(frames, hop)
+    blocks *= gains[:, None] + (following - gains)[:, None] * ramp
+    return whole[: len(samples)]
+
+
+def limit(samples: Samples, sample_rate: int) -> Samples:
+    """Keep samples within the ceiling by attenuating 30 ms around each peak instead of clipping it.
+
+    The gain of each millisecond is the lowest that any millisecond within reach needs, averaged
+    over that reach. The average of gains that are all low enough is low enough, too.
+    """
+    highest, lowest = samples.max(initial=0.0), samples.min(initial=0.0)
+    if max(highest, -lowest) <= CEILING:
+        return samples
+    block = limiting_block(sample_rate)
+    count = -(-len(samples) // block)
+    # One block more on each side, because the gain is interpolated between blocks.
+    around = np.pad(
+        needed_gains(fit_length(samples, count * block), block),
+        blocks_around(_REACH_BLOCKS),
+        constant_values=1.0,
+    )
+    limited = apply_gains(samples, limiting_gains(around, _REACH_BLOCKS), block)
+    return np.clip(limited, -CEILING, CEILING)
+
+
+def limiting_block(sample_rate: int) -> int:
+    """Return the samples of a millisecond, for which the limiter has one gain."""
+    return round(_BLOCK_SECONDS * sample_rate)
+
+
+def needed_gains(samples: Samples, block: int) -> Samples:
+    """Compute the gain that each block of samples needs to stay within the ceiling."""
+    peaks = np.abs(samples).reshape(-1, block).max(axis=1)
+    needed: Samples = np.minimum(1.0, CEILING / np.maximum(peaks, CEILING))
+    return needed
+
+
+def blocks_around(reach: int) -> int:
+    """Count the blocks on either side that a limiter's gain depends on."""
+    return 2 * reach + 1
+
+
+def limiting_gains(needed: Samples, reach: int) -> Samples:
+    """Smooth the gains that blocks need, so that none is exceeded.
+
+    Args:
+        needed: of each block, and of `blocks_around(reach)` more on either side.
+        reach: how many blocks before and after a peak the gain changes.
+
+    Returns:
+        One for each block.
+    """
+    width = blocks_around(reach)
+    window = np.hanning(width + 2)[1:-1]
+    gains = np.convolve(_least(needed, width + 2), window / window.sum(), "valid")
+    return gains.astype(np.float32)
+
+
+def _least(values: Samples, count: int) -> Samples:
+    """Find the minimum of each value and the count - 1 after it, doubling the window each time."""
+    looked_at = 1
+    while looked_at < count:
+        step = min(looked_at, count - looked_at)
+        values = np.minimum(values[:-step], values[step:])
+        looked_at += step
+    return values
+
+
+def fade_ends(samples: Samples, sample_rate: int) -> Samples:
+    """Fade in the first and fade out the last 5 ms."""
+    return fade_out(fade_out(samples[::-1], sample_rate)[::-1], sample_rate)
+
+
+def fade_out(samples: Samples, sample_rate: int) -> Samples:
+    """Fade out the last 5 ms, or the second half of fewer samples."""
+    length = min(round(_FADE_SECONDS * sample_rate), len(samples) // 2)
+    faded = samples.copy()
+    if length > 0:
+        rise = 0.5 - 0.5 * np.cos(np.pi * np.arange(length) / length)
+        faded[-length:] *= rise[::-1].astype(np.float32)
+    return faded
+
+
+def join_pieces(
+    analysis: Analysis, chunks: Sequence[Chunk], pieces: Sequence[Samples], hop: int
+) -> Samples:
+    """Give each converted piece the recording's level there and join the pieces.
+
+    Args:
+        analysis: of the recording.
+        chunks: the recording's pieces.
+        pieces: each chunk converted, from its `first` frame to its `last`.
+        hop: samples per frame of the converted pieces.
+
+    Returns:
+        The samples of all frames, float32 [T hop].
+    """
+    if len(chunks) == 1:
+        return pieces[0]
+    levelled = []
+    for chunk, piece in zip(chunks, pieces, strict=True):
+        recorded = analysis.wave[chunk.first * HOP : chunk.last * HOP]
+        levelled.append((chunk, match_level(piece, hop, recorded, HOP)))
+    return join(levelled, hop)
+
+
+def finish(
+    voice: Samples, sample_rate: int, length: int, analysis: Analysis, *, followed: float = HALF_WAY
+) -> Samples:
+    """Give a converted voice the recording's silence, loudness and length.
+
+    Args:
+        voice: the character's speech, aligned with the recording, float32 [M].
+        sample_rate: of the voice, a multiple of 100 Hz.
+        length: how many samples to return.
+        analysis: of the recording.
+        followed: how far the voice follows the recording's loudness from word to word, 0 to 1.
+
+    Returns:
+        float32 [length].
+    """
+    hop = sample_rate // 100
+    gate = gate_gains(analysis.levels, analysis.speech)
+    gated = apply_gains(fit_length(voice, len(gate) * hop), gate, hop)
+    loudness = follow_loudness(gated, hop, analysis.levels, followed)
+    loud = apply_gains(gated, loudness, hop)
+    return fade_ends(limit(fit_length(loud, length), sample_rate), sample_rate)

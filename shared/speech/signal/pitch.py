@@ -1,0 +1,379 @@
+"""The likeliest periods of each frame of speech: what the pitch tracker chooses from."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.speech.signal.samples import ranked, resample
+
+Array = NDArray[np.float32]
+Path = NDArray[np.intp]
+
+SAMPLE_RATE = 16_000
+HOP = 160
+
+LOWEST_HZ = 55.0
+HIGHEST_HZ = 650.0
+
+# Above 3.6 kHz speech is more noise than harmonics. Half the sample rate is enough for the rest,
+# but lags are still counted in samples of 16 kHz.
+_HEARD_HZ = 3_600
+_HEARD_RATE = 8_000
+_WINDOW = 320
+_FFT = 512
+_BINS = int(_HEARD_HZ / _HEARD_RATE * _FFT)
+_FIRST_LAG = int(SAMPLE_RATE / HIGHEST_HZ)
+_LAGS = np.arange(_FIRST_LAG - 1, int(SAMPLE_RATE / LOWEST_HZ) + 3)
+_BLOCK = 64  # frames processed at once, so that they fit into the processor's cache
+
+CANDIDATES = 5
+_WEAKEST = 0.1  # a lower peak is no candidate
+_STRONGER_THAN_ANY = 2.0
+_ABSENT = -9.0  # the strength of a place in the table without a candidate
+
+_OCTAVE_COST = 0.005
+
+STEADY_BINS = 48
+"""How many bins of the spectrum, up to 750 Hz, may hold a hum."""
+_STEADY_SHARE = 0.06
+_STEADY_REMOVED = 2.0
+_LOUDEST_STEADY = 0.4
+_FEWEST_FRAMES = 12
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The likeliest periods of each frame.
+
+    Attributes:
+        octaves: log2 of the frequency in hertz, float32 [T, K].
+        strengths: correlation at that period, about 0..1, float32 [T, K].
+        levels: magnitude of the frame, float32 [T].
+    """
+
+    octaves: Array
+    strengths: Array
+    levels: Array
+
+
+def find_candidates(magnitudes: Array, hum: Array) -> Candidates:
+    """Find the peaks of each frame's autocorrelation, divided by that of the window.
+
+    Args:
+        magnitudes: of the frames' spectra; see magnitude_spectra.
+        hum: what of them is not speech; see steady_hum.
+    """
+    frames = len(magnitudes)
+    correlations, totals, levels = _correlate(magnitudes, hum)
+    rows, octaves, heights = _peaks(correlations, totals)
+    strengths = heights + _OCTAVE_COST * (octaves - np.log2(LOWEST_HZ))
+    return Candidates(*_strongest(rows, octaves, strengths, frames), levels)
+
+
+def magnitude_spectra(wave: Array, frames: int) -> Array:
+    """Return the magnitude of each frame's spectrum, [T, bins] of 15.625 Hz.
+
+    Args:
+        wave: at 16 kHz; frame t is centred at sample 160 t and 20 ms long on either side.
+        frames: how many.
+    """
+    hop = HOP * _HEARD_RATE // SAMPLE_RATE
+    heard = resample(wave, SAMPLE_RATE, _HEARD_RATE)
+    padded = np.zeros(len(heard) + 2 * _WINDOW + hop, np.float32)
+    padded[_WINDOW // 2 : _WINDOW // 2 + len(heard)] = heard
+    every = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::hop][:frames]
+    window = _analysis_window()
+    block = np.zeros((_BLOCK, _FFT), np.float32)
+    magnitudes = np.empty((frames, _BINS), np.float32)
+    for first in range(0, frames, _BLOCK):
+        some = slice(first, first + _BLOCK)
+        count = len(every[some])
+        np.multiply(every[some], window, out=block[:count, :_WINDOW])
+        np.abs(np.fft.rfft(block[:count])[:, :_BINS], out=magnitudes[some])
+    return magnitudes
+
+
+def steady_hum(magnitudes: Array, share: float = _STEADY_SHARE) -> Array:
+    """Estimate what hums all the time, as mains and fans do: its magnitudes [STEADY_BINS].
+
+    It is what a bin has even in its quietest moments (the minimum statistics of R. Martin, "Noise
+    power spectral density estimation based on optimal smoothing and minimum statistics", 2001, with
+    a low rank instead of the minimum). What is nearly as loud as the speech is no hum but a steady
+    voice, and stays.
+
+    Args:
+        magnitudes: of frames far enough apart to tell, some of which are pauses; only their first
+            STEADY_BINS bins are needed, float32 [T, bins].
+        share: of the frames count as quietest moments.
+    """
+    low = magnitudes[:, :STEADY_BINS]
+    if len(low) < _FEWEST_FRAMES:
+        return np.zeros(STEADY_BINS, np.float32)
+    rank = int(share * len(low))
+    steady = np.partition(low, rank, axis=0)[rank]
+    power = np.einsum("tb,tb->t", low, low)
+    speech = np.sqrt(np.dot(power, power) / max(float(power.sum()), 1e-20))
+    if np.sqrt(np.dot(steady, steady)) > _LOUDEST_STEADY * speech:
+        return np.zeros(STEADY_BINS, np.float32)
+    hum: Array = steady * np.float32(_STEADY_REMOVED)
+    return hum
+
+
+def _correlate(magnitudes: Array, hum: Array) -> tuple[Array, Array, Array]:
+    """Correlate each frame with itself.
+
+    Returns:
+        Correlations at the lags of _LAGS [T, lags], correlations at lag 0 [T], and magnitudes of
+        the frames [T].
+    """
+    speech = magnitudes.copy()
+    low = speech[:, :STEADY_BINS]
+    np.maximum(low - hum, 0.0, out=low)
+    # With few bins and few lags, a matrix product is faster than a transform.
+    correlations = speech @ _inverse_transform()
+    speech[:, 0] /= 2
+    totals = speech.sum(axis=1)
+    return correlations, totals, np.sqrt(np.einsum("tb,tb->t", speech, speech))
+
+
+@lru_cache(maxsize=1)
+def _analysis_window() -> Array:
+    return np.hanning(_WINDOW + 2)[1:-1].astype(np.float32)
+
+
+@lru_cache(maxsize=1)
+def _inverse_transform() -> Array:
+    """The cosines [bins, lags] that turn a spectrum into its correlation, up to a factor.
+
+    They include the division by the window's own correlation.
+    """
+    window = np.hanning(_WINDOW * SAMPLE_RATE // _HEARD_RATE + 2)[1:-1]
+    own = np.correlate(window, window, "full")[len(window) - 1 :]
+    seconds, hertz = _LAGS / SAMPLE_RATE, np.arange(_BINS) * _HEARD_RATE / _FFT
+    cosines = np.cos(2 * np.pi * np.outer(hertz, seconds)) * (own[0] / own[_LAGS])
+    cosines[0] /= 2  # all other bins also stand for their mirror images
+    table: Array = cosines.astype(np.float32)
+    return table
+
+
+def _peaks(correlations: Array, totals: Array) -> tuple[Path, Array, Array]:
+    """Find the peaks of all rows, refined by a parabola: row, log2 Hz and height of each."""
+    here = correlations[:, 1:-1]
+    is_peak = here > correlations[:, :-2]
+    is_peak &= here >= correlations[:, 2:]
+    is_peak &= here > (_WEAKEST * totals + np.float32(1e-20))[:, None]
+    rows, columns = np.divmod(np.flatnonzero(is_peak), here.shape[1])
+    at = rows * correlations.shape[1] + columns
+    left, middle, right = (correlations.ravel()[at + place] for place in range(3))
+    shift = 0.5 * (left - right) / (left - 2 * middle + right)
+    octaves = np.log2(SAMPLE_RATE / (_LAGS[columns + 1] + shift)).astype(np.float32)
+    heights = (middle - 0.25 * (left - right) * shift) / totals[rows]
+    return rows, octaves, np.minimum(heights, 1.0)
+
+
+def _strongest(rows: Path, octaves: Array, strengths: Array, count: int) -> tuple[Array, Array]:
+    """Put each row's strongest peaks into a table: their octaves and strengths, [T, K] each."""
+    order = np.argsort(rows - strengths / _STRONGER_THAN_ANY)
+    peaks_in_row = np.bincount(rows, minlength=count)
+    first_of_row = np.cumsum(peaks_in_row) - peaks_in_row
+    place = np.arange(len(rows)) - np.repeat(first_of_row, peaks_in_row)
+    kept = place < CANDIDATES
+    order, cells = order[kept], rows[kept] * CANDIDATES + place[kept]
+    octave_table = np.full((count, CANDIDATES), np.log2(LOWEST_HZ), np.float32)
+    strength_table = np.full((count, CANDIDATES), _ABSENT, np.float32)
+    octave_table.ravel()[cells] = octaves[order]
+    strength_table.ravel()[cells] = strengths[order]
+    return octave_table, strength_table
+
+
+Costs = NDArray[np.float32]
+States = NDArray[np.intp]
+
+_FEW = 16  # products; up to this many, all sums are computed at once
+
+
+def cheapest_path(start: Costs, steps: Costs) -> States:
+    """Find the state sequence of least total cost (Viterbi, 1967), exactly.
+
+    The cost matrices of two steps are multiplied in the (min, +) semiring. This product is
+    associative, so the steps are multiplied as a balanced tree (as in Hillis and Steele's "Data
+    parallel algorithms", 1986) and not one after the other: a few operations on whole arrays
+    replace a Python loop over the steps. On the way back only the states along the path are needed,
+    so that the products do not store where their minima were.
+
+    Args:
+        start: cost of beginning in each state, float32 [S].
+        steps: cost of going from state i to state j at each step, float32 [S, S, T-1]. The steps
+            are the last axis, because the operations run along them.
+
+    Returns:
+        The state at each of the T instants, [T].
+    """
+    levels = [steps]
+    while levels[-1].shape[2] > 1:
+        levels.append(_multiply_pairs(levels[-1]))
+    if steps.shape[2] == 0:
+        return np.array([np.argmin(start)])
+    whole = start[:, None] + levels[-1][:, :, 0]
+    path = np.array(np.unravel_index(np.argmin(whole), whole.shape))
+    for level in reversed(levels[:-1]):
+        path = _fill_in(path, level)
+    return path
+
+
+def _multiply_pairs(level: Costs) -> Costs:
+    """Multiply each step by the next one; with an odd number, the last one is copied."""
+    states, _, count = level.shape
+    pairs = count // 2
+    first, second = (np.ascontiguousarray(level[:, :, side : 2 * pairs : 2]) for side in (0, 1))
+    product = np.empty((states, states, count - pairs), np.float32)
+    product[:, :, pairs:] = level[:, :, 2 * pairs :]
+    if pairs <= _FEW:
+        np.min(first[:, :, None] + second[None], axis=1, out=product[:, :, :pairs])
+        return product
+    least = first[:, 0, None] + second[None, 0]
+    through = np.empty_like(least)
+    for middle in range(1, states):
+        np.add(first[:, middle, None], second[None, middle], out=through)
+        np.minimum(least, through, out=least)
+    product[:, :, :pairs] = least
+    return product
+
+
+def _fill_in(path: States, level: Costs) -> States:
+    """Insert into a path the states in the middle of each pair of steps."""
+    count = level.shape[2]
+    pairs = count // 2
+    at = np.arange(0, 2 * pairs, 2)
+    through = level[path[:pairs], :, at] + level[:, path[1 : pairs + 1], at + 1].T
+    filled = np.empty(count + 1, np.intp)
+    filled[0 : 2 * pairs : 2] = path[:pairs]
+    filled[1 : 2 * pairs : 2] = through.argmin(axis=1)
+    filled[2 * pairs :] = path[pairs:]
+    return filled
+
+
+# The weights of the path, in units of correlation, chosen by measurements on speech of known f0:
+# clean, in noise, over a telephone and in a room.
+_JUMP_COST = 0.5
+_HIGHEST_JUMP_COST = 0.6
+_VOICING_CHANGE_COST = 0.2
+_VOICING_THRESHOLD = 0.21
+_SILENCE = 0.008
+_REGISTER_COST = 0.3
+_REGISTER_OCTAVES = 0.4
+
+
+@dataclass(frozen=True)
+class F0Track:
+    """The fundamental frequency every 10 ms; frame t is centred at sample 160 t (16 kHz).
+
+    Attributes:
+        hertz: float32 [T]; 0 where the frame is not voiced.
+        voicing: float32 [T]; 1 where the frame is voiced, otherwise 0.
+    """
+
+    hertz: Array
+    voicing: Array
+
+
+@dataclass(frozen=True)
+class SpeakerPitch:
+    """What the choice of a path needs to know about the speaker.
+
+    Attributes:
+        magnitude: of the frames in which somebody speaks; see Candidates.levels.
+        register: log2 of the usual frequency in hertz, or None before anything is voiced.
+    """
+
+    magnitude: float
+    register: float | None
+
+
+def track(wave: Array) -> F0Track:
+    """Follow the fundamental frequency of one speaker.
+
+    Candidates are the peaks of an autocorrelation divided by that of the window, and the path
+    through them weighs strength against octave jumps and changes of voicing (Boersma, "Accurate
+    short-term analysis of the fundamental frequency and the harmonics-to-noise ratio of a sampled
+    sound", 1993). The autocorrelation is the generalised one, from the magnitude instead of the
+    power spectrum, so that a strong formant or a missing fundamental has less influence (Tolonen
+    and Karjalainen, 2000). Candidates far from the speaker's register, the median of the strongest
+    candidates, count less (after De Looze and Hirst, 2008), which removes the remaining octave
+    errors.
+
+    Args:
+        wave: mono audio at 16 kHz without offset, any level, float32 [N].
+
+    Returns:
+        One frame for every 160 samples: T = ceil(N / 160).
+    """
+    frames = -(-len(wave) // HOP)
+    if frames == 0:
+        nothing = np.zeros(0, np.float32)
+        return F0Track(nothing, nothing)
+    magnitudes = magnitude_spectra(wave, frames)
+    candidates = find_candidates(magnitudes, steady_hum(magnitudes))
+    return follow(candidates, describe_speaker(candidates))
+
+
+def describe_speaker(candidates: Candidates) -> SpeakerPitch:
+    """Measure how loud the speech is, and its register: the median of the strongest candidates."""
+    power = candidates.levels**2
+    magnitude = float(np.sqrt((power**2).sum() / max(float(power.sum()), 1e-20)))
+    is_voiced = candidates.strengths[:, 0] > _unvoiced(candidates, magnitude)
+    register = ranked(candidates.octaves[is_voiced, 0], 0.5) if is_voiced.any() else None
+    return SpeakerPitch(magnitude, register)
+
+
+def follow(candidates: Candidates, speaker: SpeakerPitch) -> F0Track:
+    """Choose the best path through the candidates of one or more frames; see track."""
+    path = _choose(candidates, speaker)
+    frames, voiced = np.arange(len(path)), path < CANDIDATES
+    octaves = candidates.octaves[frames, np.minimum(path, CANDIDATES - 1)]
+    hertz = np.where(voiced, np.exp2(octaves), 0.0)
+    return F0Track(hertz.astype(np.float32), voiced.astype(np.float32))
+
+
+def _favour_register(candidates: Candidates, register: float | None) -> Array:
+    """Weaken the candidates that lie far from the register."""
+    if register is None:
+        return candidates.strengths
+    beyond = np.abs(candidates.octaves - np.float32(register)) - np.float32(_REGISTER_OCTAVES)
+    favoured: Array = candidates.strengths - _REGISTER_COST * np.maximum(beyond, 0.0)
+    return favoured
+
+
+def _choose(candidates: Candidates, speaker: SpeakerPitch) -> Path:
+    """Find the best path [T] through the candidates; the state after the last means unvoiced."""
+    strengths = _favour_register(candidates, speaker.register)
+    local = -np.concatenate([strengths.T, _unvoiced(candidates, speaker.magnitude)[None]])
+    return cheapest_path(local[:, 0], _moves(candidates) + local[None, :, 1:])
+
+
+def _moves(candidates: Candidates) -> Array:
+    """Compute the cost of going from each state to each other at every step [K+1, K+1, T-1]."""
+    octaves = np.ascontiguousarray(candidates.octaves.T)
+    steps = np.full(
+        (CANDIDATES + 1, CANDIDATES + 1, octaves.shape[1] - 1), _VOICING_CHANGE_COST, np.float32
+    )
+    jumps = steps[:-1, :-1]
+    np.subtract(octaves[:, None, :-1], octaves[None, :, 1:], out=jumps)
+    np.abs(jumps, out=jumps)
+    jumps *= np.float32(_JUMP_COST)
+    np.minimum(jumps, np.float32(_HIGHEST_JUMP_COST), out=jumps)
+    steps[-1, -1] = 0.0
+    return steps
+
+
+def _unvoiced(candidates: Candidates, speech: float) -> Array:
+    """Compute how strong a candidate must be for the frame to be voiced: [T]."""
+    return np.float32(_VOICING_THRESHOLD) + _quietness(candidates.levels, speech)
+
+
+def _quietness(levels: Array, speech: float) -> Array:
+    """Compute how quiet each frame is, from 0 (speech) to 2 (silence): [T]."""
+    quietness: Array = np.maximum(0.0, 2.0 - levels / max(speech, 1e-9) / _SILENCE)
+    return quietness.astype(np.float32)

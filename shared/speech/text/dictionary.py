@@ -1,0 +1,164 @@
+"""Words that a user reads otherwise: checked, and compiled for the front end."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from shared.speech.text.phonemes import LONG, SOUNDS, split_morae
+
+LONGEST_SURFACE = 100
+LONGEST_PRONUNCIATION = 100
+_LONGEST_RAW = 400
+"""In characters that may still be put together, such as half-width kana and their marks."""
+_HIGHEST_PRIORITY = 10
+_DEAREST, _STEP = 8_000, 1_000
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e]")
+_ODD = dict(zip(" \"'-\\`~", "　”’−￥‘〜", strict=True))
+# As Open JTalk widens the texts in which it looks for the words.
+_WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | _ODD)
+
+
+class WordError(ValueError):
+    """A word that cannot be taken into a dictionary; one sentence."""
+
+
+class WordType(StrEnum):
+    """The class of a word, which decides about the words that may stand beside it."""
+
+    PROPER_NOUN = "PROPER_NOUN"
+    COMMON_NOUN = "COMMON_NOUN"
+    VERB = "VERB"
+    ADJECTIVE = "ADJECTIVE"
+    SUFFIX = "SUFFIX"
+
+
+@dataclass(frozen=True)
+class PartOfSpeech:
+    """A word type in the terms of naist-jdic: its number in the dictionary, and four names."""
+
+    context_id: int
+    names: tuple[str, str, str, str]
+
+
+PARTS_OF_SPEECH = {
+    WordType.PROPER_NOUN: PartOfSpeech(1348, ("名詞", "固有名詞", "一般", "*")),
+    WordType.COMMON_NOUN: PartOfSpeech(1345, ("名詞", "一般", "*", "*")),
+    WordType.VERB: PartOfSpeech(642, ("動詞", "自立", "*", "*")),
+    WordType.ADJECTIVE: PartOfSpeech(20, ("形容詞", "自立", "*", "*")),
+    WordType.SUFFIX: PartOfSpeech(1358, ("名詞", "接尾", "一般", "*")),
+}
+
+
+@dataclass(frozen=True)
+class DictionaryWord:
+    """A word and how it is read.
+
+    Attributes:
+        surface: as it is written, in wide characters.
+        pronunciation: katakana.
+        accent: number of the last high mora, 0 if the pitch does not fall.
+        type: what it is.
+        priority: from 0 to 10, how readily it is found in a text.
+    """
+
+    surface: str
+    pronunciation: str
+    accent: int
+    type: WordType = WordType.PROPER_NOUN
+    priority: int = 5
+
+    @property
+    def morae(self) -> int:
+        """How many morae it has."""
+        return len(split_morae(self.pronunciation))
+
+
+def make_word(
+    surface: str,
+    pronunciation: str,
+    accent: int,
+    word_type: WordType = WordType.PROPER_NOUN,
+    priority: int = 5,
+) -> DictionaryWord:
+    """Check a word.
+
+    Args:
+        surface: as it is written.
+        pronunciation: katakana or hiragana.
+        accent: number of the last high mora, 0 if the pitch does not fall.
+        word_type: what it is.
+        priority: from 0 to 10.
+
+    Raises:
+        WordError: one of these is not as it must be.
+    """
+    # The length first: normalising a text of megabytes takes seconds.
+    wide = widen(surface.strip()) if len(surface) <= _LONGEST_RAW else ""
+    if not 1 <= len(wide) <= LONGEST_SURFACE or _CONTROL.search(wide):
+        raise WordError(
+            f"surface: expected 1 to {LONGEST_SURFACE} visible characters, found {surface[:40]!r}."
+        )
+    is_short = len(pronunciation) <= _LONGEST_RAW
+    kana = katakana(unicodedata.normalize("NFKC", pronunciation)) if is_short else ""
+    if not 1 <= len(kana) <= LONGEST_PRONUNCIATION or not _is_speakable(kana):
+        raise WordError(f"pronunciation: expected katakana, found {pronunciation[:40]!r}.")
+    word = DictionaryWord(wide, kana, accent, word_type, priority)
+    if not 0 <= accent <= word.morae:
+        raise WordError(f"accent_type: expected 0 to {word.morae}, found {accent}.")
+    if not 0 <= priority <= _HIGHEST_PRIORITY:
+        raise WordError(f"priority: expected 0 to {_HIGHEST_PRIORITY}, found {priority}.")
+    return word
+
+
+def widen(text: str) -> str:
+    """Write a text in wide characters, as Open JTalk does before it looks for words."""
+    return unicodedata.normalize("NFC", text).translate(_WIDE)
+
+
+def katakana(kana: str) -> str:
+    """Write hiragana as katakana."""
+    return "".join(chr(ord(sign) + 0x60) if "ぁ" <= sign <= "ゖ" else sign for sign in kana)
+
+
+def _is_speakable(kana: str) -> bool:
+    morae = split_morae(kana)
+    return morae[0] != LONG and all(mora in SOUNDS or mora == LONG for mora in morae)
+
+
+def compile_dictionary(words: Iterable[DictionaryWord], folder: Path) -> Path | None:
+    """Compile words for shared.speech.text.front_end.Reader.
+
+    Args:
+        words: all of them.
+        folder: where the files are written.
+
+    Returns:
+        The compiled dictionary, or None if there are no words.
+    """
+    # See shared.speech.text.front_end for why not at the top.
+    import pyopenjtalk  # noqa: PLC0415
+
+    rows = [_row(word) for word in words]
+    if not rows:
+        return None
+    source, compiled = folder / "words.csv", folder / "words.dic"
+    source.write_text("".join(f"{row}\n" for row in rows), "utf-8")
+    pyopenjtalk.mecab_dict_index(str(source), str(compiled))
+    return compiled
+
+
+def _row(word: DictionaryWord) -> str:
+    """Describe a word in the columns of naist-jdic; wide characters never need quotes."""
+    part = PARTS_OF_SPEECH[word.type]
+    cost = _DEAREST - _STEP * word.priority
+    names = ",".join(part.names)
+    accent = f"{word.accent}/{word.morae}"
+    context = f"{part.context_id},{part.context_id},{cost}"
+    return (
+        f"{word.surface},{context},{names},*,*,*,{word.pronunciation},{word.pronunciation},"
+        f"{accent},*"
+    )

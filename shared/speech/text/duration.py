@@ -1,0 +1,42 @@
+"""How long phones take to say, estimated before any of them is spoken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from shared.speech.text.phonemes import ENDS_OF_MORAE, PAD, PUNCTUATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Measured on Mei's voice: everyday sentences, digits and single kana that are repeated.
+_VOWEL_SECONDS: Final = 0.082
+_CONSONANT_SECONDS: Final = 0.045
+_SIGN_SECONDS: Final = 0.2
+_SILENT: Final = frozenset({"sil", "pau", PAD})
+_SIGNS: Final = frozenset(PUNCTUATION)
+
+
+def phone_of(label: str) -> str:
+    """Find the phone of a full-context label; `sil` and `pau` are silence."""
+    return label.partition("-")[2].partition("+")[0]
+
+
+def estimate_seconds(phones: Iterable[str]) -> float:
+    """Estimate how long phones take at usual speed, without the pauses between sentences.
+
+    The estimate is within 15 % of what the built-in voice takes for everyday texts and digits. For
+    one kana that is repeated it may be a third too short, or twice as long for a moraic nasal.
+
+    Args:
+        phones: of Open JTalk or of Style-Bert-VITS2; silence takes no time, a sign takes a pause.
+    """
+    return sum(_estimate(phone) for phone in phones)
+
+
+def _estimate(phone: str) -> float:
+    if phone in _SILENT:
+        return 0.0
+    if phone in _SIGNS:
+        return _SIGN_SECONDS
+    return _VOWEL_SECONDS if phone in ENDS_OF_MORAE else _CONSONANT_SECONDS

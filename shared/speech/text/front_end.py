@@ -1,0 +1,357 @@
+"""The words of a Japanese text, how each is read, and how high: Open JTalk's front end."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+
+_DEVOICED = "’"
+_LONG = "ー"
+_MARKS = ("、", "？", "！")
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word as Open JTalk finds it.
+
+    Attributes:
+        text: as it is written, in wide characters.
+        reading: how it is pronounced, in katakana; `、` for what has no pronunciation.
+        part_of_speech: such as `名詞`.
+        chained: whether it belongs to the accent phrase of the word before it.
+    """
+
+    text: str
+    reading: str
+    part_of_speech: str
+    chained: bool
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a text is read.
+
+    Attributes:
+        words: its words.
+        labels: its full-context labels, one for each phone, silence at both ends
+            (https://hts.sp.nitech.ac.jp, the Japanese demo's `lab_format.pdf`); none if the text
+            has no words.
+    """
+
+    words: tuple[Word, ...]
+    labels: tuple[str, ...]
+
+
+class JapaneseReader(Protocol):
+    """Knows how Japanese text is read; any number of threads ask at once."""
+
+    def read(self, text: str) -> Reading:
+        """Find the words of a text and how they are read."""
+
+
+class Reader:
+    """Reads Japanese text aloud to itself; one instance serves any number of threads.
+
+    The package behind it takes half a second and 90 MB to load, so that it is loaded by the first
+    Reader and not by an import.
+
+    Args:
+        user_dictionary: a compiled dictionary that goes before the built-in one, or None.
+    """
+
+    def __init__(self, user_dictionary: Path | None = None) -> None:
+        # The package starts threads when it is imported, which would not survive a fork.
+        import pyopenjtalk  # noqa: PLC0415
+        from pyopenjtalk.openjtalk import OpenJTalk  # noqa: PLC0415
+
+        self._package: Any = pyopenjtalk
+        user = str(user_dictionary).encode() if user_dictionary else b""
+        self._dictionary = OpenJTalk(dn_mecab=pyopenjtalk.OPEN_JTALK_DICT_DIR, userdic=user)
+
+    def read(self, text: str) -> Reading:
+        """Find the words of a text and how they are read.
+
+        Args:
+            text: a sentence or a few; each call takes about 1 ms, longer texts in proportion.
+        """
+        features = self._package.run_frontend(text, jtalk=self._dictionary)
+        spoken = speakable(features)
+        labels = self._package.make_label(spoken, jtalk=self._dictionary) if spoken else ()
+        words = tuple(
+            Word(
+                feature["string"],
+                feature["pron"].replace(_DEVOICED, ""),
+                feature["pos"],
+                feature["chain_flag"] == 1,
+            )
+            for feature in features
+        )
+        return Reading(words, tuple(labels))
+
+
+def speakable(features: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what no label is made of: long vowels after nothing, marks before every word.
+
+    Open JTalk leaves them out itself, but writes a line to stderr for each, where a service's log
+    is.
+
+    Args:
+        features: words as Open JTalk describes them.
+    """
+    spoken: list[dict[str, Any]] = []
+    is_after_mark = True
+    for feature in features:
+        sound = feature["pron"].lstrip(_LONG) if is_after_mark else feature["pron"]
+        if not sound or (sound in _MARKS and not spoken):
+            continue
+        is_after_mark = sound in _MARKS
+        spoken.append(feature | {"pron": sound})
+    return spoken
+
+
+_LIST = Path(__file__).with_name("english_words.tsv")
+_WORD = re.compile(r"([A-Za-z]+(?:['-][A-Za-z]+)*)(\d*)")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_VOWELS = frozenset("aeiouy")
+_UNKNOWN = "フィラー"  # the part of speech that Open JTalk gives to what it has to spell
+_LONGEST_ACRONYM = 5
+_LONGEST_WORD = 40
+_KANA_PER_LETTER = 1.5  # more than any word has that is not spelled
+_ARTICLE = "ア"
+_REMEMBERED = 4_096
+
+_LETTERS = {
+    "a": "エー",
+    "b": "ビー",
+    "c": "シー",
+    "d": "ディー",
+    "e": "イー",
+    "f": "エフ",
+    "g": "ジー",
+    "h": "エイチ",
+    "i": "アイ",
+    "j": "ジェー",
+    "k": "ケー",
+    "l": "エル",
+    "m": "エム",
+    "n": "エヌ",
+    "o": "オー",
+    "p": "ピー",
+    "q": "キュー",
+    "r": "アール",
+    "s": "エス",
+    "t": "ティー",
+    "u": "ユー",
+    "v": "ブイ",
+    "w": "ダブリュー",
+    "x": "エックス",
+    "y": "ワイ",
+    "z": "ゼット",
+}
+
+
+def read_words(path: Path = _LIST) -> dict[str, str]:
+    """Read a list of English words, in lower case, and their katakana, parted by tabulators."""
+    lines = path.read_text("utf-8").splitlines()
+    return dict(line.split("\t") for line in lines if line)
+
+
+class EnglishReader:
+    """Writes English words in katakana; any number of threads use it at once.
+
+    A word is looked for in the list of well-known words and then in Open JTalk's dictionary; what
+    neither knows, a small network reads (kanalizer, 4.5 MB, about 6 ms a word), and what is no word
+    is spelled.
+
+    Args:
+        reader: knows the dictionary.
+        words: well-known words, in lower case, and their katakana.
+        is_own_character: tells the words of a user's own dictionary, which go before everything
+        else.
+    """
+
+    def __init__(
+        self,
+        reader: JapaneseReader,
+        words: Mapping[str, str],
+        is_own: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        import kanalizer  # noqa: PLC0415 - loads its network
+
+        self._network: Any = kanalizer
+        self._reader = reader
+        self._words = words
+        self._is_own = is_own
+        self._remember = lru_cache(_REMEMBERED)(self._write)
+
+    def write(self, text: str) -> str:
+        """Write the English words of a text in katakana, but those that the dictionary knows."""
+        return _WORD.sub(self._write_found, text)
+
+    def _write_found(self, found: re.Match[str]) -> str:
+        if self._is_own(found[0]) or self._is_own(found[1]):
+            return found[0]
+        return self._remember(found[1], found[2])
+
+    def _write(self, word: str, number: str) -> str:
+        """Leave what the dictionary knows as it is, because it knows the accent, too."""
+        if number and self._look_up(word + number):
+            return word + number
+        if len(word) > 1 and word.lower() not in self._words and self._look_up(word):
+            return word + number
+        return self._pronounce(word) + number
+
+    def _look_up(self, word: str) -> str | None:
+        """Find the reading of a word in the dictionary; None if it would be spelled."""
+        words = self._reader.read(word).words
+        if len(words) != 1 or words[0].part_of_speech == _UNKNOWN:
+            return None
+        is_spelled = len(words[0].reading) > _KANA_PER_LETTER * len(word)
+        return None if is_spelled and len(word) > _LONGEST_ACRONYM else words[0].reading
+
+    def _pronounce(self, word: str) -> str:
+        if len(word) == 1:
+            return _ARTICLE if word == "a" else _spell(word)
+        known = self._words.get(word.lower()) or self._look_up(word)
+        if known is not None:
+            return known
+        parts = [
+            part for piece in word.replace("'", "").split("-") for part in _PARTS.findall(piece)
+        ]
+        if len(parts) > 1 and min(len(part) for part in parts) > 1:
+            return "".join(self._pronounce(part) for part in parts)
+        return self._ask_network("".join(parts))
+
+    def _ask_network(self, word: str) -> str:
+        is_acronym = word.isupper() and len(word) <= _LONGEST_ACRONYM
+        if is_acronym or len(word) > _LONGEST_WORD or not _VOWELS & set(word.lower()):
+            return _spell(word)
+        return str(self._network.convert(word.lower(), on_incomplete="ignore"))
+
+
+def _spell(word: str) -> str:
+    return "".join(_LETTERS[letter] for letter in word.lower())
+
+
+class FrontEnd:
+    """Reads Japanese text, and English words in it; any number of threads use it at once.
+
+    Its packages take half a second and 100 MB to load. A process that only converts recordings
+    never loads them.
+
+    Args:
+        make_reader: makes what knows the words.
+        is_own_character: tells the words of a user's own dictionary, which go before everything
+        else.
+    """
+
+    def __init__(
+        self,
+        make_reader: Callable[[], JapaneseReader] = Reader,
+        is_own: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._make_reader = make_reader
+        self._is_own = is_own
+        self._reader: JapaneseReader | None = None
+        self._english: EnglishReader | None = None
+        self._loading = Lock()
+
+    def read(self, text: str) -> Reading:
+        """Find the words of a text and how they are read."""
+        return self._loaded_reader().read(text)
+
+    def write(self, text: str) -> str:
+        """Write the English words of a text in katakana."""
+        return self._loaded_english().write(text)
+
+    def _loaded_reader(self) -> JapaneseReader:
+        with self._loading:
+            if self._reader is None:
+                self._reader = self._make_reader()
+            return self._reader
+
+    def _loaded_english(self) -> EnglishReader:
+        reader = self._loaded_reader()
+        with self._loading:
+            if self._english is None:
+                self._english = EnglishReader(reader, read_words(), self._is_own)
+            return self._english
+
+
+_ENDS = re.compile(
+    r"(?:[。．！？!?…\r\n\u2028\u2029]+|(?:(?<![0-9.])|(?<=[0-9])(?=\.(?:\s|$)))\.+(?=\s|$))"
+    r"[」』）)】〉》\"”’'\s]*"
+)
+_BREATHS = re.compile(r"[、，,；;：:・]\s*|\s+")
+_SHORTEST = 8
+_LONGEST = 120
+_MOST_PHONES = 250
+# The synthesizer computes a piece without a pause, and others wait for it. So what has no words is
+# cut sooner than a sentence, such as a number whose digits are read one by one or a kana that is
+# repeated, but not below the 16 digits that are read so.
+_MOST_PHONES_OF_RUNS = 120
+_FEWEST_CHARACTERS = 10  # different ones in a text of words; there are as many digits
+
+
+def split_sentences(text: str) -> list[str]:
+    """Cut a text after its sentences.
+
+    Short sentences go together with the next: a voice speaks one syllable badly when it is alone.
+    Sentences that nobody can say in one breath are cut at a comma, or wherever they are too long.
+
+    Returns:
+        Pieces of 1 to 120 characters that make up the text, but for white space at their ends.
+    """
+    pieces: list[str] = []
+    for sentence in _sentences(text):
+        for piece in _breaths(sentence):
+            if pieces and len(pieces[-1]) < _SHORTEST and len(pieces[-1] + piece) <= _LONGEST:
+                pieces[-1] += piece
+            else:
+                pieces.append(piece)
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
+def _sentences(text: str) -> Iterator[str]:
+    begin = 0
+    for end in _ENDS.finditer(text):
+        yield text[begin : end.end()]
+        begin = end.end()
+    yield text[begin:]
+
+
+def _breaths(sentence: str) -> Iterator[str]:
+    """Cut a long sentence at the last comma that leaves a piece short enough."""
+    while len(sentence) > _LONGEST:
+        commas = [found.end() for found in _BREATHS.finditer(sentence, 0, _LONGEST)]
+        cut = commas[-1] if commas else _LONGEST
+        yield sentence[:cut]
+        sentence = sentence[cut:]
+    if sentence:
+        yield sentence
+
+
+def read_sentences(reader: JapaneseReader, sentences: Iterable[str]) -> Iterator[Reading]:
+    """Read sentences, in halves where they take longer to say than anybody expects.
+
+    Returns:
+        Readings of about 250 phones at most, of 120 where the same few characters are repeated, so
+        that each is spoken within seconds.
+    """
+    for sentence in sentences:
+        reading = reader.read(sentence)
+        middle = len(sentence) // 2
+        is_run = len(set(sentence)) <= _FEWEST_CHARACTERS
+        most = _MOST_PHONES_OF_RUNS if is_run else _MOST_PHONES
+        if len(reading.labels) <= most or middle == 0:
+            yield reading
+        else:
+            yield from read_sentences(reader, (sentence[:middle], sentence[middle:]))

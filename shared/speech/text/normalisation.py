@@ -1,0 +1,108 @@
+"""Numbers in kanji, as Japanese people write them out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Decimal
+from types import MappingProxyType
+
+_DIGITS = "零一二三四五六七八九"
+_PLACES = ("", "十", "百", "千")
+_GROUPS = ("", "万", "億", "兆", "京", "垓", "秭", "穣", "溝", "澗", "正", "載", "極")
+_POINT = "点"
+_LIMIT = 10**51
+_AS_DIGITS = str.maketrans("0123456789.", f"{_DIGITS}{_POINT}")
+
+
+def in_kanji(number: str) -> str:
+    """Write a number that is not negative in kanji.
+
+    Decimals are those of the number's double-precision value, as the normalisation of
+    Style-Bert-VITS2 has them: 1.50 is 一点五. A number for which there are no words is read digit
+    by digit.
+
+    Args:
+        number: digits, perhaps with a decimal point between them.
+    """
+    exact = Decimal(repr(float(number))) if "." in number else Decimal(number)
+    if exact >= _LIMIT:
+        return number.translate(_AS_DIGITS)
+    whole, _, decimals = f"{exact:f}".partition(".")
+    spelled = _whole_in_kanji(int(whole))
+    decimals = decimals.rstrip("0")
+    return f"{spelled}{_POINT}{decimals.translate(_AS_DIGITS)}" if decimals else spelled
+
+
+def _whole_in_kanji(number: int) -> str:
+    if number == 0:
+        return _DIGITS[0]
+    digits = str(number)
+    digits = digits.zfill(-(-len(digits) // 4) * 4)
+    groups = [digits[begin : begin + 4] for begin in range(0, len(digits), 4)]
+    names = reversed(_GROUPS[: len(groups)])
+    return "".join(
+        _group_in_kanji(int(group)) + name
+        for group, name in zip(groups, names, strict=True)
+        if int(group)
+    )
+
+
+def _group_in_kanji(number: int) -> str:
+    """Write 1 to 9999; the digit one is left out before ten, a hundred and a thousand."""
+    parts = []
+    for place in (3, 2, 1, 0):
+        digit = number // 10**place % 10
+        if digit:
+            parts.append(("" if digit == 1 and place else _DIGITS[digit]) + _PLACES[place])
+    return "".join(parts)
+
+
+_SEPARATED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
+_AMOUNT = re.compile(r"([$¥£€])([0-9.]*[0-9])")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_CURRENCIES = MappingProxyType({"$": "ドル", "¥": "円", "£": "ポンド", "€": "ユーロ"})
+
+_WAVES = "~～〜"
+_ELLIPSES = ("···", "・・・", "…")
+_SIGNS = (
+    (".", "。．\n$"),
+    (",", "、，：；·・"),
+    ("!", "！"),
+    ("?", "？"),
+    ("'", '"“”‘’（）()《》【】[]「」'),
+    ("-", "\u02d7\u2010\u2012\u2013\u2014\u2015\u2043\u2212\u23af\u23e4\u2500\u2501\u2e3a\u2e3b"),
+)
+_MARKS = str.maketrans(
+    {**{sign: plain for plain, signs in _SIGNS for sign in signs}, **dict.fromkeys(_WAVES, "ー")}
+)
+_UNKNOWN = re.compile(
+    r"[^\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u3005"  # kana, kanji, 々
+    r"A-Za-z\uff21-\uff3a\uff41-\uff5a"  # Latin letters, narrow and wide
+    r"\u0370-\u03ff\u1f00-\u1fff"  # Greek
+    r"!?…,.'-]+"
+)
+_SOUND_MARKS = re.compile("[\u3099\u309a]")
+
+
+def normalise(text: str) -> str:
+    """Normalise a text as the voices of Style-Bert-VITS2 expect it.
+
+    Returns:
+        Text of kana, kanji, Latin and Greek letters and `. , ! ? ' -` alone; it may be empty.
+    """
+    plain = _spell_numbers(unicodedata.normalize("NFKC", text))
+    return _SOUND_MARKS.sub("", normalise_signs(plain))
+
+
+def normalise_signs(text: str) -> str:
+    """Write signs as `. , ! ? ' -` and drop what cannot be read."""
+    for ellipsis in _ELLIPSES:
+        text = text.replace(ellipsis, "...")
+    return _UNKNOWN.sub("", text.translate(_MARKS))
+
+
+def _spell_numbers(text: str) -> str:
+    joined = _SEPARATED.sub(lambda found: found[0].replace(",", ""), text)
+    amounts = _AMOUNT.sub(lambda found: found[2] + _CURRENCIES[found[1]], joined)
+    return _NUMBER.sub(lambda found: in_kanji(found[0]), amounts)

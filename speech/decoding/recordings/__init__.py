@@ -1,1 +1,0 @@
-"""The inside of the sandbox: a file becomes samples."""

@@ -1,1 +1,0 @@
-"""The processes that decode: started, confined, spoken to, ended."""

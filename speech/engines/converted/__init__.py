@@ -1,1 +1,0 @@
-"""Text for characters that convert: built-in speech, converted to the character's voice."""

@@ -1,1 +1,0 @@
-"""The interfaces of engines: speech to speech, and text to speech."""

@@ -1,1 +1,0 @@
-"""The built-in Japanese speech synthesis: an HTS voice's."""

@@ -1,1 +1,0 @@
-"""The pitch models of RVC."""

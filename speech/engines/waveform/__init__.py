@@ -1,1 +1,0 @@
-"""The engine `waveform`: a graph that gives the samples."""

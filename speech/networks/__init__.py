@@ -1,1 +1,0 @@
-"""Runs ONNX graphs: sessions, and what several characters and processes share."""

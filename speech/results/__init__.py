@@ -1,1 +1,0 @@
-"""Results: encoded, and marked as synthetic."""

@@ -1,1 +1,0 @@
-"""Content Credentials: a signed statement in a result of who made it and how (C2PA)."""

@@ -1,1 +1,0 @@
-"""Pitch: tracked, and moved into the range of a character."""

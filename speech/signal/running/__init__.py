@@ -1,1 +1,0 @@
-"""Analysis and finishing of recordings while they come."""

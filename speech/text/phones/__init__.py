@@ -1,1 +1,0 @@
-"""From words to phones: accents, tones, and the words of users."""

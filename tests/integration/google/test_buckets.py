@@ -1,0 +1,381 @@
+"""The adapter to Cloud Storage against the local cloud's storage server."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import threading
+import zlib
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+from cryptography.hazmat.primitives.asymmetric import rsa
+from google.auth.credentials import AnonymousCredentials, Credentials
+from google.cloud import storage
+
+from infra.local.configuration.names import Ports
+from shared.google.storage import CloudStorageBucket, Signer
+from shared.voices.objects import ObjectExistsError, ObjectMissingError, StorageUnavailableError
+from tests.integration.storage.serving import (
+    UPLOADER,
+    RecordingTopic,
+    Server,
+    connected,
+    credentials_of,
+    error_code,
+    served,
+)
+from tests.support.tls_proxy import tls_proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture(scope="session")
+def key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@pytest.fixture
+def server(tmp_path: Path, key: rsa.RSAPrivateKey) -> Iterator[Server]:
+    with served(tmp_path / "storage", key, RecordingTopic()) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with connected(server, monkeypatch) as opened:
+        opened.create_bucket("uploads")
+        yield opened
+
+
+@pytest.fixture
+def bucket(client: Any, key: rsa.RSAPrivateKey) -> CloudStorageBucket:
+    return CloudStorageBucket(client, "uploads", Signer(credentials_of(key)))
+
+
+async def write(bucket: CloudStorageBucket, name: str, data: bytes = b"sound") -> int:
+    facts = await bucket.write(name, io.BytesIO(data), content_type="audio/webm", size=len(data))
+    return facts.generation
+
+
+async def put(upload: Any, content: bytes, **changes: str) -> requests.Response:
+    return await asyncio.to_thread(
+        requests.put, upload.url, data=content, headers=dict(upload.headers) | changes, timeout=20
+    )
+
+
+async def test_a_written_object_is_found_and_read_by_its_generation(
+    client: Any, bucket: CloudStorageBucket
+) -> None:
+    facts = await bucket.write(
+        "a/1", io.BytesIO(b"sound"), content_type="audio/ogg", size=5, metadata={"way": "live"}
+    )
+
+    assert (facts.bucket, facts.name, facts.bytes) == ("uploads", "a/1", 5)
+    assert facts.content_type == "audio/ogg"
+    assert await bucket.find("a/1") == facts
+    assert await bucket.read("a/1", facts.generation, max_bytes=100) == b"sound"
+    assert client.bucket("uploads").get_blob("a/1").metadata == {"way": "live"}
+
+
+async def test_a_name_is_written_once(bucket: CloudStorageBucket) -> None:
+    generation = await write(bucket, "a", b"first")
+
+    with pytest.raises(ObjectExistsError, match="uploads/a is there already"):
+        await write(bucket, "a", b"second")
+
+    assert await bucket.read("a", generation, max_bytes=100) == b"first"
+
+
+async def test_a_stream_of_unknown_length_is_written_whole(bucket: CloudStorageBucket) -> None:
+    data = bytes(range(256)) * 4096
+
+    facts = await bucket.write("a", io.BytesIO(data), content_type="audio/wav")
+
+    assert facts.bytes == len(data)
+    assert await bucket.read("a", facts.generation, max_bytes=len(data)) == data
+
+
+async def test_reading_stops_one_byte_after_the_limit(bucket: CloudStorageBucket) -> None:
+    generation = await write(bucket, "a", b"0123456789")
+
+    assert await bucket.read("a", generation, max_bytes=4) == b"01234"
+    assert await bucket.read("a", generation, max_bytes=10) == b"0123456789"
+
+
+async def test_an_empty_object_is_read(bucket: CloudStorageBucket) -> None:
+    generation = await write(bucket, "a", b"")
+
+    assert await bucket.read("a", generation, max_bytes=4) == b""
+
+
+async def test_a_list_ends_after_so_many_objects(bucket: CloudStorageBucket) -> None:
+    for name in ("c", "a", "b"):
+        await write(bucket, name, b"")
+
+    assert [each.name for each in await bucket.list(most=2)] == ["a", "b"]
+    assert len(await bucket.list()) == 3
+
+
+async def test_another_generation_is_never_read_instead(bucket: CloudStorageBucket) -> None:
+    old = await write(bucket, "a", b"old")
+    await bucket.delete("a")
+    new = await write(bucket, "a", b"new")
+
+    assert new != old
+    with pytest.raises(ObjectMissingError, match=f"uploads/a#{old} is not there"):
+        await bucket.read("a", old, max_bytes=100)
+    with pytest.raises(ObjectMissingError):
+        await bucket.read("b", new, max_bytes=100)
+    with pytest.raises(ObjectMissingError):
+        await bucket.find("b")
+
+
+async def test_deleting_takes_one_generation_and_may_be_repeated(
+    bucket: CloudStorageBucket,
+) -> None:
+    generation = await write(bucket, "a")
+
+    await bucket.delete("a", generation + 1)
+    assert (await bucket.find("a")).generation == generation
+    await bucket.delete("a", generation)
+    await bucket.delete("a", generation)
+    await bucket.delete("a")
+
+    with pytest.raises(ObjectMissingError):
+        await bucket.find("a")
+
+
+async def test_the_address_of_an_emptied_object_stays_used(bucket: CloudStorageBucket) -> None:
+    used, unused = [
+        await bucket.sign_upload(name, content_type="audio/webm", max_bytes=10, lifetime=MINUTE)
+        for name in ("a", "b")
+    ]
+    assert (await put(used, b"sound")).status_code == 200
+    generation = (await bucket.find("a")).generation
+
+    await bucket.empty("a", generation + 1)
+    assert (await bucket.find("a")).generation == generation
+    await bucket.empty("a", generation)
+    emptied = await bucket.find("a")
+    await bucket.empty("a", generation)
+    await bucket.empty("b")
+
+    assert (emptied.bytes, await bucket.find("a")) == (0, emptied)
+    assert [(await put(each, b"again")).status_code for each in (used, unused)] == [412, 412]
+
+
+async def test_deleting_all_of_a_voice_leaves_others_and_the_one_to_keep(
+    bucket: CloudStorageBucket,
+) -> None:
+    for name in ("v/1.wav", "v/2.wav", "v/12.wav", "w/1.wav"):
+        await write(bucket, name)
+
+    await bucket.delete_all("v/1.")
+    await bucket.delete_all("v/", except_for="v/12.wav")
+
+    await bucket.find("v/12.wav")
+    await bucket.find("w/1.wav")
+    for name in ("v/1.wav", "v/2.wav"):
+        with pytest.raises(ObjectMissingError):
+            await bucket.find(name)
+
+
+async def test_a_signed_upload_works_once_as_signed(bucket: CloudStorageBucket) -> None:
+    upload = await bucket.sign_upload(
+        "a", content_type="audio/webm;codecs=opus", max_bytes=10, lifetime=MINUTE
+    )
+    assert (upload.method, upload.max_bytes) == ("PUT", 10)
+
+    assert (await put(upload, b"01234567890")).status_code == 400
+    changed = await put(upload, b"sound", **{"Content-Type": "audio/wav"})
+    assert (changed.status_code, error_code(changed)) == (403, "SignatureDoesNotMatch")
+    assert (await put(upload, b"sound")).status_code == 200
+    assert (await put(upload, b"again")).status_code == 412
+
+    facts = await bucket.find("a")
+    assert (facts.content_type, facts.bytes) == ("audio/webm;codecs=opus", 5)
+
+
+@pytest.mark.parametrize(
+    ("coding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)]
+)
+async def test_what_says_that_it_is_compressed_is_read_as_it_is_stored(
+    bucket: CloudStorageBucket, coding: str, compress: Callable[[bytes], bytes]
+) -> None:
+    bomb, limit = compress(bytes(1_000_000)), 10_000
+    upload = await bucket.sign_upload(
+        "a", content_type="audio/webm", max_bytes=limit, lifetime=MINUTE
+    )
+    assert (await put(upload, bomb, **{"Content-Encoding": coding})).status_code == 200
+
+    facts = await bucket.find("a")
+
+    assert facts.bytes == len(bomb) < limit
+    assert await bucket.read("a", facts.generation, max_bytes=limit) == bomb
+
+
+async def test_an_expired_upload_address_is_refused(
+    bucket: CloudStorageBucket, server: Server
+) -> None:
+    upload = await bucket.sign_upload("a", content_type="audio/webm", max_bytes=10, lifetime=MINUTE)
+    server.clock.ahead = 2 * MINUTE
+
+    refused = await put(upload, b"sound")
+
+    assert (refused.status_code, error_code(refused)) == (400, "ExpiredToken")
+    with pytest.raises(ObjectMissingError):
+        await bucket.find("a")
+    server.clock.ahead = timedelta(0)
+    assert (await put(upload, b"sound")).status_code == 200
+
+
+async def test_an_expired_download_address_is_refused(
+    bucket: CloudStorageBucket, server: Server
+) -> None:
+    await write(bucket, "v/1.wav")
+    url, expires_at = await bucket.sign_download("v/1.wav", lifetime=MINUTE, filename="mei.wav")
+
+    in_time = await asyncio.to_thread(requests.get, url, timeout=20)
+    server.clock.ahead = 2 * MINUTE
+    late = await asyncio.to_thread(requests.get, url, timeout=20)
+
+    assert in_time.status_code == 200
+    assert (late.status_code, error_code(late)) == (400, "ExpiredToken")
+    assert expires_at <= server.clock()
+
+
+async def test_a_signed_download_names_the_file(bucket: CloudStorageBucket) -> None:
+    await write(bucket, "v/1.wav")
+
+    url, expires_at = await bucket.sign_download("v/1.wav", lifetime=MINUTE, filename="mei.wav")
+
+    response = await asyncio.to_thread(requests.get, url, timeout=20)
+    assert (response.status_code, response.content) == (200, b"sound")
+    assert response.headers["content-disposition"] == 'inline; filename="mei.wav"'
+    assert expires_at.utcoffset() == timedelta(0)
+
+
+async def test_a_bucket_without_a_signer_raises_a_clear_error(client: Any) -> None:
+    with pytest.raises(RuntimeError, match="without a Signer"):
+        await CloudStorageBucket(client, "uploads").sign_download(
+            "a", lifetime=MINUTE, filename="a"
+        )
+
+
+class AccountOnTheServer(Credentials):
+    """What a service account has on Google's machines: a token that must be renewed, no key."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.refreshes = 0
+
+    def refresh(self, request: object) -> None:
+        assert request is not None
+        self.refreshes += 1
+        self.token = f"token-{self.refreshes}"
+
+    def expire(self) -> None:
+        self.token = None
+
+
+async def test_without_a_key_iam_signs_and_the_token_is_renewed_only_when_needed(
+    *, client: Any, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, _, port = server.host.partition(":")
+    account = AccountOnTheServer()
+    bucket = CloudStorageBucket(client, "uploads", Signer(account, UPLOADER))
+    with tls_proxy((host, int(port)), tmp_path) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(proxy.certificate))
+        uploads = [
+            await bucket.sign_upload(name, content_type="audio/webm", max_bytes=9, lifetime=MINUTE)
+            for name in ("a", "b")
+        ]
+        assert account.refreshes == 1
+        account.expire()
+        await bucket.sign_download("a", lifetime=MINUTE, filename="a")
+        assert account.refreshes == 2
+
+    for upload in uploads:
+        assert UPLOADER.replace("@", "%40") in upload.url
+        assert (await put(upload, b"sound")).status_code == 200
+
+
+async def test_an_account_that_may_not_sign_raises_the_documented_error(
+    *, client: Any, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, _, port = server.host.partition(":")
+    bucket = CloudStorageBucket(client, "uploads", Signer(AccountOnTheServer(), "nobody@p.example"))
+    with tls_proxy((host, int(port)), tmp_path) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(proxy.certificate))
+        with pytest.raises(StorageUnavailableError, match="uploads/a"):
+            await bucket.sign_upload("a", content_type="audio/webm", max_bytes=9, lifetime=MINUTE)
+
+
+async def test_a_failing_server_raises_the_documented_error(client: Any) -> None:
+    bucket = CloudStorageBucket(client, "no-such-bucket-here")
+
+    with pytest.raises((ObjectMissingError, StorageUnavailableError)):
+        await bucket.write("a", io.BytesIO(b"x"), content_type="audio/wav", size=1)
+
+
+class GatedContent(io.BytesIO):
+    """Blocks reading until the test allows it."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.read_begun, self.goes_on = threading.Event(), threading.Event()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.read_begun.set()
+        assert self.goes_on.wait(20)
+        return super().read(size)
+
+
+async def test_a_cancelled_write_cannot_land_after_a_later_deletion(
+    bucket: CloudStorageBucket,
+) -> None:
+    content = GatedContent(b"sound")
+    writing = asyncio.create_task(
+        bucket.write("v/1.wav", content, content_type="audio/wav", size=5)
+    )
+    await asyncio.to_thread(content.read_begun.wait, 20)
+
+    writing.cancel()
+    await asyncio.sleep(0)
+    assert not writing.done()
+    content.goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    await bucket.delete_all("v/")
+
+    with pytest.raises(ObjectMissingError):
+        await bucket.find("v/1.wav")
+
+
+async def test_connecting_asks_for_nothing_that_must_be_there(
+    bucket: CloudStorageBucket, client: Any
+) -> None:
+    await bucket.connect()
+    await CloudStorageBucket(client, "no-such-bucket-here").connect()
+
+
+async def test_connecting_to_a_missing_server_fails_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Ports() as ports:
+        (port,) = ports.free(1)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+    client = storage.Client("p", credentials=AnonymousCredentials())
+
+    with pytest.raises(StorageUnavailableError, match="uploads"):
+        await CloudStorageBucket(client, "uploads").connect()

@@ -1,0 +1,172 @@
+"""Faults of the bucket of characters, with a converter whose other collaborators are in memory."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from functions.api.catalogue import Catalogue
+from infra.local.cloud.memory import MemoryVoices
+from shared.characters.bucket import CharacterBucket, IncompleteCharacterError
+from shared.characters.manifest import MAX_BUNDLE_BYTES
+from shared.container.admission import Admission
+from shared.conversion.bucket_characters import BucketCharacters, CacheLimits
+from shared.conversion.characters import BuiltInCharacters, CharacterLoader, LoadedCharacter
+from shared.conversion.stopwatch import ThreadWork
+from shared.conversion.worker import Worker
+from shared.speech.graphs.sessions import SessionSettings
+from shared.voices.objects import StorageUnavailableError
+from shared.voices.voice import ErrorCode, Options, Status, create, new_voice_id
+from tests.support.buckets import MemoryBucket
+from tests.support.characters import a_manifest
+from tests.support.logs import log_book
+from tests.support.messages import conversion_message
+from tests.support.voices import a_result
+from tests.unit.graphs.bundles import write_waveform_bundle
+from tests.unit.graphs.small_graphs import gain_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from shared.conversion.stages import Conversion
+    from shared.conversion.stopwatch import Lap
+    from shared.speech.engines.interface import Engine
+    from shared.voices.messages import PushMessage
+    from shared.voices.voice import Result, Voice
+
+MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
+GRAPH = "tester/waveform.onnx"
+MANIFEST = "tester/character.json"
+DEADLINE = 60.0
+
+
+class FakeOutcome:
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.seconds = 1.0
+        self.timings: dict[str, float] = {}
+        self.laps: list[Lap] = []
+
+
+class FakeConversion:
+    """Notes which characters voices are converted with."""
+
+    def __init__(self) -> None:
+        self.used: list[str] = []
+        self.threads = ThreadWork()
+
+    async def run(
+        self, voice: Voice, character: LoadedCharacter, enter_stage: Callable[[str], None]
+    ) -> FakeOutcome:
+        enter_stage("converting")
+        self.used.append(character.manifest.id)
+        return FakeOutcome(a_result(voice.voice_id, voice.attempt))
+
+    async def discard_others(self, voice: Voice) -> None:
+        del voice
+
+    async def discard_recording(self, voice: Voice) -> None:
+        del voice
+
+
+class Stage:
+    """A converter with the built-in character `mei`, and `tester` in the bucket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.objects = MemoryBucket("characters")
+        bundle = write_waveform_bundle(folder, gain_graph(0.5), sample_rate=24_000)
+        for path in sorted(bundle.iterdir(), reverse=True):
+            self.objects.put(f"tester/{path.name}", path.read_bytes())
+        bucket = CharacterBucket(lambda: self.objects)
+        self.catalogue = Catalogue({"mei": MEI.manifest}, bucket)
+        self.voices, self.conversion = MemoryVoices(), FakeConversion()
+        self.worker = Worker(
+            self.voices,
+            BucketCharacters(
+                BuiltInCharacters({"mei": MEI}),
+                bucket,
+                CharacterLoader(bucket, SessionSettings(), MAX_BUNDLE_BYTES),
+                CacheLimits(MAX_BUNDLE_BYTES, refresh_seconds=20.0),
+            ),
+            cast("Conversion", self.conversion),
+            Admission(running=1, waiting=4),
+            DEADLINE,
+        )
+
+    async def add(self, character: str) -> tuple[str, PushMessage]:
+        """Create a voice; return its id and its conversion message."""
+        voice = create(new_voice_id(), character, Options(), now=datetime.now(UTC))
+        await self.voices.create(voice)
+        return voice.voice_id, conversion_message(voice.voice_id)
+
+    async def voice(self, voice_id: str) -> Voice:
+        return (await self.voices.read(voice_id)).voice
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+async def test_while_the_bucket_is_out_of_reach_its_voices_wait_and_others_are_converted(
+    stage: Stage,
+) -> None:
+    fetched, message = await stage.add("tester")
+    built_in, other = await stage.add("mei")
+    stage.objects.is_out_of_reach = True
+
+    with pytest.raises(StorageUnavailableError):
+        await stage.worker.handle(message)
+    await stage.worker.handle(other)
+    assert (await stage.voice(fetched)).status is Status.CONVERTING
+    assert (await stage.voice(built_in)).status is Status.DONE
+
+    stage.objects.is_out_of_reach = False
+    await stage.worker.handle(message)
+    assert (await stage.voice(fetched)).status is Status.DONE
+    assert stage.conversion.used == ["mei", "tester"]
+
+
+async def test_a_graph_with_a_wrong_digest_fails_its_voices_at_once_and_is_named_in_the_log(
+    stage: Stage,
+) -> None:
+    stored = stage.objects.objects[GRAPH].data
+    stage.objects.put(GRAPH, stored[:-1] + bytes([stored[-1] ^ 1]))
+
+    with log_book() as book:
+        for _ in range(2):
+            voice_id, message = await stage.add("tester")
+            await stage.worker.handle(message)
+            failed = await stage.voice(voice_id)
+            assert failed.error is not None
+            assert failed.error.code is ErrorCode.INTERNAL
+
+    (entry,) = book.of("character_broken")
+    assert "waveform.onnx: expected SHA-256" in entry["message"]
+    assert stage.conversion.used == []
+
+
+@pytest.mark.parametrize("missing", [GRAPH, MANIFEST])
+async def test_a_half_uploaded_character_is_not_offered_and_works_with_the_rest(
+    stage: Stage, missing: str
+) -> None:
+    rest = stage.objects.objects.pop(missing)
+    assert list(await stage.catalogue.list()) == ["mei"]
+    voice_id, message = await stage.add("tester")
+
+    if missing == GRAPH:
+        with pytest.raises(IncompleteCharacterError):
+            await stage.worker.handle(message)
+    else:
+        await stage.worker.handle(message)
+        failed = await stage.voice(voice_id)
+        assert failed.error is not None
+        assert failed.error.code is ErrorCode.UNKNOWN_CHARACTER
+        voice_id, message = await stage.add("tester")
+    stage.objects.put(missing, rest.data)
+    await stage.worker.handle(message)
+
+    assert (await stage.voice(voice_id)).status is Status.DONE

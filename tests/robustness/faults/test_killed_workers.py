@@ -1,0 +1,130 @@
+"""Conversion containers that are killed, frozen or told to stop in the middle of their work."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from shared.voices.voice import Status
+from tests.robustness.faults.endings import require_one_result
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from shared.voices.voice import Voice
+    from tests.robustness.faults.cloud import FaultyCloud
+
+pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
+
+STAGES = ["leased", "reading", "decoding", "converting", "stored", "before_done", "done"]
+TAKEOVER = timedelta(seconds=10)
+
+
+@dataclass(frozen=True)
+class Killed:
+    """When a container was killed, and its voices as it left them, by the stage they were in."""
+
+    at: datetime
+    left: Mapping[str, tuple[str, Voice]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def killed(cloud: FaultyCloud) -> AsyncIterator[Killed]:
+    """Return a voice for each stage, and the state in which a killed container left it."""
+    victim = await cloud.start_convert(CONCURRENCY=str(len(STAGES)))
+    voices = {stage: await cloud.create_voice() for stage in STAGES}
+    for stage, voice_id in voices.items():
+        cloud.barriers.hold(voice_id, stage)
+        cloud.front.pin(voice_id, victim.url)
+        await cloud.upload(voice_id)
+    for stage, voice_id in voices.items():
+        await cloud.barriers.arrival(voice_id, stage)
+
+    victim.process.send_signal(signal.SIGKILL)
+    await victim.process.wait()
+    killed_at = datetime.now(UTC)
+
+    left = {stage: (voice_id, await cloud.read(voice_id)) for stage, voice_id in voices.items()}
+    for stage, voice_id in voices.items():
+        cloud.barriers.release(voice_id, stage)
+    yield Killed(killed_at, left)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_voice_whose_container_is_killed_gets_exactly_one_result(
+    cloud: FaultyCloud, killed: Killed, stage: str
+) -> None:
+    voice_id, left = killed.left[stage]
+
+    done = await require_one_result(cloud, voice_id)
+
+    if stage == "done":
+        assert left == done
+        return
+    assert left.status is Status.CONVERTING
+    assert (left.attempt, done.attempt) == (1, 2)
+
+
+@pytest.mark.parametrize("stage", STAGES[:-1])
+async def test_a_killed_containers_voice_is_taken_over_when_its_lease_ends(
+    cloud: FaultyCloud, killed: Killed, stage: str
+) -> None:
+    voice_id, left = killed.left[stage]
+    assert left.lease_expires_at is not None
+
+    await require_one_result(cloud, voice_id)
+
+    taken_over_at = datetime.fromisoformat(cloud.barriers.notes(voice_id, "leased")[1])
+    assert left.lease_expires_at <= taken_over_at <= killed.at + TAKEOVER
+
+
+async def test_the_next_container_deletes_what_two_killed_ones_left(
+    cloud: FaultyCloud,
+) -> None:
+    first, second = await asyncio.gather(cloud.start_convert(), cloud.start_convert())
+    voice_id = await cloud.create_voice()
+    cloud.front.pin(voice_id, first.url, second.url)
+    for point in ("stored", "done"):
+        cloud.barriers.hold(voice_id, point)
+    await cloud.upload(voice_id)
+
+    await cloud.barriers.arrival(voice_id, "stored")
+    first.process.send_signal(signal.SIGKILL)
+    await first.process.wait()
+    cloud.barriers.release(voice_id, "stored")
+    await cloud.barriers.arrival(voice_id, "done")
+    second.process.send_signal(signal.SIGKILL)
+    await second.process.wait()
+    cloud.barriers.release(voice_id, "done")
+
+    done = await require_one_result(cloud, voice_id)
+
+    assert done.attempt == 2
+    assert len(cloud.barriers.notes(voice_id, "stored")) == 2
+
+
+async def test_a_voice_erased_before_its_container_is_killed_leaves_nothing(
+    cloud: FaultyCloud,
+) -> None:
+    victim = await cloud.start_convert()
+    voice_id = await cloud.create_voice()
+    cloud.front.pin(voice_id, victim.url)
+    cloud.barriers.hold(voice_id, "stored")
+    await cloud.upload(voice_id)
+    await cloud.barriers.arrival(voice_id, "stored")
+
+    await cloud.voices.delete(voice_id)
+    victim.process.send_signal(signal.SIGKILL)
+    await victim.process.wait()
+    left_behind = await cloud.results(voice_id)
+    cloud.barriers.release(voice_id, "stored")
+
+    await cloud.front.acknowledged(voice_id)
+    assert left_behind == [f"{voice_id}/1.wav"]
+    assert await cloud.results(voice_id) == []

@@ -1,0 +1,148 @@
+"""Events and messages are lost: the sweep finds their voices."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from infra.local.configuration import names
+from shared.voices.store import document_path
+from shared.voices.voice import LEASE, ErrorCode, Status, new_voice_id
+from tests.robustness.faults.endings import require_one_result
+from tests.robustness.faults.scale_to_zero_proxy import LOST
+from tests.support.logs import logged_as
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.robustness.faults.cloud import FaultyCloud, Instance
+
+pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
+
+LONG_AGO = timedelta(minutes=30)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def sweep(cloud: FaultyCloud) -> AsyncIterator[Instance]:
+    running = await cloud.start_function("sweep")
+    yield running
+    await cloud.stop(running)
+
+
+async def run(sweep: Instance) -> None:
+    async with httpx.AsyncClient(timeout=60) as client:
+        answer = await client.post(sweep.url)
+    assert answer.status_code == 200, answer.text
+
+
+async def backdate(cloud: FaultyCloud, voice_id: str, **changes: Any) -> None:
+    """Date a document's last change far into the past."""
+    snapshot = await cloud.voices.read(voice_id)
+    earlier = snapshot.voice.updated_at - LONG_AGO
+    await cloud.voices.replace(snapshot, replace(snapshot.voice, updated_at=earlier, **changes))
+
+
+async def test_a_voice_whose_event_was_lost_gets_its_result(
+    cloud: FaultyCloud, sweep: Instance
+) -> None:
+    voice_id = await cloud.create_voice(age=LONG_AGO)
+    cloud.front.pin(voice_id, LOST, service="on_upload")
+    await cloud.upload(voice_id)
+    await cloud.front.acknowledged(voice_id, "on_upload")
+    assert (await cloud.read(voice_id)).status is Status.WAITING
+
+    await run(sweep)
+
+    await require_one_result(cloud, voice_id)
+
+
+async def test_a_voice_whose_conversion_message_was_lost_gets_its_result(
+    cloud: FaultyCloud, sweep: Instance
+) -> None:
+    voice_id = await cloud.create_voice()
+    cloud.front.pin(voice_id, LOST)
+    await cloud.upload(voice_id)
+    await cloud.front.acknowledged(voice_id, "on_upload")
+    await cloud.front.acknowledged(voice_id)
+    assert (await cloud.read(voice_id)).status is Status.QUEUED
+    await backdate(cloud, voice_id)
+
+    await run(sweep)
+
+    done = await require_one_result(cloud, voice_id, messages=2)
+    assert done.attempt == 1
+
+
+async def test_a_voice_whose_worker_and_message_were_lost_gets_its_result(
+    cloud: FaultyCloud, sweep: Instance
+) -> None:
+    worker = await cloud.start_convert()
+    voice_id = await cloud.create_voice()
+    cloud.barriers.hold(voice_id, "leased")
+    cloud.front.pin(voice_id, worker.url, LOST)
+    await cloud.upload(voice_id)
+    await cloud.barriers.arrival(voice_id, "leased")
+    worker.process.send_signal(signal.SIGKILL)
+    await worker.process.wait()
+    cloud.barriers.release(voice_id, "leased")
+    await cloud.front.acknowledged(voice_id)
+    left = await cloud.read(voice_id)
+    await backdate(cloud, voice_id, lease_expires_at=left.updated_at - LONG_AGO + LEASE)
+
+    await run(sweep)
+
+    done = await require_one_result(cloud, voice_id, messages=2)
+    assert done.attempt == 2
+
+
+async def test_a_voice_that_was_never_uploaded_expires(cloud: FaultyCloud, sweep: Instance) -> None:
+    late, waiting = await cloud.create_voice(age=LONG_AGO), await cloud.create_voice()
+
+    await run(sweep)
+
+    failed = await cloud.read(late)
+    assert failed.status is Status.FAILED
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.UPLOAD_EXPIRED
+    assert (await cloud.read(waiting)).status is Status.WAITING
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def damaged(cloud: FaultyCloud) -> AsyncIterator[str]:
+    """A document that is not a voice: it has only what the sweep looks for."""
+    voice_id, long_ago = new_voice_id(), datetime.now(UTC) - LONG_AGO
+    documents = f"projects/{names.PROJECT_ID}/databases/(default)/documents"
+    address = f"http://{cloud.addresses.firestore}/v1/{documents}/{document_path(voice_id)}"
+    fields = {
+        "status": {"stringValue": "waiting"},
+        "sweep_shard": {"integerValue": "0"},
+        "updated_at": {"timestampValue": long_ago.strftime("%Y-%m-%dT%H:%M:%SZ")},
+    }
+    # The emulator's word for a service, which the rules do not touch.
+    async with httpx.AsyncClient(headers={"Authorization": "Bearer owner"}) as client:
+        (await client.patch(address, json={"fields": fields})).raise_for_status()
+        yield voice_id
+        (await client.delete(address)).raise_for_status()
+
+
+async def test_an_unreadable_document_does_not_stop_the_sweep(
+    cloud: FaultyCloud, sweep: Instance, damaged: str
+) -> None:
+    voice_id = await cloud.create_voice(age=LONG_AGO)
+    cloud.front.pin(voice_id, LOST, service="on_upload")
+    await cloud.upload(voice_id)
+    await cloud.front.acknowledged(voice_id, "on_upload")
+
+    await run(sweep)
+
+    await require_one_result(cloud, voice_id)
+    entries = [json.loads(line) for line in (await sweep.log()).splitlines()]
+    named = [e["voice"] for e in entries if e.get("event") == "unreadable_voice"]
+    assert named == [logged_as(damaged)]

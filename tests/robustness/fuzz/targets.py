@@ -1,0 +1,850 @@
+"""The fuzzed targets: every place that first reads untrusted bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import io
+import json
+import logging
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx
+import numpy as np
+from hypothesis import strategies as st
+
+from functions.api.problems import MEDIA_TYPE
+from functions.compat.voicevox.speakers import plain_png
+from functions.convert import main as convert
+from functions.convert.settings import ConvertSettings
+from functions.dead_letter import main as dead_letter
+from functions.dead_letter.settings import DeadLetterSettings
+from functions.on_upload import main as on_upload
+from functions.on_upload.settings import OnUploadSettings
+from infra.local.cloud.memory import MemoryVoices
+from shared.characters.bundle_files import BundleError
+from shared.conversion import composition
+from shared.conversion.characters import LoadedCharacter
+from shared.conversion.start import ConversionTools
+from shared.google.tokens import CertificateCache, FirebaseTokenVerifier, GoogleTokenVerifier
+from shared.ports import TokenRefusedError
+from shared.runtime import settings
+from shared.runtime.logs import LOCAL_KEY, CloudLoggingFormatter
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.engines.registry import ENGINES
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.onnx_files import UnsafeModelError, inspect_model
+from shared.speech.graphs.portraits import check_portrait, picture_in
+from shared.voices.voice import VoiceError
+from tests.integration.audio.recordings import FLAVOURS, many_streams
+from tests.robustness.fuzz.compat_targets import (
+    RunningTextTarget,
+    SpeechApiTarget,
+    VoiceChangerTarget,
+    VoicevoxTarget,
+    WyomingTarget,
+)
+from tests.robustness.fuzz.harness import UncleanError
+from tests.robustness.fuzz.live_target import LiveTarget
+from tests.robustness.fuzz.mutation import documents, mutated
+from tests.robustness.fuzz.text_targets import AivmxTarget, TextTarget
+from tests.robustness.hostile import files
+from tests.support.buckets import MemoryBucket
+from tests.support.characters import a_manifest
+from tests.support.messages import RecordingPublisher, upload_notification
+from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims
+from tests.support.voices import a_waiting, an_upload
+from tests.unit.api.stage import WEBM, Stage
+from tests.unit.graphs import small_graphs
+from tests.unit.graphs.bundles import manifest, write_bundle
+from tests.unit.importing import exported, torch_files
+from tests.unit.importing.indexes import Index
+from tests.unit.importing.voices import Kind, voice_bytes
+from tools.bundles.files import VoiceFileError
+from tools.bundles.portraits import draw_portrait
+from tools.importing.exports import read_export
+from tools.importing.retrieval_index import read_index
+from tools.importing.synthesizer import build_synthesizer
+from tools.importing.voice_file import read_voice
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+
+    from starlette.applications import Starlette
+
+    from shared.speech.decoding.process_output import DecodedStream
+    from shared.voices.voice import Voice
+    from tests.robustness.fuzz.harness import Target
+
+_Settings = TypeVar("_Settings", bound=settings.CommonSettings)
+
+MIB = 1 << 20
+
+VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
+"""The same in every run, so that a kept input means the same when it is replayed."""
+
+
+class _LogReader(logging.Handler):
+    """Writes every entry as the services do, so that one that cannot be written fails."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.format(record).encode()
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    reader = _LogReader()
+    reader.setFormatter(CloudLoggingFormatter("p", LOCAL_KEY))
+    logs = [
+        logging.getLogger(name) for name in ("functions", "shared", "speech", "python_multipart")
+    ]
+    before = [(log, log.level, log.propagate) for log in logs]
+    for log in logs:
+        log.addHandler(reader)
+        log.setLevel(logging.INFO)
+        # Thousands of inputs are refused; logging each would hide everything else.
+        log.propagate = False
+    try:
+        yield
+    finally:
+        for log, level, propagate in before:
+            log.removeHandler(reader)
+            log.setLevel(level)
+            log.propagate = propagate
+
+
+@dataclass
+class DecoderTarget:
+    """Recordings, decoded in a process with its limits."""
+
+    name: str = "decoder"
+    # Its own limits end it earlier: 5 s of processor time, 15.5 s altogether.
+    seconds: float = 20.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Recordings of every kind, and some files that are hostile already."""
+        seeds = {name: files.good(name) for name in FLAVOURS}
+        seeds |= {
+            "streams": many_streams(50),
+            "reference": files.reference_movie("file:/etc/passwd"),
+            "compressed index": files.compressed_index(2),
+            "compressed frames": files.compressed_frames(2, 0),
+            "nested boxes": files.nested_boxes(50),
+            "nested elements": files.nested_elements(50),
+            "addresses": files.matroska_that_names("http://127.0.0.1/"),
+            "opus": files.ogg_opus(files.opus_head(), files.opus_tags("A=B")),
+            "id3": files.id3_that_names("http://127.0.0.1/"),
+            "floats": files.float_wav(0.5),
+        }
+        return mutated(seeds)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Start a decoder, and see at the end that it still decodes."""
+        with asyncio.Runner() as runner:
+            decoder = Decoder(max_processes=1)
+            try:
+                runner.run(decoder.start())
+                yield lambda data: runner.run(self._decode(decoder, data))
+                if runner.run(self._decode(decoder, files.good("flac"))) != "result":
+                    raise UncleanError("a good recording is not decoded any more")
+            finally:
+                runner.run(decoder.aclose())
+
+    async def _decode(self, decoder: Decoder, data: bytes) -> str:
+        limits = DecodeLimits()
+        try:
+            recording = await decoder.decode(data, limits=limits)
+        except VoiceError as error:
+            if "so that it cannot be read" in error.message:
+                raise UncleanError("the decoding process crashed") from error
+            _require_sentence(error.message)
+            return error.code
+        if not recording.confined or not np.isfinite(recording.samples).all():
+            raise UncleanError("a recording that is not confined, or has no numbers")
+        if not limits.shortest <= recording.seconds <= limits.longest:
+            raise UncleanError(f"a recording of {recording.seconds} s")
+        return "result"
+
+
+@dataclass
+class StreamedDecoderTarget(DecoderTarget):
+    """The same recordings, decoded while they come, in pieces."""
+
+    name: str = "streamed-decoder"
+
+    async def _decode(self, decoder: Decoder, data: bytes) -> str:
+        limits, seconds = DecodeLimits(), 0.0
+        try:
+            with await decoder.open_stream(data, limits=limits, wall_seconds=15.5) as stream:
+                sending = asyncio.create_task(self._send(stream, data))
+                try:
+                    async for piece in stream.pieces():
+                        seconds += len(piece.samples) / piece.sample_rate
+                    # Of one that is made up it need not be what the whole is.
+                    await stream.whole()
+                finally:
+                    sending.cancel()
+                    await asyncio.gather(sending, return_exceptions=True)
+        except VoiceError as error:
+            if "so that it cannot be read" in error.message:
+                raise UncleanError("the decoding process crashed") from error
+            _require_sentence(error.message)
+            return error.code
+        if not 0 < seconds <= limits.longest:
+            raise UncleanError(f"a recording of {seconds} s")
+        return "result"
+
+    async def _send(self, stream: DecodedStream, data: bytes) -> None:
+        # Cut in another way for each input, and in the same way each time.
+        step = 1 + len(data) * 7919 % 5000
+        for begin in range(0, len(data), step):
+            await stream.send(data[begin : begin + step])
+        stream.end()
+
+
+@dataclass
+class PushTarget:
+    """Bodies of pushes, to every service that Pub/Sub pushes to."""
+
+    name: str = "push"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Envelopes around notifications and conversion messages, most of them nearly valid."""
+        voice_id = self._voice.voice_id
+        event = upload_notification(an_upload(voice_id))
+        resource = json.loads(event.data)
+        wish = {"voice_id": voice_id, "upload": _fields(an_upload(voice_id))}
+        contents = st.one_of(documents(resource), documents(wish))
+        attributes = st.just(dict(event.attributes))
+        tame = st.builds(_in_envelope, contents, attributes, st.just(str))
+        return st.one_of(
+            *(tame, tame, tame),
+            st.builds(_in_envelope, st.binary(max_size=50), attributes, _framing()),
+            documents(_envelope(json.dumps(resource).encode(), dict(event.attributes))),
+            documents(_envelope(json.dumps(wish).encode(), dict(event.attributes))),
+            mutated({"wish": json.dumps(_envelope(json.dumps(wish).encode(), {})).encode()}),
+        )
+
+    @cached_property
+    def _voice(self) -> Voice:
+        return replace(a_waiting(), voice_id=VOICE_ID)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Build the three services over voices in memory."""
+        with asyncio.Runner() as runner, _logged():
+            voices = MemoryVoices()
+            apps = _push_apps(voices, MemoryBucket("uploads"), MemoryBucket("results"))
+            yield lambda data: runner.run(self._push(apps, voices, data))
+
+    async def _push(self, apps: Mapping[str, Starlette], voices: MemoryVoices, data: bytes) -> str:
+        answers = []
+        for url, app in apps.items():
+            await voices.delete(self._voice.voice_id)
+            await voices.create(self._voice)
+            answers.append(await _post(app, url, data))
+        return ", ".join(answers)
+
+
+async def _post(app: Starlette, url: str, data: bytes) -> str:
+    transport = httpx.ASGITransport(app)
+    request = httpx.Request("POST", url, content=data)
+    response = await transport.handle_async_request(request)
+    if response.status_code not in {204, 422}:
+        raise UncleanError(f"answered {response.status_code}")
+    return str(response.status_code)
+
+
+def _push_apps(
+    voices: MemoryVoices, uploads: MemoryBucket, results: MemoryBucket
+) -> dict[str, Starlette]:
+    """Build the three services that are pushed to, by the URL of their push endpoint."""
+    on_upload_services = on_upload.OnUploadServices(voices, RecordingPublisher(), lambda: uploads)
+    # No object is there, so that nothing is decoded or converted.
+    tools = ConversionTools(Decoder(), {"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())})
+    convert_services = composition.ConversionServices(
+        composition.Stores(voices, uploads, results), tools
+    )
+    return {
+        "http://on-upload.test/": on_upload.build(
+            _settings(OnUploadSettings, conversions_topic="conversions"), on_upload_services
+        ),
+        "http://dead-letter.test/": dead_letter.build(
+            _settings(DeadLetterSettings, conversions_topic="conversions"),
+            dead_letter.DeadLetterServices(voices, uploads, results, RecordingPublisher()),
+        ),
+        "http://convert.test/push": convert.build(
+            _settings(ConvertSettings, signing_key_file="none"), convert_services
+        ),
+    }
+
+
+def _settings(kind: type[_Settings], **more: str) -> _Settings:
+    return settings.load(
+        kind,
+        project_id="p",
+        environment="local",
+        push_verification="off",
+        uploads_bucket="uploads",
+        results_bucket="results",
+        **more,
+    )
+
+
+class _NoEngine:
+    sample_rate = 24_000
+
+    def convert(self, *_arguments: Any, **_options: Any) -> Any:
+        raise UncleanError("something was converted")
+
+    def open_stream(self, *_arguments: Any) -> Any:
+        raise UncleanError("something was converted")
+
+
+def _fields(upload: Any) -> dict[str, Any]:
+    names = ("bucket", "object", "generation", "content_type", "bytes")
+    return {name: getattr(upload, name) for name in names}
+
+
+def _envelope(content: bytes, attributes: Mapping[str, str]) -> dict[str, Any]:
+    message = {
+        "data": base64.b64encode(content).decode(),
+        "attributes": dict(attributes),
+        "messageId": "1",
+    }
+    return {"message": message, "subscription": "projects/p/subscriptions/s"}
+
+
+def _framing() -> st.SearchStrategy[Callable[[str], str]]:
+    return st.sampled_from((str, str.lower, lambda text: text.rstrip("="), lambda text: f" {text}"))
+
+
+def _in_envelope(
+    content: bytes, attributes: Mapping[str, str], framing: Callable[[str], str]
+) -> bytes:
+    envelope = _envelope(content, attributes)
+    envelope["message"]["data"] = framing(envelope["message"]["data"])
+    return json.dumps(envelope).encode()
+
+
+@dataclass
+class TokenTarget:
+    """The header `Authorization`, which is read before the sender is known."""
+
+    name: str = "token"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Tokens whose three parts are nearly valid, and texts that are not tokens."""
+        header = {"alg": "RS256", "kid": "key-1", "typ": "JWT"}
+        claims = dict(push_claims())
+        part = st.one_of(documents(header), documents(claims), st.binary(max_size=40))
+        parts = st.lists(part.map(_base64url), max_size=4).map(b".".join)
+        signed = mutated({"signed": self._issuer.sign(push_claims()).encode()}, most=3)
+        removed = part.map(lambda each: _base64url(each) + b".SIGNATURE_REMOVED_BY_GOOGLE")
+        scheme = st.sampled_from((b"Bearer ", b"bearer ", b"Bearer", b"Basic ", b""))
+        return st.builds(bytes.__add__, scheme, st.one_of(parts, signed, removed, st.binary()))
+
+    @cached_property
+    def _issuer(self) -> Issuer:
+        return Issuer()
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Build every verifier."""
+        with asyncio.Runner() as runner:
+            yield lambda data: runner.run(self._verify(data))
+
+    async def _verify(self, data: bytes) -> str:
+        certificates = CertificateCache(CertificateServer(self._issuer).fetch)
+        google: dict[str, Any] = {"audience": AUDIENCE, "email": EMAIL}
+        verifiers = (
+            GoogleTokenVerifier(certificates, **google),
+            GoogleTokenVerifier(certificates, signature_may_be_removed=True, **google),
+            FirebaseTokenVerifier(certificates, project_id="p"),
+        )
+        answers = []
+        for verifier in verifiers:
+            try:
+                await verifier.verify(data.decode("latin-1"))
+            except TokenRefusedError as error:
+                _require_sentence(str(error))
+                answers.append("refused")
+            else:
+                answers.append("accepted")
+        return ", ".join(answers)
+
+
+def _base64url(content: bytes) -> bytes:
+    return base64.urlsafe_b64encode(content).rstrip(b"=")
+
+
+@dataclass
+class MultipartTarget:
+    """Forms with a recording, sent to the api in pieces; the first two lines say how."""
+
+    name: str = "multipart"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Forms with unusual boundaries, headers, character sets, sizes and ends."""
+        wild = st.builds(_part, _part_headers(), st.one_of(st.binary(max_size=40), _form_values()))
+        named = _named("voice_id", self._voice.voice_id.encode())
+        tame = st.sampled_from((named, named, _file(WEBM), _file(b"fLaC"), _named("note", b"x")))
+        good = named + _file(WEBM)
+        forms = st.one_of(
+            st.lists(st.one_of(tame, tame, tame, wild), max_size=5).map(b"".join).map(_closed),
+            st.builds(bytes.__add__, st.just(named), wild).map(_closed),
+            mutated({"good": _closed(good), "cut": good, "twice": _closed(good * 2)}, most=3),
+        )
+        return st.builds(_request, _content_types(), st.sampled_from((1, 7, 64, 65_536)), forms)
+
+    @cached_property
+    def _voice(self) -> Voice:
+        return replace(a_waiting(), voice_id=VOICE_ID)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Build the api over voices and buckets in memory."""
+        with asyncio.Runner() as runner, _logged():
+            stage = Stage()
+            transport = httpx.ASGITransport(stage.app(), raise_app_exceptions=False)
+            yield lambda data: runner.run(self._put(stage, transport, data))
+
+    async def _put(self, stage: Stage, transport: httpx.ASGITransport, data: bytes) -> str:
+        await stage.voices.delete(self._voice.voice_id)
+        await stage.voices.create(self._voice)
+        stage.uploads.objects.clear()
+        content_type, _, rest = data.partition(b"\n")
+        size, _, body = rest.partition(b"\n")
+        step = int(size) if size.isdigit() and 0 < int(size) < MIB else 65_536
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for at in range(0, len(body), step):
+                yield body[at : at + step]
+
+        request = httpx.Request(
+            "PUT",
+            "http://api.test/api/v1/voices",
+            headers=[(b"content-type", content_type)],
+            content=pieces(),
+        )
+        response = await transport.handle_async_request(request)
+        await response.aread()
+        if response.status_code == httpx.codes.ACCEPTED:
+            return "202"
+        if response.headers["content-type"] != MEDIA_TYPE or response.status_code >= 500:
+            raise UncleanError(f"answered {response.status_code} {response.text}")
+        problem = response.json()
+        _require_sentence(problem["detail"])
+        return f"{response.status_code} {problem['code']}"
+
+
+BOUNDARY = b"frontier"
+
+
+def _content_types() -> st.SearchStrategy[bytes]:
+    known = (
+        b"multipart/form-data; boundary=frontier",
+        b'multipart/form-data; boundary="frontier"',
+        b"multipart/form-data; boundary=frontier; charset=",
+        b"multipart/form-data; boundary=frontier; charset=utf-16",
+        b"multipart/form-data; boundary=frontier; charset=idna",
+        b"multipart/form-data; boundary=frontier; charset=undefined",
+        b"multipart/form-data; boundary=frontier; charset=unicode_escape",
+        b"multipart/form-data; boundary=frontier; charset=utf-7",
+        b"multipart/form-data; boundary=frontier; charset=a\0b",
+        b"multipart/form-data; boundary=frontier; charset=zlib",
+        b"multipart/form-data; boundary=frontier; charset*=utf-8''x",
+        b"multipart/form-data; boundary=",
+        b"multipart/form-data; boundary*0=front; boundary*1=ier",
+        b"multipart/form-data; boundary=\xff\xfe",
+        b"multipart/form-data; boundary=" + b"x" * 300,
+        b"multipart/form-data",
+        b"multipart/form-data;",
+        b"multipart/form-dataaa; boundary=frontier",
+        b"multipart/mixed; boundary=frontier",
+        b"",
+    )
+    clean = st.binary(max_size=20).map(lambda text: bytes(set(text) - {10, 13}))
+    made = clean.map(lambda text: b"multipart/form-data; boundary=frontier; " + text)
+    plain = st.just(known[0])
+    return st.one_of(plain, plain, plain, st.sampled_from(known), made)
+
+
+def _part_headers() -> st.SearchStrategy[bytes]:
+    disposition = st.sampled_from(
+        (
+            b'Content-Disposition: form-data; name="voice_id"',
+            b'Content-Disposition: form-data; name="file"; filename="f.webm"',
+            b'Content-Disposition: form-data; name="file"; filename="../../etc/passwd"',
+            b"Content-Disposition: form-data; name=\"file\"; filename*=utf-8''%ff%00",
+            b'Content-Disposition: form-data; name="file"; filename="\xff\xed\xa0\x80"',
+            b'Content-Disposition: form-data; name="voice_id"; name="file"; filename=""',
+            b'Content-Disposition: attachment; filename="f"',
+            b"Content-Disposition: form-data",
+            b"Content-Disposition:",
+            b"Content-Disposition: form-data; name=\xff+2AA-",
+        )
+    )
+    other = st.one_of(
+        st.sampled_from(
+            (
+                b"Content-Type: audio/webm",
+                b"Content-Type: audio/webm;codecs=\xff\x01\x7f",
+                b"Content-Type: audio/webm; " + b"x" * 3_000,
+                b"Content-Type:",
+                b"Content-Transfer-Encoding: base64",
+                b"Content-Length: -1",
+                b": no name",
+                b"no colon",
+                b" folded",
+                b"\0: \0",
+            )
+        ),
+        st.binary(max_size=20),
+    )
+    return st.builds(lambda *lines: b"\r\n".join(filter(None, lines)), disposition, other, other)
+
+
+def _form_values() -> st.SearchStrategy[bytes]:
+    return st.sampled_from(
+        (
+            *(WEBM, b"", b"\xff" * 40, b"+2AA-", b"\\ud800", b"x" * 5_000, b"\x1aE\xdf\xa3"),
+            *(VOICE_ID.encode(), b"\r\n--frontier", b"\r\n--frontie"),
+        )
+    )
+
+
+def _named(name: str, value: bytes) -> bytes:
+    return _part(f'Content-Disposition: form-data; name="{name}"'.encode(), value)
+
+
+def _file(content: bytes) -> bytes:
+    head = b'Content-Disposition: form-data; name="file"; filename="f"\r\nContent-Type: audio/webm'
+    return _part(head, content)
+
+
+def _part(headers: bytes, value: bytes) -> bytes:
+    return b"--" + BOUNDARY + b"\r\n" + headers + b"\r\n\r\n" + value + b"\r\n"
+
+
+def _closed(parts: bytes) -> bytes:
+    return parts + b"--" + BOUNDARY + b"--\r\n"
+
+
+def _request(content_type: bytes, step: int, form: bytes) -> bytes:
+    return content_type + b"\n" + str(step).encode() + b"\n" + form
+
+
+@dataclass
+class ManifestTarget:
+    """Manifests of character bundles."""
+
+    name: str = "manifest"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Manifests, most of them nearly valid; a few with very many fields."""
+        right = self._right
+        crowded = st.integers(1, 20_000).map(
+            lambda count: b"{" + b",".join(b'"%x":1' % n for n in range(count)) + b"}"
+        )
+        return st.one_of(
+            documents(right),
+            documents(right),
+            documents(right),
+            mutated({"right": json.dumps(right).encode()}),
+            crowded,
+        )
+
+    @cached_property
+    def _graph(self) -> bytes:
+        return small_graphs.content(small_graphs.harmonic_graph())
+
+    @cached_property
+    def _right(self) -> dict[str, Any]:
+        entry = {
+            "file": "harmonic.onnx",
+            "sha256": hashlib.sha256(self._graph).hexdigest(),
+            "bytes": len(self._graph),
+        }
+        return manifest(graphs={"harmonic": entry})
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Write a bundle, whose manifest is then written anew for every input."""
+        with tempfile.TemporaryDirectory() as folder:
+            bundle = write_bundle(Path(folder), self._graph)
+            yield lambda data: self._load(bundle, data)
+
+    def _load(self, bundle: Path, data: bytes) -> str:
+        (bundle / "character.json").write_bytes(data)
+        try:
+            character = load_character(bundle, ENGINES)
+        except BundleError as error:
+            return _place_of(str(error))
+        # The api shows these facts: they have to be texts that can be sent.
+        repr(character.manifest).encode()
+        json.dumps([character.manifest.credit, character.manifest.name.ja], allow_nan=False)
+        _require_text(character.manifest)
+        return "result"
+
+
+def _require_text(found: Any) -> None:
+    for value in vars(found).values():
+        if isinstance(value, str):
+            value.encode()
+        elif isinstance(value, float):
+            json.dumps(value, allow_nan=False)
+        elif hasattr(value, "__dataclass_fields__"):
+            _require_text(value)
+        elif isinstance(value, dict) or hasattr(value, "items"):
+            json.dumps(
+                {k: v for k, v in value.items() if isinstance(v, str | float)},
+                allow_nan=False,
+                ensure_ascii=False,
+            ).encode()
+
+
+def _place_of(sentence: str) -> str:
+    _require_sentence(sentence)
+    if "expected" not in sentence or "found" not in sentence:
+        raise UncleanError(f"it does not say what was expected and found: {sentence}")
+    head, _, rest = sentence.partition(": ")
+    return rest.partition(":")[0] if rest.startswith("field") else head
+
+
+@dataclass
+class GraphTarget:
+    """ONNX files of character bundles, inspected before any runtime reads them."""
+
+    name: str = "graph"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Graphs with damage, and bytes."""
+        seeds = {"graph": small_graphs.content(small_graphs.harmonic_graph())}
+        return st.one_of(mutated(seeds), mutated(seeds), st.binary(max_size=200))
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _inspect
+
+
+def _inspect(data: bytes) -> str:
+    try:
+        facts = inspect_model(data)
+    except UnsafeModelError as error:
+        _require_sentence(str(error))
+        return "refused"
+    for tensor in (*facts.inputs.values(), *facts.outputs.values()):
+        str(tensor).encode()
+    return "result"
+
+
+@dataclass
+class PortraitTarget:
+    """Pictures of character bundles."""
+
+    name: str = "portrait"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """The built-in character's portrait, small ones and pictures in one, with damage."""
+        folder = Path(__file__).parents[3] / "characters" / "mei"
+        small = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">%s</svg>'
+        seeds = {
+            "mei": (folder / "portrait.svg").read_bytes(),
+            "circle": small % b'<circle cx="4" fill="url(#a)"/>',
+            "deep": small % (b"<g>" * 3_000 + b"</g>" * 3_000),
+            "entity": b"<?xml version='1.0'?><!DOCTYPE a [<!ENTITY b 'c'>]>" + small % b"&b;",
+            "UTF-16": (small % b"<g/>").decode().encode("utf-16"),
+        }
+        png = plain_png("#336699")
+        pictures = {"png": png, "jpeg": picture_in(draw_portrait(png, "#000000")) or b""}
+        held = (
+            mutated({kind: content}).map(partial(_holding, small, kind.encode()))
+            for kind, content in pictures.items()
+        )
+        return st.one_of(mutated(seeds), *held)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _check
+
+
+def _holding(drawing: bytes, kind: bytes, picture: bytes) -> bytes:
+    address = b"data:image/%s;base64,%s" % (kind, base64.b64encode(picture))
+    return drawing % (b'<image href="%s"/>' % address)
+
+
+def _check(data: bytes) -> str:
+    try:
+        check_portrait("portrait.svg", data)
+    except BundleError as error:
+        _require_sentence(str(error))
+        return "refused"
+    return "result"
+
+
+def _require_sentence(text: str) -> None:
+    """Raise if a text cannot be sent, logged or shown in one line."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UncleanError(f"an error that cannot be sent: {text!r}") from error
+    if not text or len(text) > 2_000 or any(mark in text for mark in "\n\r\0"):
+        raise UncleanError(f"an error that is no sentence: {text[:200]!r}")
+
+
+@dataclass
+class VoiceTarget:
+    """Voices of RVC (`.pth`): archives, and pickles in archives that are whole."""
+
+    name: str = "voice"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Voices with damage, and pickles with damage in sound archives."""
+        kinds = {"with pitch": Kind(channels=16), "without": Kind(has_pitch=False, channels=16)}
+        seeds = {name: voice_bytes(kind) for name, kind in kinds.items()}
+        pickles = {name: torch_files.pickle_of(seed) for name, seed in seeds.items()}
+        calls = {"call": b"\x80\x02cposix\nsystem\n(X\x04\x00\x00\x00truetR."}
+        whole = seeds["with pitch"]
+        inside = mutated(pickles | calls, most=3).map(
+            lambda content: torch_files.with_pickle(whole, content)
+        )
+        return st.one_of(inside, inside, mutated(seeds, most=2))
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_voice
+
+
+def _read_voice(data: bytes) -> str:
+    try:
+        build_synthesizer(read_voice(io.BytesIO(data)))
+    except VoiceFileError as error:
+        _require_sentence(str(error))
+        return "refused"
+    return "result"
+
+
+@dataclass
+class IndexTarget:
+    """Retrieval indexes of RVC (`.index`)."""
+
+    name: str = "index"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Indexes with damage."""
+        kinds = {"full": Index(), "sparse": Index(is_sparse=True), "mapped": Index(direct_map=5)}
+        return mutated({name: index.content() for name, index in kinds.items()}, most=2)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_index
+
+
+def _read_index(data: bytes) -> str:
+    try:
+        index = read_index(data)
+    except VoiceFileError as error:
+        _require_sentence(str(error))
+        return "refused"
+    if not np.isfinite(index.vectors).all() or index.cells.max() >= len(index.centroids):
+        raise UncleanError("vectors that are no numbers, or in cells that are not there")
+    return "result"
+
+
+@dataclass
+class ExportTarget:
+    """Exported voices (`.onnx`), read, changed and tried."""
+
+    name: str = "export"
+    seconds: float = 20.0
+    memory_bytes: int = 256 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Exports of several families with damage."""
+        silent = Kind(has_pitch=False, channels=16)
+        seeds = {
+            "official": exported.official(silent).content(),
+            "voice-changer": exported.voice_changer(silent).content(),
+            "fork": exported.fork(silent).content(),
+        }
+        return mutated(seeds, most=2)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_export
+
+
+def _read_export(data: bytes) -> str:
+    try:
+        read_export(data)
+    except VoiceFileError as error:
+        _require_sentence(str(error))
+        return "refused"
+    return "result"
+
+
+def targets() -> dict[str, Target]:
+    """Every target by its name."""
+    kinds: list[Target] = [
+        DecoderTarget(),
+        StreamedDecoderTarget(),
+        PushTarget(),
+        TokenTarget(),
+        MultipartTarget(),
+        LiveTarget(),
+        SpeechApiTarget(),
+        VoicevoxTarget(),
+        VoiceChangerTarget(),
+        RunningTextTarget(),
+        WyomingTarget(),
+        ManifestTarget(),
+        GraphTarget(),
+        PortraitTarget(),
+        VoiceTarget(),
+        TextTarget(),
+        AivmxTarget(),
+        IndexTarget(),
+        ExportTarget(),
+    ]
+    return {target.name: target for target in kinds}

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.bundles import files
+from tools.bundles.files import VoiceFileError, limit, read_file, run_apart
+
+MOST = 64 << 20
+
+
+def test_a_file_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "voice.onnx"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # it takes no room on the disk
+
+    tracemalloc.start()
+    with pytest.raises(VoiceFileError, match=f"expected at most {MOST} bytes, found more"):
+        read_file(path, MOST)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < MOST / 10
+
+
+def test_a_file_of_just_that_size_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "voice.onnx"
+    path.write_bytes(b"0123456789")
+
+    assert read_file(path, 10) == b"0123456789"
+    with pytest.raises(VoiceFileError, match="expected at most 9 bytes"):
+        read_file(path, 9)
+
+
+def refuse(message: str) -> str:
+    raise VoiceFileError(message)
+
+
+def spin(count: int) -> int:
+    while True:
+        count += 1
+
+
+def allocate(size: int) -> int:
+    return len(bytearray(size))
+
+
+def crash(code: int) -> None:
+    os._exit(code)
+
+
+def test_a_result_comes_back() -> None:
+    assert run_apart(len, "four") == 4
+
+
+def test_what_a_step_refuses_is_refused() -> None:
+    with pytest.raises(VoiceFileError, match=r"expected a voice, found none\."):
+        run_apart(refuse, "expected a voice, found none.")
+
+
+@pytest.mark.parametrize(
+    ("step", "argument", "message"),
+    [
+        (spin, 0, "expected a graph that runs within 1 s"),
+        (allocate, 5 << 30, "found a larger one"),
+        (crash, 3, "crashes the runtime"),
+    ],
+)
+def test_a_step_that_goes_too_far_ends_alone(step: Any, argument: int, message: str) -> None:
+    with pytest.raises(VoiceFileError, match=message):
+        run_apart(step, argument, seconds=1, memory_bytes=4 << 30)
+
+
+def test_a_step_that_only_waits_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "WAITING_SECONDS", 1)
+
+    with pytest.raises(VoiceFileError, match="expected a graph that runs within 2 s"):
+        run_apart(time.sleep, 600, seconds=2)
+
+
+def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from tools.bundles.files import run_apart\nprint(run_apart(len, 'four'))\n")
+
+    finished = subprocess.run(
+        [sys.executable, script],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert finished.returncode == 1
+    assert 'must do so below `if __name__ == "__main__":`' in finished.stderr
+    assert "crashes the runtime" not in finished.stderr
+
+
+def test_where_a_system_has_no_limits_a_step_runs_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "resource", None)
+
+    limit(1, 1)

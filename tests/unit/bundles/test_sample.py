@@ -1,0 +1,68 @@
+"""What an imported voice sounds like: the sample and its picture."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from shared.voices.voice import VoiceError
+from tools.bundles.sample import RATE, draw_spectrograms, spectrogram, write_sample
+
+ROOT = Path(__file__).parents[3]
+MEI = ROOT / "characters/mei"
+HELLO = ROOT / "infra/local/samples/hello.webm"
+
+
+def tone(hertz: float, seconds: float = 1.0) -> np.ndarray:
+    at = np.arange(round(seconds * RATE)) / RATE
+    return (0.5 * np.sin(2 * np.pi * hertz * at)).astype(np.float32)
+
+
+def test_a_recording_is_converted_and_shown_before_and_after(tmp_path: Path) -> None:
+    write_sample(MEI, HELLO, tmp_path / "new")
+
+    with wave.open(str(tmp_path / "new/mei.wav")) as sound:
+        seconds = sound.getnframes() / sound.getframerate()
+    with Image.open(tmp_path / "new/mei.png") as picture:
+        assert picture.format == "PNG"
+        assert picture.width == pytest.approx(200 * seconds, abs=2)
+        pixels = np.asarray(picture)
+    upper, lower = np.array_split(pixels, 2)
+    assert 0.02 < np.mean(upper < 128) < 0.6
+    assert 0.02 < np.mean(lower < 128) < 0.6
+    assert not np.array_equal(upper, lower)
+
+
+def test_a_recording_that_cannot_be_decoded_leaves_no_sample(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.webm"
+    broken.write_bytes(HELLO.read_bytes()[:50])
+
+    with pytest.raises(VoiceError, match="damaged"):
+        write_sample(MEI, broken, tmp_path)
+    assert not list(tmp_path.glob("mei.*"))
+
+
+@pytest.mark.parametrize("hertz", [500.0, 2_000.0, 6_000.0])
+def test_a_tone_is_dark_at_its_frequency_counted_from_the_bottom(hertz: float) -> None:
+    pixels = spectrogram(tone(hertz))
+    darkest = len(pixels) - 1 - int(pixels.mean(axis=1).argmin())
+
+    assert darkest * RATE / 512 == pytest.approx(hertz, abs=RATE / 512)
+    assert pixels.max() == 255
+
+
+def test_sounds_of_other_rates_and_lengths_stand_under_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "both.png"
+    draw_spectrograms(file, {"one": (tone(500, 1.0), RATE), "two": (tone(500, 1.0), 2 * RATE)})
+
+    with Image.open(file) as picture:
+        assert picture.width == pytest.approx(200, abs=2)
+        assert picture.height == 2 * (257 + 16)
+
+
+def test_silence_is_white() -> None:
+    assert (spectrogram(np.zeros(RATE, np.float32)) > 200).all()

@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from shared.characters.manifest import (
+    MAX_MANIFEST_BYTES,
+    CharacterManifest,
+    ManifestError,
+    parse_manifest,
+    read_manifest,
+    read_manifests,
+)
+from shared.characters.manifest_schema import render_schema
+from tests.support.pipes import a_pipe
+from tests.unit.graphs.bundles import manifest
+
+FOLDER = Path("tester")
+SCHEMA_FILE = Path(__file__).parents[3] / "characters/character.schema.json"
+SCHEMA = json.loads(SCHEMA_FILE.read_text("utf-8"))
+ORIGIN = {
+    "source": "https://example.org/voice.pth",
+    "author": "Somebody",
+    "date": "2026-11-22",
+    "sha256": "a" * 64,
+    "tool": "RVC 2.3",
+    "epoch": 300,
+}
+
+
+def parsed(said: object) -> CharacterManifest:
+    return parse_manifest(json.dumps(said).encode(), FOLDER)
+
+
+def refusal(said: object) -> str:
+    with pytest.raises(ManifestError) as error:
+        parsed(said)
+    return str(error.value)
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """Change one field of a right manifest; `...` removes it."""
+    said = copy.deepcopy(manifest())
+    *parents, name = path.split(".")
+    place = said
+    for parent in parents:
+        place = place[parent]
+    if value is ...:
+        del place[name]
+    else:
+        place[name] = value
+    return said
+
+
+def test_a_valid_manifest_is_read_completely() -> None:
+    said = parsed(manifest())
+    assert said.id == "tester"
+    assert (said.name.ja, said.name.en) == ("テスター", "Tester")
+    assert said.graphs["harmonic"].file == "harmonic.onnx"
+    assert said.pitch is not None
+    assert said.pitch.policy == "auto"
+    assert said.limits.max_seconds == 600
+    assert said.licence.spdx == "MIT"
+    assert said.preview.portrait is None
+    assert said.settings == {}
+    assert said.folder == FOLDER
+    assert (said.takes, said.origin, said.uses, said.options) == ("both", None, None, {})
+
+
+def test_a_manifest_may_say_where_a_voice_comes_from_and_what_it_may_be_used_for() -> None:
+    said = parsed(
+        manifest(
+            origin=ORIGIN,
+            uses={"commercial": True, "redistribution": False},
+            takes="speech",
+            options={"index": {"rate": 0.5}, "styles": ["calm", "glad"]},
+        )
+    )
+
+    assert said.origin is not None
+    assert said.origin.model_dump(exclude_none=True) == ORIGIN
+    assert said.uses is not None
+    assert (said.uses.commercial, said.uses.redistribution, said.uses.adult) == (True, False, None)
+    assert (said.takes_speech, said.takes_text) == (True, False)
+    assert said.options == {"index": {"rate": 0.5}, "styles": ["calm", "glad"]}
+
+
+def test_settings_may_be_null_in_a_manifest() -> None:
+    assert parsed(manifest(settings=None)).settings == {}
+
+
+def test_a_manifest_is_never_changed() -> None:
+    said = parsed(manifest(settings={"gain": 2}, options={"a": 1}))
+
+    with pytest.raises(ValidationError, match="frozen"):
+        said.credit = "Somebody else"
+    for mapping in (said.graphs, said.settings, said.options):
+        with pytest.raises(TypeError):
+            mapping["new"] = None  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ("id", ..., "field 'id': expected a value, found nothing."),
+        ("id", "Mei!", "field 'id': expected lower-case letters, digits and hyphens after a"),
+        (
+            "schema_version",
+            2,
+            "field 'schema_version': expected a whole number from 1 to 1, found 2.",
+        ),
+        (
+            "sample_rate",
+            24_000.5,
+            "field 'sample_rate': expected a whole number from 8000 to 96000",
+        ),
+        ("sample_rate", True, "field 'sample_rate': expected a whole number"),
+        ("name", "Mei", "field 'name': expected an object, found \"Mei\"."),
+        ("name.ja", "", "field 'name.ja': expected a text of 1 to 64 characters, found \"\"."),
+        ("name.en", "Mei\x00", r"field 'name.en': expected a text without control characters"),
+        ("name.ja", "\u202eiem", r"without control characters, found '\u202e'."),
+        ("credit", "\x1b[2J", r"field 'credit': expected a text without control characters"),
+        ("name.fr", "Mei", "field 'name.fr': expected only the fields 'ja', 'en', found \"fr\"."),
+        ("graphs", {}, "field 'graphs': expected 1 to 8 graphs, found 0."),
+        ("graphs.harmonic.file", "../a.onnx", "field 'graphs.harmonic.file': expected the plain"),
+        ("graphs.harmonic.sha256", "A" * 64, "expected 64 lower-case hexadecimal digits"),
+        ("graphs.harmonic.bytes", 10**12, "field 'graphs.harmonic.bytes': expected a whole number"),
+        ("pitch.median_hz", 900, "field 'pitch.median_hz': expected a number from 150 to 700"),
+        ("pitch.policy", "high", "field 'pitch.policy': expected \"auto\" or semitones"),
+        ("pitch.policy", 25, "field 'pitch.policy': expected \"auto\" or semitones from -24 to 24"),
+        ("pitch", [1], "field 'pitch': expected an object, found a list."),
+        ("limits.max_seconds", -1, "field 'limits.max_seconds': expected a number from 0 to 3600"),
+        ("terms_url", "http://example.org", "field 'terms_url': expected an https address"),
+        ("licence.url", "javascript:alert(1)", "field 'licence.url': expected an https address"),
+        ("contact", "nobody", "field 'contact': expected an https or mailto address"),
+        ("preview.colour", "red", "field 'preview.colour': expected a colour as #rrggbb"),
+        ("preview.portrait", "a/b.svg", "field 'preview.portrait': expected the plain name"),
+        ("settings", {"deep": {}}, "field 'settings.deep': expected a text, a number or true or"),
+        ("takes", "song", 'field \'takes\': expected "speech", "text" or "both", found "song".'),
+        ("options", 3, "field 'options': expected an object, found 3."),
+        ("origin", {"epoch": -1}, "field 'origin.epoch': expected a whole number from 0 to"),
+        ("origin", {"date": "May 2026"}, "field 'origin.date': expected a date as YYYY-MM-DD"),
+        ("origin", {"sha256": "A" * 64}, "expected 64 lower-case hexadecimal digits"),
+        ("uses", {"commercial": "yes"}, "field 'uses.commercial': expected true or false"),
+        ("uses", {"war": True}, "field 'uses.war': expected only the fields 'commercial',"),
+        ("licence.text", " ", "field 'licence.text': expected a text of 1 to 30000 characters"),
+        ("folder", "mei", "field 'folder': expected only the fields 'schema_version', 'id',"),
+        ("speaker", 3, "field 'speaker': expected only the fields 'schema_version', 'id',"),
+    ],
+)
+def test_a_wrong_field_is_named_with_what_was_expected_and_found(
+    path: str, value: object, sentence: str
+) -> None:
+    said = refusal(changed(path, value))
+    assert said.startswith("character.json: ")
+    assert sentence in said
+    assert said.endswith(".")
+
+
+def test_lines_and_a_licences_own_characters_are_taken() -> None:
+    said = parsed(changed("licence.text", "Page 1\x0cPage 2"))
+    assert said.licence.text == "Page 1\x0cPage 2"
+    assert parsed(changed("credit", "Voice: A\nPortrait: B")).credit == "Voice: A\nPortrait: B"
+
+
+def test_a_field_of_any_name_is_refused_in_one_short_line() -> None:
+    said = refusal(changed("graphs", {"\n" + "x" * 9_000: 5}))
+
+    assert "field 'graphs.\\nxxx" in said
+    assert len(said) < 300
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "expected JSON in UTF-8"),
+        (b"{", "expected JSON in UTF-8"),
+        (b"\xff\xfe{}", "expected JSON in UTF-8"),
+        (b"[]", "character.json: expected an object, found a list."),
+        (b'{"id": 1, "id": 2}', "field 'id': expected once, found again."),
+        (b'{"a\\nb": 1, "a\\nb": 2}', r"field 'a\nb': expected once, found again."),
+        (b'{"sample_rate": NaN}', "expected finite numbers, found NaN."),
+        (b'{"settings": {"gain": 1e999}}', "expected finite numbers, found 1e999."),
+        (b'{"sample_rate": ' + b"9" * 5_000 + b"}", "expected JSON in UTF-8"),
+        (b'{"credit": "\\ud800"}', "expected JSON in UTF-8"),
+        (b"[" * 60_000, "expected JSON in UTF-8"),
+        (b" " * (MAX_MANIFEST_BYTES + 1), "expected at most 65536 bytes, found more."),
+    ],
+)
+def test_a_file_that_is_not_a_manifest_is_refused(content: bytes, sentence: str) -> None:
+    with pytest.raises(ManifestError) as error:
+        parse_manifest(content, FOLDER)
+    assert sentence in str(error.value)
+
+
+def test_a_missing_manifest_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="expected a readable file"):
+        read_manifest(tmp_path)
+
+
+def test_a_manifest_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    with a_pipe(tmp_path / "character.json"), pytest.raises(ManifestError, match="something else"):
+        read_manifest(tmp_path)
+
+
+def write(folder: Path, **changes: Any) -> None:
+    folder.mkdir()
+    (folder / "character.json").write_text(json.dumps(manifest(**changes)), "utf-8")
+
+
+def test_a_new_character_does_not_become_the_first_one_by_its_name(tmp_path: Path) -> None:
+    for name in ("zoe", "ada", "ned", "mei"):
+        write(tmp_path / name, id=name)
+
+    assert list(read_manifests(tmp_path)) == ["mei", "ned", "ada", "zoe"]
+
+
+def test_the_manifests_of_a_folder_are_read_by_id_in_order(tmp_path: Path) -> None:
+    for name in ("zoe", "ada", "max"):
+        write(tmp_path / name, id=name)
+    manifests = read_manifests(tmp_path)
+    assert list(manifests) == ["ada", "max", "zoe"]
+    assert manifests["ada"].folder == tmp_path / "ada"
+
+
+def test_a_folder_of_another_name_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "mei", id="ada")
+    with pytest.raises(ManifestError, match="expected the folder's name 'mei', found 'ada'"):
+        read_manifests(tmp_path)
+
+
+def test_a_folder_without_characters_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="at least one character bundle"):
+        read_manifests(tmp_path)
+
+
+# A schema cannot compare two fields; the code does.
+BETWEEN_FIELDS = {
+    *("pitch.median_hz", "pitch.low_hz", "pitch.high_hz"),
+    *("limits.min_seconds", "limits.max_seconds"),
+}
+PLACES = [
+    *manifest(),
+    *("name.ja", "name.en", "graphs.harmonic", "graphs.harmonic.file", "graphs.harmonic.sha256"),
+    *("graphs.harmonic.bytes", "pitch.policy", "pitch.median_hz", "pitch.log_std", "pitch.low_hz"),
+    *("pitch.high_hz", "limits.min_seconds", "limits.max_seconds", "licence.name", "licence.spdx"),
+    *("licence.url", "preview.colour", "preview.portrait", "settings", "extra", "name.extra"),
+    *("origin", "uses", "takes", "options", "$schema", "licence.text"),
+]
+OPTIONAL = {"settings", "extra", "name.extra", "origin", "uses", "takes", "options"} | {
+    "$schema",
+    "licence.text",
+}
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-10, 10**6),
+    st.floats(-10, 4_000, allow_nan=False),
+    st.text(max_size=12),
+    st.sampled_from(["auto", "mei", "a.onnx", "a.svg", "#00ff00", "https://a.org/b", "mailto:a@b"]),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text("abc", max_size=2), st.one_of(st.integers(), st.text()), max_size=2),
+    st.just(...),
+)
+
+
+@given(path=st.sampled_from(PLACES), value=VALUES)
+@example(path="schema_version", value=1.0)
+@settings(max_examples=600, deadline=None)
+def test_the_schema_for_editors_agrees_with_the_code(path: str, value: object) -> None:
+    if value is ... and path in OPTIONAL:
+        return
+    said = changed(path, value)
+    if jsonschema.Draft202012Validator(SCHEMA).is_valid(said):
+        if path not in BETWEEN_FIELDS:
+            parsed(said)
+    else:
+        refusal(said)
+
+
+def test_the_schema_for_editors_is_what_the_command_writes() -> None:
+    command = "python -m shared.characters.manifest_schema > characters/character.schema.json"
+
+    assert SCHEMA_FILE.read_text("utf-8") == render_schema(), command
+
+
+def test_reading_manifests_needs_neither_numpy_nor_a_runtime() -> None:
+    code = (
+        "import sys, shared.characters.manifest; print({'numpy', 'onnxruntime'} & set(sys.modules))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert result.stdout == "set()\n"
+
+
+def test_a_manifest_that_is_wrong_is_set_aside_unless_it_is_the_first(tmp_path: Path) -> None:
+    write(tmp_path / "ada", id="ada")
+    write(tmp_path / "bob", id="eve")
+
+    assert list(read_manifests(tmp_path)) == ["ada"]
+
+    write(tmp_path / "aaa", id="eve")
+    with pytest.raises(ManifestError, match="expected the folder's name 'aaa'"):
+        read_manifests(tmp_path)
+
+
+def test_a_bundle_that_is_being_written_is_no_character(tmp_path: Path) -> None:
+    write(tmp_path / "ada", id="ada")
+    write(tmp_path / ".importing-x1", id="bob")
+
+    assert list(read_manifests(tmp_path)) == ["ada"]

@@ -1,0 +1,128 @@
+"""Bundles that come into the folder of characters are offered by every dialect, and leave it."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from functions.compat.character_watch import CharacterWatch
+from functions.compat.composition import Compat, CompatOptions, SpeechResources, compose
+from functions.compat.service.keys import Access
+from functions.compat.voicevox.user_data import UserData
+from shared.characters.bundle_files import BundleError
+from shared.container.admission import Admission
+from shared.speech.decoding.decoder import Decoder
+from tests.support.speakers import Sentences, a_speaker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.conversion.characters import LoadedCharacter
+
+
+def load(folder: Path) -> LoadedCharacter:
+    """Stands for the loading of a bundle, which has tests of its own."""
+    if (folder / "character.json").read_text() == "broken":
+        raise BundleError("character.json: expected JSON.")
+    return a_speaker(folder.name, Sentences())
+
+
+def put(characters: Path, name: str, content: str) -> None:
+    (characters / name).mkdir(exist_ok=True)
+    (characters / name / "character.json").write_text(content)
+
+
+@pytest.fixture
+def compat(tmp_path: Path) -> Compat:
+    room = SpeechResources(
+        {"mei": a_speaker("mei", Sentences())},
+        UserData.opened(),
+        Decoder(),
+        Admission(running=1, waiting=4),
+        tmp_path,
+    )
+    return compose(CompatOptions(Access({}, (), ("*",))), room)
+
+
+async def offered(compat: Compat) -> list[set[str]]:
+    """The characters that clients of OpenAI, ElevenLabs and VOICEVOX are offered."""
+    transport = httpx.ASGITransport(compat.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        openai = (await client.get("/v1/audio/voices")).json()["voices"]
+        elevenlabs = (await client.get("/v1/voices")).json()["voices"]
+        speakers = (await client.get("/speakers")).json()
+        policies = set()
+        for each in speakers:
+            asked = {"speaker_uuid": each["speaker_uuid"]}
+            assert (await client.get("/speaker_info", params=asked)).status_code == 200
+            policies.add(each["speaker_uuid"])
+    assert len(policies) == len(openai)
+    return [{each["id"] for each in openai}, {each["voice_id"] for each in elevenlabs}]
+
+
+async def test_a_folder_that_comes_is_offered_by_all_when_it_is_complete_and_leaves_with_it(
+    compat: Compat, tmp_path: Path
+) -> None:
+    follower = CharacterWatch(tmp_path, load)
+    put(tmp_path, "ada", "{}")
+    await follower.look(compat.offered)
+    assert await offered(compat) == [{"mei"}] * 2
+
+    await follower.look(compat.offered)
+    assert await offered(compat) == [{"mei", "ada"}] * 2
+
+    shutil.rmtree(tmp_path / "ada")
+    await follower.look(compat.offered)
+    assert await offered(compat) == [{"mei"}] * 2
+
+
+async def test_of_a_bundle_that_does_not_load_the_revision_before_stays(
+    compat: Compat, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower = CharacterWatch(tmp_path, load)
+    put(tmp_path, "ada", "{}")
+    await follower.look(compat.offered)
+    await follower.look(compat.offered)
+
+    put(tmp_path, "ada", "broken")
+    put(tmp_path, "bob", "broken")
+    with caplog.at_level("INFO"):
+        await follower.look(compat.offered)
+        await follower.look(compat.offered)
+
+    assert await offered(compat) == [{"mei", "ada"}] * 2
+    refused = [each.getMessage() for each in caplog.records if "expected JSON" in each.getMessage()]
+    assert [each.split()[1] for each in refused] == ["ada", "bob"]
+
+
+async def test_what_was_there_but_is_not_offered_is_taken_too(
+    compat: Compat, tmp_path: Path
+) -> None:
+    put(tmp_path, "ada", "{}")
+    put(tmp_path, "bob", "{}")
+    follower = CharacterWatch(tmp_path, load, {"mei", "bob"})
+
+    await follower.look(compat.offered)
+
+    assert await offered(compat) == [{"mei", "ada"}] * 2
+
+
+async def test_the_last_character_that_takes_text_stays(tmp_path: Path) -> None:
+    put(tmp_path, "ada", "{}")
+    room = SpeechResources(
+        {"ada": a_speaker("ada", Sentences())},
+        UserData.opened(),
+        Decoder(),
+        Admission(running=1, waiting=4),
+        tmp_path,
+    )
+    compat = compose(CompatOptions(Access({}, (), ("*",))), room)
+    follower = CharacterWatch(tmp_path, load)
+    shutil.rmtree(tmp_path / "ada")
+
+    await follower.look(compat.offered)
+
+    assert await offered(compat) == [{"ada"}] * 2

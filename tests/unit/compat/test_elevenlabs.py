@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import wave
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import pytest
+
+from functions.compat.elevenlabs import (
+    FORMATS,
+    RecordingLimits,
+    Recordings,
+    build,
+    refuse_elevenlabs,
+)
+from functions.compat.long_recordings import convert_in_pieces
+from functions.compat.service.keys import Access, AccessMiddleware
+from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from shared.container.admission import Admission
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.engines.interface import ConversionOptions
+from shared.speech.results.audio_files import write_wav
+from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
+from tests.support.characters import a_manifest
+from tests.support.speakers import RATE, Mirror, Sentences, a_speaker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from numpy.typing import NDArray
+    from starlette.types import ASGIApp
+
+    from shared.characters.manifest import CharacterManifest
+
+
+KEY = "0123456789abcdef"
+VOICE = (0.3 * np.sin(np.arange(3 * RATE) * (2 * np.pi * 220 / RATE))).astype(np.float32)
+RECORDING = write_wav(VOICE, RATE)
+
+
+@pytest.fixture
+async def decoder() -> AsyncIterator[Decoder]:
+    async with Decoder() as decoder:
+        yield decoder
+
+
+def app_of(
+    decoder: Decoder,
+    engine: Mirror | None = None,
+    limits: RecordingLimits | None = None,
+    admission: Admission | None = None,
+) -> ASGIApp:
+    admission = admission or Admission(running=1, waiting=4)
+    recordings = Recordings(decoder, admission, limits or RecordingLimits())
+    characters = {"mei": a_speaker("mei", Sentences(), engine), "ned": a_speaker("ned")}
+    return build(characters, recordings, Synthesis(admission, SpeechLimits()))
+
+
+async def send(
+    app: ASGIApp,
+    audio: bytes | None = RECORDING,
+    path: str = "/v1/speech-to-speech/mei/stream",
+    output_format: str | None = "pcm_24000",
+    headers: dict[str, str] | None = None,
+    **fields: str,
+) -> httpx.Response:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        return await client.post(
+            path,
+            params={} if output_format is None else {"output_format": output_format},
+            data={"model_id": "eleven_multilingual_sts_v2", **fields},
+            files={"other" if audio is None else "audio": ("voice.wav", audio or b"")},
+            headers=headers,
+        )
+
+
+@pytest.mark.parametrize("path", ["/v1/speech-to-speech/mei", "/v1/voice-changer/mei"])
+@pytest.mark.parametrize("end", ["", "/stream"])
+async def test_a_recording_comes_back_in_the_voice(decoder: Decoder, path: str, end: str) -> None:
+    engine = Mirror()
+
+    answer = await send(app_of(decoder, engine), path=path + end, seed="4294967295")
+
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-digital-source-type"] == DIGITAL_SOURCE_TYPE
+    samples = np.frombuffer(answer.content, np.int16) / 32_767
+    np.testing.assert_allclose(samples, VOICE, atol=1e-3)
+    assert [options.seed for options in engine.asked] == [4_294_967_295]
+
+
+async def test_without_a_format_the_answer_is_an_mp3_of_the_usual_rate(decoder: Decoder) -> None:
+    answer = await send(app_of(decoder), output_format=None)
+
+    assert answer.headers["content-type"] == "audio/mpeg"
+    assert b"Synthetic speech" in answer.content[:500]
+    assert len(answer.content) == pytest.approx(3 * 16_000, rel=0.1)
+
+
+async def test_raw_samples_are_taken_as_they_are(decoder: Decoder) -> None:
+    raw = np.zeros(16_000, "<i2")
+    raw[::80] = 9_000
+    engine = Mirror(sample_rate=16_000)
+
+    answer = await send(
+        app_of(decoder, engine),
+        raw.tobytes(),
+        output_format="pcm_16000",
+        file_format="pcm_s16le_16",
+    )
+
+    assert answer.status_code == 200, answer.text
+    assert np.abs(np.frombuffer(answer.content, np.int16).astype(int) - raw).max() <= 1
+
+
+async def test_a_whole_wav_file_says_how_long_it_is(decoder: Decoder) -> None:
+    answer = await send(app_of(decoder), path="/v1/speech-to-speech/mei", output_format="wav_24000")
+
+    with wave.open(io.BytesIO(answer.content)) as file:
+        assert file.getnframes() == len(VOICE)
+    assert b"Synthetic speech" in answer.content[:500]
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "sentence"),
+    [
+        ({"audio": None}, 422, "field 'audio'"),
+        ({"audio": b""}, 400, "no_audio"),
+        ({"audio": b"no recording at all" * 99}, 400, "unsupported_format"),
+        ({"audio": write_wav(VOICE * 0, RATE)}, 400, "silent"),
+        ({"audio": write_wav(VOICE[:1000], RATE)}, 400, "too_short"),
+        ({"audio": b"\1" * 33, "file_format": "pcm_s16le_16"}, 422, "16 bits"),
+        ({"file_format": "pcm_f32"}, 422, "file_format"),
+        ({"output_format": "mp3_1_1"}, 422, "mp3_44100_128"),
+        ({"seed": "-1"}, 422, "seed"),
+        ({"seed": "4294967296"}, 422, "seed"),
+        ({"seed": "²"}, 422, "seed"),
+        ({"seed": "9" * 5_000}, 422, "seed"),
+        ({"remove_background_noise": "maybe"}, 422, "true or false"),
+        ({"voice_settings": "{"}, 422, "Expected JSON"),
+        ({"voice_settings": "[" * 30_000}, 422, "Expected JSON"),
+        ({"path": "/v1/speech-to-speech/nobody"}, 404, "choose one of mei, ned"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+async def test_what_cannot_be_converted_is_refused_with_a_reason(
+    decoder: Decoder, changed: dict[str, Any], status: int, sentence: str
+) -> None:
+    engine = Mirror()
+
+    answer = await send(app_of(decoder, engine), **changed)
+
+    assert answer.status_code == status, answer.text
+    assert sentence in answer.text
+    assert not engine.asked
+
+
+async def test_a_recording_longer_or_larger_than_the_limit_is_refused(decoder: Decoder) -> None:
+    long = await send(app_of(decoder, limits=RecordingLimits(max_seconds=2.0)))
+    large = await send(app_of(decoder, limits=RecordingLimits(max_bytes=10_000)))
+    # More than the fields of a form may have beside it: it is not even read to its end.
+    huge = await send(app_of(decoder, limits=RecordingLimits(max_bytes=1)), bytes(2 << 20))
+
+    assert (long.status_code, long.json()["detail"]["status"]) == (400, "too_long")
+    assert (large.status_code, large.json()["detail"]["status"]) == (400, "too_large")
+    assert (huge.status_code, "at most 1 bytes" in huge.text) == (413, True)
+
+
+async def test_more_recordings_than_fit_are_sent_away(decoder: Decoder) -> None:
+    few = await send(app_of(decoder, limits=RecordingLimits(at_once=0)))
+    full = Admission(running=1, waiting=0)
+    with full.admit():
+        busy = await send(app_of(decoder, admission=full))
+
+    for answer in (few, busy):
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["detail"]["status"] == "system_busy"
+
+
+async def test_a_recording_that_does_not_come_ends_and_keeps_nobody_from_speaking(
+    decoder: Decoder,
+) -> None:
+    admission = Admission(running=1, waiting=0)
+    app = app_of(decoder, limits=RecordingLimits(seconds_to_come=0.3), admission=admission)
+    begun = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"--b\r\n"
+        begun.set()
+        await asyncio.Event().wait()
+
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        stalled = asyncio.create_task(
+            client.post(
+                "/v1/speech-to-speech/mei",
+                content=body(),
+                headers={"content-type": "multipart/form-data; boundary=b"},
+            )
+        )
+        await begun.wait()
+        spoken = await send(app)
+        answer = await asyncio.wait_for(stalled, 20)
+
+    assert spoken.status_code == 200
+    assert (answer.status_code, "within 0.3 s" in answer.text) == (408, True)
+
+
+async def test_the_voices_are_listed_as_both_versions_of_the_api_do(decoder: Decoder) -> None:
+    transport = httpx.ASGITransport(app_of(decoder))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        listed = (await client.get("/v1/voices")).json()
+        searched = (await client.get("/v2/voices")).json()
+        one = (await client.get("/v1/voices/ned")).json()
+
+    assert [each["voice_id"] for each in listed["voices"]] == ["mei", "ned"]
+    assert (searched["voices"], searched["has_more"]) == (listed["voices"], False)
+    assert (one["voice_id"], one["name"]) == ("ned", "Ned")
+
+
+async def test_a_request_without_its_key_is_refused_in_elevenlabs_form(decoder: Decoder) -> None:
+    app = AccessMiddleware(app_of(decoder), Access({"shop": KEY}), refuse_elevenlabs)
+
+    refused = await send(app)
+    taken = await send(app, headers={"xi-api-key": KEY})
+
+    assert (refused.status_code, refused.json()["detail"]["status"]) == (401, "invalid_api_key")
+    assert taken.status_code == 200
+
+
+def test_telephones_and_raw_samples_can_be_asked_for() -> None:
+    assert {"ulaw_8000", "alaw_8000", "pcm_8000", "pcm_48000"} <= set(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"{}", "application/json"),
+        (b"", ""),
+        (b"--x\r\nbroken", "multipart/form-data; boundary=x"),
+        (b"no form", "multipart/form-data"),
+    ],
+)
+async def test_a_body_that_is_no_form_is_refused_with_a_reason(
+    decoder: Decoder, content: bytes, kind: str
+) -> None:
+    transport = httpx.ASGITransport(app_of(decoder), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        headers = {"Content-Type": kind} if kind else {}
+        answer = await client.post("/v1/voice-changer/mei", content=content, headers=headers)
+
+    assert 400 <= answer.status_code < 500, answer.text
+    assert answer.json()["detail"]
+
+
+def a_voice(seconds: float, hertz: float = 110.0) -> NDArray[np.float32]:
+    """Pulses like a voice's, in words of 0.7 s with pauses of 0.3 s."""
+    time = np.arange(round(seconds * RATE)) / RATE
+    saw = 2 * (time * hertz % 1.0) - 1
+    words = np.clip(20 * (np.sin(2 * np.pi * time) + 0.6), 0.0, 1.0)
+    return (0.2 * saw * words).astype(np.float32)
+
+
+def test_a_short_recording_is_converted_in_one_piece_by_the_characters_own_policy() -> None:
+    engine, voice = Mirror(), a_voice(9.9)
+
+    pieces = list(convert_in_pieces(engine, a_manifest(), voice, RATE, ConversionOptions(seed=3)))
+
+    assert len(pieces) == 1
+    assert engine.asked == [ConversionOptions(None, 3)]
+
+
+@pytest.mark.parametrize("seconds", [10.01, 33.333, 70.0])
+def test_a_long_recording_comes_back_without_seams(seconds: float) -> None:
+    engine, voice = Mirror(), a_voice(seconds)
+
+    pieces = list(convert_in_pieces(engine, a_manifest(), voice, RATE, ConversionOptions()))
+
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) <= 8.1 * RATE
+    joined = np.concatenate(pieces)
+    assert len(joined) == len(voice)
+    np.testing.assert_allclose(joined, voice, atol=1e-6)
+
+
+def test_all_pieces_are_moved_by_the_same_semitones() -> None:
+    engine = Mirror()
+
+    list(convert_in_pieces(engine, a_manifest(), a_voice(40), RATE, ConversionOptions()))
+
+    shifts = {options.pitch_shift for options in engine.asked}
+    assert len(shifts) == 1
+    (shift,) = shifts
+    assert shift == pytest.approx(12.0, abs=0.2)  # from 110 Hz to the character's 220 Hz
+
+
+def test_semitones_that_are_asked_for_stay_and_silence_needs_none() -> None:
+    engine, silence = Mirror(), np.zeros(12 * RATE, np.float32)
+
+    list(convert_in_pieces(engine, a_manifest(), a_voice(12), RATE, ConversionOptions(-2.0)))
+    list(convert_in_pieces(engine, a_manifest(), silence, RATE, ConversionOptions()))
+    list(convert_in_pieces(engine, moved_by(3.0), a_voice(12), RATE, ConversionOptions()))
+
+    assert {options.pitch_shift for options in engine.asked} == {-2.0, None}
+
+
+def moved_by(semitones: float) -> CharacterManifest:
+    """A character that always moves the pitch by as much."""
+    manifest = a_manifest()
+    assert manifest.pitch is not None
+    pitch = manifest.pitch.model_copy(update={"policy": semitones})
+    return manifest.model_copy(update={"pitch": pitch})
+
+
+def test_the_seed_reaches_every_piece() -> None:
+    engine = Mirror()
+
+    list(convert_in_pieces(engine, a_manifest(), a_voice(20), RATE, ConversionOptions(seed=9)))
+
+    assert {options.seed for options in engine.asked} == {9}
+    assert replace(engine.asked[0], seed=0).pitch_shift == engine.asked[0].pitch_shift

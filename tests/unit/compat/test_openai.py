@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from functions.compat.openai import build, refuse_openai
+from functions.compat.service.keys import Access, AccessMiddleware
+from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from functions.compat.service.voices import (
+    TextSpeaker,
+    TextSpeakers,
+    names_of,
+    text_speakers_of,
+)
+from shared.characters.bundle_files import BundleError
+from shared.container.admission import Admission
+from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
+from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
+from tests.support.speakers import Sentences, a_speaker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import ASGIApp
+
+    from shared.speech.signal.sound import Samples
+
+KEY = "0123456789abcdef"
+
+
+def voices(engine: Sentences, names: tuple[str, ...] = ()) -> TextSpeakers:
+    characters = {name: a_speaker(name, engine) for name in ("mei", "ned")}
+    return TextSpeakers(text_speakers_of(characters), names_of(names))
+
+
+def app_of(
+    engine: Sentences, admission: Admission | None = None, limits: SpeechLimits | None = None
+) -> ASGIApp:
+    admission = admission or Admission(running=1, waiting=4)
+    return build(voices(engine), Synthesis(admission, limits or SpeechLimits()))
+
+
+async def ask(app: ASGIApp, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
+    body = {"model": "tts-1", "voice": "mei", "input": "はい。", "response_format": "pcm"} | body
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        return await client.post("/v1/audio/speech", json=body, headers=headers)
+
+
+async def test_speech_is_marked_as_synthetic_also_where_the_format_cannot_say_it() -> None:
+    answer = await ask(app_of(Sentences()))
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "audio/pcm"
+    assert answer.headers["x-digital-source-type"] == DIGITAL_SOURCE_TYPE
+    assert len(answer.content) == 2 * 2_400
+
+
+async def test_null_for_an_option_means_its_default() -> None:
+    engine = app_of(Sentences())
+
+    unset = await ask(engine, speed=None, stream_format=None, instructions=None)
+
+    assert unset.status_code == 200
+    assert len(unset.content) == 2 * 2_400
+
+
+@pytest.mark.parametrize("stream_format", ["audio", "sse"])
+async def test_the_first_sentence_leaves_while_the_next_one_is_spoken(stream_format: str) -> None:
+    engine = Sentences(gate=threading.Semaphore(0))
+    body = {"model": "x", "voice": "mei", "input": "はい。いいえ。", "response_format": "pcm"}
+    came: asyncio.Queue[bytes] = asyncio.Queue()
+    requests = iter([json.dumps(body | {"stream_format": stream_format}).encode()])
+
+    async def receive() -> dict[str, Any]:
+        for content in requests:
+            return {"type": "http.request", "body": content}
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Any) -> None:
+        if message.get("body"):
+            await came.put(message["body"])
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/audio/speech", "headers": []}
+    app = app_of(engine)
+
+    async def serve() -> None:
+        await app(scope | {"query_string": b""}, receive, send)
+
+    serving = asyncio.create_task(serve())
+    async with asyncio.timeout(10):
+        first = await came.get()
+    spoken_by_then = list(engine.spoken)
+    assert engine.gate is not None
+    engine.gate.release()
+    await serving
+
+    assert spoken_by_then == ["はい"]
+    assert len(first) >= 4_800
+    assert engine.spoken == ["はい", "いいえ"]
+
+
+async def test_events_hold_the_same_sound_and_end_with_one_that_says_so() -> None:
+    engine = Sentences()
+    sound = (await ask(app_of(engine), input="はい。いいえ。")).content
+
+    answer = await ask(app_of(engine), input="はい。いいえ。", stream_format="sse")
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    lines = [line for line in answer.text.split("\n\n") if line]
+    events = [json.loads(line.removeprefix("data: ")) for line in lines]
+    kinds = [event["type"] for event in events]
+    assert kinds == ["speech.audio.delta", "speech.audio.delta", "speech.audio.done"]
+    assert b"".join(base64.b64decode(each["audio"]) for each in events[:-1]) == sound
+    assert events[-1]["usage"]["input_tokens"] == 7
+
+
+@dataclass
+class Refusing(Sentences):
+    """Refuses a text after its first sentence."""
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        yield next(iter(super().speak(text, options)))
+        raise TextError(TextErrorCode.TEXT_TOO_LONG, "Send it in parts.")
+
+
+async def test_events_that_do_not_reach_the_end_of_the_speech_end_with_the_reason() -> None:
+    answer = await ask(app_of(Refusing()), input="A、B。", stream_format="sse")
+
+    events = [json.loads(line[6:]) for line in answer.text.split("\n\n") if line]
+    assert [event["type"] for event in events] == ["speech.audio.delta", "error"]
+    error = events[-1]["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "text_too_long")
+    assert "Send it in parts" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "sentence"),
+    [
+        ({"voice": "nobody"}, "voice", "choose one of mei, ned"),
+        ({"response_format": "wma"}, "response_format", "choose one of mp3"),
+        ({"input": ""}, "input", "at least 1 character"),
+        ({"input": "あ" * 4_097}, "input", "at most 4096 characters"),
+        ({"input": "あ。" * 2_000}, "input", "Send it in parts"),
+        ({"input": "！？"}, "input", "nothing that can be spoken"),
+        ({"speed": 0.2}, "speed", "greater than or equal to 0.25"),
+        ({"speed": 4.5}, "speed", "less than or equal to 4"),
+        ({"speed": "fast"}, "speed", "valid number"),
+        ({"stream_format": "wav"}, "stream_format", "'audio' or 'sse'"),
+        ({"model": ""}, "model", "at least 1 character"),
+        ({"model": None}, "model", "required"),
+    ],
+)
+async def test_a_bad_request_is_refused_with_the_field_and_the_reason(
+    body: dict[str, Any], param: str, sentence: str
+) -> None:
+    engine = Sentences()
+
+    answer = await ask(app_of(engine, limits=SpeechLimits(seconds=199.0)), **body)
+
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["param"] == param
+    assert sentence in error["message"]
+    assert not engine.spoken
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff"])
+async def test_a_body_that_is_no_request_is_refused(content: bytes) -> None:
+    transport = httpx.ASGITransport(app_of(Sentences()), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        answer = await client.post("/v1/audio/speech", content=content)
+        large = await client.post("/v1/audio/speech", content=b" " * 70_000)
+        missing = await client.get("/v1/models/whisper-1")
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]
+    assert (large.status_code, large.json()["error"]["type"]) == (413, "invalid_request_error")
+    assert missing.json()["error"]["code"] == "model_not_found"
+
+
+async def test_openais_own_voices_are_the_mapped_ones_or_the_first() -> None:
+    engine = Sentences()
+    known = voices(engine, ("nova=ned",))
+    app = build(known, Synthesis(Admission(running=1, waiting=4), SpeechLimits()))
+
+    answers = [await ask(app, voice=voice) for voice in ("nova", "alloy", "ned", {"id": "mei"})]
+
+    assert [answer.status_code for answer in answers] == [200] * 4
+    found = known.find("nova")
+    assert (found is not None, found and found.id) == (True, "ned")
+
+
+@pytest.mark.parametrize("entry", ["nova=nobody", "nova", "nova="])
+def test_a_name_for_no_character_is_refused(entry: str) -> None:
+    with pytest.raises(BundleError, match="expected NAME=CHARACTER with one of mei, ned"):
+        voices(Sentences(), (entry,))
+
+
+async def test_a_style_is_asked_for_behind_the_characters_id() -> None:
+    engine = Sentences()
+    character = a_speaker("mei", engine)
+    assert character.text_engine is not None
+    styles = [
+        TextSpeaker("mei", character, character.text_engine),
+        TextSpeaker("mei:happy", character, character.text_engine, 7, "happy"),
+    ]
+    synthesis = Synthesis(Admission(running=1, waiting=4), SpeechLimits())
+
+    await ask(build(TextSpeakers(styles, {}), synthesis), voice="mei:happy")
+
+    assert [options.style for options in engine.asked] == [7]
+
+
+async def test_more_than_fits_is_sent_away_in_openais_form() -> None:
+    full = Admission(running=1, waiting=0)
+    with full.admit():
+        answer = await ask(app_of(Sentences(), full))
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["error"]["type"] == "server_error"
+
+
+async def test_a_request_without_its_key_is_refused_in_openais_form() -> None:
+    app = AccessMiddleware(app_of(Sentences()), Access({"bot": KEY}), refuse_openai)
+
+    refused = await ask(app, headers={"Authorization": "Bearer another"})
+    taken = await ask(app, headers={"Authorization": f"Bearer {KEY}"})
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
+    assert taken.status_code == 200
+
+
+async def test_speech_that_turns_out_to_be_longer_than_the_limit_ends_there() -> None:
+    engine = Sentences()
+
+    answer = await ask(
+        app_of(engine, limits=SpeechLimits(seconds=0.35)), input="あ。い。う。え。お。"
+    )
+
+    assert len(engine.spoken) <= 4
+    assert len(answer.content) <= 2 * 0.35 * 24_000

@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from functions.compat.service.http_messages import SlowReadersMiddleware
+from functions.compat.service.keys import Access, AccessMiddleware
+from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from functions.compat.service.voices import TextSpeakers, text_speakers_of
+from functions.compat.text_socket import PATH, SUBPROTOCOL, SpeechSockets, build, refuse
+from infra.local.configuration.names import Ports
+from shared.container.admission import Admission
+from shared.container.protocols import limit_clients
+from shared.speech.engines.interface import Mark, MarkedPiece
+from tests.support.speakers import Sentences, a_speaker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from websockets.asyncio.client import ClientConnection
+
+    from shared.speech.engines.text_interface import SpeechOptions
+
+KEY = "0123456789abcdef"
+TENTH = 2 * 2_400
+"""The bytes of a sentence in PCM at 24 kHz."""
+
+
+@asynccontextmanager
+async def served(
+    engine: Sentences,
+    access: Access | None = None,
+    limits: SpeechLimits | None = None,
+    admission: Admission | None = None,
+    **options: Any,
+) -> AsyncIterator[str]:
+    """Serve with the server that production uses."""
+    voices = TextSpeakers(text_speakers_of({"mei": a_speaker("mei", engine)}), {})
+    admission = admission or Admission(running=1, waiting=8)
+    sockets = SpeechSockets(voices, Synthesis(admission, limits or SpeechLimits()), **options)
+    app = AccessMiddleware(build(sockets), access or Access(), refuse)
+    with Ports() as ports:
+        server, stop = Config(), asyncio.Event()
+        (port,) = ports.free(1)
+        server.bind = [f"127.0.0.1:{port}"]
+        server.loglevel = "ERROR"
+        limit_clients(server)
+        serving = asyncio.create_task(
+            serve(SlowReadersMiddleware(app, 0.5), server, shutdown_trigger=stop.wait)  # type: ignore[arg-type] # Starlette's types are others
+        )
+        await asyncio.sleep(0.1)
+        yield f"ws://127.0.0.1:{port}{PATH}"
+        stop.set()
+        await serving
+
+
+@asynccontextmanager
+async def client_of(
+    address: str, *subprotocols: str, **options: Any
+) -> AsyncIterator[ClientConnection]:
+    offered = [SUBPROTOCOL, *subprotocols]
+    async with connect(address, subprotocols=offered, **options) as client:  # type: ignore[arg-type] # a NewType
+        yield client
+
+
+async def say(client: ClientConnection, kind: str, **fields: Any) -> None:
+    await client.send(json.dumps({"type": kind, **fields}))
+
+
+async def heard(client: ClientConnection, last: str) -> tuple[list[dict[str, Any]], bytes]:
+    """The messages up to one of a kind, and the sound among them."""
+    messages: list[dict[str, Any]] = []
+    sound = b""
+    async with asyncio.timeout(10):
+        while not messages or messages[-1]["type"] != last:
+            message = await client.recv()
+            if isinstance(message, bytes):
+                sound += message
+            else:
+                messages.append(json.loads(message))
+    return messages, sound
+
+
+async def test_sentences_are_spoken_as_soon_as_they_are_whole() -> None:
+    engine = Sentences()
+    async with served(engine) as address, client_of(address) as client:
+        await say(client, "begin", voice="mei", speed=2.0)
+        for token in ("こん", "にちは", "。今日"):
+            await say(client, "text", text=token)
+        first, _ = await heard(client, "sentence")
+        async with asyncio.timeout(10):
+            sound = await client.recv()
+        spoken_by_then = list(engine.spoken)
+        await say(client, "text", text="は晴れ")
+        await say(client, "end")
+        rest, more = await heard(client, "ended")
+
+    assert first[0] == {
+        "type": "begun",
+        "voice": "mei",
+        "format": "pcm_24000",
+        "sample_rate": 24_000,
+    }
+    assert first[1] == {"type": "sentence", "text": "こんにちは。", "begin": 0.0}
+    assert spoken_by_then == ["こんにちは"]
+    assert rest[-2:] == [
+        {"type": "sentence", "text": "今日は晴れ", "begin": 0.1},
+        {"type": "ended", "seconds": 0.2},
+    ]
+    assert len(sound) + len(more) == 2 * TENTH
+    assert {options.speed for options in engine.asked} == {2.0}
+
+
+class MarkedSentences(Sentences):
+    """Knows a word in the middle of each tenth of a second."""
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        return (
+            MarkedPiece(piece, (Mark("word", text, 0.05), Mark("phone", "a", 0.05)))
+            for piece in self.speak(text, options)
+        )
+
+
+async def test_marks_come_before_their_sound_when_they_are_asked_for() -> None:
+    async with served(MarkedSentences()) as address, client_of(address) as client:
+        await say(client, "begin", marks=True)
+        await say(client, "text", text="はい。い、え。")
+        await say(client, "end")
+        messages, sound = await heard(client, "ended")
+        await say(client, "begin")
+        await say(client, "text", text="はい。")
+        await say(client, "end")
+        unasked, _ = await heard(client, "ended")
+
+    marks = [mark for each in messages if each["type"] == "marks" for mark in each["marks"]]
+    assert marks[:2] == [{"word": "はい。", "begin": 0.05}, {"phone": "a", "begin": 0.05}]
+    assert [mark["begin"] for mark in marks if "word" in mark] == [0.05, 0.15, 0.25]
+    assert [each["type"] for each in messages[:3]] == ["begun", "sentence", "marks"]
+    assert len(sound) == 3 * TENTH
+    assert "marks" not in [each["type"] for each in unasked]
+
+
+async def test_a_flush_speaks_what_has_come_and_utterances_follow_each_other() -> None:
+    engine = Sentences()
+    async with served(engine) as address, client_of(address) as client:
+        await say(client, "begin", format="ulaw_8000")
+        await say(client, "text", text="はい")
+        await say(client, "flush")
+        await heard(client, "sentence")
+        await say(client, "end")
+        await say(client, "begin")
+        await say(client, "text", text="いいえ")
+        await say(client, "end")
+        first, _ = await heard(client, "ended")
+        second, sound = await heard(client, "ended")
+
+    assert engine.spoken == ["はい", "いいえ"]
+    assert first[-1]["seconds"] == 0.1
+    assert [each["type"] for each in second][-1] == "ended"
+    assert len(sound) == TENTH
+
+
+async def test_a_cancel_is_answered_within_a_tenth_of_a_second_and_nothing_is_heard_after_it() -> (
+    None
+):
+    engine = Sentences(gate=threading.Semaphore(0))
+    async with served(engine) as address, client_of(address) as client:
+        await say(client, "begin")
+        await say(client, "text", text="あ、い。" * 3)
+        await heard(client, "sentence")
+        begin = time.monotonic()
+        await say(client, "cancel")
+        await heard(client, "cancelled")
+        waited = time.monotonic() - begin
+        assert engine.gate is not None
+        engine.gate.release(20)
+        await say(client, "begin")
+        await say(client, "text", text="う。")
+        await say(client, "end")
+        messages, sound = await heard(client, "ended")
+
+    assert waited < 0.1
+    assert [each["type"] for each in messages] == ["begun", "sentence", "ended"]
+    assert len(sound) == TENTH
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"voice": "nobody"}, "unknown_voice"),
+        ({"format": "mp3"}, "unknown_format"),
+    ],
+)
+async def test_what_cannot_be_begun_is_told_and_the_client_may_try_again(
+    fields: dict[str, Any], code: str
+) -> None:
+    async with served(Sentences()) as address, client_of(address) as client:
+        await say(client, "begin", **fields)
+        await say(client, "text", text="はい。")
+        await say(client, "end")
+        (refused,), _ = await heard(client, "error")
+        await say(client, "begin")
+        await say(client, "text", text="はい。")
+        await say(client, "end")
+        _, sound = await heard(client, "ended")
+
+    assert refused["code"] == code
+    assert len(sound) == TENTH
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("あ" * 20_000, "text_too_long"), ("はい。" * 200, "text_too_long")],
+    ids=["characters", "seconds"],
+)
+async def test_no_text_gets_more_speech_than_the_limit(text: str, code: str) -> None:
+    engine, limits = Sentences(), SpeechLimits(seconds=1.05)
+    async with served(engine, limits=limits) as address, client_of(address) as client:
+        await say(client, "begin")
+        for begin in range(0, len(text), 1000):
+            await say(client, "text", text=text[begin : begin + 1000])
+        messages, sound = await heard(client, "error")
+
+    assert messages[-1]["code"] == code
+    assert len(sound) <= 11 * TENTH
+    assert len(engine.spoken) <= 12
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "no json",
+        "[]",
+        '{"type": "sing"}',
+        '{"type": "text"}',
+        '{"type": "begin", "speed": 9}',
+        '{"type": "begin", "more": 1}',
+        b"sound",
+        "x" * 70_000,
+    ],
+    ids=lambda message: str(message[:30]),
+)
+async def test_a_message_that_cannot_be_taken_ends_the_connection(message: str | bytes) -> None:
+    async with served(Sentences()) as address:
+        async with client_of(address) as client:
+            await client.send(message)
+            with pytest.raises(ConnectionClosed) as closed:
+                await heard(client, "nothing more")
+        async with client_of(address) as other:
+            await say(other, "begin")
+            await heard(other, "begun")
+
+    assert closed.value.rcvd is None or closed.value.rcvd.code in {1008, 1009}
+
+
+async def test_a_page_sends_its_key_as_a_subprotocol() -> None:
+    access = Access({"page": KEY})
+    async with served(Sentences(), access) as address:
+        async with client_of(address, f"key.{KEY}") as client:
+            await say(client, "begin")
+            await heard(client, "begun")
+        headers = {"Authorization": f"Bearer {KEY}"}
+        async with client_of(address, additional_headers=headers) as client:
+            await say(client, "begin")
+            await heard(client, "begun")
+        with pytest.raises(InvalidStatus) as refused:
+            async with client_of(address, "key.another"):
+                pass
+
+    assert refused.value.response.status_code == 401
+
+
+async def test_a_client_that_leaves_or_idles_keeps_no_place() -> None:
+    engine = Sentences(gate=threading.Semaphore(0))
+    async with served(engine, most=1, idle_seconds=0.3) as address:
+        async with client_of(address) as client:
+            await say(client, "begin")
+            await say(client, "text", text="あ。い。")
+            await heard(client, "sentence")
+        async with client_of(address) as client:
+            with pytest.raises(ConnectionClosed):
+                await heard(client, "nothing more")
+        async with client_of(address) as client:
+            await say(client, "begin")
+            await say(client, "text", text="う。")
+            await say(client, "end")
+            _, sound = await heard(client, "ended")
+
+    assert len(sound) == TENTH
+
+
+async def test_who_only_holds_connections_keeps_nobody_out() -> None:
+    async with served(Sentences(), most=2) as address, AsyncExitStack() as held:
+        first, second = [await held.enter_async_context(client_of(address)) for _ in range(2)]
+        # A text that never ends holds its place no better.
+        for client in (first, second):
+            await say(client, "begin")
+            await heard(client, "begun")
+        async with client_of(address) as client:
+            await say(client, "begin")
+            await say(client, "text", text="う。")
+            await say(client, "end")
+            _, sound = await heard(client, "ended")
+            with pytest.raises(ConnectionClosed) as closed:
+                await heard(first, "nothing more")
+            await say(second, "cancel")
+            await heard(second, "cancelled")
+
+    assert len(sound) == TENTH
+    assert closed.value.rcvd is not None
+    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1013, "busy")
+
+
+async def test_a_client_that_hears_something_makes_room_for_nobody() -> None:
+    gate = threading.Semaphore(0)
+    async with served(Sentences(gate=gate), most=1) as address, client_of(address) as client:
+        await say(client, "begin")
+        await say(client, "text", text="あ、い。")
+        await say(client, "end")
+        await heard(client, "sentence")
+        async with client_of(address) as another:
+            with pytest.raises(ConnectionClosed) as closed:
+                await heard(another, "nothing more")
+        gate.release()
+        _, sound = await heard(client, "ended")
+
+    assert len(sound) == 2 * TENTH
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1013
+
+
+async def test_one_key_has_half_of_the_connections() -> None:
+    access = Access({"greedy": KEY, "honest": KEY[::-1]})
+    async with served(Sentences(), access, most=4) as address, AsyncExitStack() as held:
+        honest = await held.enter_async_context(client_of(address, f"key.{KEY[::-1]}"))
+        greedy = [
+            await held.enter_async_context(client_of(address, f"key.{KEY}")) for _ in range(6)
+        ]
+        for client in (honest, *greedy[-2:]):
+            await say(client, "begin")
+            await heard(client, "begun")
+        for client in greedy[:-2]:
+            with pytest.raises(ConnectionClosed):
+                await heard(client, "nothing more")
+
+
+async def test_the_service_says_when_it_is_busy() -> None:
+    full = Admission(running=1, waiting=0)
+    async with served(Sentences(), admission=full) as address, client_of(address) as client:
+        with full.admit():
+            await say(client, "begin")
+            await say(client, "text", text="はい。")
+            messages, _ = await heard(client, "error")
+
+    assert messages[-1]["code"] == "busy"

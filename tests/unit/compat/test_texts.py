@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.compat.service.encoders import Codec, SoundFormat
+from functions.compat.service.synthesis import SpeechLimits, SpokenStream, Synthesis
+from functions.compat.service.texts import (
+    LONGEST_WAITING,
+    SentenceSplitter,
+    estimate_long,
+    speak_long,
+    speak_text_stream,
+    speech_of,
+)
+from functions.compat.service.voices import TextSpeaker
+from shared.container.admission import Admission
+from shared.speech.engines.text_interface import (
+    SpeechOptions,
+    TextError,
+    TextErrorCode,
+    nothing_to_say,
+)
+from tests.support.speakers import RATE, Sentences, a_speaker
+from tests.support.speakers import Sentences as Engine
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+
+    from functions.compat.service.texts import SpokenPiece
+    from shared.speech.signal.sound import Samples
+
+
+def test_a_text_longer_than_an_engine_takes_is_spoken_in_parts_with_pauses() -> None:
+    engine = Sentences()
+    text = "".join(f"これは{number}番目の文です。" for number in range(400))
+
+    pieces = list(speak_long(engine, text, SpeechOptions(speed=2.0)))
+
+    assert len(text) > 4000
+    assert len(pieces) == 400
+    assert engine.spoken == [each for each in text.split("。") if each]
+    first, *middle, last = engine.asked
+    assert (first.silence_before, first.silence_after) == (0.1, 0.0)
+    assert {each.silence_before for each in (*middle, last)} == {0.225}
+    assert (last.silence_after, {each.silence_after for each in middle}) == (0.1, {0.0})
+
+
+def test_a_part_without_words_is_passed_over() -> None:
+    text = "はい。" + "！" * 2_500 + "\nいいえ。"
+
+    pieces = list(speak_long(Sentences(), text, SpeechOptions()))
+
+    assert len(pieces) >= 2
+
+
+def test_a_text_without_words_is_refused() -> None:
+    with pytest.raises(TextError) as refused:
+        list(speak_long(Sentences(), "！？" * 2_000, SpeechOptions()))
+
+    assert refused.value.code is TextErrorCode.NOTHING_TO_SAY
+
+
+def test_a_part_in_a_script_that_the_voice_cannot_read_is_passed_over() -> None:
+    spoken = Sentences()
+    text = "안녕" * 1_000 + "\nはい。" + "안녕" * 1_000
+
+    assert len(list(speak_long(Reader(spoken), text, SpeechOptions()))) == 1
+    assert spoken.spoken == ["はい"]
+    assert estimate_long(Reader(Sentences()), text, SpeechOptions()) == pytest.approx(0.1)
+
+
+def test_a_text_in_such_a_script_alone_is_refused() -> None:
+    engine, text = Reader(Sentences()), "안녕" * 2_000
+
+    with pytest.raises(TextError) as refused:
+        list(speak_long(engine, text, SpeechOptions()))
+    with pytest.raises(TextError) as refused_before:
+        estimate_long(engine, text, SpeechOptions())
+
+    assert refused.value.code is refused_before.value.code is TextErrorCode.TEXT_UNREADABLE
+
+
+def test_the_length_of_a_text_in_parts_is_that_of_all_of_them() -> None:
+    text = "".join(f"これは{number}番目の文です。" for number in range(400))
+
+    assert estimate_long(Sentences(), text, SpeechOptions()) == pytest.approx(40.0)
+
+
+async def test_a_stream_that_would_be_too_long_is_refused_before_anything_is_spoken() -> None:
+    engine = Sentences()
+
+    with pytest.raises(TextError, match="Send it in parts"):
+        await _stream(engine, "はい。" * 100, SpeechLimits(seconds=9.9))
+
+    assert engine.spoken == []
+
+
+async def test_what_was_begun_is_spoken_to_its_end_although_it_is_longer_than_estimated() -> None:
+    engine = Slow()
+
+    stream = await _stream(engine, "はい。" * 100, SpeechLimits(seconds=5.1))
+
+    assert sum([len(piece) async for piece in stream.read()]) == 100 * 4_800
+
+
+async def _stream(engine: Sentences, text: str, limits: SpeechLimits) -> SpokenStream:
+    character = a_speaker("mei", engine)
+    assert character.text_engine is not None
+    voice = TextSpeaker("mei", character, character.text_engine)
+    speech = speech_of(voice, text, SpeechOptions(), SoundFormat(Codec.PCM, RATE))
+    return await Synthesis(Admission(running=1, waiting=0), limits).stream(speech)
+
+
+@dataclass
+class Slow(Sentences):
+    """Speaks for twice as long as it estimates."""
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        return super().estimate(text, options) / 2
+
+
+@dataclass
+class Reader:
+    """Reads Japanese alone, as the voices do."""
+
+    engine: Sentences
+    sample_rate: int = RATE
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        return self.engine.estimate(self._readable(text), options)
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        return self.engine.speak(self._readable(text), options)
+
+    def _readable(self, text: str) -> str:
+        readable = "".join(each for each in text if each not in "안녕\n")
+        if not readable:
+            raise nothing_to_say(text)
+        return readable
+
+
+PCM = SoundFormat(Codec.PCM, RATE)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "whole", "rest"),
+    [
+        (["こんに", "ちは", "。今日", "は"], ["こんにちは。"], ["今日は"]),
+        (["はい！", "！いいえ"], ["はい！", "！"], ["いいえ"]),
+        (["3", ".", "14 is", " pi. ", "Yes"], ["3.14 is pi."], [" Yes"]),
+        (["一つ\n", "二つ\n\n", " "], ["一つ\n", "二つ\n\n"], []),
+        (["「はい。」と", "言う。"], ["「はい。」", "と言う。"], []),
+        (["。", "、", " "], ["。"], ["、 "]),
+    ],
+    ids=str,
+)
+def test_a_sentence_is_whole_at_its_end(
+    tokens: list[str], whole: list[str], rest: list[str]
+) -> None:
+    collected = SentenceSplitter()
+
+    found = [sentence for token in tokens for sentence in collected.push(token)]
+
+    assert found == whole
+    assert collected.finish() == rest
+
+
+def test_a_text_without_an_end_is_spoken_up_to_its_last_comma() -> None:
+    collected = SentenceSplitter()
+
+    found = collected.push("あ" * 300 + "、" + "い" * 300)
+    found += collected.push("う" * 500)
+
+    assert found[0] == "あ" * 300 + "、"
+    assert all(len(each) <= LONGEST_WAITING for each in found)
+    assert len("".join([*found, *collected.finish()])) == 1101
+
+
+async def spoken(
+    engine: Engine,
+    sentences: Iterable[str],
+    limits: SpeechLimits | None = None,
+    whole: str | None = None,
+) -> list[SpokenPiece]:
+    async def come() -> AsyncIterator[str]:
+        for sentence in sentences:
+            yield sentence
+
+    character = a_speaker("mei", engine)
+    assert character.text_engine is not None
+    voice = TextSpeaker("mei", character, character.text_engine)
+    synthesis = Synthesis(Admission(running=1, waiting=0), limits or SpeechLimits())
+    running = speak_text_stream(
+        synthesis, voice, come(), SpeechOptions(speed=2.0), PCM, whole=whole
+    )
+    async with aclosing(running) as pieces:
+        return [piece async for piece in pieces]
+
+
+async def test_sentences_are_spoken_one_after_the_other_with_a_pause() -> None:
+    engine = Engine()
+
+    pieces = await spoken(engine, ["はい。", "！！", "いいえ。"])
+
+    assert [piece.sentence for piece in pieces] == ["はい。", "いいえ。"]
+    assert [piece.begin for piece in pieces] == [0.0, 0.1]
+    assert [options.silence_before for options in engine.asked] == [0.1, 0.225]
+
+
+async def test_all_sentences_together_take_at_most_the_limit() -> None:
+    engine = Engine()
+
+    with pytest.raises(TextError, match="Send it in parts"):
+        await spoken(engine, ["はい。"] * 100, SpeechLimits(seconds=0.55))
+
+    assert len(engine.spoken) == 5
+
+
+async def test_a_sentence_that_cannot_be_read_is_passed_over_as_within_a_text() -> None:
+    pieces = await spoken(Korean(), ["안녕하세요。", "はい。", "안녕하세요。", "いいえ。"])
+
+    assert [piece.sentence for piece in pieces] == ["はい。", "いいえ。"]
+
+
+async def test_a_text_of_which_no_sentence_can_be_read_is_refused() -> None:
+    with pytest.raises(TextError, match="script"):
+        await spoken(Korean(), ["안녕하세요。", "！"])
+
+
+async def test_a_whole_text_that_is_too_long_is_refused_before_anything_is_spoken() -> None:
+    engine = Engine()
+
+    with pytest.raises(TextError, match="Send it in parts"):
+        await spoken(engine, ["はい。"] * 10, SpeechLimits(seconds=0.95), whole="はい。" * 10)
+
+    assert engine.spoken == []
+
+
+@dataclass
+class Korean(Engine):
+    """Cannot read Korean."""
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        if "안" in text:
+            raise nothing_to_say(text)
+        return super().speak(text, options)

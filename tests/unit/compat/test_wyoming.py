@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.client import AsyncTcpClient
+from wyoming.error import Error
+from wyoming.info import Describe, Info
+from wyoming.ping import Ping, Pong
+from wyoming.tts import (
+    Synthesize,
+    SynthesizeChunk,
+    SynthesizeStart,
+    SynthesizeStop,
+    SynthesizeStopped,
+    SynthesizeVoice,
+)
+
+from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from functions.compat.service.voices import TextSpeaker, TextSpeakers
+from functions.compat.wyoming import MOST_BYTES, MOST_CONNECTIONS, WyomingServer
+from shared.container.admission import Admission
+from tests.support.speakers import RATE, Sentences, a_speaker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from wyoming.event import Event
+
+
+@asynccontextmanager
+async def served(engine: Sentences, unread_seconds: float = 20.0) -> AsyncIterator[int]:
+    """Serve one character with two styles at a free port."""
+    character = a_speaker("mei", engine)
+    assert character.text_engine is not None
+    voices = [
+        TextSpeaker("mei", character, character.text_engine),
+        TextSpeaker("mei:happy", character, character.text_engine, 7, "happy"),
+    ]
+    synthesis = Synthesis(Admission(running=1, waiting=8), SpeechLimits())
+    server = WyomingServer(TextSpeakers(voices, {}), synthesis, unread_seconds=unread_seconds)
+    async with server.listening("127.0.0.1", 0) as port:
+        yield port
+
+
+async def heard(client: AsyncTcpClient, last: type[Any] = AudioStop) -> list[Event]:
+    """Read events up to one of a kind."""
+    events: list[Event] = []
+    async with asyncio.timeout(10):
+        while not events or not last.is_type(events[-1].type):
+            event = await client.read_event()
+            assert event is not None, events
+            events.append(event)
+    return events
+
+
+def sound_of(events: list[Event]) -> bytes:
+    return b"".join(AudioChunk.from_event(each).audio for each in events if each.payload)
+
+
+async def test_home_assistant_finds_voices_speakers_and_languages() -> None:
+    async with served(Sentences()) as port, AsyncTcpClient("127.0.0.1", port) as client:
+        await client.write_event(Describe().event())
+        (event,) = await heard(client, Info)
+        await client.write_event(Ping("here?").event())
+        (pong,) = await heard(client, Pong)
+
+    info = Info.from_event(event)
+    (program,) = info.tts
+    (voice,) = program.voices
+    assert program.supports_synthesize_streaming
+    assert (voice.name, voice.description, voice.languages) == ("mei", "Mei", ["ja"])
+    assert [each.name for each in voice.speakers or []] == ["happy"]
+    assert voice.attribution.name == "Voice: somebody"
+    assert Pong.from_event(pong).text == "here?"
+
+
+async def test_a_text_is_spoken_in_the_voice_and_style() -> None:
+    engine = Sentences()
+    async with served(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
+        voice = SynthesizeVoice(name="mei", speaker="happy")
+        await client.write_event(Synthesize("はい。いいえ。", voice).event())
+        events = await heard(client)
+
+    start = AudioStart.from_event(events[0])
+    assert (start.rate, start.width, start.channels) == (RATE, 2, 1)
+    assert len(sound_of(events)) == 2 * 2 * 2_400
+    assert {options.style for options in engine.asked} == {7}
+
+
+async def test_a_text_in_pieces_is_spoken_before_its_end_is_known() -> None:
+    engine = Sentences()
+    async with served(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
+        await client.write_event(SynthesizeStart(SynthesizeVoice(name="mei")).event())
+        for token in ("は", "い。い"):
+            await client.write_event(SynthesizeChunk(token).event())
+        first = await heard(client, AudioChunk)
+        spoken_by_then = list(engine.spoken)
+        await client.write_event(SynthesizeChunk("いえ").event())
+        # Clients send the whole text again, for servers that know no pieces.
+        await client.write_event(Synthesize("はい。いいえ").event())
+        await client.write_event(SynthesizeStop().event())
+        rest = await heard(client, SynthesizeStopped)
+
+    assert spoken_by_then == ["はい"]
+    assert engine.spoken == ["はい", "いいえ"]
+    assert [each.type for each in (*first, *rest)] == [
+        *("audio-start", "audio-chunk", "audio-chunk", "audio-stop", "synthesize-stopped")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "sentence"),
+    [
+        (Synthesize("はい。", SynthesizeVoice(name="nobody")).event(), "choose one of mei"),
+        (
+            Synthesize("はい。", SynthesizeVoice(name="mei", speaker="loud")).event(),
+            "The voice 'mei' has no speaker 'loud'",
+        ),
+        (Synthesize("あ。" * 5_000).event(), "Send it in parts"),
+        (SynthesizeStart().event(), ""),
+    ],
+    ids=["voice", "speaker", "length", "pieces"],
+)
+async def test_what_cannot_be_spoken_is_refused_with_a_reason(event: Event, sentence: str) -> None:
+    async with served(Sentences()) as port, AsyncTcpClient("127.0.0.1", port) as client:
+        await client.write_event(event)
+        if event.type == "synthesize-start":
+            for _ in range(20):
+                await client.write_event(SynthesizeChunk("あ" * 1_000).event())
+        *_, last = await heard(client, Error)
+        assert await client.read_event() is None
+
+    assert sentence in Error.from_event(last).text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no json\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"type": 1}\n',
+        b'{"type": "synthesize", "data": {"text": 5}}\n',
+        b'{"type": "synthesize", "data": []}\n',
+        b'{"type": "synthesize", "data": {"text": "\\ud800"}}\n',
+        b'{"type": "synthesize-start"}\n{"type":"synthesize-chunk","data":{"text":"\\udfff"}}\n',
+        b'{"type": "describe", "data_length": -1}\n',
+        b'{"type": "describe", "data_length": "x"}\n',
+        b'{"type": "describe", "payload_length": 1000000000}\n',
+        b'{"type": "describe", "data_length": 4}\n[1] ',
+        b"x" * (MOST_BYTES + 10),
+        b"[" * 60_000 + b"\n",
+    ],
+    ids=lambda content: content[:40].decode(),
+)
+async def test_bytes_that_are_no_event_end_the_connection_with_a_reason(content: bytes) -> None:
+    async with served(Sentences()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(content)
+        if content.startswith(b"x"):
+            writer.write_eof()
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+        writer.close()
+        # Others are served all the same.
+        async with AsyncTcpClient("127.0.0.1", port) as client:
+            await client.write_event(Describe().event())
+            await heard(client, Info)
+
+    header = json.loads(answer.splitlines()[0])
+    assert header["type"] == "error"
+
+
+async def test_half_a_character_in_a_ping_ends_nothing() -> None:
+    async with served(Sentences()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(2):
+            writer.write(b'{"type": "ping", "data": {"text": "\\ud800"}}\n')
+            async with asyncio.timeout(10):
+                answer = await reader.readline()
+                await reader.readexactly(json.loads(answer)["data_length"])
+            assert json.loads(answer)["type"] == "pong"
+        writer.close()
+
+
+async def test_a_client_that_closes_its_side_still_hears_everything() -> None:
+    async with served(Sentences()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b'{"type": "synthesize", "data": {"text": "\xe3\x81\x82\xe3\x80\x82"}}\n')
+        writer.write_eof()
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+        writer.close()
+
+    assert b"audio-stop" in answer
+
+
+async def test_a_client_that_reads_nothing_loses_its_connection_and_its_place() -> None:
+    engine = Sentences()
+    async with served(engine, unread_seconds=0.2) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+        line = Synthesize("あ。" * 1_500).event()
+        content = json.dumps({"type": line.type, "data": line.data}).encode() + b"\n"
+        writer.write(content * 6)
+        await asyncio.sleep(1.5)
+        async with AsyncTcpClient("127.0.0.1", port) as client:
+            await client.write_event(Synthesize("はい。").event())
+            events = await heard(client)
+        writer.transport.abort()
+
+    assert sound_of(events)
+    assert len(engine.spoken) < 6 * 1_500
+
+
+async def test_a_client_that_leaves_ends_its_speech() -> None:
+    engine = Sentences()
+    async with served(engine) as port:
+        async with AsyncTcpClient("127.0.0.1", port) as client:
+            await client.write_event(Synthesize("あ。" * 1_500).event())
+            await heard(client, AudioChunk)
+        async with AsyncTcpClient("127.0.0.1", port) as client:
+            await client.write_event(Synthesize("う。").event())
+            await heard(client)
+
+    assert "う" in engine.spoken
+    assert len(engine.spoken) < 1_500
+
+
+async def test_who_only_holds_connections_keeps_nobody_out() -> None:
+    async with served(Sentences()) as port:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS)]
+        async with AsyncTcpClient("127.0.0.1", port) as client:
+            await client.write_event(Synthesize("はい。").event())
+            events = await heard(client)
+        async with asyncio.timeout(10):
+            # The oldest made room.
+            assert await held[0][0].read() == b""
+        for _, writer in held:
+            writer.close()
+
+    assert sound_of(events)
+
+
+async def test_a_client_that_hears_something_makes_room_for_nobody() -> None:
+    engine = Sentences(gate=threading.Semaphore(0))
+    async with served(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
+        await client.write_event(Synthesize("はい、いいえ。").event())
+        begun = await heard(client, AudioChunk)
+        held = [
+            await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS + 1)
+        ]
+        async with asyncio.timeout(10):
+            assert await held[0][0].read() == b""
+        assert engine.gate is not None
+        engine.gate.release()
+        rest = await heard(client)
+        for _, writer in held:
+            writer.close()
+
+    assert len(sound_of(begun + rest)) == 2 * 2 * RATE // 10
+
+
+async def test_a_flood_of_events_does_not_hold_the_loop() -> None:
+    events, turns = 5_000, 0
+    async with served(Sentences()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b'{"type":"nothing that anybody knows"}\n' * events + b'{"type":"ping"}\n')
+        answered = asyncio.create_task(reader.readline())
+        while not answered.done():
+            turns += 1
+            await asyncio.sleep(0)
+        writer.close()
+
+    assert b"pong" in await answered
+    # Others have a turn after each event, not after each packet of a thousand of them.
+    assert turns > events

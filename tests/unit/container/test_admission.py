@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+
+import pytest
+
+from shared.container.admission import (
+    CREDIT_SECONDS,
+    OTHERS_SECONDS,
+    REST_SECONDS,
+    Admission,
+    FairQueue,
+    Share,
+)
+from shared.runtime.push import OverloadedError
+from tests.support.reachable import objects_kept_by
+from tests.support.virtual_time import settle
+
+
+def test_so_many_are_let_in_and_the_next_is_sent_away() -> None:
+    admission = Admission(running=1, waiting=1)
+
+    with admission.admit():
+        with admission.admit(), pytest.raises(OverloadedError, match="all 2 places"):
+            admission.admit().__enter__()
+        with admission.admit():
+            pass
+
+
+def test_a_place_is_free_again_after_an_error() -> None:
+    admission = Admission(running=1, waiting=0)
+
+    for _ in range(3):
+        with pytest.raises(ValueError, match="x"), admission.admit():
+            raise ValueError("x")
+
+
+async def test_so_many_run_and_the_others_wait_for_their_turn() -> None:
+    admission, running, most = Admission(running=2, waiting=10), 0, 0
+    goes_on = asyncio.Event()
+
+    async def work() -> None:
+        nonlocal running, most
+        async with admission.running():
+            running += 1
+            most = max(most, running)
+            await goes_on.wait()
+            running -= 1
+
+    works = [asyncio.create_task(work()) for _ in range(5)]
+    await settle()
+    assert running == 2
+    goes_on.set()
+    await asyncio.gather(*works)
+    assert most == 2
+
+
+async def test_what_nobody_waits_for_leaves_half_of_the_places_free() -> None:
+    admission = Admission(running=4, waiting=0)
+
+    async with admission.running(), admission.running_ahead() as first:
+        assert first
+        async with admission.running_ahead() as second:
+            assert not second
+        async with admission.running(), admission.running():
+            pass
+    async with admission.running_ahead() as again:
+        assert again
+
+
+async def test_a_single_place_is_for_those_who_wait() -> None:
+    async with Admission(running=1, waiting=0).running_ahead() as may_run:
+        assert not may_run
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def taken(admission: Admission, stack: ExitStack, client: str | None, wanted: int) -> int:
+    """Take places for a client until it has so many or is refused; return how many it has."""
+    for count in range(wanted):
+        try:
+            stack.enter_context(admission.admit(client))
+        except OverloadedError:
+            return count
+    return wanted
+
+
+def test_a_client_that_is_alone_has_all_places() -> None:
+    with ExitStack() as stack:
+        assert taken(Admission(running=4, waiting=8), stack, "a", 20) == 12
+
+
+def test_while_others_come_a_client_has_half_as_many_places_as_run() -> None:
+    admission = Admission(running=4, waiting=8)
+    with ExitStack() as stack:
+        assert taken(admission, stack, "honest", 1) == 1
+        assert taken(admission, stack, "greedy", 20) == 2
+        with pytest.raises(OverloadedError, match="all places of this client"):
+            stack.enter_context(admission.admit("greedy"))
+        assert taken(admission, stack, "another", 20) == 2
+
+
+def test_a_client_that_took_all_places_while_it_was_alone_gets_no_more_when_others_come() -> None:
+    admission = Admission(running=4, waiting=8)
+    with ExitStack() as greedy:
+        assert taken(admission, greedy, "greedy", 11) == 11
+        with ExitStack() as honest:
+            assert taken(admission, honest, "honest", 2) == 1
+        assert taken(admission, greedy, "greedy", 1) == 0
+
+
+def test_others_count_for_a_while_after_their_last_request() -> None:
+    clock = Clock()
+    admission = Admission(running=4, waiting=8, now=clock)
+    with admission.admit("honest"):
+        pass
+
+    clock.seconds += OTHERS_SECONDS - 1
+    with ExitStack() as stack:
+        assert taken(admission, stack, "greedy", 20) == 2
+    clock.seconds += 2
+    with ExitStack() as stack:
+        assert taken(admission, stack, "greedy", 20) == 12
+
+
+def test_one_conversion_at_a_time_is_enough_for_everybody() -> None:
+    with ExitStack() as stack:
+        assert taken(Admission(running=1, waiting=2), stack, "a", 1) == 1
+
+
+def test_requests_whose_client_is_unknown_are_limited_together() -> None:
+    admission = Admission(running=2, waiting=2)
+    with ExitStack() as stack:
+        assert taken(admission, stack, "a", 1) == 1
+        assert taken(admission, stack, None, 20) == 3
+
+
+def test_nothing_is_kept_of_clients_that_have_no_place() -> None:
+    admission = Admission(running=2, waiting=2)
+
+    def let_clients_come(first: int, after: int) -> None:
+        for number in range(first, after):
+            with admission.admit(f"{number}"):
+                pass
+
+    let_clients_come(0, 10)
+    kept = objects_kept_by(admission)
+    let_clients_come(10, 110)
+
+    assert objects_kept_by(admission) <= kept + 5
+
+
+def test_after_a_failure_a_client_rests_while_others_come() -> None:
+    clock = Clock()
+    admission = Admission(running=4, waiting=8, now=clock)
+    with ExitStack() as stack:
+        taken(admission, stack, "honest", 1)
+        admission.failed("greedy")
+        admission.failed(None)
+
+        assert taken(admission, stack, "greedy", 1) == 0
+        assert taken(admission, stack, "another", 1) == 1
+        clock.seconds += REST_SECONDS
+        assert taken(admission, stack, "greedy", 1) == 1
+
+
+def test_after_a_failure_a_client_that_is_alone_goes_on() -> None:
+    admission = Admission(running=4, waiting=8)
+    admission.failed("a")
+    with ExitStack() as stack:
+        assert taken(admission, stack, "a", 20) == 12
+
+
+def test_nothing_is_kept_of_clients_that_have_rested() -> None:
+    clock = Clock()
+    admission = Admission(running=2, waiting=2, now=clock)
+    admission.failed("first")
+    kept = objects_kept_by(admission)
+    for number in range(100):
+        clock.seconds += REST_SECONDS
+        admission.failed(f"{number}")
+
+    assert objects_kept_by(admission) <= kept + 5
+
+
+class Works:
+    """Requests of clients; each holds its place for a second when it is let go."""
+
+    def __init__(self, places: int = 1, spare: int = 0) -> None:
+        self.seconds = 0.0
+        self.line = FairQueue(places, spare, lambda: self.seconds)
+        self.had_turns: list[str] = []
+        self.go_on = asyncio.Semaphore(0)
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def wait(self, *names: str) -> None:
+        """Let requests come; the client is the first letter."""
+        for name in names:
+            self.tasks[name] = asyncio.create_task(self._work(name))
+            await settle()
+
+    async def _work(self, name: str) -> None:
+        async with self.line.slot(name[0]):
+            self.had_turns.append(name)
+            await self.go_on.acquire()
+
+    async def let_go(self, times: int) -> None:
+        """Let so many go on, each after a second."""
+        for _ in range(times):
+            self.seconds += 1
+            self.go_on.release()
+            await settle()
+
+    async def end(self) -> list[str]:
+        """Let all of them go on; the order in which they had their turns."""
+        await self.let_go(len(self.tasks))
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+        return self.had_turns
+
+
+async def test_clients_that_wait_take_turns_and_each_keeps_its_order() -> None:
+    works = Works()
+    await works.wait("a1", "a2", "a3", "a4", "b1", "c1", "b2")
+
+    assert await works.end() == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+
+
+async def test_who_comes_anew_is_next_and_saves_nothing_up() -> None:
+    works = Works()
+    await works.wait("a1", "a2", "a3", "a4", "a5")
+    await works.let_go(3)
+    await works.wait("b1", "b2", "b3")
+
+    # b comes with what a had had; from then on both get as much.
+    assert await works.end() == ["a1", "a2", "a3", "a4", "b1", "b2", "a5", "b3"]
+
+
+async def test_as_many_have_places_as_there_are() -> None:
+    works = Works(places=2)
+    await works.wait("a1", "a2", "a3")
+
+    assert works.had_turns == ["a1", "a2"]
+    await works.end()
+
+
+async def test_a_spare_place_is_beside_one_client_that_has_all_places() -> None:
+    works = Works(places=2, spare=1)
+    await works.wait("a1", "a2", "a3", "b1", "c1")
+
+    assert works.had_turns == ["a1", "a2", "b1"]  # a has all; beside b, c waits as before
+    assert await works.end() == ["a1", "a2", "b1", "c1", "a3"]
+
+
+async def test_a_spare_place_is_passed_on_to_the_next_client_that_has_none() -> None:
+    works = Works(places=1, spare=1)
+    await works.wait("a1", "b1", "c1")
+    works.tasks["b1"].cancel()
+    await settle()
+
+    assert works.had_turns == ["a1", "b1", "c1"]
+    await works.end()
+
+
+async def test_there_is_no_spare_place_for_a_crowd() -> None:
+    works = Works(places=2, spare=1)
+    await works.wait("a1", "b1", "c1")
+
+    assert works.had_turns == ["a1", "b1"]
+    await works.end()
+
+
+async def test_who_leaves_while_waiting_or_in_the_moment_of_the_turn_loses_no_place() -> None:
+    works = Works()
+    await works.wait("a1", "b1", "c1")
+    works.tasks["b1"].cancel()
+    await settle()
+    works.go_on.release()
+    await asyncio.sleep(0)  # a1 goes on, and gives its place to c1
+    works.tasks["c1"].cancel()
+    await settle()
+    await works.wait("d1")
+
+    assert works.had_turns[-1] == "d1"
+    await works.end()
+
+
+async def test_who_holds_and_who_waits_may_leave_in_the_same_moment() -> None:
+    works = Works()
+    await works.wait("a1", "b1", "a2")
+    for task in works.tasks.values():
+        task.cancel()
+    await settle()
+    await works.wait("c1")
+
+    assert works.had_turns == ["a1", "c1"]
+    await works.end()
+
+
+async def test_a_place_is_to_be_passed_on_when_another_waits_who_has_had_less() -> None:
+    works = Works()
+    await works.wait("a1", "a2")
+    works.seconds += 1
+
+    assert not works.line.should_pass_on("a")  # its own requests wait in their order
+    await works.wait("b1")
+    assert works.line.should_pass_on("a")
+    await works.let_go(1)
+    assert works.had_turns[-1] == "b1"
+    assert not works.line.should_pass_on("b")
+    works.seconds += 3
+    assert works.line.should_pass_on("b")
+    await works.end()
+
+
+class Texts:
+    """Texts of one client in a line with one place; each piece takes a second."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.line = FairQueue(1, now=lambda: self.seconds)
+        self.spoken: list[str] = []
+        self.awaited, self.have_begun = 18, asyncio.Event()
+
+    async def speak(self, name: str, pieces: int) -> None:
+        had = Share()
+        for _ in range(pieces):
+            async with self.line.slot("a client", had):
+                self.spoken.append(name)
+                self.seconds += 1
+                if len(self.spoken) == self.awaited:
+                    self.have_begun.set()
+                await settle()
+
+
+async def test_texts_of_one_client_take_turns_and_one_that_comes_anew_is_next() -> None:
+    texts = Texts()
+    works = [asyncio.create_task(texts.speak(name, 10)) for name in "abc"]
+    await texts.have_begun.wait()
+    works.append(asyncio.create_task(texts.speak("short", 2)))
+    await asyncio.gather(*works)
+
+    assert texts.spoken[:18] == [*"abc"] * 6
+    assert texts.spoken.index("short") <= 19
+    first, second = (place for place, name in enumerate(texts.spoken) if name == "short")
+    assert second - first <= 4
+    assert [texts.spoken.count(name) for name in "abc"] == [10, 10, 10]
+
+
+async def test_a_text_that_pauses_saves_nothing_up_and_its_client_is_forgotten_with_it() -> None:
+    texts = Texts()
+    had = Share()
+    async with texts.line.slot("a client", had):
+        texts.seconds += 1
+    await texts.speak("long", 9)
+    async with texts.line.slot("a client", had):
+        assert had.seconds == 8 - 2 * CREDIT_SECONDS  # the other one began with a credit, too
+    del had
+
+    assert not texts.line.should_pass_on("a client", Share())
+
+
+def test_a_client_that_waits_in_line_has_half_of_all_places_while_others_come() -> None:
+    admission = Admission(running=1, waiting=5)
+    held = [admission.admit("greedy", waits=True) for _ in range(4)]
+    for each in held:
+        each.__enter__()  # alone: more than half
+
+    with admission.admit("other", waits=True):
+        with pytest.raises(OverloadedError, match="this client"):
+            admission.admit("greedy", waits=True).__enter__()
+        with admission.admit("other", waits=True):
+            pass

@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from shared.characters.bucket import NoSuchCharacterError, PublishedCharacter
+from shared.characters.bundle_files import BundleError
+from shared.characters.manifest import GraphFile, ManifestError
+from shared.conversion.bucket_characters import (
+    BROKEN_SECONDS,
+    ROOM_SECONDS,
+    BucketCharacters,
+    CacheFullError,
+    CacheLimits,
+)
+from shared.conversion.characters import BuiltInCharacters, LoadedCharacter
+from shared.voices.objects import StorageUnavailableError
+from shared.voices.voice import ErrorCode, VoiceError
+from tests.support.characters import a_manifest
+from tests.support.logs import log_book
+from tests.support.virtual_time import in_virtual_time, settle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.speech.engines.interface import Engine
+
+MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
+ROOM = 100
+REFRESH_SECONDS = 20.0
+
+
+class FakeShelf:
+    """A bucket of characters, each with a revision and graphs."""
+
+    def __init__(self) -> None:
+        self.characters: dict[str, tuple[int, dict[str, int]]] = {}
+        self.error: Exception | None = None
+        self.asked = 0
+
+    def put(self, name: str, revision: int = 1, **graphs: int) -> None:
+        self.characters[name] = (revision, graphs or {name: 40})
+
+    async def revision(self, character_id: str) -> int:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        if character_id not in self.characters:
+            raise NoSuchCharacterError(character_id)
+        return self.characters[character_id][0]
+
+    async def read(self, character_id: str) -> PublishedCharacter:
+        revision = await self.revision(character_id)
+        entries = {
+            role: GraphFile(file=f"{role}.onnx", sha256=f"{ord(role[0]):064x}", bytes=size)
+            for role, size in self.characters[character_id][1].items()
+        }
+        manifest = a_manifest(character_id, Path(character_id)).model_copy(
+            update={"graphs": entries}
+        )
+        return PublishedCharacter(manifest, revision, {})
+
+
+class FakeLoader:
+    """Takes its time and fails as the test says."""
+
+    def __init__(self) -> None:
+        self.loaded: list[tuple[str, int]] = []
+        self.seconds = 0.0
+        self.error: Exception | None = None
+        self.at_once = 0
+
+    def hold_shared(self, character: PublishedCharacter) -> object:
+        return character
+
+    async def load(self, character: PublishedCharacter) -> LoadedCharacter:
+        self.loaded.append((character.manifest.id, character.revision))
+        self.at_once += 1
+        assert self.at_once == 1
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.at_once -= 1
+        if self.error is not None:
+            raise self.error
+        return LoadedCharacter(character.manifest, cast("Engine", character.revision))
+
+
+class Stage:
+    """Fetched characters, and what they are made of."""
+
+    def __init__(self, *names: str) -> None:
+        self.shelf, self.loader = FakeShelf(), FakeLoader()
+        for name in names:
+            self.shelf.put(name)
+        self.characters = BucketCharacters(
+            BuiltInCharacters({"mei": MEI}),
+            self.shelf,
+            self.loader,
+            CacheLimits(ROOM, REFRESH_SECONDS),
+            now=lambda: asyncio.get_running_loop().time(),
+        )
+
+    async def use(self, name: str) -> Any:
+        """Borrow a character for a moment, and return its revision."""
+        async with self.characters.using(name) as character:
+            return character.engine
+
+    @asynccontextmanager
+    async def kept(self, name: str) -> AsyncIterator[Any]:
+        async with self.characters.using(name) as character:
+            yield character.engine
+
+    @property
+    def loads(self) -> list[str]:
+        return [name for name, _ in self.loader.loaded]
+
+
+@in_virtual_time
+async def test_a_built_in_character_is_lent_without_asking_the_bucket() -> None:
+    stage = Stage("mei")
+    stage.shelf.error = StorageUnavailableError("down")
+
+    async with stage.characters.using("mei") as character:
+        assert character is MEI
+
+    assert stage.shelf.asked == 0
+
+
+@in_virtual_time
+async def test_a_character_is_loaded_once_and_kept() -> None:
+    stage = Stage("ada")
+
+    for _ in range(3):
+        await stage.use("ada")
+
+    assert stage.loads == ["ada"]
+
+
+@in_virtual_time
+async def test_voices_that_wait_for_a_character_share_its_load() -> None:
+    stage = Stage("ada")
+    stage.loader.seconds = 5.0
+
+    await asyncio.gather(*(stage.use("ada") for _ in range(4)))
+
+    assert stage.loads == ["ada"]
+
+
+@in_virtual_time
+async def test_a_load_goes_on_when_the_voice_that_began_it_is_given_up() -> None:
+    stage = Stage("ada")
+    stage.loader.seconds = 5.0
+    first = asyncio.create_task(stage.use("ada"))
+    await settle()
+    first.cancel()
+
+    await stage.use("ada")
+
+    assert stage.loads == ["ada"]
+
+
+@in_virtual_time
+async def test_the_characters_used_longest_ago_make_room() -> None:
+    stage = Stage("ada", "bob", "cid")
+
+    for name in ("ada", "bob", "ada", "cid", "ada", "bob"):
+        await stage.use(name)
+
+    assert stage.loads == ["ada", "bob", "cid", "bob"]
+
+
+@in_virtual_time
+async def test_an_encoder_that_characters_share_takes_room_once() -> None:
+    stage = Stage()
+    for name in ("ada", "bob", "cid"):
+        stage.shelf.put(name, shared=70, **{name: 10})
+
+    for _ in range(2):
+        for name in ("ada", "bob", "cid"):
+            await stage.use(name)
+
+    assert stage.loads == ["ada", "bob", "cid"]
+
+
+@in_virtual_time
+async def test_a_character_in_use_is_not_dropped_and_another_waits_until_it_is_returned() -> None:
+    stage = Stage("ada", "bob")
+    stage.shelf.put("cid", cid=60)
+
+    async with stage.kept("ada"), stage.kept("bob"):
+        waiting = asyncio.create_task(stage.use("cid"))
+        await settle()
+        assert stage.loads == ["ada", "bob"]
+    await waiting
+
+    assert stage.loads == ["ada", "bob", "cid"]
+
+
+@in_virtual_time
+async def test_a_character_for_which_there_is_no_room_in_time_may_be_asked_for_again() -> None:
+    stage = Stage("ada", "bob")
+    stage.shelf.put("cid", cid=60)
+
+    async with stage.kept("ada"), stage.kept("bob"):
+        begin = asyncio.get_running_loop().time()
+        with pytest.raises(CacheFullError):
+            await stage.use("cid")
+        assert asyncio.get_running_loop().time() - begin == pytest.approx(ROOM_SECONDS)
+    await stage.use("cid")
+
+
+@in_virtual_time
+async def test_a_character_that_never_fits_is_broken() -> None:
+    stage = Stage()
+    stage.shelf.put("ada", ada=ROOM + 1)
+
+    with log_book() as book, pytest.raises(VoiceError) as caught:
+        await stage.use("ada")
+
+    assert caught.value.code is ErrorCode.INTERNAL
+    (entry,) = book.of("character_broken")
+    assert "CHARACTERS_MEMORY_BYTES" in entry["message"]
+
+
+@in_virtual_time
+async def test_voices_finish_with_what_they_began_with_and_later_ones_use_the_new() -> None:
+    stage = Stage("ada")
+    async with stage.kept("ada") as before:
+        stage.shelf.put("ada", revision=2)
+        assert await stage.use("ada") == 1
+
+        await asyncio.sleep(REFRESH_SECONDS)
+        assert await stage.use("ada") == 2
+        assert before == 1
+
+    assert stage.loader.loaded == [("ada", 1), ("ada", 2)]
+
+
+@in_virtual_time
+async def test_a_replaced_character_takes_room_until_it_is_returned() -> None:
+    stage = Stage()
+    stage.shelf.put("ada", ada=60)
+    async with stage.kept("ada"):
+        stage.shelf.put("ada", revision=2, bda=60)
+        await asyncio.sleep(REFRESH_SECONDS)
+        waiting = asyncio.create_task(stage.use("ada"))
+        await settle()
+        assert stage.loads == ["ada"]
+
+    assert await waiting == 2
+
+
+@in_virtual_time
+async def test_a_removed_character_is_unknown_after_a_while() -> None:
+    stage = Stage("ada")
+    async with stage.kept("ada"):
+        del stage.shelf.characters["ada"]
+        await asyncio.sleep(REFRESH_SECONDS)
+
+        with pytest.raises(VoiceError) as caught:
+            await stage.use("ada")
+
+    assert caught.value.code is ErrorCode.UNKNOWN_CHARACTER
+
+
+@in_virtual_time
+async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach() -> None:
+    stage = Stage("ada")
+    await stage.use("ada")
+    stage.shelf.error = StorageUnavailableError("down")
+    await asyncio.sleep(REFRESH_SECONDS)
+    asked = stage.shelf.asked
+
+    with log_book() as book:
+        await stage.use("ada")
+        await stage.use("ada")
+
+    assert stage.shelf.asked == asked + 1
+    assert len(book.of("character_not_checked")) == 1
+
+
+@in_virtual_time
+async def test_a_character_that_cannot_be_fetched_now_is_fetched_later() -> None:
+    stage = Stage("ada")
+    stage.loader.error = StorageUnavailableError("down")
+    with pytest.raises(StorageUnavailableError):
+        await stage.use("ada")
+
+    stage.loader.error = None
+
+    assert await stage.use("ada") == 1
+
+
+@pytest.mark.parametrize(
+    "error", [BundleError("voice.onnx: expected SHA-256 a, found b."), ManifestError("wrong")]
+)
+def test_a_broken_character_is_logged_and_not_loaded_again_at_once(error: Exception) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage("ada")
+        stage.loader.error = error
+        with log_book() as book:
+            for _ in range(3):
+                with pytest.raises(VoiceError) as caught:
+                    await stage.use("ada")
+                assert caught.value.code is ErrorCode.INTERNAL
+        assert len(book.of("character_broken")) == len(stage.loads) == 1
+
+        stage.loader.error = None
+        await asyncio.sleep(BROKEN_SECONDS)
+        assert await stage.use("ada") == 1
+
+    run()
+
+
+@in_virtual_time
+async def test_a_broken_character_works_as_soon_as_it_is_replaced() -> None:
+    stage = Stage("ada")
+    stage.loader.error = BundleError("broken")
+    with pytest.raises(VoiceError):
+        await stage.use("ada")
+
+    stage.loader.error = None
+    stage.shelf.put("ada", revision=2)
+
+    assert await stage.use("ada") == 2

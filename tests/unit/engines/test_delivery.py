@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from shared.speech.engines.delivery import SpeechPiece, deliver, to_full_scale, trim
+from shared.speech.engines.text_interface import SpeechOptions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RATE = 1_000
+OPTIONS = SpeechOptions(silence_before=0.2, silence_after=0.3)
+
+
+def tone(level: float, seconds: float = 0.5) -> NDArray[np.float32]:
+    times = np.arange(round(seconds * RATE)) / RATE
+    wave: NDArray[np.float32] = (level * np.sin(2 * np.pi * 50 * times + 0.5)).astype(np.float32)
+    return wave
+
+
+def peaks(*levels: float) -> list[float]:
+    return [float(np.abs(piece).max()) for piece in to_full_scale(tone(level) for level in levels)]
+
+
+def test_the_silences_are_at_the_requested_places() -> None:
+    pieces = [SpeechPiece(tone(0.9), pause=0.1), SpeechPiece(tone(0.9), pause=0.1)]
+
+    first, second, after = deliver(pieces, RATE, OPTIONS)
+
+    assert (len(first), len(second), len(after)) == (700, 600, 300)
+    assert not first[:200].any()
+    assert not second[:100].any()
+    assert not after.any()
+
+
+def test_pauses_have_the_requested_length() -> None:
+    pieces = [SpeechPiece(tone(0.9), pause=0.1), SpeechPiece(tone(0.9), pause=0.1)]
+
+    _, second, _ = deliver(pieces, RATE, SpeechOptions(pauses=3.0))
+
+    assert len(second) == 800
+
+
+def test_loud_speech_is_turned_down() -> None:
+    loud, _ = deliver([SpeechPiece(tone(0.9), 0.0)], RATE, SpeechOptions(volume=4.0))
+
+    assert 0.9 < np.abs(loud).max() <= 0.99
+
+
+def test_later_pieces_keep_their_level_beside_the_first() -> None:
+    assert peaks(0.02, 0.01) == pytest.approx([1.0, 0.5])
+
+
+def test_a_later_piece_that_is_louder_is_turned_down() -> None:
+    assert peaks(0.1, 0.4, 0.1) == pytest.approx([1.0, 1.0, 0.25])
+
+
+def test_silence_is_not_made_louder() -> None:
+    assert peaks(0.0, 0.1, 0.0) == pytest.approx([0.0, 1.0, 0.0])
+
+
+def test_a_piece_of_silence_is_left_out() -> None:
+    silence = np.zeros(500, np.float32)
+
+    pieces = list(deliver([SpeechPiece(silence, 0.1), SpeechPiece(tone(0.9), 0.1)], RATE, OPTIONS))
+
+    assert [len(piece) for piece in pieces] == [700, 300]
+
+
+def test_a_silent_piece_gives_only_the_silence_after_it() -> None:
+    (only,) = deliver([SpeechPiece(np.zeros(500, np.float32), 0.1)], RATE, OPTIONS)
+
+    assert len(only) == 300
+
+
+def test_silence_is_trimmed_but_soft_beginnings_stay() -> None:
+    silence = np.zeros(300, np.float32)
+
+    # Ten milliseconds stay on either side.
+    assert len(trim(np.concatenate([silence, tone(1), silence]), RATE)) == 520
+    assert len(trim(silence, RATE)) == 0
+
+
+def test_hiss_beside_speech_is_silence() -> None:
+    hiss = np.random.default_rng(1).normal(0, 5e-4, 300).astype(np.float32)
+
+    assert len(trim(np.concatenate([hiss, tone(0.5), hiss]), RATE)) == 520

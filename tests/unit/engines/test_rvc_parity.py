@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+
+from shared.speech.engines.rvc_networks import RvcVoice, VoiceOptions
+from shared.speech.engines.rvc_signal import divide_peak, feature_count
+from tests.unit.engines import rvc_golden
+from tests.unit.engines.rvc_original import Lengths, convert_as_original
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shared.speech.engines.rvc_networks import SynthesizerNoise
+    from shared.speech.engines.rvc_signal import Contour
+
+
+if TYPE_CHECKING:
+    Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A reference output, and the files and the pipeline that it was made with."""
+
+    name: str
+    voice: str
+    index: str
+    unvoiced: Literal["zero", "fill"]
+
+
+CLASSIC = Case("classic-v2-40k-index-protect", "v2-f0-40k.pth", "v2.index", "zero")
+CLASSIC_EXPORT = Case(
+    "classic-v2-40k-index-protect", "v2-f0-40k.official-2024-11.onnx", "v2.index", "zero"
+)
+MAIN = Case("main-v1-40k-index", "v1-f0-40k.pth", "v1.index", "fill")
+
+
+class Noting:
+    """A synthesizer that notes what it is told of pitch."""
+
+    def __init__(self, file: str) -> None:
+        self._synthesizer = rvc_golden.synthesizer(file)
+        self.sample_rate = self._synthesizer.sample_rate
+        self.harmonics = self._synthesizer.harmonics
+        self.contours: list[Contour] = []
+
+    def speak(
+        self, features: Array, contour: Contour | None, speaker: int, noise: SynthesizerNoise
+    ) -> Array:
+        assert contour is not None
+        self.contours.append(contour)
+        return self._synthesizer.speak(features, contour, speaker, noise)
+
+
+@pytest.mark.parametrize(
+    "case", [CLASSIC, CLASSIC_EXPORT, MAIN], ids=["2024, .pth", "2024, .onnx", "2026, .pth"]
+)
+def test_a_conversion_equals_that_of_the_original_tools(case: Case) -> None:
+    arrays = rvc_golden.case(case.name)
+    synthesizer = Noting(case.voice)
+    options = VoiceOptions(
+        speaker=int(arrays["sid"]),
+        index_rate=float(arrays["index_rate"]),
+        search="cell",
+        protect=float(arrays["protect"]),
+        loudness_mix=float(arrays["rms"]),
+        unvoiced=case.unvoiced,
+    )
+    voice = RvcVoice(
+        rvc_golden.RecordedEncoder(arrays), synthesizer, rvc_golden.retrieval(case.index), options
+    )
+
+    converted = convert_as_original(
+        arrays["audio"],
+        voice,
+        rvc_golden.RecordedPitch(arrays).track,
+        float(arrays["up"]),
+        default_rng(rvc_golden.SEED),
+    )
+
+    told = synthesizer.contours[0]
+    assert told.coarse.tolist() == arrays["in0_2"][0].tolist()
+    assert told.hertz == pytest.approx(arrays["in0_3"][0])
+    assert converted.shape == arrays["out"].shape
+    assert_same(converted, arrays["out"])
+
+
+def assert_same(converted: NDArray[Any], expected: NDArray[np.int16]) -> None:
+    apart = np.abs(converted.astype(np.int64) - expected)
+    assert apart.max() <= 2
+    assert np.mean(apart > 1) <= 0.005
+
+
+SHORT = Lengths(padding=1, spacing=4, search=1, longest=5)
+
+
+@dataclass
+class Listening:
+    """An encoder and a synthesizer in one that note what they are given."""
+
+    sample_rate: int = 16_000
+    harmonics: int = 1
+    waves: list[Array] = field(default_factory=list)
+    contours: list[Contour | None] = field(default_factory=list)
+    noises: list[SynthesizerNoise] = field(default_factory=list)
+
+    def encode(self, wave: Array) -> Array:
+        self.waves.append(wave)
+        return np.zeros((feature_count(len(wave)), 4), np.float32)
+
+    def speak(
+        self, features: Array, contour: Contour | None, speaker: int, noise: SynthesizerNoise
+    ) -> Array:
+        del speaker
+        self.contours.append(contour)
+        self.noises.append(noise)
+        return np.full(len(features) * self.sample_rate // 100, 0.1 * len(self.waves), np.float32)
+
+
+def voice_of(listening: Listening, options: VoiceOptions) -> RvcVoice:
+    return RvcVoice(listening, listening, None, options)
+
+
+def flat(wave: Array) -> Array:
+    return np.full(len(wave) // 160 + 1, 100, np.float32)
+
+
+def test_a_long_recording_is_cut_at_its_quietest_frame_near_every_spacing() -> None:
+    listening = Listening()
+    recording = 0.5 * default_rng(0).standard_normal(9 * 16_000)
+    recording[56_100:56_700] *= 0.01
+    recording[120_000:120_600] *= 0.01  # further than a second from 8 s: not looked at
+
+    convert_as_original(
+        recording,
+        voice_of(listening, VoiceOptions(loudness_mix=1)),
+        flat,
+        0,
+        default_rng(0),
+        lengths=SHORT,
+    )
+
+    first, second, third = (len(wave) for wave in listening.waves)
+    cut = first - 2 * 16_000 - 160
+    assert cut % 160 == 0
+    assert 56_000 <= cut <= 56_700
+    again = second - 2 * 16_000 - 160
+    assert 7 * 16_000 <= cut + again < 9 * 16_000
+    assert third == 9 * 16_000 - cut - again + 2 * 16_000
+    # Each piece begins with what the one before it ends with: the padding, and a frame.
+    overlap = 2 * 16_000 + 160
+    assert listening.waves[0][-overlap:].tolist() == listening.waves[1][:overlap].tolist()
+
+
+def test_a_recording_up_to_the_longest_is_one_piece() -> None:
+    listening = Listening()
+    recording = default_rng(0).standard_normal(5 * 16_000 - 160)
+
+    convert_as_original(
+        recording, voice_of(listening, VoiceOptions()), flat, 0, default_rng(0), lengths=SHORT
+    )
+
+    assert len(listening.waves) == 1
+
+
+def test_the_pieces_follow_each_other_without_a_fade() -> None:
+    listening = Listening()
+
+    converted = convert_as_original(
+        default_rng(0).standard_normal(9 * 16_000),
+        voice_of(listening, VoiceOptions(loudness_mix=1)),
+        flat,
+        0,
+        default_rng(0),
+        lengths=SHORT,
+    )
+
+    assert sorted(set(converted.tolist())) == [
+        int(np.float32(0.1 * piece) * 32_768) for piece in (1, 2, 3)
+    ]
+
+
+def test_every_piece_gets_its_own_part_of_the_pitch() -> None:
+    listening = Listening()
+
+    convert_as_original(
+        default_rng(0).standard_normal(9 * 16_000),
+        voice_of(listening, VoiceOptions()),
+        lambda wave: 100 + np.arange(len(wave) // 160 + 1, dtype=np.float32),
+        0,
+        default_rng(0),
+        lengths=SHORT,
+    )
+
+    begin = 0
+    for wave, told in zip(listening.waves, listening.contours, strict=True):
+        assert told is not None
+        assert told.hertz[0] == 100 + begin // 160
+        begin += len(wave) - 2 * 16_000 - 160
+
+
+@pytest.mark.parametrize(("unvoiced", "expected"), [("zero", 0.0), ("fill", 200.0)])
+def test_unvoiced_frames_are_passed_as_in_the_voices_training(
+    unvoiced: str, expected: float
+) -> None:
+    def track(wave: Array) -> Array:
+        hertz = flat(wave)
+        hertz[20:30] = 0
+        return hertz
+
+    listening = Listening()
+    options = VoiceOptions(unvoiced="fill" if unvoiced == "fill" else "zero")
+
+    convert_as_original(np.ones(16_000), voice_of(listening, options), track, 12, default_rng(0))
+
+    told = listening.contours[0]
+    assert told is not None
+    assert told.hertz[25] == expected
+    assert told.hertz[10] == 200
+
+
+def test_a_voice_without_pitch_gets_none_and_draws_only_its_priors_noise() -> None:
+    listening = Listening(harmonics=0)
+
+    def refuse(_: Array) -> Array:
+        raise AssertionError
+
+    convert_as_original(
+        np.ones(16_000), voice_of(listening, VoiceOptions()), refuse, 0, default_rng(7)
+    )
+
+    assert listening.contours == [None]
+    noise = listening.noises[0]
+    assert noise.source.size == 0
+    drawn = default_rng(7).standard_normal(noise.prior.shape, np.float32)
+    assert noise.prior == pytest.approx(0.66666 * drawn)
+
+
+def test_the_noise_of_a_prior_is_drawn_before_that_of_its_source() -> None:
+    listening = Listening(sample_rate=32_000, harmonics=2)
+
+    convert_as_original(
+        np.ones(16_000), voice_of(listening, VoiceOptions()), flat, 0, default_rng(7)
+    )
+
+    random = default_rng(7)
+    noise = listening.noises[0]
+    frames = len(noise.source) // 320
+    prior = random.standard_normal((192, frames), np.float32)
+    assert noise.prior == pytest.approx(0.66666 * prior)
+    assert noise.source.tolist() == random.standard_normal((frames * 320, 2), np.float32).tolist()
+
+
+def test_a_recording_louder_than_its_highest_peak_is_turned_down() -> None:
+    assert divide_peak(np.array([1.9, -0.5])).tolist() == pytest.approx([0.95, -0.25])
+    assert divide_peak(np.array([0.9, -0.5])).tolist() == [0.9, -0.5]
+
+
+def test_a_voice_that_is_too_loud_is_turned_down_as_a_whole() -> None:
+    class Loud(Listening):
+        def speak(
+            self, features: Array, contour: Contour | None, speaker: int, noise: SynthesizerNoise
+        ) -> Array:
+            quiet = super().speak(features, contour, speaker, noise)
+            quiet[len(quiet) // 2] = -4.0
+            return quiet
+
+    converted = convert_as_original(
+        np.ones(16_000), voice_of(Loud(), VoiceOptions(loudness_mix=1)), flat, 0, default_rng(0)
+    )
+
+    assert converted.min() == int(-0.99 * 32_768)
+    assert converted[0] == int(np.float32(0.1) * 32_768 * 0.99 / 4)

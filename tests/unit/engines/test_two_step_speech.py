@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from shared.characters.manifest import TextSpeech
+from shared.speech.engines import kokoro_packages, registry
+from shared.speech.engines.interface import Mark, MarkedPiece, speak_marked
+from shared.speech.engines.registry import ENGINES, LazyTextEngine, build_engine
+from shared.speech.engines.text_interface import SpeechOptions
+from shared.speech.engines.two_step_speech import TwoStepSpeech
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.signal import pitch
+from shared.speech.signal.samples import resample
+from tests.support.characters import a_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from shared.characters.manifest import CharacterManifest
+    from shared.speech.engines.interface import ConversionOptions
+    from shared.speech.engines.text_interface import PhraseEngine
+    from shared.speech.signal.sound import Samples
+    from shared.speech.text.accents import AccentPhrase
+
+CHARACTERS = Path("characters")
+RATE = 24_000
+
+
+class Sayer:
+    """Stands for the built-in voice: a second, a pause with a short word, the silence after."""
+
+    sample_rate = 16_000
+
+    def __init__(self) -> None:
+        self.asked: list[SpeechOptions] = []
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        del text, options
+        return 1.15
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        del text
+        self.asked.append(options)
+        short = np.concatenate([np.zeros(800), np.full(800, 0.25)])
+        pieces = (np.full(16_000, 0.5), short, np.zeros(1_600))
+        return (piece.astype(np.float32) for piece in pieces)
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        raise NotImplementedError
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        del phrases, text
+        return self.speak("", options)
+
+
+class Doubler:
+    """Stands for an engine: answers at another rate with what it heard; remembers the wishes."""
+
+    sample_rate = 48_000
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+        self.wishes: list[ConversionOptions] = []
+
+    def convert(
+        self, samples: Samples, sample_rate: int, options: ConversionOptions, clock: object = None
+    ) -> Samples:
+        del clock
+        assert sample_rate == Sayer.sample_rate
+        self.lengths.append(len(samples))
+        self.wishes.append(options)
+        return np.repeat(samples, 3)
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        del sample_rate, options
+
+
+def speech(manifest: CharacterManifest) -> tuple[TwoStepSpeech, Sayer, Doubler]:
+    sayer, doubler = Sayer(), Doubler()
+    return TwoStepSpeech(sayer, 110.0, doubler, manifest), sayer, doubler
+
+
+def test_each_piece_is_converted_and_keeps_its_length_and_its_silences() -> None:
+    spoken, _, doubler = speech(a_manifest())
+    pieces = list(spoken.speak("はい。", SpeechOptions()))
+
+    assert [len(piece) for piece in pieces] == [48_000, 4_800, 4_800]
+    assert not pieces[1][:2_400].any()
+    assert pieces[1][2_400:].all()
+    assert not pieces[2].any()
+    assert len(doubler.lengths) == 2  # silence needs no conversion
+
+
+def test_a_piece_that_is_too_short_for_the_character_is_converted_with_silence_after_it() -> None:
+    spoken, _, doubler = speech(a_manifest())  # converts from a second on
+    list(spoken.speak("はい。", SpeechOptions()))
+
+    assert min(doubler.lengths) > 16_000
+
+
+def test_the_pitch_is_moved_by_as_much_in_every_piece() -> None:
+    spoken, _, doubler = speech(a_manifest())  # speaks at 220 Hz
+    list(spoken.speak("はい。", SpeechOptions(seed=7)))
+
+    assert [(each.pitch_shift, each.seed) for each in doubler.wishes] == [(12.0, 7), (12.0, 7)]
+
+
+def test_a_character_whose_pitch_cannot_be_steered_is_not_asked_to() -> None:
+    spoken, _, doubler = speech(a_manifest().model_copy(update={"pitch": None}))
+    list(spoken.speak("はい。", SpeechOptions()))
+
+    assert {each.pitch_shift for each in doubler.wishes} == {None}
+
+
+def test_what_is_asked_of_the_voice_and_of_the_result_is_done_once() -> None:
+    spoken, sayer, _ = speech(a_manifest())
+    louder = next(spoken.speak("はい。", SpeechOptions()))
+    softer = next(spoken.speak_phrases([], None, SpeechOptions(volume=0.5)))
+    asked = SpeechOptions(speed=2.0, pitch=3.0, intonation=0.5, volume=0.5, silence_before=0.3)
+    next(spoken.speak("はい。", asked))
+
+    assert sayer.asked[2] == SpeechOptions(speed=2.0, intonation=0.5, silence_before=0.3)
+    assert np.abs(softer).max() == pytest.approx(np.abs(louder).max() / 2, rel=0.01)
+
+
+class MarkingSayer(Sayer):
+    """Knows when its word begins."""
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        pieces = self.speak(text, options)
+        return (MarkedPiece(piece, (Mark("word", "はい", 0.25),)) for piece in pieces)
+
+
+def test_a_converted_voice_has_the_marks_of_the_voice_that_is_converted() -> None:
+    converted = TwoStepSpeech(MarkingSayer(), 110.0, Doubler(), a_manifest())
+    deferred = LazyTextEngine(48_000, lambda: converted)
+
+    pieces = list(speak_marked(deferred, "はい。", SpeechOptions()))
+
+    assert [piece.marks for piece in pieces] == [(Mark("word", "はい", 0.25),)] * 3
+    np.testing.assert_array_equal(
+        pieces[0].samples, next(converted.speak("はい。", SpeechOptions()))
+    )
+
+
+def test_a_voice_that_knows_no_marks_speaks_without_any() -> None:
+    spoken, _, _ = speech(a_manifest())
+
+    assert {piece.marks for piece in speak_marked(spoken, "はい。", SpeechOptions())} == {()}
+
+
+@pytest.fixture
+def hts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kokoro_packages, "is_installed", lambda: False)
+
+
+def speaker_of(name: str, **changes: Any) -> PhraseEngine | None:
+    character = load_character(CHARACTERS / name, ENGINES)
+    manifest = character.manifest.model_copy(update=changes)
+    character = type(character)(manifest, character.graphs)
+    settings = SessionSettings()
+    return registry.build_text_engine(character, build_engine(character, settings), settings)
+
+
+@pytest.mark.usefixtures("hts_alone")
+def test_ned_speaks_text_as_high_as_he_is() -> None:
+    engine = speaker_of("ned")
+    assert engine is not None
+    wave = np.concatenate(list(engine.speak("今日は、とてもいい天気ですね。", SpeechOptions())))
+    hertz = pitch.track(resample(wave, engine.sample_rate, pitch.SAMPLE_RATE)).hertz
+
+    assert 2.0 < len(wave) / engine.sample_rate < 4.5
+    assert 0.1 < np.abs(wave).max() <= 1.0
+    assert np.median(hertz[hertz > 0]) == pytest.approx(124.7, rel=0.12)
+
+
+@pytest.mark.usefixtures("hts_alone")
+@pytest.mark.parametrize("name", ["hina", "ned"])
+def test_where_kokoro_is_not_installed_its_characters_let_the_other_voice_speak(name: str) -> None:
+    engine = speaker_of(name, text=TextSpeech(engine="kokoro"))
+    assert engine is not None
+    assert engine.sample_rate == RATE
+    assert np.concatenate(list(engine.speak("はい。", SpeechOptions()))).any()
+
+
+def test_a_character_may_refuse_to_speak_text() -> None:
+    assert speaker_of("ned", takes="speech") is None

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+from google.auth.transport.requests import AuthorizedSession
+from google.oauth2.credentials import Credentials
+
+from functions.convert.settings import ConvertSettings
+from infra.local.configuration.keys import make_key
+from shared.google import clients
+from shared.google.pubsub import PubSubPublisher
+from shared.google.sharded_bucket import ShardedBucket
+from shared.google.signatures import HmacSigner
+from shared.google.storage import Signer
+from shared.google.tokens import GoogleTokenVerifier
+from shared.google.voices import FirestoreVoices
+from shared.ports import NoTokenNeeded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def a_config(**changes: Any) -> ConvertSettings:
+    fields = {
+        "project_id": "p",
+        "environment": "local",
+        "uploads_bucket": "my-uploads",
+        "results_bucket": "my-results",
+        "push_verification": "off",
+        "signing_key_file": "/key.json",
+    }
+    return ConvertSettings(**(fields | changes))
+
+
+def test_the_local_cloud_pushes_without_tokens_and_production_does_not() -> None:
+    production = a_config(
+        environment="production",
+        push_verification="on",
+        push_audience="https://push.example",
+        push_service_account="pusher@p.example",
+        log_key="k" * 32,
+        signing_key_file=None,
+        signing_service_account="signer@p.example",
+    )
+
+    assert isinstance(clients.open_push_verifier(a_config()), NoTokenNeeded)
+    assert isinstance(clients.open_push_verifier(production), GoogleTokenVerifier)
+
+
+def test_the_trainer_is_started_with_the_identity_of_the_account_and_locally_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def default(scopes: list[str]) -> tuple[Credentials, str]:
+        asked.append(scopes)
+        return Credentials("the token"), "p"
+
+    monkeypatch.setattr("google.auth.default", default)
+    production = a_config(
+        environment="production",
+        push_verification="on",
+        push_audience="https://push.example",
+        push_service_account="pusher@p.example",
+        log_key="k" * 32,
+        signing_key_file=None,
+        signing_service_account="signer@p.example",
+    )
+
+    local = clients.open_trainer(a_config(), "http://127.0.0.1:1")
+    assert not asked
+    deployed = clients.open_trainer(production, "https://run.example/jobs/train:run")
+
+    assert type(local.session) is requests.Session
+    assert isinstance(deployed.session, AuthorizedSession)
+    assert asked == [["https://www.googleapis.com/auth/cloud-platform"]]
+
+
+def test_the_recordings_of_own_characters_are_in_one_bucket_however_many_shards_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
+    config = a_config(upload_shards=4)
+
+    assert clients.open_own_recordings(config, "my-own-recordings").name == "my-own-recordings"
+    assert isinstance(clients.open_bucket(config, "my-uploads"), ShardedBucket)
+
+
+def test_a_key_file_signs_by_itself(tmp_path: Path) -> None:
+    key = make_key()
+    key.write(tmp_path / "key.json")
+
+    signer = clients.open_signer(a_config(signing_key_file=str(tmp_path / "key.json")))
+
+    assert isinstance(signer, Signer)
+    assert signer.service_account is None
+    assert set(signer.arguments()) == {"credentials"}
+    assert getattr(signer.credentials, "signer_email", None) == key.email
+
+
+def test_an_hmac_key_signs_by_itself() -> None:
+    signer = clients.open_signer(
+        a_config(
+            signing_key_file=None,
+            signing_hmac_access_id="GOOG1EXAMPLEEXAMPLEEXAMPLE",
+            signing_hmac_secret="made up, forty characters long or so",
+        )
+    )
+
+    assert isinstance(signer, HmacSigner)
+    assert signer.access_id == "GOOG1EXAMPLEEXAMPLEEXAMPLE"
+    assert signer.secret == "made up, forty characters long or so"
+
+
+def test_without_a_key_the_machines_own_account_signs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = make_key()
+    key.write(tmp_path / "account.json")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
+
+    signer = clients.open_signer(
+        a_config(signing_key_file=None, signing_service_account="signer@p.example")
+    )
+
+    assert isinstance(signer, Signer)
+    assert signer.service_account == "signer@p.example"
+
+
+async def test_clients_of_a_local_cloud_are_opened_without_any_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
+
+    voices = clients.open_voices(a_config())
+    watched = clients.open_voices(a_config(), targets_per_stream=5)
+    publisher = clients.open_publisher(a_config(), "t")
+    bucket = clients.open_bucket(a_config(), "my-uploads")
+
+    assert isinstance(voices, FirestoreVoices)
+    with pytest.raises(RuntimeError, match="cannot watch"):
+        voices.watch("x")
+    assert isinstance(watched, FirestoreVoices)
+    assert isinstance(publisher, PubSubPublisher)
+    assert bucket.name == "my-uploads"
+    await publisher.aclose()
+    await watched.aclose()
+    await voices.aclose()
+
+
+def test_importing_the_openers_loads_no_client_library() -> None:
+    program = (
+        "import sys, shared.google.clients, shared.voices.voice, shared.voices.store\n"
+        "print([m for m in ('google.auth', 'google.api_core', 'grpc', 'requests', 'httpx')"
+        " if m in sys.modules])"
+    )
+
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert said.stdout.strip() == "[]"

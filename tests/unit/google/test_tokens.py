@@ -1,0 +1,525 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.server
+import json
+import threading
+import time
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.datastructures import Headers
+
+from infra.local.configuration.keys import make_key
+from shared.google.tokens import (
+    APP_CHECK_ISSUER,
+    GRACE_SECONDS,
+    LEAST_SECONDS_BETWEEN_FETCHES,
+    SECONDS_AFTER_A_FAILURE,
+    AppCheckTokenVerifier,
+    CertificateCache,
+    Certificates,
+    FirebaseTokenVerifier,
+    GoogleTokenVerifier,
+    fetch_certificates,
+    keys_of_set,
+    read_own_key,
+)
+from shared.ports import CertificatesUnavailableError, NoTokenNeeded, TokenRefusedError
+from shared.runtime.push import authorization_of
+from tests.support.tokens import (
+    AUDIENCE,
+    EMAIL,
+    CertificateServer,
+    Issuer,
+    Monotonic,
+    push_claims,
+    unsigned,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+
+@cache
+def google() -> Issuer:
+    return Issuer("key-1")
+
+
+@cache
+def stranger() -> Issuer:
+    return Issuer("key-1")
+
+
+def verifier(
+    server: CertificateServer | None = None,
+    clock: Monotonic | None = None,
+    *,
+    signature_may_be_removed: bool = False,
+) -> GoogleTokenVerifier:
+    cache_of = CertificateCache((server or CertificateServer(google())).fetch, clock or Monotonic())
+    return GoogleTokenVerifier(
+        cache_of,
+        audience=AUDIENCE,
+        email=EMAIL,
+        signature_may_be_removed=signature_may_be_removed,
+    )
+
+
+def bearer(**changes: Any) -> str:
+    return f"Bearer {google().sign(push_claims(**changes))}"
+
+
+async def test_the_subscriptions_own_token_is_accepted() -> None:
+    claims = await verifier().verify(bearer())
+
+    assert (claims["email"], claims["aud"]) == (EMAIL, AUDIENCE)
+
+
+async def test_the_scheme_ignores_case_and_googles_short_issuer_is_accepted() -> None:
+    token = google().sign(push_claims(iss="accounts.google.com"))
+
+    assert await verifier().verify(f"bearer {token}")
+
+
+NOW = int(time.time())
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"aud": "https://other.example"}, "audience"),
+        ({"aud": None}, "audience"),
+        ({"email": "other@project.iam.gserviceaccount.com"}, f"not one of {EMAIL}"),
+        ({"email": None}, "not one of"),
+        ({"email": EMAIL.upper()}, "not one of"),
+        ({"email_verified": False}, "not one of"),
+        ({"email_verified": "true"}, "not one of"),
+        ({"email_verified": None}, "not one of"),
+        ({"iss": "https://evil.example"}, "not issued by Google"),
+        ({"iss": None}, "not issued by Google"),
+        ({"iat": NOW - 7200, "exp": NOW - 3600}, "expired"),
+        ({"iat": NOW + 3600, "exp": NOW + 7200}, "too early"),
+        ({"exp": None}, "exp"),
+        ({"iat": None}, "iat"),
+    ],
+)
+async def test_a_token_with_a_missing_or_wrong_claim_is_refused(
+    changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(TokenRefusedError, match=complaint):
+        await verifier().verify(bearer(**changes))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic dXNlcjpw",
+        "token",
+        "Bearer x",
+        "Bearer a.b.c",
+        "Bearer ..",
+        "Bearer eyJhbGciOiJSUzI1NiJ9.e30.e30",
+    ],
+)
+async def test_a_value_that_is_not_a_token_is_refused(header: str | None) -> None:
+    with pytest.raises(TokenRefusedError):
+        await verifier().verify(header)
+
+
+def segments(*parts: str) -> str:
+    return ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        segments('{"alg": [], "kid": "key-1"}', "{}", "x"),
+        segments('{"alg": {}, "kid": "key-1"}', "{}", "x"),
+        segments("[" * 5_000, "{}", "x"),
+        segments('{"kid": ' + "9" * 5_000 + "}", "{}", "x"),
+        segments("{}", json.dumps(push_claims(iss=[]))) + ".SIGNATURE_REMOVED_BY_GOOGLE",
+    ],
+)
+async def test_a_token_that_its_reader_stumbles_over_is_refused(token: str) -> None:
+    for asked in (verifier(), verifier(signature_may_be_removed=True)):
+        with pytest.raises(TokenRefusedError):
+            await asked.verify(f"Bearer {token}")
+
+
+@pytest.mark.parametrize("token", ["secret", "secret.secret", "secret.secret.secret", "a\nb"])
+async def test_the_reason_of_a_refusal_never_contains_the_token(token: str) -> None:
+    with pytest.raises(TokenRefusedError) as error:
+        await verifier().verify(f"Bearer {token}")
+
+    assert token not in str(error.value)
+
+
+async def test_a_token_signed_with_another_key_of_the_same_name_is_refused() -> None:
+    token = stranger().sign(push_claims())
+
+    with pytest.raises(TokenRefusedError, match="not valid"):
+        await verifier().verify(f"Bearer {token}")
+
+
+async def test_a_token_without_a_signature_is_refused() -> None:
+    with pytest.raises(TokenRefusedError, match="not valid"):
+        await verifier().verify(f"Bearer {unsigned(push_claims())}")
+
+
+async def test_a_token_whose_content_was_altered_is_refused() -> None:
+    head, _, signature = google().sign(push_claims(aud="https://other.example")).split(".")
+    _, body, _ = google().sign(push_claims()).split(".")
+
+    with pytest.raises(TokenRefusedError, match="not valid"):
+        await verifier().verify(f"Bearer {head}.{body}.{signature}")
+
+
+async def test_certificates_are_fetched_once_while_they_are_fresh() -> None:
+    server, clock = CertificateServer(google(), lifetime_seconds=100), Monotonic()
+    checking = verifier(server, clock)
+
+    for seconds in (0.0, 50.0, 99.0):
+        clock.seconds = seconds
+        await checking.verify(bearer())
+    assert server.fetches == 1
+    clock.seconds = 100.0
+    await checking.verify(bearer())
+    assert server.fetches == 2
+
+
+async def test_certificates_that_may_not_be_cached_are_cached_briefly() -> None:
+    server, clock = CertificateServer(google(), lifetime_seconds=0), Monotonic()
+    checking = verifier(server, clock)
+
+    await checking.verify(bearer())
+    await checking.verify(bearer())
+    assert server.fetches == 1
+    clock.seconds = LEAST_SECONDS_BETWEEN_FETCHES
+    await checking.verify(bearer())
+    assert server.fetches == 2
+
+
+async def test_made_up_key_ids_cause_no_storm_of_fetches() -> None:
+    server, clock = CertificateServer(google()), Monotonic()
+    checking = verifier(server, clock)
+    made_up = Issuer("made-up").sign(push_claims())
+
+    for _ in range(20):
+        with pytest.raises(TokenRefusedError, match="unknown key"):
+            await checking.verify(f"Bearer {made_up}")
+    assert server.fetches == 1
+
+
+async def test_a_new_key_is_known_soon_after_it_appears() -> None:
+    server, clock, rotated = CertificateServer(google()), Monotonic(), Issuer("key-2")
+    checking = verifier(server, clock)
+    token = f"Bearer {rotated.sign(push_claims())}"
+    await checking.verify(bearer())
+    server.by_key_id["key-2"] = rotated.certificate
+
+    with pytest.raises(TokenRefusedError):
+        await checking.verify(token)
+    clock.seconds = LEAST_SECONDS_BETWEEN_FETCHES
+    assert await checking.verify(token)
+    assert server.fetches == 2
+
+
+async def test_unavailable_certificates_do_not_count_as_a_refusal() -> None:
+    def fail() -> Certificates:
+        raise CertificatesUnavailableError("down")
+
+    checking = GoogleTokenVerifier(CertificateCache(fail), audience=AUDIENCE, email=EMAIL)
+
+    with pytest.raises(CertificatesUnavailableError, match="down"):
+        await checking.verify(bearer())
+
+
+class FailingServer(CertificateServer):
+    """Serves certificates unless it is down."""
+
+    is_down = False
+
+    def fetch(self) -> Certificates:
+        certificates = super().fetch()
+        if self.is_down:
+            raise CertificatesUnavailableError("down")
+        return certificates
+
+
+async def test_a_fetch_that_failed_is_not_repeated_for_everybody_who_waits_for_it() -> None:
+    server, clock = FailingServer(google()), Monotonic()
+    checking, token = verifier(server, clock), bearer()
+    server.is_down = True
+
+    outcomes = await asyncio.gather(
+        *(checking.verify(token) for _ in range(20)), return_exceptions=True
+    )
+    assert {type(outcome) for outcome in outcomes} == {CertificatesUnavailableError}
+    assert server.fetches == 1
+
+    server.is_down = False
+    clock.seconds = SECONDS_AFTER_A_FAILURE
+    assert await checking.verify(token)
+    assert server.fetches == 2
+
+
+async def test_old_certificates_do_for_a_while_when_no_new_ones_come() -> None:
+    server, clock = FailingServer(google(), lifetime_seconds=100), Monotonic()
+    checking = verifier(server, clock)
+    await checking.verify(bearer())
+    server.is_down = True
+
+    clock.seconds = 100.0 + GRACE_SECONDS - 1
+    assert await checking.verify(bearer())
+    clock.seconds += 1 + SECONDS_AFTER_A_FAILURE
+    with pytest.raises(CertificatesUnavailableError, match="down"):
+        await checking.verify(bearer())
+
+
+async def test_made_up_key_ids_do_no_harm_to_known_ones_when_no_new_certificates_come() -> None:
+    server, clock = FailingServer(google()), Monotonic()
+    checking = verifier(server, clock)
+    await checking.verify(bearer())
+    server.is_down = True
+    clock.seconds = LEAST_SECONDS_BETWEEN_FETCHES
+
+    with pytest.raises(CertificatesUnavailableError):
+        await checking.verify(f"Bearer {Issuer('made-up').sign(push_claims())}")
+
+    assert await checking.verify(bearer())
+
+
+@pytest.mark.parametrize("name", ["X-Serverless-Authorization", "x-serverless-authorization"])
+def test_a_request_whose_authorization_cloud_run_has_not_checked_is_refused(name: str) -> None:
+    headers = Headers({"Authorization": "Bearer a.b.SIGNATURE_REMOVED_BY_GOOGLE"})
+
+    assert authorization_of(headers) == headers["authorization"]
+    with pytest.raises(TokenRefusedError, match="X-Serverless-Authorization"):
+        authorization_of(Headers({**headers, name: "Bearer x"}))
+
+
+def firebase_claims(**changes: Any) -> dict[str, Any]:
+    return push_claims(
+        **({"iss": "https://securetoken.google.com/p", "aud": "p", "sub": "uid"} | changes)
+    )
+
+
+async def test_a_signed_in_visitor_is_known_by_uid() -> None:
+    checking = FirebaseTokenVerifier(
+        CertificateCache(CertificateServer(google()).fetch), project_id="p"
+    )
+
+    claims = await checking.verify(f"Bearer {google().sign(firebase_claims())}")
+
+    assert claims["sub"] == "uid"
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"iss": "https://securetoken.google.com/other"}, "not issued for project p"),
+        ({"aud": "other"}, "audience"),
+        ({"sub": ""}, "names no user"),
+        ({"sub": None}, "names no user"),
+    ],
+)
+async def test_a_visitor_of_another_project_is_refused(
+    changes: dict[str, Any], complaint: str
+) -> None:
+    checking = FirebaseTokenVerifier(
+        CertificateCache(CertificateServer(google()).fetch), project_id="p"
+    )
+
+    with pytest.raises(TokenRefusedError, match=complaint):
+        await checking.verify(f"Bearer {google().sign(firebase_claims(**changes))}")
+
+
+async def test_the_local_cloud_needs_no_token() -> None:
+    assert await NoTokenNeeded().verify(None) == {}
+
+
+@contextmanager
+def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str]:
+    """Serve one answer at a free port and return its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/certs"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "lifetime"),
+    [("public, max-age=19302, must-revalidate", 19302.0), ("no-cache", 0.0), (None, 0.0)],
+)
+def test_fetched_certificates_are_kept_as_long_as_their_server_says(
+    cache_control: str | None, lifetime: float
+) -> None:
+    headers = {"Cache-Control": cache_control} if cache_control else {}
+    with answering(200, headers, json.dumps({"key-1": "PEM"}).encode()) as address:
+        assert fetch_certificates(address) == Certificates({"key-1": "PEM"}, lifetime)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(500, b"{}"), (404, b"{}"), (200, b"<html>"), (200, b"[]")]
+)
+def test_an_answer_without_certificates_is_none(status: int, body: bytes) -> None:
+    with (
+        answering(status, {}, body) as address,
+        pytest.raises(CertificatesUnavailableError, match=address),
+    ):
+        fetch_certificates(address)
+
+
+async def test_the_local_clouds_own_key_proves_who_has_signed_in(tmp_path: Path) -> None:
+    key = make_key()
+    key.write(tmp_path / "key.json")
+    certificates = CertificateCache(lambda: read_own_key(tmp_path / "key.json"))
+    verifier = FirebaseTokenVerifier(certificates, project_id="p")
+
+    claims = await verifier.verify(f"Bearer {key.visitor_token('p', 'ada')}")
+
+    assert claims["sub"] == "ada"
+    for token in (key.visitor_token("other", "ada"), make_key().visitor_token("p", "ada")):
+        with pytest.raises(TokenRefusedError):
+            await verifier.verify(f"Bearer {token}")
+
+
+@cache
+def app_check() -> Issuer:
+    return Issuer("key-1")
+
+
+def key_set(*issuers: Issuer) -> Mapping[str, Any]:
+    """Return the issuers' public keys in the form in which App Check publishes its own."""
+
+    def text(number: int) -> str:
+        data = number.to_bytes((number.bit_length() + 7) // 8)
+        return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+    return {
+        "keys": [
+            {
+                "kty": "RSA",
+                "use": "sig",
+                "alg": "RS256",
+                "kid": issuer.key_id,
+                "n": text(issuer.key.public_key().public_numbers().n),
+                "e": text(issuer.key.public_key().public_numbers().e),
+            }
+            for issuer in issuers
+        ]
+    }
+
+
+def app_check_verifier() -> AppCheckTokenVerifier:
+    keys = CertificateCache(lambda: Certificates(keys_of_set(key_set(app_check())), 3600))
+    return AppCheckTokenVerifier(keys, project_id="p")
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    now = int(time.time())
+    made = {
+        "iss": f"{APP_CHECK_ISSUER}123456",
+        "aud": ["projects/123456", "projects/p"],
+        "sub": "1:123456:web:abc",
+        "iat": now,
+        "exp": now + 3600,
+    }
+    return {name: value for name, value in (made | changes).items() if value is not None}
+
+
+async def test_a_token_of_a_page_of_the_project_is_accepted() -> None:
+    read = await app_check_verifier().verify(app_check().sign(claims()))
+
+    assert read["sub"] == "1:123456:web:abc"
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"iss": "https://securetoken.google.com/p"}, "not issued by App Check"),
+        ({"iss": None}, "not issued by App Check"),
+        ({"aud": ["projects/9", "projects/other"]}, "not issued for project p"),
+        ({"aud": "projects/p"}, "not issued for project p"),
+        ({"aud": None}, "not issued for project p"),
+        ({"sub": ""}, "names no app"),
+        ({"exp": int(time.time()) - 3600, "iat": int(time.time()) - 7200}, "expired"),
+    ],
+)
+async def test_a_token_that_says_something_else_is_refused(
+    changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(TokenRefusedError, match=complaint):
+        await app_check_verifier().verify(app_check().sign(claims(**changes)))
+
+
+async def test_a_token_that_somebody_else_has_signed_is_refused() -> None:
+    with pytest.raises(TokenRefusedError, match="not valid"):
+        await app_check_verifier().verify(stranger().sign(claims()))
+
+
+async def test_a_token_that_nobody_has_signed_is_refused() -> None:
+    with pytest.raises(TokenRefusedError):
+        await app_check_verifier().verify(unsigned(claims()))
+
+
+@pytest.mark.parametrize("header", [None, ""])
+async def test_a_request_without_a_token_is_refused(header: str | None) -> None:
+    with pytest.raises(TokenRefusedError, match="no header X-Firebase-AppCheck"):
+        await app_check_verifier().verify(header)
+
+
+@pytest.mark.parametrize("header", ["x", "a.b.c", "Bearer x", "\x00.\xff."])
+async def test_a_header_that_is_no_token_is_refused(header: str) -> None:
+    with pytest.raises(TokenRefusedError):
+        await app_check_verifier().verify(header)
+
+
+def test_keys_of_another_kind_are_left_out() -> None:
+    keys = {"keys": [{"kty": "EC", "kid": "other"}, *key_set(app_check())["keys"]]}
+
+    assert keys_of_set(keys).keys() == {"key-1"}
+
+
+@pytest.mark.parametrize("answer", [{}, [], {"keys": [{"kty": "RSA", "kid": "a"}]}, None])
+def test_a_document_that_is_not_a_key_set_is_refused(answer: Any) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        keys_of_set(answer)
+
+
+async def test_the_local_clouds_own_key_vouches_for_its_own_page(tmp_path: Path) -> None:
+    key = make_key()
+    key.write(tmp_path / "key.json")
+    checking = AppCheckTokenVerifier(
+        CertificateCache(lambda: read_own_key(tmp_path / "key.json")), project_id="p"
+    )
+
+    assert await checking.verify(key.app_check_token("p"))
+    with pytest.raises(TokenRefusedError, match="project p"):
+        await checking.verify(key.app_check_token("other"))
+    assert json.loads((tmp_path / "key.json").read_text())["private_key_id"] == "local"

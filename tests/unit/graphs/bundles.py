@@ -1,0 +1,85 @@
+"""Character bundles written to a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.unit.graphs import small_graphs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from onnx import GraphProto
+
+
+def manifest(**changes: Any) -> dict[str, Any]:
+    """Make a manifest that is right but for the changes; `...` removes a field."""
+    right: dict[str, Any] = {
+        "schema_version": 1,
+        "id": "tester",
+        "name": {"ja": "テスター", "en": "Tester"},
+        "engine": "harmonic",
+        "sample_rate": 24_000,
+        "graphs": {"harmonic": {"file": "harmonic.onnx", "sha256": "0" * 64, "bytes": 1}},
+        "pitch": {
+            "policy": "auto",
+            "median_hz": 330.0,
+            "log_std": 0.2,
+            "low_hz": 150.0,
+            "high_hz": 700.0,
+        },
+        "limits": {"min_seconds": 0, "max_seconds": 600},
+        "credit": "Nobody's voice",
+        "licence": {
+            "name": "MIT License",
+            "spdx": "MIT",
+            "url": "https://opensource.org/license/mit",
+        },
+        "terms_url": "https://example.org/terms",
+        "consent": "There is nobody who could object.",
+        "contact": "mailto:nobody@example.org",
+        "preview": {"colour": "#336699", "portrait": None},
+    }
+    right.update(changes)
+    return {name: value for name, value in right.items() if value is not ...}
+
+
+def write_bundle(folder: Path, content: bytes | None = None, **changes: Any) -> Path:
+    """Write a harmonic bundle with the graph of that content, as the manifest promises it."""
+    content = small_graphs.content(small_graphs.harmonic_graph()) if content is None else content
+    entry = {
+        "file": "harmonic.onnx",
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+    }
+    bundle = folder / "tester"
+    bundle.mkdir()
+    (bundle / "harmonic.onnx").write_bytes(content)
+    said = manifest(**{"graphs": {"harmonic": entry}, **changes})
+    (bundle / "character.json").write_text(json.dumps(said, ensure_ascii=False), "utf-8")
+    return bundle
+
+
+def write_waveform_bundle(folder: Path, graph: GraphProto, **changes: Any) -> Path:
+    """Write a waveform bundle from 16 kHz to 24 kHz, or as the changes say."""
+    content = small_graphs.content(graph)
+    entry = {
+        "file": "waveform.onnx",
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+    }
+    settings = {"input": "audio", "output": "converted", "input_sample_rate": 24_000}
+    said = {
+        "engine": "waveform",
+        "pitch": None,
+        "graphs": {"waveform": entry},
+        "settings": settings,
+    }
+    bundle = folder / "tester"
+    bundle.mkdir()
+    (bundle / "waveform.onnx").write_bytes(content)
+    text = json.dumps(manifest(**{**said, **changes}), ensure_ascii=False)
+    (bundle / "character.json").write_text(text, "utf-8")
+    return bundle

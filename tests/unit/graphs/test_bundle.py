@@ -1,0 +1,553 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import GraphProto, TensorProto, helper
+
+from shared.characters.bundle_files import BundleError
+from shared.characters.manifest import MAX_PORTRAIT_BYTES, read_manifests
+from shared.speech.engines.registry import ENGINES, build_engine
+from shared.speech.graphs.bundle_folders import load_character, load_characters, seal_manifest
+from shared.speech.graphs.sessions import SessionSettings
+from tests.support.logs import log_book
+from tests.unit.graphs import small_graphs
+from tests.unit.graphs.bundles import manifest, write_bundle, write_waveform_bundle
+from tests.unit.graphs.test_onnx_files import external, foreign, with_initializer
+from tools.importing.importer import check_command
+
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
+
+
+def refusal(bundle: Path) -> str:
+    with pytest.raises(BundleError) as error:
+        build_engine(load_character(bundle, ENGINES), SessionSettings())
+    sentence = str(error.value)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    assert re.search(r"expected .*found", sentence), sentence
+    return sentence
+
+
+def test_a_valid_bundle_is_loaded_completely(tmp_path: Path) -> None:
+    character = load_character(write_bundle(tmp_path), ENGINES)
+    assert character.manifest.id == "tester"
+    assert character.manifest.name.ja == "テスター"
+    assert character.manifest.pitch is not None
+    assert list(character.graphs["harmonic"].facts.inputs) == ["wave", "f0", "voicing", "noise"]
+
+
+def test_all_bundles_of_a_folder_are_loaded_by_id(tmp_path: Path) -> None:
+    write_bundle(tmp_path)
+    assert list(load_characters(tmp_path, ENGINES)) == ["tester"]
+
+
+def test_a_folder_without_bundles_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="expected at least one character bundle"):
+        load_characters(tmp_path, ENGINES)
+
+
+def test_a_missing_manifest_is_refused(tmp_path: Path) -> None:
+    assert "character.json: expected a readable file" in refusal(tmp_path)
+
+
+def test_a_missing_graph_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    (bundle / "harmonic.onnx").unlink()
+    assert refusal(bundle).startswith("harmonic.onnx: expected a file in")
+
+
+def test_a_graph_that_characters_share_lies_beside_them_by_its_hash(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    said = json.loads((bundle / "character.json").read_text("utf-8"))["graphs"]["harmonic"]
+    shared = tmp_path / "encoders"
+    shared.mkdir()
+    (bundle / "harmonic.onnx").rename(shared / f"{said['sha256']}.onnx")
+
+    character = load_character(bundle, ENGINES)
+
+    assert len(character.graphs["harmonic"].content) == said["bytes"]
+    assert list(load_characters(tmp_path, ENGINES)) == ["tester"]
+
+
+def test_a_bundle_with_a_shared_graph_can_be_sealed(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    before = (bundle / "character.json").read_text("utf-8")
+    said = json.loads(before)["graphs"]["harmonic"]
+    (tmp_path / "encoders").mkdir()
+    (bundle / "harmonic.onnx").rename(tmp_path / "encoders" / f"{said['sha256']}.onnx")
+
+    seal_manifest(bundle, 1 << 30)
+
+    assert json.loads((bundle / "character.json").read_text("utf-8")) == json.loads(before)
+
+
+def test_a_shared_graph_is_checked_as_every_other_one(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    said = json.loads((bundle / "character.json").read_text("utf-8"))["graphs"]["harmonic"]
+    shared = tmp_path / "encoders"
+    shared.mkdir()
+    (bundle / "harmonic.onnx").unlink()
+    (shared / f"{said['sha256']}.onnx").write_bytes(b"x" * said["bytes"])
+
+    assert "harmonic.onnx: expected SHA-256" in refusal(bundle)
+
+
+def test_a_link_out_of_the_bundle_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    (bundle / "harmonic.onnx").rename(tmp_path / "outside.onnx")
+    (bundle / "harmonic.onnx").symlink_to(tmp_path / "outside.onnx")
+    assert "found a link" in refusal(bundle)
+
+
+def test_a_wrong_size_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    graph = bundle / "harmonic.onnx"
+    size = graph.stat().st_size
+    graph.write_bytes(graph.read_bytes() + b"!")
+    assert refusal(bundle) == f"harmonic.onnx: expected {size} bytes, found {size + 1}."
+
+
+def test_a_wrong_hash_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    graph = bundle / "harmonic.onnx"
+    content = bytearray(graph.read_bytes())
+    content[-1] ^= 1
+    graph.write_bytes(content)
+    assert re.fullmatch(
+        r"harmonic\.onnx: expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}\.", refusal(bundle)
+    )
+
+
+def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path, engine="opera")
+    assert refusal(bundle) == (
+        f"character.json: field 'engine': expected one of {', '.join(ENGINES)}, found 'opera'."
+    )
+
+
+def test_a_graph_of_another_role_is_refused(tmp_path: Path) -> None:
+    entry = {"file": "harmonic.onnx", "sha256": "0" * 64, "bytes": 1}
+    bundle = write_bundle(tmp_path, graphs={"vocoder": entry})
+    assert (
+        "field 'graphs': expected 'harmonic' for the engine harmonic, found 'vocoder'"
+        in refusal(bundle)
+    )
+
+
+def test_a_foreign_operator_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path, small_graphs.content(foreign()))
+    assert "harmonic.onnx: operator 'RunShell': expected the standard domain" in refusal(bundle)
+
+
+def test_an_external_data_path_is_refused(tmp_path: Path) -> None:
+    graph = with_initializer(external(location="/etc/passwd"))
+    bundle = write_bundle(tmp_path, small_graphs.content(graph))
+    assert "tensor 'weights': expected its data inside the file" in refusal(bundle)
+
+
+def test_a_file_that_is_not_a_graph_is_refused(tmp_path: Path) -> None:
+    assert "harmonic.onnx: expected an ONNX model" in refusal(
+        write_bundle(tmp_path, b"RIFF....WAVE")
+    )
+
+
+def test_bytes_in_the_runtimes_own_format_run_as_the_checked_graph(
+    tmp_path: Path,
+) -> None:
+    # The runtime knows its own format by the mark ORTM; here it stands in an unknown field.
+    disguised = b"\x0a\x06\x00\x00ORTM" + small_graphs.content(small_graphs.harmonic_graph())
+    build_engine(load_character(write_bundle(tmp_path, disguised), ENGINES), SessionSettings())
+
+
+def changed_input(index: int, name: str, shape: list[int | str | None], kind: int) -> GraphProto:
+    graph = small_graphs.harmonic_graph()
+    graph.input[index].CopyFrom(small_graphs.tensor(name, shape, kind))
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("graph", "sentence"),
+    [
+        (
+            changed_input(1, "pitch", [1, "t"], TensorProto.FLOAT),
+            (
+                "harmonic.onnx: input 'f0': expected float32 [1, frames], found only the inputs"
+                " 'wave', 'pitch', 'voicing', 'noise'."
+            ),
+        ),
+        (
+            changed_input(1, "f0", [1, 1, "t"], TensorProto.FLOAT),
+            "harmonic.onnx: input 'f0': expected float32 [1, frames], found float32 [1, 1, t].",
+        ),
+        (
+            changed_input(1, "f0", [1, 100], TensorProto.FLOAT),
+            "harmonic.onnx: input 'f0': expected float32 [1, frames], found float32 [1, 100].",
+        ),
+        (
+            changed_input(1, "f0", [2, "t"], TensorProto.FLOAT),
+            "harmonic.onnx: input 'f0': expected float32 [1, frames], found float32 [2, t].",
+        ),
+        (
+            changed_input(2, "voicing", [1, "t"], TensorProto.INT64),
+            "harmonic.onnx: input 'voicing': expected float32 [1, frames], found int64 [1, t].",
+        ),
+    ],
+)
+def test_a_wrong_tensor_is_refused_by_name_type_and_shape(
+    tmp_path: Path, graph: GraphProto, sentence: str
+) -> None:
+    assert refusal(write_bundle(tmp_path, small_graphs.content(graph))) == sentence
+
+
+def test_an_unknown_input_is_refused(tmp_path: Path) -> None:
+    graph = small_graphs.harmonic_graph()
+    graph.input.append(small_graphs.tensor("speaker", [1]))
+    assert "input 'speaker': expected only the inputs 'wave'" in refusal(
+        write_bundle(tmp_path, small_graphs.content(graph))
+    )
+
+
+def test_an_operator_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    graph = small_graphs.harmonic_graph()
+    graph.node[-1].op_type = "Slicer"
+    assert "expected a graph that ONNX Runtime" in refusal(
+        write_bundle(tmp_path, small_graphs.content(graph))
+    )
+
+
+def test_a_graph_that_fails_when_it_runs_is_refused(tmp_path: Path) -> None:
+    graph = small_graphs.harmonic_graph()
+    for initializer in graph.initializer:
+        if initializer.name == "flat":
+            initializer.raw_data = np.array([7, -1]).tobytes()
+    assert "harmonic.onnx: expected a graph that takes 'wave' [1, 1440]" in refusal(
+        write_bundle(tmp_path, small_graphs.content(graph))
+    )
+
+
+def test_a_graph_whose_output_is_not_finite_is_refused(tmp_path: Path) -> None:
+    waveform = write_waveform_bundle(tmp_path, small_graphs.gain_graph(float("nan")))
+    assert "expected finite samples" in refusal(waveform)
+
+
+def test_a_harmonic_graph_whose_output_is_not_finite_is_refused(tmp_path: Path) -> None:
+    graph = small_graphs.harmonic_graph(amplitude=float("nan"))
+    assert "expected finite samples" in refusal(write_bundle(tmp_path, small_graphs.content(graph)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"pitch": None}, "field 'pitch': expected an object for the engine harmonic, found null"),
+        ({"sample_rate": 22_222}, "field 'sample_rate': expected a multiple of 100, found 22222"),
+    ],
+)
+def test_a_manifest_that_does_not_suit_the_harmonic_engine_is_refused(
+    tmp_path: Path, changes: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in refusal(write_bundle(tmp_path, **changes))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "field 'settings.input_sample_rate': expected a multiple of 100"),
+        (
+            {"input": "audio", "output": "converted", "input_sample_rate": 16_000.5},
+            "found 16000.5",
+        ),
+        (
+            {"input": 3, "output": "converted", "input_sample_rate": 24_000},
+            "field 'settings.input': expected the name of a tensor, found 3",
+        ),
+        (
+            {"input": "sound", "output": "converted", "input_sample_rate": 24_000},
+            (
+                "waveform.onnx: input 'sound': expected float32 [samples] or [1, samples] or"
+                " [1, 1, samples], found only the inputs 'audio'"
+            ),
+        ),
+        (
+            {"input": "audio", "output": "converted", "input_sample_rate": 24_000, "gpu": True},
+            "field 'settings.gpu': expected only input, output, input_sample_rate",
+        ),
+    ],
+)
+def test_settings_that_do_not_suit_the_waveform_engine_are_refused(
+    tmp_path: Path, settings: dict[str, Any], sentence: str
+) -> None:
+    bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0), settings=settings)
+    assert sentence in refusal(bundle)
+
+
+def test_a_folder_that_is_not_named_by_the_id_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path, id="somebody")
+    assert "field 'id': expected the folder's name 'tester', found 'somebody'" in refusal(bundle)
+
+
+def test_converter_and_api_identify_a_bundle_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "characters").mkdir()
+    bundle = write_bundle(tmp_path / "versions").rename(tmp_path / "versions" / "tester-3")
+    (tmp_path / "characters" / "tester").symlink_to(bundle)
+
+    assert list(load_characters(tmp_path / "characters", ENGINES)) == ["tester"]
+    assert list(read_manifests(tmp_path / "characters")) == ["tester"]
+    assert "expected the folder's name 'tester-3'" in refusal(bundle)
+    monkeypatch.chdir(tmp_path / "characters" / "tester")
+    assert "expected the folder's name 'tester-3'" in refusal(Path())
+
+
+def write_portrait(folder: Path, content: str, encoding: str = "utf-8") -> Path:
+    bundle = write_bundle(folder, preview={"colour": "#000000", "portrait": "face.svg"})
+    (bundle / "face.svg").write_text(content, encoding)
+    return bundle
+
+
+def test_a_static_drawing_is_accepted_as_a_portrait(tmp_path: Path) -> None:
+    drawing = SVG.format('<circle cx="4" cy="4" r="3" fill="url(#a)"/>')
+    load_character(write_portrait(tmp_path, drawing), ENGINES)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (SVG.format("<script>alert(1)</script>"), "found 'script'"),
+        (SVG.format('<circle onclick="alert(1)"/>'), "found 'onclick'"),
+        (SVG.format('<image href="https://example.org/a.png"/>'), "found 'https://example"),
+        (SVG.format('<use href="https://example.org/a.svg"/>'), "found 'use'"),
+        (SVG.format('<path fill="url(https://example.org/)"/>'), "no address outside"),
+        (SVG.format("<foreignObject/>"), "found 'foreignObject'"),
+        (SVG.format("<style>@import 'x'</style>"), "found 'style'"),
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]>" + SVG, "found a declaration"),
+        ("<?xml-stylesheet href='a.xsl'?>" + SVG, "found a declaration"),
+        ("<html></html>", "found the element 'html'"),
+        ("<svg/>", "found the element 'svg'"),
+        ("no picture", "expected an SVG, found"),
+        (" " * (MAX_PORTRAIT_BYTES + 1), "expected at most"),
+    ],
+)
+def test_a_portrait_that_is_more_than_a_drawing_is_refused(
+    tmp_path: Path, content: str, sentence: str
+) -> None:
+    assert sentence in refusal(write_portrait(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        '<?xml version="1.0"?>',
+        "<?xml version='1.0' encoding='utf-8' ?>",
+        '<?xml version="1.0" encoding="UTF-8" standalone="no"?>',
+    ],
+)
+def test_a_portrait_may_say_that_it_is_in_utf_8(tmp_path: Path, declaration: str) -> None:
+    load_character(write_portrait(tmp_path, f"{declaration}\n{SVG.format('')}"), ENGINES)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
+def test_a_portrait_in_another_encoding_is_refused(tmp_path: Path, encoding: str) -> None:
+    umlaut = "ä" if encoding == "latin-1" else ""
+    entities = "<!DOCTYPE svg [<!ENTITY a 'b'>]>" + SVG.format(f"<title>&a;{umlaut}</title>")
+    assert "in UTF-8" in refusal(write_portrait(tmp_path, entities, encoding))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "iso-2022-jp", "utf-8x"])
+def test_a_portrait_that_says_it_is_in_another_encoding_is_refused(
+    tmp_path: Path, encoding: str
+) -> None:
+    content = f'<?xml version="1.0" encoding="{encoding}"?>' + SVG.format("")
+    assert "in UTF-8" in refusal(write_portrait(tmp_path, content))
+
+
+def test_a_missing_portrait_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path, preview={"colour": "#000000", "portrait": "face.svg"})
+    assert refusal(bundle).startswith("face.svg: expected a file in")
+
+
+def test_the_command_says_in_one_sentence_that_a_bundle_works_and_how_fast(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check_command([str(write_bundle(tmp_path))]) == 0
+    said = capsys.readouterr().out
+    assert re.fullmatch(
+        r"Tester works with the engine harmonic: .* MB, loaded in \d+ ms, converts at a real-time"
+        r" factor of \d\.\d{4} \(\d+ ms for 5 s\) and takes \d+ MB of memory\.\n",
+        said,
+    )
+
+
+def test_the_command_works_on_a_system_that_does_not_measure_memory(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    # Neither the kernel's file nor Python's module tells how much memory was used.
+    unmeasured = """
+import pathlib, runpy, sys
+
+read_text = pathlib.Path.read_text
+
+def without_proc(path, *arguments, **named):
+    if path.parts[1:2] == ("proc",):
+        raise FileNotFoundError(path)
+    return read_text(path, *arguments, **named)
+
+pathlib.Path.read_text = without_proc
+sys.modules["resource"] = None
+runpy.run_module("importing", run_name="__main__")
+"""
+
+    finished = subprocess.run(
+        [sys.executable, "-c", unmeasured, str(bundle)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert "Tester works with the engine harmonic" in finished.stdout
+    assert "takes an amount of memory that this system does not measure" in finished.stdout
+
+
+def test_the_command_says_in_one_sentence_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_bundle(tmp_path)
+    (bundle / "harmonic.onnx").write_bytes(b"")
+    assert check_command([str(bundle)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.fullmatch(r"harmonic\.onnx: expected \d+ bytes, found 0\.\n", captured.err)
+
+
+def test_a_graph_that_turns_speech_into_silence_does_not_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(0.0))
+    assert check_command([str(bundle)]) == 1
+    assert "found silence" in capsys.readouterr().err
+
+
+def test_sealing_writes_sizes_and_hashes_into_the_manifest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_bundle(tmp_path)
+    said = manifest(
+        graphs={"harmonic": {"file": "harmonic.onnx", "sha256": "", "bytes": 0}},
+        credit="声",
+    )
+    (bundle / "character.json").write_text(json.dumps(said), "utf-8")
+    assert check_command(["--seal", str(bundle)]) == 0
+    assert "Tester works" in capsys.readouterr().out
+    assert load_character(bundle, ENGINES).manifest.credit == "声"
+
+
+def test_a_bundle_that_cannot_be_sealed_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "character.json").write_text("[]", "utf-8")
+    assert check_command(["--seal", str(tmp_path)]) == 1
+    assert "expected a manifest whose graphs name their files" in capsys.readouterr().err
+
+
+def test_a_graph_with_an_unknown_size_for_the_batch_is_taken(tmp_path: Path) -> None:
+    node = helper.make_node("Identity", ["audio"], ["converted"])
+    graph = helper.make_graph(
+        [node],
+        "waveform",
+        [small_graphs.tensor("audio", [None, "n"])],
+        [small_graphs.tensor("converted", [None, "n"])],
+    )
+    build_engine(load_character(write_waveform_bundle(tmp_path, graph), ENGINES), SessionSettings())
+
+
+@pytest.mark.parametrize("engine", ["harmonic", "waveform"])
+def test_options_are_refused_by_an_engine_that_has_none(tmp_path: Path, engine: str) -> None:
+    options = {"index": {"rate": 0.5}}
+    if engine == "harmonic":
+        bundle = write_bundle(tmp_path, options=options)
+    else:
+        bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0), options=options)
+
+    assert refusal(bundle) == (
+        f"character.json: field 'options': expected none for the engine {engine}, found 'index'."
+    )
+
+
+def test_graphs_that_are_too_large_together_are_refused_before_they_are_read(
+    tmp_path: Path,
+) -> None:
+    bundle = write_bundle(tmp_path)
+    size = (bundle / "harmonic.onnx").stat().st_size
+    (bundle / "harmonic.onnx").unlink()
+
+    with pytest.raises(BundleError) as error:
+        load_character(bundle, ENGINES, max_bytes=size - 1)
+
+    assert str(error.value) == (
+        f"character.json: field 'graphs': expected at most {size - 1} bytes in all graphs together,"
+        f" found {size}; make the graphs smaller or raise the limit."
+    )
+
+
+def test_a_bundle_of_just_the_allowed_size_is_loaded(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    size = (bundle / "harmonic.onnx").stat().st_size
+
+    load_character(bundle, ENGINES, max_bytes=size)
+
+
+def test_the_command_takes_another_limit_of_the_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_bundle(tmp_path)
+
+    assert check_command([str(bundle), "--max-megabytes", "0.0001"]) == 1
+    assert "expected at most 100 bytes in all graphs together" in capsys.readouterr().err
+
+
+def test_an_engine_from_elsewhere_is_loaded_and_built_when_it_is_passed_in(tmp_path: Path) -> None:
+    engines = {"toy": ENGINES["harmonic"]}
+    bundle = write_bundle(tmp_path, engine="toy")
+
+    character = load_character(bundle, engines)
+    engine = build_engine(character, SessionSettings(), engines)
+
+    assert engine.sample_rate == character.manifest.sample_rate
+    assert f"field 'engine': expected one of {', '.join(ENGINES)}, found 'toy'" in refusal(bundle)
+
+
+def test_a_bundle_that_does_not_load_is_set_aside_and_the_others_are_served(tmp_path: Path) -> None:
+    write_bundle(tmp_path, id="ada").rename(tmp_path / "ada")
+    write_bundle(tmp_path, id="bob").rename(tmp_path / "bob")
+    (tmp_path / "bob" / "harmonic.onnx").write_bytes(b"half of a graph")
+    (tmp_path / "eve").mkdir()
+    (tmp_path / "eve" / "character.json").write_text("{")
+
+    with log_book() as book:
+        assert list(load_characters(tmp_path, ENGINES)) == ["ada"]
+
+    aside = {entry["character"]: entry["message"] for entry in book.of("character_set_aside")}
+    assert aside.keys() == {"bob", "eve"}
+    assert "harmonic.onnx: expected" in aside["bob"]
+
+
+@pytest.mark.parametrize("names", [("ada", "bob"), ("hina", "mei")])
+def test_the_first_character_and_those_of_the_service_must_load(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    for name in names:
+        write_bundle(tmp_path, id=name).rename(tmp_path / name)
+    broken = names[0] if names[0] == "ada" else names[1]
+    (tmp_path / broken / "harmonic.onnx").write_bytes(b"half of a graph")
+
+    with pytest.raises(BundleError, match=r"harmonic\.onnx: expected"):
+        load_characters(tmp_path, ENGINES)

@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from onnx import AttributeProto, GraphProto, SparseTensorProto, TensorProto, helper, numpy_helper
+
+from shared.speech.graphs import onnx_files
+from shared.speech.graphs.onnx_files import (
+    MAX_DEPTH,
+    MAX_NODES,
+    STANDARD_DOMAINS,
+    PreloadedGraphs,
+    Tensor,
+    UnsafeModelError,
+    inspect_model,
+)
+from tests.unit.graphs import small_graphs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def identity() -> GraphProto:
+    return small_graphs.graph_of(helper.make_node("Identity", ["x"], ["y"]))
+
+
+def external(name: str = "weights", location: str = "../../etc/passwd") -> TensorProto:
+    tensor = numpy_helper.from_array(np.zeros(4, np.float32), name)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", location
+    return tensor
+
+
+def constant(tensor: TensorProto) -> GraphProto:
+    graph = small_graphs.graph_of(helper.make_node("Add", ["x", "c"], ["y"]))
+    graph.node.insert(0, helper.make_node("Constant", [], ["c"], value=tensor))
+    return graph
+
+
+def conditional(branch: GraphProto) -> GraphProto:
+    node = helper.make_node("If", ["x"], ["y"], then_branch=branch, else_branch=identity())
+    return small_graphs.graph_of(node)
+
+
+def foreign() -> GraphProto:
+    return small_graphs.graph_of(helper.make_node("RunShell", ["x"], ["y"], domain="com.evil"))
+
+
+def sparse(values: TensorProto, indices: TensorProto) -> SparseTensorProto:
+    tensor = SparseTensorProto()
+    tensor.values.CopyFrom(values)
+    tensor.indices.CopyFrom(indices)
+    tensor.dims.append(9)
+    return tensor
+
+
+def test_the_inputs_and_outputs_are_read_with_type_and_shape() -> None:
+    facts = inspect_model(small_graphs.content(small_graphs.harmonic_graph()))
+    assert list(facts.inputs) == ["wave", "f0", "voicing", "noise"]
+    assert facts.inputs["wave"] == Tensor("wave", "float32", (1, "160*t"))
+    assert facts.outputs["audio"] == Tensor("audio", "float32", (1, "240*t"))
+    assert str(facts.outputs["audio"]) == "float32 [1, 240*t]"
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "told"),
+    [
+        ([1, None, 3], TensorProto.INT64, "int64 [1, ?, 3]"),
+        ([], TensorProto.FLOAT16, "float16 []"),
+        ([2**40], TensorProto.DOUBLE, "float64 [1099511627776]"),
+    ],
+)
+def test_any_type_and_shape_is_read(shape: list[int | None], kind: int, told: str) -> None:
+    graph = identity()
+    graph.input[0].CopyFrom(small_graphs.tensor("x", shape, kind))
+    assert str(inspect_model(small_graphs.content(graph)).inputs["x"]) == told
+
+
+def test_an_input_without_a_shape_may_have_any() -> None:
+    graph = identity()
+    graph.input[0].type.tensor_type.ClearField("shape")
+    tensor = inspect_model(small_graphs.content(graph)).inputs["x"]
+    assert tensor.shape is None
+    assert str(tensor) == "float32 of any shape"
+
+
+def test_an_input_that_is_not_a_tensor_is_marked_so() -> None:
+    graph = identity()
+    graph.input[0].type.Clear()
+    graph.input[0].type.sequence_type.elem_type.CopyFrom(identity().input[0].type)
+    assert str(inspect_model(small_graphs.content(graph)).inputs["x"]) == "no tensor of any shape"
+
+
+def test_a_type_that_is_given_twice_is_refused() -> None:
+    said_once = small_graphs.tensor("x", [1, "n"]).type.SerializeToString()
+    twice = b"\x12" + bytes([len(said_once)]) + said_once
+    graph = identity()
+    graph.ClearField("input")
+    extra = b"\x0a\x01x" + twice + twice
+    body = graph.SerializeToString() + b"\x5a" + bytes([len(extra)]) + extra
+    with pytest.raises(UnsafeModelError, match="the type of 'x' more than once"):
+        inspect_model(b"\x3a" + bytes([len(body)]) + body)
+
+
+def test_an_initializer_is_not_an_input() -> None:
+    graph = small_graphs.gain_graph(2.0)
+    graph.input.append(small_graphs.tensor("gain", []))
+    assert list(inspect_model(small_graphs.content(graph)).inputs) == ["audio"]
+
+
+def test_both_spellings_of_the_standard_domain_pass() -> None:
+    graph = small_graphs.graph_of(helper.make_node("Identity", ["x"], ["y"], domain="ai.onnx"))
+    inspect_model(small_graphs.serialized(small_graphs.model(graph, ["", "ai.onnx"])))
+
+
+def test_a_foreign_operator_is_refused_by_name_and_domain() -> None:
+    with pytest.raises(UnsafeModelError, match=r"operator 'RunShell': .* ai\.onnx, .*'com\.evil'"):
+        inspect_model(small_graphs.content(foreign()))
+
+
+@pytest.mark.parametrize("domain", ["com.microsoft", "ai.onnx.ml", "ai.onnx ", "AI.ONNX"])
+def test_a_foreign_operator_set_is_refused(domain: str) -> None:
+    with pytest.raises(UnsafeModelError, match=f"operator set: .* found '{domain}'"):
+        inspect_model(small_graphs.serialized(small_graphs.model(identity(), ["", domain])))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_a_foreign_operator_in_a_nested_graph_is_refused(depth: int) -> None:
+    graph = foreign()
+    for _ in range(depth):
+        graph = conditional(graph)
+    with pytest.raises(UnsafeModelError, match="RunShell"):
+        inspect_model(small_graphs.content(graph))
+
+
+def test_a_foreign_operator_in_a_list_of_graphs_is_refused() -> None:
+    graph = identity()
+    attribute = AttributeProto(name="branches", type=AttributeProto.GRAPHS)
+    attribute.graphs.extend([identity(), foreign()])
+    graph.node[0].attribute.append(attribute)
+    with pytest.raises(UnsafeModelError, match="RunShell"):
+        inspect_model(small_graphs.content(graph))
+
+
+def test_too_deeply_nested_graphs_are_refused() -> None:
+    graph = identity()
+    for _ in range(MAX_DEPTH + 1):
+        graph = conditional(graph)
+    with pytest.raises(UnsafeModelError, match="nested at most"):
+        inspect_model(small_graphs.content(graph))
+
+
+def test_too_many_operators_are_refused() -> None:
+    graph = identity()
+    graph.node.extend([helper.make_node("Identity", ["x"], ["y"])] * MAX_NODES)
+    with pytest.raises(UnsafeModelError, match="expected at most 100000 operators"):
+        inspect_model(small_graphs.content(graph))
+
+
+def test_a_local_function_is_refused() -> None:
+    model = small_graphs.model(identity())
+    model.functions.append(
+        helper.make_function("", "Identity", ["x"], ["y"], [], [helper.make_opsetid("", 18)])
+    )
+    with pytest.raises(UnsafeModelError, match="local function 'Identity'"):
+        inspect_model(small_graphs.serialized(model))
+
+
+def test_training_information_is_refused() -> None:
+    model = small_graphs.model(identity())
+    model.training_info.add().algorithm.CopyFrom(foreign())
+    with pytest.raises(UnsafeModelError, match="training information"):
+        inspect_model(small_graphs.serialized(model))
+
+
+def with_initializer(tensor: TensorProto) -> GraphProto:
+    graph = identity()
+    graph.initializer.append(tensor)
+    return graph
+
+
+def with_sparse_initializer(values: TensorProto, indices: TensorProto) -> GraphProto:
+    graph = identity()
+    graph.sparse_initializer.append(sparse(values, indices))
+    return graph
+
+
+def with_attribute(attribute: AttributeProto) -> GraphProto:
+    graph = identity()
+    graph.node[0].attribute.append(attribute)
+    return graph
+
+
+INSIDE = numpy_helper.from_array(np.zeros(1, np.int64), "inside")
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        with_initializer(external()),
+        with_sparse_initializer(external(), INSIDE),
+        with_sparse_initializer(INSIDE, external()),
+        constant(external()),
+        conditional(constant(external())),
+        conditional(with_initializer(external())),
+        with_attribute(
+            AttributeProto(name="t", type=AttributeProto.TENSORS, tensors=[INSIDE, external()])
+        ),
+        with_attribute(
+            AttributeProto(
+                name="s",
+                type=AttributeProto.SPARSE_TENSOR,
+                sparse_tensor=sparse(external(), INSIDE),
+            )
+        ),
+        with_attribute(
+            AttributeProto(
+                name="s",
+                type=AttributeProto.SPARSE_TENSORS,
+                sparse_tensors=[sparse(INSIDE, external())],
+            )
+        ),
+    ],
+)
+def test_external_data_are_refused_anywhere_in_the_file(graph: GraphProto) -> None:
+    with pytest.raises(
+        UnsafeModelError, match=r"tensor 'weights': .* external data in '\.\./\.\./etc/passwd'"
+    ):
+        inspect_model(small_graphs.content(graph))
+
+
+def test_a_mere_mention_of_external_data_is_refused() -> None:
+    marked = numpy_helper.from_array(np.zeros(4, np.float32), "marked")
+    marked.data_location = TensorProto.EXTERNAL
+    with pytest.raises(UnsafeModelError, match="tensor 'marked'"):
+        inspect_model(small_graphs.content(with_initializer(marked)))
+    named = external()
+    named.data_location = TensorProto.DEFAULT
+    with pytest.raises(UnsafeModelError, match="tensor 'weights'"):
+        inspect_model(small_graphs.content(with_initializer(named)))
+
+
+def test_a_memory_address_as_external_data_is_refused() -> None:
+    graph = with_initializer(external(location="*/_ORT_MEM_ADDR_/*"))
+    with pytest.raises(UnsafeModelError, match="external data"):
+        inspect_model(small_graphs.content(graph))
+
+
+def test_two_graphs_in_one_file_are_refused() -> None:
+    content = small_graphs.content(identity())
+    with pytest.raises(UnsafeModelError, match="found 2 graphs"):
+        inspect_model(content + content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00",
+        b"hello, this is no model",
+        b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        b"\x3a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+        b"\x3b\x3c",
+        b"\x00\x00\x00\x00ORTM" + b"\x00" * 64,
+    ],
+)
+def test_a_file_that_is_not_a_model_is_refused(content: bytes) -> None:
+    with pytest.raises(UnsafeModelError, match="expected an ONNX model, found"):
+        inspect_model(content)
+
+
+def test_a_model_that_is_cut_off_is_refused_or_has_lost_a_whole_field() -> None:
+    content = small_graphs.content(small_graphs.gain_graph(0.5))
+    for length in range(len(content)):
+        cut = content[:length]
+        if not onnx_parses(cut):
+            with pytest.raises(UnsafeModelError):
+                inspect_model(cut)
+
+
+def onnx_parses(content: bytes) -> bool:
+    try:
+        onnx.ModelProto.FromString(content)
+    except DecodeError:
+        return False
+    return True
+
+
+def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for item in graph.sparse_initializer:
+        yield from (item.values, item.indices)
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield attribute.t
+            yield from attribute.tensors
+            for item in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (item.values, item.indices)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from all_tensors(inner)
+
+
+def all_domains(graph: GraphProto) -> Iterator[str]:
+    for node in graph.node:
+        yield node.domain
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from all_domains(inner)
+
+
+RICH = small_graphs.serialized(small_graphs.model(conditional(constant(INSIDE)), ["", "ai.onnx"]))
+
+
+@given(st.binary(max_size=300))
+@settings(deadline=None, max_examples=300)
+def test_any_bytes_are_read_or_refused_cleanly(content: bytes) -> None:
+    with suppress(UnsafeModelError):
+        inspect_model(content)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, len(RICH) - 1), st.integers(0, 255)), min_size=1, max_size=6)
+)
+@settings(deadline=None, max_examples=500)
+@example([])
+def test_accepted_models_also_pass_the_onnx_librarys_checker(
+    changes: list[tuple[int, int]],
+) -> None:
+    content = bytearray(RICH)
+    for position, byte in changes:
+        content[position] = byte
+    try:
+        inspect_model(bytes(content))
+    except UnsafeModelError:
+        return
+    try:
+        model = onnx.ModelProto.FromString(bytes(content))
+    except DecodeError:
+        return  # the runtime parses with the same library and refuses it
+    domains = [*all_domains(model.graph), *(opset.domain for opset in model.opset_import)]
+    assert all(domain.encode() in STANDARD_DOMAINS for domain in domains)
+    assert not model.functions
+    for tensor in all_tensors(model.graph):
+        assert tensor.data_location == TensorProto.DEFAULT
+        assert not tensor.external_data
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    path = tmp_path / "mei" / "harmonic.onnx"
+    path.parent.mkdir()
+    path.write_bytes(b"a graph")
+    return path
+
+
+def test_what_was_read_ahead_is_given_out_with_its_hash_as_it_was_then(
+    tmp_path: Path, graph: Path
+) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        preloaded = PreloadedGraphs(tmp_path, thread)
+    graph.write_bytes(b"another")
+
+    content = preloaded.read(graph)
+
+    assert content.data == b"a graph"
+    assert content.sha256 == hashlib.sha256(b"a graph").hexdigest()
+
+
+def test_what_was_given_out_is_not_kept(tmp_path: Path, graph: Path) -> None:
+    preloaded = PreloadedGraphs(tmp_path, ThreadPoolExecutor(1))
+    preloaded.read(graph)
+    graph.write_bytes(b"another")
+
+    assert preloaded.read(graph).data == b"another"
+
+
+def test_a_file_beyond_the_limit_is_read_when_it_is_asked_for(
+    tmp_path: Path, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_files, "MOST_BYTES", 3)
+
+    with ThreadPoolExecutor(1) as thread:
+        preloaded = PreloadedGraphs(tmp_path, thread)
+    graph.write_bytes(b"another")
+
+    assert preloaded.read(graph).data == b"another"
+
+
+def test_a_file_that_is_gone_is_an_error_of_who_asks_for_it(tmp_path: Path, graph: Path) -> None:
+    preloaded = PreloadedGraphs(tmp_path, ThreadPoolExecutor(1))
+    preloaded.close()
+    graph.unlink()
+
+    with pytest.raises(FileNotFoundError):
+        preloaded.read(graph)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from shared.speech.graphs.onnx_files import inspect_model
+from tests.unit.importing.encoders import encoder
+from tests.unit.importing.exported import Export
+from tests.unit.importing.voices import Kind
+from tools.bundles.files import VoiceFileError
+from tools.importing.encoders import inspect_encoder, quantise
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("channels_first", [False, True])
+def test_the_axis_of_the_features_is_read_from_a_trial(rank: int, *, channels_first: bool) -> None:
+    found = inspect_encoder(encoder(rank=rank, channels_first=channels_first))
+
+    (output,) = found.outputs
+    assert (found.input, found.rank) == ("source", rank)
+    assert (output.name, output.width, output.channels_first) == ("embed0", 768, channels_first)
+    assert output.version == "v2"
+    assert found.real_time_factor > 0
+
+
+def test_an_encoder_may_serve_both_versions() -> None:
+    found = inspect_encoder(encoder((256, 512, 768)))
+
+    assert [each.version for each in found.outputs] == ["v1", "v2"]
+    assert found.output_for(256).name == "embed0"
+    assert found.output_for(768).name == "embed2"
+
+
+def test_an_encoder_without_a_voice_s_features_is_refused_for_it() -> None:
+    found = inspect_encoder(encoder((768,)))
+
+    with pytest.raises(VoiceFileError) as refused:
+        found.output_for(256)
+
+    assert str(refused.value) == (
+        "expected an encoder that gives 256 features as the voice takes them, found 'embed0' with"
+        " 768."
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "expected an ONNX model, found"),
+        (encoder((512,)), "expected features float32 [1, 49, 256 or 768] for a second of audio"),
+        (encoder(stride=160), "expected features float32 [1, 49, 256 or 768] for a second"),
+        (Export(Kind(has_pitch=False)).content(), "expected an encoder with one input, float32"),
+    ],
+)
+def test_what_is_no_content_encoder_is_refused(content: bytes, message: str) -> None:
+    with pytest.raises(VoiceFileError) as refused:
+        inspect_encoder(content)
+
+    assert str(refused.value).startswith(message)
+
+
+def test_eight_bits_make_an_encoder_smaller_and_hardly_another_one() -> None:
+    found = inspect_encoder(encoder())
+
+    quantised = quantise(found)
+
+    assert 0 < quantised.distance < 0.05
+    assert 0.8 < quantised.least_cosine <= 1
+    assert quantised.encoder.outputs == found.outputs
+    model = onnx.load_from_string(quantised.encoder.content)
+    assert any(node.op_type == "MatMulInteger" for node in model.graph.node)
+    # It is still a graph that the container takes.
+    inspect_model(quantised.encoder.content)
+
+
+def test_an_encoder_without_matrix_products_cannot_be_made_smaller() -> None:
+    plain = onnx.load_from_string(encoder())
+    weights = {each.name for each in plain.graph.initializer}
+    for node in plain.graph.node:
+        if node.op_type == "MatMul":
+            doubled = onnx.helper.make_node("Abs", [node.input[1]], ["computed"])
+            node.input[1] = "computed"
+            break
+    assert "computed" not in weights
+    plain.graph.node.insert(0, doubled)
+    content: bytes = plain.SerializeToString()
+
+    quantised = quantise(inspect_encoder(content))
+
+    # What is computed from constants counts as constant.
+    assert np.isfinite(quantised.distance)

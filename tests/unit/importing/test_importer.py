@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from shared.characters.manifest import read_manifest
+from tests.unit.bundles.test_consent import ANSWERS
+from tests.unit.importing.encoders import encoder, pitch_model
+from tests.unit.importing.exported import voice_changer
+from tests.unit.importing.indexes import Index
+from tests.unit.importing.voices import Kind, voice_bytes
+from tools.bundles.consent import EXAMPLES, QUESTIONS
+from tools.bundles.files import VoiceFileError
+from tools.bundles.sample import Sample
+from tools.bundles.trial import TrialReport
+from tools.importing.importer import Trials, import_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REPORT = TrialReport("Ada", "rvc", 1.0, 10.0, 0.25, 90.0)
+
+
+def no_answer(question: str) -> str:
+    raise AssertionError(question)
+
+
+def measured(folder: Path, threads: int) -> TrialReport:
+    assert (folder / "character.json").is_file()
+    assert threads in {1, 2}
+    return REPORT
+
+
+def sampled(folder: Path, recording: Path, into: Path) -> Sample:
+    assert (folder / "character.json").is_file()
+    assert recording.is_file()
+    return Sample(into / "ada.wav", into / "ada.png")
+
+
+class Desk:
+    """A voice owner's folder.
+
+    Args:
+        folder: an empty one.
+        brought: the characters' folder of a desk with an encoder.
+    """
+
+    def __init__(self, folder: Path, brought: Path | None = None) -> None:
+        self.folder = folder
+        self.characters = folder / "characters"
+        self._brought = brought
+
+    def file(self, name: str, content: bytes) -> str:
+        path = self.folder / name
+        path.write_bytes(content)
+        return str(path)
+
+    def run(self, *arguments: str, measuring: Any = measured) -> int:
+        return import_command(
+            [*arguments, "--into", str(self.characters)], no_answer, Trials(measuring, sampled)
+        )
+
+    def bring_encoder(self, *widths: int) -> int:
+        return self.run("encoder", self.file("contentvec.onnx", encoder(widths or (256, 768))))
+
+    def have_encoder(self) -> None:
+        """Have what `bring_encoder` leaves, without another process that tries the encoder."""
+        assert self._brought is not None
+        shutil.copytree(self._brought, self.characters)
+
+    def bring_voice(
+        self, *files: str, measuring: Any = measured, more: tuple[str, ...] = ()
+    ) -> int:
+        consent = self.file("consent.json", json.dumps(ANSWERS).encode())
+        return self.run(
+            "import", *files, "--as", "ada", "--consent", consent, *more, measuring=measuring
+        )
+
+
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    desk = Desk(tmp_path_factory.mktemp("desk"))
+    assert desk.bring_encoder() == 0
+    return desk.characters
+
+
+@pytest.fixture
+def desk(tmp_path: Path, brought: Path) -> Desk:
+    return Desk(tmp_path, brought)
+
+
+def test_a_voice_with_encoder_and_index_becomes_a_character(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.have_encoder()
+    voice = voice_bytes(Kind(channels=16))
+    index = Index(width=256, sizes=(5, 4)).content()
+
+    ended = desk.bring_voice(
+        desk.file("ada.pth", voice), desk.file("added.index", index), more=("--name", "Ada")
+    )
+
+    assert ended == 0
+    manifest = read_manifest(desk.characters / "ada")
+    assert (manifest.engine, manifest.sample_rate, manifest.name.en) == ("rvc", 40_000, "Ada")
+    assert set(manifest.graphs) == {"content", "synthesizer", "retrieval"}
+    assert manifest.origin is not None
+    assert manifest.origin.sha256 == hashlib.sha256(voice).hexdigest()
+    assert (manifest.origin.tool, manifest.origin.epoch) == ("RVC", 12)
+    assert manifest.uses is not None
+    assert (manifest.uses.commercial, manifest.uses.politics) == (True, False)
+    assert manifest.licence.spdx == "CC-BY-4.0"
+    assert manifest.consent.startswith("Ada Example: Ada agreed in writing")
+    assert manifest.settings == {"content_output": "embed0", "speaker": 0, "unvoiced": "zero"}
+    shown = capsys.readouterr().out
+    for told in (
+        "RVC voice, HiFi-GAN: v1",
+        "9 vectors of 256",
+        "1 thread",
+        "2 threads",
+        "0.250",
+        "ada.wav",
+    ):
+        assert told in shown
+
+
+def test_the_graphs_of_a_character_are_those_of_the_manifest(desk: Desk) -> None:
+    desk.have_encoder()
+    desk.bring_voice(desk.file("ada.onnx", voice_changer(Kind(channels=16)).content()))
+
+    manifest = read_manifest(desk.characters / "ada")
+
+    content = (desk.characters / "ada" / "synthesizer.onnx").read_bytes()
+    said = manifest.graphs["synthesizer"]
+    assert (len(content), hashlib.sha256(content).hexdigest()) == (said.bytes, said.sha256)
+    names = [each.name for each in onnxruntime.InferenceSession(content).get_inputs()]
+    assert names == ["phone", "phone_lengths", "pitch", "pitchf", "ds", "rnd", "noise"]
+    shared = desk.characters / "encoders" / f"{manifest.graphs['content'].sha256}.onnx"
+    assert shared.stat().st_size == manifest.graphs["content"].bytes
+    assert not list(desk.characters.glob(".*"))
+
+
+def test_characters_share_an_encoder_that_is_kept_once(desk: Desk) -> None:
+    assert desk.bring_encoder() == 0
+    assert desk.bring_encoder() == 0
+
+    assert len(list((desk.characters / "encoders").glob("*.onnx"))) == 1
+
+
+def test_an_encoder_of_eight_bits_is_told_how_far_it_is_off(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run("encoder", desk.file("contentvec.onnx", encoder()), "--int8") == 0
+
+    assert "features differ by" in capsys.readouterr().out
+    (stored,) = (desk.characters / "encoders").glob("*.json")
+    assert json.loads(stored.read_text())["origin"] == "contentvec.onnx, 8 bits"
+
+
+def test_a_pitch_model_is_added_and_used(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.have_encoder()
+    content = pitch_model(219.5)
+    sha256 = hashlib.sha256(content).hexdigest()
+
+    assert desk.run("encoder", desk.file("rmvpe.onnx", content)) == 0
+    assert "is heard as 219.5 Hz" in capsys.readouterr().out
+    voice = desk.file("ada.pth", voice_bytes())
+    assert desk.bring_voice(voice, more=("--pitch-model", sha256[:12])) == 0
+
+    graphs = read_manifest(desk.characters / "ada").graphs
+    assert set(graphs) == {"content", "pitch", "synthesizer"}
+    assert (graphs["pitch"].sha256, graphs["pitch"].bytes) == (sha256, len(content))
+
+
+def test_a_pitch_model_is_not_made_smaller(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    assert desk.run("encoder", desk.file("rmvpe.onnx", pitch_model()), "--int8") == 1
+    assert "rmvpe.onnx: expected a content encoder for --int8" in capsys.readouterr().err
+
+
+def test_a_visitor_may_be_moved_to_the_character_s_pitch(desk: Desk) -> None:
+    desk.have_encoder()
+
+    desk.bring_voice(desk.file("ada.pth", voice_bytes()), more=("--median-hz", "210"))
+
+    pitch = read_manifest(desk.characters / "ada").pitch
+    assert pitch is not None
+    assert (pitch.policy, pitch.median_hz) == ("auto", 210)
+
+
+def test_everything_is_asked_for_if_no_file_answers(desk: Desk) -> None:
+    desk.have_encoder()
+    asked = []
+
+    def ask(question: str) -> str:
+        asked.append(question)
+        name = next(key for key, value in QUESTIONS.items() if value == question)
+        return EXAMPLES.get(name, "no") if name != "licence" else "CC-BY-4.0"
+
+    voice = desk.file("ada.pth", voice_bytes())
+    arguments = ["import", voice, "--as", "ada", "--into", str(desk.characters)]
+    samples = ["--samples-into", str(desk.characters / "samples")]
+
+    # The last answer is that it is the voice of a minor.
+    assert import_command([*arguments, *samples], ask, Trials(measured, sampled)) == 1
+    assert len(asked) == 12
+    assert not (desk.characters / "ada").exists()
+
+
+def broken(_folder: Path, _threads: int) -> TrialReport:
+    raise VoiceFileError("synthesizer.onnx: expected a voice, found silence.")
+
+
+def test_a_character_that_does_not_work_does_not_stay(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.have_encoder()
+
+    assert desk.bring_voice(desk.file("ada.pth", voice_bytes()), measuring=broken) == 1
+    assert "found silence" in capsys.readouterr().err
+    assert not (desk.characters / "ada").exists()
+
+
+def interrupted(_folder: Path, _threads: int) -> TrialReport:
+    raise KeyboardInterrupt
+
+
+def test_a_character_whose_trial_is_interrupted_does_not_stay(desk: Desk) -> None:
+    desk.have_encoder()
+
+    with pytest.raises(KeyboardInterrupt):
+        desk.bring_voice(desk.file("ada.pth", voice_bytes()), measuring=interrupted)
+
+    assert not (desk.characters / "ada").exists()
+
+
+def test_two_imports_at_once_do_not_disturb_each_other(desk: Desk) -> None:
+    desk.have_encoder()
+    other = desk.characters / ".importing-of-another"
+    other.mkdir()
+    (other / "half").touch()
+
+    assert desk.bring_voice(desk.file("ada.pth", voice_bytes())) == 0
+
+    assert (other / "half").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "message"),
+    [
+        ({"ada.pth": b"x"}, (), "ada.pth: expected a ZIP archive"),
+        ({"ada.onnx": b"x"}, (), "ada.onnx: expected an ONNX model"),
+        ({"ada.wav": b"x"}, (), "ada.wav: expected a .pth or an .onnx, found another kind."),
+        (
+            {"ada.pth": voice_bytes(), "ada.index": b"x"},
+            (),
+            "ada.index: expected 4 more bytes after byte 0",
+        ),
+        (
+            {"ada.pth": voice_bytes(), "ada.index": Index(width=768).content()},
+            (),
+            "ada.index: expected vectors of 256 numbers as the voice takes them, found 768",
+        ),
+        (
+            {"a.pth": b"", "b.pth": b""},
+            (),
+            "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found a",
+        ),
+        ({"ada.pth": voice_bytes()}, ("--speaker", "3"), "--speaker 3: expected 0 to 2"),
+        ({"ada.pth": voice_bytes()}, ("--encoder", "00000000"), "expected one encoder of 256"),
+        (
+            {"ada.pth": voice_bytes()},
+            ("--as", "../ada"),
+            "character.json: field 'id': expected lower-case letters",
+        ),
+        ({"ada.pth": voice_bytes()}, ("--encoder", "00"), "--encoder 00: expected at least 6"),
+        ({"ada.pth": voice_bytes()}, ("--pitch-model", "00000000"), "expected one pitch model"),
+        ({"ada.pth": voice_bytes()}, ("--as", "encoders"), "--as encoders: expected a new id"),
+        ({"ada.pth": voice_bytes()}, ("--portrait", "/no.png"), "no.png: expected a readable file"),
+    ],
+)
+def test_what_cannot_become_a_character_is_refused_in_one_sentence(
+    desk: Desk,
+    capsys: pytest.CaptureFixture[str],
+    files: dict[str, bytes],
+    more: tuple[str, ...],
+    message: str,
+) -> None:
+    desk.have_encoder()
+    capsys.readouterr()
+
+    ended = desk.bring_voice(*(desk.file(*each) for each in files.items()), more=more)
+
+    said = capsys.readouterr().err
+    assert ended == 1
+    assert said.startswith(message)
+    assert said.count("\n") == 1
+    assert [each.name for each in desk.characters.iterdir()] == ["encoders"]
+
+
+def test_without_an_encoder_it_is_said_how_to_add_one(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.bring_voice(desk.file("ada.pth", voice_bytes())) == 1
+    assert "nox -s character -- encoder FILE" in capsys.readouterr().err
+
+
+def test_of_several_encoders_one_is_chosen(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    contents = [encoder((256,), seed=seed) for seed in (1, 2)]
+    for number, content in enumerate(contents):
+        desk.run("encoder", desk.file(f"e{number}.onnx", content))
+    voice = desk.file("ada.pth", voice_bytes())
+
+    assert desk.bring_voice(voice) == 1
+    assert "choose one with --encoder" in capsys.readouterr().err
+
+    wanted = hashlib.sha256(contents[1]).hexdigest()
+    assert desk.bring_voice(voice, more=("--encoder", wanted[:8])) == 0
+    assert read_manifest(desk.characters / "ada").graphs["content"].sha256 == wanted
+
+
+def test_the_synthesizer_of_a_character_speaks(desk: Desk) -> None:
+    desk.have_encoder()
+    desk.bring_voice(desk.file("ada.pth", voice_bytes(Kind(has_pitch=False, channels=16))))
+    session = onnxruntime.InferenceSession(desk.characters / "ada" / "synthesizer.onnx")
+
+    audio = np.asarray(
+        session.run(
+            ["audio"],
+            {
+                "phone": np.zeros((1, 12, 256), np.float32),
+                "phone_lengths": np.array([12]),
+                "ds": np.array([0]),
+                "rnd": np.zeros((1, 6, 12), np.float32),
+            },
+        )[0]
+    )
+
+    assert audio.shape == (1, 1, 4_800)
+    assert np.abs(audio).max() > 1e-3

@@ -1,0 +1,388 @@
+"""Hearing the character while speaking: what is sent, and everything that ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+import pytest
+
+from functions.live import preview as hearings
+from functions.live import stream
+from functions.live.stream import (
+    MOST_WAITING_BYTES,
+    RecordingStream,
+    RecordingStreams,
+    StreamDependencies,
+)
+from shared.characters.manifest import read_manifest
+from shared.container.admission import Admission
+from shared.conversion.characters import BuiltInCharacters, LoadedCharacter
+from shared.speech.decoding.decoder import Decoder
+from shared.speech.decoding.process_output import DecodedPiece
+from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.engines.registry import ENGINES, build_engine
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.sessions import SessionSettings
+from shared.voices import voice as voices_of
+from shared.voices.voice import ErrorCode, Options, VoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from shared.speech.engines.interface import ConversionOptions, Engine
+    from shared.speech.signal.sound import Samples
+
+ROOT = Path(__file__).parents[3]
+MEI = ROOT / "characters/mei"
+RATE = 24_000
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
+TENTH = np.full(RATE // 10, 0.25, np.float32)
+
+
+class FakeDecoded:
+    """Decodes each piece of bytes to a tenth of a second, and raises an error for `!`."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        self.is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.is_closed = True
+
+    async def send(self, data: bytes) -> None:
+        self._pieces.put_nowait(data)
+
+    def end(self) -> None:
+        self._pieces.put_nowait(b"")
+
+    async def whole(self) -> str:
+        return "the whole"
+
+    async def pieces(self) -> AsyncIterator[DecodedPiece]:
+        while data := await self._pieces.get():
+            if data == b"!":
+                raise VoiceError(ErrorCode.CORRUPT, "It is damaged.")
+            if data == b"?":
+                raise RuntimeError("a mistake of ours")
+            yield DecodedPiece(TENTH, RATE)
+
+
+class FakeDecoder:
+    def __init__(self) -> None:
+        self.streams: list[FakeDecoded] = []
+
+    async def open_stream(self, head: bytes, **_limits: Any) -> FakeDecoded:
+        if head.startswith(b"%") or (head.startswith(b"#") and len(head) < 3):
+            raise VoiceError(ErrorCode.UNSUPPORTED_FORMAT, "It may be anything.")
+        self.streams.append(FakeDecoded())
+        return self.streams[-1]
+
+
+class FakeStream:
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+
+    def push(self, samples: Samples) -> Samples:
+        return samples * 2
+
+    def finish(self) -> Samples:
+        raise AssertionError("the end is not heard")
+
+
+class FakeEngine:
+    def __init__(self, sample_rate: int = RATE, *, hears: bool = True, wanted: int = 1) -> None:
+        self.sample_rate = sample_rate
+        self._hears = hears
+        self._wanted = wanted
+
+    def convert(self, *_arguments: Any) -> Samples:
+        raise AssertionError("nothing is converted as a whole")
+
+    def open_stream(self, sample_rate: int, _options: ConversionOptions) -> FakeStream | None:
+        assert sample_rate == RATE
+        return FakeStream(self._wanted) if self._hears else None
+
+
+class Visitor:
+    """Keeps what is sent, and takes nothing while `is_slow`."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[str | bytes] = asyncio.Queue()
+        self.is_slow = False
+        self.refused = asyncio.Event()
+
+    def send(self, message: str | bytes) -> bool:
+        if self.is_slow:
+            self.refused.set()
+        else:
+            self.messages.put_nowait(message)
+        return not self.is_slow
+
+    async def next(self) -> Any:
+        async with asyncio.timeout(30):
+            message = await self.messages.get()
+        if isinstance(message, str):
+            return json.loads(message)
+        return int.from_bytes(message[:4], "little"), np.frombuffer(message[4:], "<i2")
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as running:
+        yield running
+
+
+class Stage:
+    def __init__(self, executor: ThreadPoolExecutor, engine: Engine, places: int = 1) -> None:
+        self.decoder = FakeDecoder()
+        self.visitor = Visitor()
+        self.voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
+        character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
+        self.characters = LendingCharacters({"mei": character})
+        self.listeners = RecordingStreams(self.tools(self.decoder.open_stream, executor), places)
+
+    def tools(self, open_stream: Any, executor: ThreadPoolExecutor) -> StreamDependencies:
+        admission = Admission(running=2, waiting=0)
+        return StreamDependencies(open_stream, self.characters, admission, executor, executor)
+
+    def open(self) -> RecordingStream:
+        return self.listeners(self.voice, self.visitor.send)
+
+
+class LendingCharacters(BuiltInCharacters):
+    """Counts how many have been lent, and how many are."""
+
+    lent = 0
+    loans = 0
+
+    @asynccontextmanager
+    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+        self.lent += 1
+        self.loans += 1
+        try:
+            async with super().using(character_id) as character:
+                yield character
+        finally:
+            self.loans -= 1
+
+
+async def closed(listening: RecordingStream) -> None:
+    listening.close()
+    async with asyncio.timeout(30):
+        await asyncio.gather(listening.task, return_exceptions=True)
+
+
+@pytest.fixture
+def stage(executor: ThreadPoolExecutor) -> Stage:
+    return Stage(executor, FakeEngine())
+
+
+async def test_a_visitor_hears_samples_with_the_number_of_the_first(stage: Stage) -> None:
+    hearing = stage.open()
+    for _ in range(3):
+        hearing.feed(b"abc")
+    frames = [await stage.visitor.next() for _ in range(3)]
+    await closed(hearing)
+
+    assert [first for first, _ in frames] == [0, 2400, 4800]
+    assert all((samples == 16384).all() for _, samples in frames)
+    assert stage.decoder.streams[0].is_closed
+
+
+async def test_samples_wait_until_something_can_be_heard_of_them(
+    executor: ThreadPoolExecutor,
+) -> None:
+    stage = Stage(executor, FakeEngine(wanted=2 * len(TENTH)))
+    hearing = stage.open()
+    for _ in range(4):
+        hearing.feed(b"a")
+    frames = [await stage.visitor.next() for _ in range(2)]
+    await closed(hearing)
+
+    assert [(first, len(samples)) for first, samples in frames] == [(0, 4800), (4800, 4800)]
+
+
+async def test_what_a_slow_visitor_misses_leaves_a_gap_in_the_numbers(stage: Stage) -> None:
+    hearing = stage.open()
+    hearing.feed(b"a")
+    await stage.visitor.next()
+    stage.visitor.is_slow = True
+    hearing.feed(b"b")
+    await stage.visitor.refused.wait()
+    stage.visitor.is_slow = False
+    hearing.feed(b"c")
+    first, _ = await stage.visitor.next()
+    await closed(hearing)
+
+    assert first == 4800
+
+
+async def test_a_voice_at_another_rate_is_heard_at_24_khz(executor: ThreadPoolExecutor) -> None:
+    stage = Stage(executor, FakeEngine(48_000))
+    hearing = stage.open()
+    for _ in range(4):
+        hearing.feed(b"a")
+    first, samples = await stage.visitor.next()
+    following, _ = await stage.visitor.next()
+    await closed(hearing)
+
+    assert first == 0
+    assert 0.3 * 2400 < len(samples) <= 1200
+    assert following == len(samples)
+
+
+async def test_without_a_place_the_visitor_is_told_and_a_place_becomes_free(stage: Stage) -> None:
+    hearing = stage.open()
+    await hearing.character()
+    refused = stage.open()
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
+    assert (await refused.character(), await refused.decoded()) == (None, None)
+    await closed(hearing)
+    assert stage.listeners.places_left == 1
+    assert stage.characters.loans == 0
+
+
+async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(stage: Stage) -> None:
+    hearing = stage.open()
+    hearing.feed(b"a")
+    await stage.visitor.next()
+    hearing.end()
+    character, recording = await hearing.character(), await hearing.decoded()
+
+    assert character is not None
+    assert cast("str", recording) == "the whole"
+    assert (len(stage.decoder.streams), stage.characters.lent) == (1, 1)
+    assert stage.listeners.places_left == 1
+    assert stage.characters.loans == 1
+    await closed(hearing)
+    assert stage.characters.loans == 0
+
+
+async def test_a_decode_that_does_not_end_is_not_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "FINISHING_SECONDS", 0.1)
+    hearing = stage.open()
+    hearing.feed(b"a")
+    await stage.visitor.next()
+
+    async with asyncio.timeout(20):
+        assert await hearing.decoded() is None
+
+    await closed(hearing)
+
+
+async def test_after_the_end_of_the_recording_nothing_more_is_heard(stage: Stage) -> None:
+    hearing = stage.open()
+    hearing.feed(b"a")
+    await stage.visitor.next()
+    hearing.feed(b"b")
+    hearing.end()
+    await hearing.decoded()
+    await closed(hearing)
+
+    assert stage.visitor.messages.empty()
+
+
+async def test_a_character_that_needs_the_whole_recording_is_not_heard(
+    executor: ThreadPoolExecutor,
+) -> None:
+    stage = Stage(executor, FakeEngine(hears=False))
+    hearing = stage.open()
+    hearing.feed(b"a")
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unsupported"}
+    await closed(hearing)
+
+
+@pytest.mark.parametrize("piece", [b"!", b"?"])
+async def test_an_error_ends_what_is_heard_and_nothing_else(stage: Stage, piece: bytes) -> None:
+    hearing = stage.open()
+    hearing.feed(piece)
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
+    hearing.feed(b"a")
+    hearing.end()
+    assert await hearing.decoded() is None
+    assert await hearing.character() is not None
+    await closed(hearing)
+    assert stage.visitor.messages.empty()
+    assert stage.listeners.places_left == 1
+
+
+async def test_when_converting_takes_too_long_hearing_ends(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hearings, "MOST_WAITING_SECONDS", 0.0)
+    hearing = stage.open()
+    hearing.feed(b"a")
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
+    await closed(hearing)
+
+
+async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: Stage) -> None:
+    hearing = stage.open()
+    hearing.feed(bytes(MOST_WAITING_BYTES + 1))
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
+    assert (await hearing.character(), await hearing.decoded()) == (None, None)
+    await closed(hearing)
+
+
+async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
+    executor: ThreadPoolExecutor,
+) -> None:
+    data = (ROOT / "infra/local/samples/hello.webm").read_bytes()[:6000]
+    engine = build_engine(load_character(MEI, ENGINES), SessionSettings())
+    processes: list[int] = []
+    async with Decoder(on_process=processes.append) as decoder:
+        stage = Stage(executor, engine)
+        limits = DecodeLimits(max_seconds=30.0)
+        opening = partial(decoder.open_stream, limits=limits, wall_seconds=30.0)
+        stage.listeners = RecordingStreams(stage.tools(opening, executor), 1)
+        hearing = stage.open()
+        for begin in range(0, len(data), 300):
+            hearing.feed(data[begin : begin + 300])
+        heard = 0
+        loudest = 0
+        while heard < RATE // 2:
+            first, samples = await stage.visitor.next()
+            assert first == heard
+            heard += len(samples)
+            loudest = max(loudest, int(np.abs(samples.astype(int)).max()))
+        hearing.end()
+        decoded = await hearing.decoded()
+        await closed(hearing)
+        assert len(processes) == 1
+        whole = await decoder.decode(data, limits=limits)
+
+    assert loudest > 3000
+    assert decoded is None or np.array_equal(decoded.samples, whole.samples)
+    assert (decoded is None) == whole.damaged
+
+
+async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Stage) -> None:
+    hearing = stage.open()
+    for piece in (b"#", b"a", b"b"):
+        hearing.feed(piece)
+    first, _ = await stage.visitor.next()
+    await closed(hearing)
+
+    assert first == 0
+    assert len(stage.decoder.streams) == 1
+
+
+async def test_a_long_beginning_of_no_known_format_is_not_heard(stage: Stage) -> None:
+    hearing = stage.open()
+    for _ in range(2):
+        hearing.feed(b"%" + bytes(511))
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
+    await closed(hearing)

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from starlette.responses import PlainTextResponse
+
+from infra.local.configuration.options import LivenessProbe
+from infra.local.processes.cloud_run import RestartableApp, keep_alive, wait_until_stuck
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from starlette.types import ASGIApp
+
+
+PROBE = LivenessProbe(period_seconds=0.001, failure_threshold=3)
+PATIENCE_SECONDS = 30.0
+
+
+class Converter:
+    """Answers liveness probes with these statuses in turn, then with the last one.
+
+    Args:
+        statuses: at least one.
+    """
+
+    def __init__(self, statuses: Sequence[int]) -> None:
+        self._statuses = statuses
+        self.probes = 0
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        async with await asyncio.start_server(self._answer, "127.0.0.1", 0) as server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        assert request.startswith(b"GET /healthz ")
+        status = self._statuses[min(self.probes, len(self._statuses) - 1)]
+        self.probes += 1
+        writer.write(f"HTTP/1.1 {status} .\r\nConnection: close\r\n\r\n".encode())
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_converter_is_stuck_after_three_failed_probes_in_a_row() -> None:
+    converter = Converter([204, 503, 503, 204, 503, 503, 503])
+    async with converter.listening() as url, asyncio.timeout(PATIENCE_SECONDS):
+        await wait_until_stuck(url, PROBE)
+
+    assert converter.probes == 7
+
+
+async def test_a_converter_that_does_not_answer_is_stuck() -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await wait_until_stuck("http://127.0.0.1:9", PROBE)
+
+
+async def test_a_stuck_converter_is_restarted_again_and_again_even_if_a_restart_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    restarts = 0
+
+    async def restart() -> None:
+        nonlocal restarts
+        restarts += 1
+        if restarts == 1:
+            raise RuntimeError("it does not start")
+        if restarts == 3:
+            raise asyncio.CancelledError
+
+    async with Converter([503]).listening() as url, asyncio.timeout(PATIENCE_SECONDS):
+        with pytest.raises(asyncio.CancelledError):
+            await keep_alive(url, PROBE, restart)
+
+    assert restarts == 3
+    assert "could not be restarted" in caplog.text
+
+
+class Starts:
+    """Starts applications that answer with their number."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self.running: list[int] = []
+        self.works = True
+
+    @asynccontextmanager
+    async def start(self) -> AsyncIterator[ASGIApp]:
+        if not self.works:
+            raise RuntimeError("it does not start")
+        number = next(self._numbers)
+        self.running.append(number)
+        try:
+            yield PlainTextResponse(str(number))
+        finally:
+            self.running.remove(number)
+
+
+def client_of(app: RestartableApp) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app.test")
+
+
+async def test_a_restart_stops_the_application_and_starts_another() -> None:
+    starts = Starts()
+    async with RestartableApp(starts.start) as app, client_of(app) as client:
+        assert (await client.get("/")).text == "1"
+
+        await app.restart()
+
+        assert (await client.get("/")).text == "2"
+        assert starts.running == [2]
+    assert starts.running == []
+
+
+async def test_after_a_restart_that_failed_the_next_one_tries_again() -> None:
+    starts = Starts()
+    async with RestartableApp(starts.start) as app, client_of(app) as client:
+        starts.works = False
+        with pytest.raises(RuntimeError, match="it does not start"):
+            await app.restart()
+        with pytest.raises(RuntimeError, match="the application is not started"):
+            await client.get("/")
+        starts.works = True
+
+        await app.restart()
+
+        assert (await client.get("/")).text == "2"

@@ -1,0 +1,347 @@
+"""Scaling to zero, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from infra.local.cloud.memory import MemoryTopics, Subscription
+from infra.local.configuration.options import ROOT, LivenessProbe, Scaling
+from infra.local.processes import scale_to_zero
+from infra.local.processes.children import StartError, Supervisor
+from tests.support import container
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from infra.local.processes.children import Process
+
+PATIENCE_SECONDS = 30.0
+FOR_EVER = 3600.0
+NEVER_PROBED = LivenessProbe(period_seconds=FOR_EVER)
+
+
+class Stage:
+    """Receives the events of a test's containers, and lets them continue."""
+
+    def __init__(self) -> None:
+        self._events: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
+        self._containers: dict[int, asyncio.StreamWriter] = {}
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._listen, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        self._server.close()
+        for writer in self._containers.values():
+            writer.close()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def next(self, expected: str) -> int:
+        """Wait for the next event, which must be this one; return the container's process id."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            event, pid = await self._events.get()
+        assert event == expected
+        return pid
+
+    def permit(self, pid: int) -> None:
+        self._containers[pid].write(b"!")
+
+    def is_silent(self) -> bool:
+        return self._events.empty()
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while line := await reader.readline():
+                event, pid = json.loads(line)
+                self._containers[pid] = writer
+                self._events.put_nowait((event, pid))
+
+
+class Proxied:
+    """A running proxy and an HTTP client for it."""
+
+    def __init__(self, process: Process, client: httpx.AsyncClient, broken: Path) -> None:
+        self.process = process
+        self.client = client
+        self.broken = broken
+
+    async def get(self, path: str = "/") -> httpx.Response:
+        return await self.client.get(path)
+
+
+@pytest_asyncio.fixture
+async def stage() -> AsyncIterator[Stage]:
+    async with Stage() as stage:
+        yield stage
+
+
+@asynccontextmanager
+async def proxied(
+    folder: Path,
+    stage: Stage,
+    idle_seconds: float = FOR_EVER,
+    min_instances: int = 0,
+    liveness: LivenessProbe = NEVER_PROBED,
+) -> AsyncIterator[Proxied]:
+    supervisor = Supervisor(folder)
+    (port,) = supervisor.ports.free(1)
+    url, broken = f"http://127.0.0.1:{port}", folder / "broken"
+    scaling = Scaling(idle_seconds, min_instances)
+    command = scale_to_zero.command(
+        "convert", port, logs=folder, ready_path="/readyz", scaling=scaling, liveness=liveness
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "STAGE": stage.address,
+        "BROKEN": str(broken),
+        "STUCK": str(folder / "stuck"),
+    }
+    try:
+        process = await supervisor.start(
+            "proxy", [*command, sys.executable, str(Path(container.__file__))], environment
+        )
+        await supervisor.wait_until_ready(process, f"{url}/healthz")
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_SECONDS) as client:
+            yield Proxied(process, client, broken)
+    finally:
+        await supervisor.stop_all()
+
+
+async def test_the_first_request_starts_an_instance_and_the_next_finds_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with proxied(tmp_path, stage) as proxy:
+        assert stage.is_silent()
+
+        first = await proxy.get("/path?query=a%20b")
+        second = await proxy.get()
+
+        assert (first.status_code, first.text) == (200, "first /path?query=a%20b")
+        assert first.headers["x-pid"] == second.headers["x-pid"]
+        assert await stage.next("started") == int(first.headers["x-pid"])
+        assert stage.is_silent()
+
+
+async def test_requests_that_come_together_share_one_start(stage: Stage, tmp_path: Path) -> None:
+    async with proxied(tmp_path, stage) as proxy:
+        answers = await asyncio.gather(*(proxy.get() for _ in range(20)))
+
+        assert [answer.status_code for answer in answers] == [200] * 20
+        await stage.next("started")
+        assert stage.is_silent()
+
+
+async def test_an_idle_instance_is_stopped_but_not_under_a_request(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with proxied(tmp_path, stage, idle_seconds=0) as proxy:
+        held = asyncio.create_task(proxy.get("/held"))
+        pid = await stage.next("started")
+        await stage.next("held")
+
+        # With nothing else in flight, the end of this one would be the end of the instance.
+        other = await proxy.get()
+        assert other.headers["x-pid"] == str(pid)
+        assert stage.is_silent()
+
+        stage.permit(pid)
+        assert (await held).status_code == 200
+        assert await stage.next("stopping") == pid
+        assert await stage.next("stopped") == pid
+
+
+async def test_after_the_idle_stop_the_next_request_starts_another_instance(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with proxied(tmp_path, stage, idle_seconds=0) as proxy:
+        first = await proxy.get()
+        for event in ("started", "stopping", "stopped"):
+            assert await stage.next(event) == int(first.headers["x-pid"])
+
+        second = await proxy.get()
+
+        assert await stage.next("started") == int(second.headers["x-pid"])
+        assert second.headers["x-pid"] != first.headers["x-pid"]
+
+
+async def test_a_crash_at_the_start_is_answered_503_and_the_next_request_tries_again(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with proxied(tmp_path, stage) as proxy:
+        proxy.broken.touch()
+        assert (await proxy.get()).status_code == 503
+        assert "the settings are wrong" in proxy.process.log.read_text()
+
+        proxy.broken.unlink()
+        assert (await proxy.get()).status_code == 200
+
+
+async def test_a_crash_under_a_request_is_answered_503_and_the_next_request_starts_anew(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with proxied(tmp_path, stage) as proxy:
+        before = await proxy.get()
+
+        assert (await proxy.get("/crash")).status_code == 503
+
+        after = await proxy.get()
+        assert after.status_code == 200
+        assert after.headers["x-pid"] != before.headers["x-pid"]
+
+
+async def test_a_message_for_an_instance_that_does_not_start_is_delivered_again(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with proxied(tmp_path, stage) as proxy:
+        answers: list[int] = []
+        acknowledged = asyncio.Event()
+
+        async def deliver(endpoint: str, envelope: Mapping[str, Any]) -> int:
+            answer = await proxy.client.post(endpoint, json=envelope)
+            answers.append(answer.status_code)
+            proxy.broken.unlink(missing_ok=True)
+            if answer.is_success:
+                acknowledged.set()
+            return answer.status_code
+
+        proxy.broken.touch()
+        subscription = Subscription("s", "t", "/push", 30.0, first_backoff_seconds=0.0)
+        topics = MemoryTopics(deliver, (subscription,))
+
+        await topics.publisher("t").publish(b"a voice", {})
+
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await acknowledged.wait()
+        assert answers == [503, 202]
+        await topics.aclose()
+
+
+async def test_a_request_streams_in_before_it_is_whole(stage: Stage, tmp_path: Path) -> None:
+    async with proxied(tmp_path, stage) as proxy:
+
+        async def recording() -> AsyncIterator[bytes]:
+            yield b"half"
+            await stage.next("started")
+            await stage.next("receiving")
+            yield b"rest"
+
+        answer = await proxy.client.post(
+            "/push", content=recording(), headers={"Content-Length": "8"}
+        )
+
+        assert (answer.status_code, answer.content) == (202, b"halfrest")
+
+
+async def test_an_answer_streams_out_before_it_is_whole(stage: Stage, tmp_path: Path) -> None:
+    async with proxied(tmp_path, stage) as proxy, proxy.client.stream("GET", "/slow") as answer:
+        pid = await stage.next("started")
+        pieces = answer.aiter_raw()
+        assert await anext(pieces) == b"first "
+
+        stage.permit(pid)
+
+        assert await anext(pieces) == b"/slow"
+
+
+async def test_sigterm_stops_the_instance_which_answers_first(stage: Stage, tmp_path: Path) -> None:
+    async with proxied(tmp_path, stage) as proxy:
+        held = asyncio.create_task(proxy.get("/held"))
+        pid = await stage.next("started")
+        await stage.next("held")
+
+        proxy.process.send_signal(signal.SIGTERM)
+
+        await stage.next("stopping")
+        stage.permit(pid)
+        assert (await held).status_code == 200
+        await stage.next("stopped")
+        assert await proxy.process.wait() == 0
+
+
+async def test_a_killed_front_leaves_no_instance_behind(stage: Stage, tmp_path: Path) -> None:
+    async with proxied(tmp_path, stage) as proxy:
+        await proxy.get()
+        pid = await stage.next("started")
+
+        proxy.process.send_signal(signal.SIGKILL)
+
+        assert await stage.next("stopping") == pid
+        assert await stage.next("stopped") == pid
+
+
+async def test_a_minimum_instance_is_there_before_the_first_request_and_stays(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with proxied(tmp_path, stage, idle_seconds=0, min_instances=1) as proxy:
+        pid = await stage.next("started")
+
+        for _ in range(2):
+            assert (await proxy.get()).headers["x-pid"] == str(pid)
+        assert stage.is_silent()
+
+
+async def test_a_minimum_instance_that_crashed_is_started_again_without_a_request(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with proxied(tmp_path, stage, min_instances=1):
+        pid = await stage.next("started")
+
+        os.kill(pid, signal.SIGKILL)
+
+        assert await stage.next("started") != pid
+
+
+async def test_a_front_whose_minimum_instance_does_not_start_ends_and_says_why(
+    stage: Stage, tmp_path: Path
+) -> None:
+    (tmp_path / "broken").touch()
+
+    with pytest.raises(StartError, match=r"proxy ended while starting[\s\S]*settings are wrong"):
+        async with proxied(tmp_path, stage, min_instances=1):
+            pass
+
+
+async def test_an_instance_that_is_stuck_is_stopped_and_the_next_request_starts_another(
+    stage: Stage, tmp_path: Path
+) -> None:
+    probe = LivenessProbe(period_seconds=0.01, failure_threshold=2)
+    async with proxied(tmp_path, stage, liveness=probe) as proxy:
+        before = int((await proxy.get()).headers["x-pid"])
+        assert await stage.next("started") == before
+        stuck = tmp_path / "stuck"
+        stuck.write_text(str(before))
+
+        assert await stage.next("stopping") == before
+        assert await stage.next("stopped") == before
+
+        after = await proxy.get()
+        assert int(after.headers["x-pid"]) == await stage.next("started") != before
+
+
+async def test_a_minimum_instance_that_is_stuck_is_replaced_without_a_request(
+    stage: Stage, tmp_path: Path
+) -> None:
+    probe = LivenessProbe(period_seconds=0.01, failure_threshold=2)
+    async with proxied(tmp_path, stage, min_instances=1, liveness=probe):
+        before = await stage.next("started")
+        (tmp_path / "stuck").write_text(str(before))
+
+        assert await stage.next("stopping") == before
+        assert await stage.next("stopped") == before
+        assert await stage.next("started") != before

@@ -1,0 +1,99 @@
+"""Whoever waits with a command has an end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from infra.local.cloud import emulated
+from infra.local.cloud.memory import MemoryVoices
+from infra.local.commands import live
+from infra.local.commands.live import SUBPROTOCOL, LiveVisitor
+from infra.local.commands.visitor import RequestRefusedError, Visitor
+from infra.local.processes.children import StartError
+from shared.voices.store import StoreUnavailableError
+from shared.voices.voice import Options, Voice, create, new_voice_id
+from tests.support.proxy import Proxy
+
+
+async def test_a_voice_of_which_nothing_is_heard_is_given_up() -> None:
+    voices = MemoryVoices()
+    voice = create(new_voice_id(), "mei", Options(), now=datetime.now(UTC))
+    await voices.create(voice)
+
+    async with httpx.AsyncClient() as client:
+        visitor = Visitor(client, "http://api.test", voices, news_seconds=0.2)
+        with pytest.raises(RequestRefusedError, match="timed_out: nothing was heard"):
+            await asyncio.wait_for(visitor.watch(voice.voice_id, lambda _voice: None), 20)
+
+
+async def test_a_live_visitor_notices_that_the_network_forgot_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "PING_SECONDS", 0.5)
+
+    async def answer_never(connection: ServerConnection) -> None:
+        await connection.send(json.dumps({"type": "taken"}))
+        await connection.wait_closed()
+
+    async with (
+        serve(
+            answer_never, "127.0.0.1", 0, subprotocols=[SUBPROTOCOL], ping_interval=None
+        ) as server,
+        Proxy(f"127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}") as proxy,
+        LiveVisitor(f"ws://{proxy.address}", "ticket") as visitor,
+    ):
+        await anext(visitor.answers())
+        proxy.forget()
+        assert await asyncio.wait_for(visitor.end(), 20) is None
+
+
+async def test_a_live_visitor_has_an_end_although_the_server_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "ANSWER_SECONDS", 0.5)
+
+    async with (
+        serve(ServerConnection.wait_closed, "127.0.0.1", 0, subprotocols=[SUBPROTOCOL]) as server,
+        LiveVisitor(
+            f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}", "ticket"
+        ) as visitor,
+    ):
+        assert await asyncio.wait_for(visitor.end(), 20) is None
+
+
+class LateVoices(MemoryVoices):
+    """A store that answers only the third request, or none."""
+
+    def __init__(self, failures: float) -> None:
+        super().__init__()
+        self._failures = failures
+
+    async def create(self, voice: Voice) -> None:
+        if self._failures > 0:
+            self._failures -= 1
+            raise StoreUnavailableError("connection refused")
+        await super().create(voice)
+
+
+async def test_an_emulator_that_starts_slowly_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(emulated, "_WARM_UP_PAUSE_SECONDS", 0.0)
+
+    await asyncio.wait_for(emulated.warm_up_firestore(LateVoices(failures=2)), 20)
+
+
+async def test_an_emulator_that_never_answers_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(emulated, "READY_SECONDS", 0.2)
+    monkeypatch.setattr(emulated, "_WARM_UP_PAUSE_SECONDS", 0.01)
+
+    with pytest.raises(StartError, match="Firestore's emulator does not answer"):
+        await asyncio.wait_for(emulated.warm_up_firestore(LateVoices(float("inf"))), 20)

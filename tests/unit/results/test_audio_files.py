@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import io
+import struct
+import subprocess
+import sys
+import wave
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from shared.speech.decoding.demuxing import Demuxer
+from shared.speech.decoding.recording import as_float
+from shared.speech.results.audio_files import encode, to_pcm16, write_wav
+from shared.speech.results.statement import DIGITAL_SOURCE_TYPE, Marking
+from shared.voices.media import content_type_matches, sniff
+from shared.voices.voice import OutputFormat
+from tests.integration.audio.recordings import voice_like
+
+ROOT = Path(__file__).resolve().parents[3]
+MARKING = Marking("mei", 'Mei <&> "声"', "Voice: somebody, CC BY 3.0.")
+
+
+def decoded(data: bytes) -> tuple[np.ndarray, int]:
+    container = sniff(data)
+    assert container is not None
+    demuxer = Demuxer(data, container)
+    body = b"".join(demuxer.chunks(60, 1 << 26))
+    assert demuxer.format is not None
+    dtype = {"s16": np.int16, "flt": np.float32}[demuxer.format.sample_type]
+    return as_float(np.frombuffer(body, dtype)), demuxer.format.sample_rate
+
+
+def chunks(data: bytes) -> dict[bytes, bytes]:
+    found, at = {}, 12
+    while at < len(data):
+        name, size = struct.unpack_from("<4sI", data, at)
+        found[name] = data[at + 8 : at + 8 + size]
+        at += 8 + size + size % 2
+    assert at == len(data)
+    return found
+
+
+@pytest.mark.parametrize("output_format", OutputFormat)
+@pytest.mark.parametrize("rate", [16_000, 24_000, 40_000, 44_100, 48_000])
+def test_every_format_plays_the_same_sound_for_the_same_time(
+    output_format: OutputFormat, rate: int
+) -> None:
+    samples = voice_like(2.345, rate)
+    encoded = encode(samples, rate, output_format, MARKING)
+    heard, heard_rate = decoded(encoded.data)
+    assert encoded.seconds == len(samples) / rate
+    # FFmpeg plays the last block of AAC to its end; players that heed the edit list do not.
+    slack = 1024 / heard_rate if output_format is OutputFormat.M4A else 1 / heard_rate
+    assert 0 <= len(heard) / heard_rate - encoded.seconds + 1e-9 <= slack + 1e-9
+    times = np.arange(0.1, 2.2, 1 / 8_000)
+    said = np.interp(times, np.arange(len(samples)) / rate, samples)
+    heard = np.interp(times, np.arange(len(heard)) / heard_rate, heard)
+    assert np.corrcoef(said, heard)[0, 1] > 0.99
+    # LAME turns everything down by a twentieth.
+    assert np.std(heard) == pytest.approx(np.std(said), rel=0.06)
+
+
+def test_the_m4a_file_says_how_long_it_plays_to_the_millisecond() -> None:
+    data = encode(voice_like(2.345, 24_000), 24_000, OutputFormat.M4A, MARKING).data
+    at = data.index(b"elst")
+    _, entries, duration, start = struct.unpack_from(">IIII", data, at + 4)
+    assert entries == 1
+    assert duration == 2345
+    assert start == 1024
+
+
+def test_the_index_of_an_m4a_file_comes_first() -> None:
+    data = encode(voice_like(1, 24_000), 24_000, OutputFormat.M4A, MARKING).data
+    assert data.index(b"moov") < data.index(b"mdat")
+
+
+@pytest.mark.parametrize("output_format", OutputFormat)
+def test_the_same_samples_give_the_same_bytes(output_format: OutputFormat) -> None:
+    samples = voice_like(1, 24_000)
+    first = encode(samples, 24_000, output_format, MARKING)
+    assert encode(samples, 24_000, output_format, MARKING).data == first.data
+
+
+@pytest.mark.parametrize("output_format", OutputFormat)
+def test_a_result_is_what_its_content_type_says(output_format: OutputFormat) -> None:
+    encoded = encode(voice_like(1, 24_000), 24_000, output_format, MARKING)
+    container = sniff(encoded.data)
+    assert container is not None
+    assert content_type_matches(container, encoded.content_type)
+    assert encoded.extension == f".{output_format}"
+
+
+@pytest.mark.parametrize("output_format", OutputFormat)
+def test_every_result_says_that_it_is_synthetic_speech(output_format: OutputFormat) -> None:
+    data = encode(voice_like(1, 24_000), 24_000, output_format, MARKING).data
+    with av.open(io.BytesIO(data), "r") as container:
+        tags = container.metadata | container.streams.audio[0].metadata
+    assert tags["title"] == 'Synthetic speech: Mei <&> "声"'
+    assert tags["artist"] == 'Mei <&> "声"'
+    assert tags["comment"] == (
+        'Synthetic speech, converted to the voice of Mei <&> "声". Voice: somebody, CC BY 3.0.'
+    )
+    assert DIGITAL_SOURCE_TYPE.encode() in data
+
+
+@pytest.mark.parametrize("output_format", [OutputFormat.WAV, OutputFormat.MP3, OutputFormat.M4A])
+def test_the_marking_is_in_an_xmp_packet_if_the_format_allows_it(
+    output_format: OutputFormat,
+) -> None:
+    data = encode(voice_like(1, 24_000), 24_000, output_format, MARKING).data
+    assert MARKING.xmp() in data
+
+
+@pytest.mark.parametrize("output_format", [OutputFormat.MP3, OutputFormat.OGG])
+def test_the_marking_is_in_its_own_tag_if_the_format_allows_any_tag(
+    output_format: OutputFormat,
+) -> None:
+    data = encode(voice_like(1, 24_000), 24_000, output_format, MARKING).data
+    with av.open(io.BytesIO(data), "r") as container:
+        tags = container.metadata | container.streams.audio[0].metadata
+    assert tags["digital_source_type"] == DIGITAL_SOURCE_TYPE
+    assert tags["character"] == "mei"
+
+
+def test_a_wav_file_is_read_by_others() -> None:
+    samples = voice_like(1, 24_000)
+    with wave.open(io.BytesIO(write_wav(samples, 24_000, MARKING))) as file:
+        assert file.getframerate() == 24_000
+        assert file.getnchannels() == 1
+        assert file.getsampwidth() == 2
+        frames = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    np.testing.assert_array_equal(frames, to_pcm16(samples))
+
+
+def test_a_wav_file_has_its_chunks_in_order_and_of_even_length() -> None:
+    found = chunks(write_wav(voice_like(1, 24_000), 24_000, MARKING))
+    assert list(found) == [b"fmt ", b"LIST", b"_PMX", b"data"]
+    assert found[b"_PMX"] == MARKING.xmp()
+
+
+def test_a_wav_file_without_marking_is_plain() -> None:
+    assert list(chunks(write_wav(voice_like(1, 24_000), 24_000))) == [b"fmt ", b"data"]
+
+
+def test_samples_over_full_scale_are_clipped_and_never_wrapped() -> None:
+    loud = np.asarray([0.0, 1.0, -1.0, 1.5, -7.0, 0.5], dtype=np.float32)
+    np.testing.assert_array_equal(to_pcm16(loud), [0, 32767, -32767, 32767, -32767, 16384])
+
+
+@pytest.mark.parametrize("output_format", OutputFormat)
+def test_samples_over_full_scale_are_clipped_in_every_format(output_format: OutputFormat) -> None:
+    encoded = encode(voice_like(1, 24_000, level=3), 24_000, output_format, MARKING)
+    heard, _ = decoded(encoded.data)
+    # A lossy codec may overshoot what it was given.
+    assert np.abs(heard).max() < 1.5
+
+
+def test_wav_needs_none_of_ffmpegs_libraries() -> None:
+    script = (
+        "import sys, numpy\n"
+        "from shared.speech.results.audio_files import encode\n"
+        "from shared.speech.results.statement import Marking\n"
+        "from shared.voices.voice import OutputFormat\n"
+        "samples = numpy.zeros(100, numpy.float32)\n"
+        "encode(samples, 24000, OutputFormat.WAV, Marking('a', 'A'))\n"
+        "print('av' in sys.modules)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "False\n"
+
+
+def test_the_marking_is_well_formed_xml_whatever_the_names_are() -> None:
+    text = MARKING.xmp().decode()
+    assert 'Mei &lt;&amp;&gt; "声"' in text
+    assert "Mei <&>" not in text
+
+
+def test_a_marking_without_credit_ends_with_its_statement() -> None:
+    assert Marking("a", "A").comment == "Synthetic speech, converted to the voice of A."
+    spoken = Marking("a", "A", is_from_text=True)
+    assert spoken.comment == "Synthetic speech, spoken from text in the voice of A."

@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+from functions.api.settings import ApiSettings, FirebaseAuth
+from functions.convert.settings import ConvertSettings
+from functions.dead_letter.settings import DeadLetterSettings
+from functions.live.settings import LiveSettings
+from functions.on_upload.settings import OnUploadSettings
+from infra.local.configuration.environments import Addresses, deployable_environments
+from infra.local.configuration.options import CloudOptions
+from shared.runtime import settings
+from shared.runtime.logs import LOCAL_KEY
+from shared.runtime.settings import (
+    CommonSettings,
+    Environment,
+    PushVerification,
+    SettingsError,
+)
+from shared.speech.results.watermark_engines import open_marker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMON = {"PROJECT_ID": "my-project", "UPLOADS_BUCKET": "my-uploads", "LOG_KEY": "k" * 32}
+PUSH = COMMON | {
+    "PUSH_AUDIENCE": "https://push.example",
+    "PUSH_SERVICE_ACCOUNT": "pusher@my-project.iam.gserviceaccount.com",
+}
+SIGNING = {
+    "RESULTS_BUCKET": "my-results",
+    "SIGNING_SERVICE_ACCOUNT": "signer@my-project.iam.gserviceaccount.com",
+}
+COMPLETE: dict[type[CommonSettings], dict[str, str]] = {
+    ApiSettings: COMMON
+    | SIGNING
+    | {"CONVERT_URL": "https://convert.example/", "CONVERSIONS_TOPIC": "conversions"},
+    OnUploadSettings: PUSH | {"CONVERSIONS_TOPIC": "conversions"},
+    ConvertSettings: PUSH | SIGNING,
+    LiveSettings: COMMON | SIGNING | {"LIVE_TICKET_KEYS": "k" * 32},
+    DeadLetterSettings: PUSH | {"RESULTS_BUCKET": "my-results", "CONVERSIONS_TOPIC": "conversions"},
+}
+KINDS = list(COMPLETE)
+
+
+@pytest.fixture(autouse=True)
+def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        monkeypatch.delenv(name)
+
+
+Kind = TypeVar("Kind", bound=CommonSettings)
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, kind: type[Kind], **changes: str) -> Kind:
+    for name, value in (COMPLETE[kind] | changes).items():
+        monkeypatch.setenv(name, value)
+    return settings.load(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_necessary_variables_are_enough(
+    monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings]
+) -> None:
+    found = loaded(monkeypatch, kind)
+
+    assert (found.project_id, found.uploads_bucket) == ("my-project", "my-uploads")
+    assert (found.environment, found.log_level) == (Environment.PRODUCTION, "INFO")
+    assert (found.timeouts.conversion_deadline, found.timeouts.request) == (60, 85)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in KINDS for name in COMPLETE[kind]]
+)
+def test_a_missing_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings], name: str
+) -> None:
+    for other, value in COMPLETE[kind].items():
+        if other != name:
+            monkeypatch.setenv(other, value)
+
+    with pytest.raises(SettingsError, match=name):
+        settings.load(kind)
+
+
+def test_only_the_wrong_variable_is_named_and_not_those_whose_defaults_follow_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        loaded(monkeypatch, ConvertSettings, BACKLOG="1001")
+
+    (line,) = str(caught.value).splitlines()
+    assert line == "BACKLOG='1001' is wrong: Input should be less than or equal to 1000"
+
+
+def test_all_wrong_variables_are_named_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings.load(ApiSettings)
+
+    assert str(caught.value).splitlines() == [
+        "PROJECT_ID is not set",
+        "UPLOADS_BUCKET is not set",
+        "RESULTS_BUCKET is not set",
+        "CONVERT_URL is not set",
+        "CONVERSIONS_TOPIC is not set",
+    ]
+
+
+WRONG: list[tuple[type[CommonSettings], str, str]] = [
+    *(
+        (kind, name, value)
+        for kind in KINDS
+        for name, value in [
+            ("PROJECT_ID", ""),
+            ("ENVIRONMENT", "staging"),
+            ("LOG_LEVEL", "LOUD"),
+            ("LOG_LEVEL", "info"),
+            ("UPLOADS_BUCKET", "Upper"),
+            ("UPLOADS_BUCKET", "a"),
+            ("UPLOADS_BUCKET", "gs://uploads"),
+            ("CONVERSION_DEADLINE_SECONDS", "soon"),
+            ("CONVERSION_DEADLINE_SECONDS", "4"),
+            ("CONVERSION_DEADLINE_SECONDS", "501"),
+        ]
+    ),
+    *(
+        (kind, name, value)
+        for kind in (OnUploadSettings, ConvertSettings, DeadLetterSettings)
+        for name, value in [
+            ("PUSH_VERIFICATION", "maybe"),
+            ("PUSH_VERIFICATION", "off"),
+            ("PUSH_AUDIENCE", ""),
+            ("PUSH_SERVICE_ACCOUNT", ""),
+            ("PUSH_SERVICE_ACCOUNT", "pusher"),
+        ]
+    ),
+    *(
+        (kind, name, value)
+        for kind in (ApiSettings, ConvertSettings)
+        for name, value in [
+            ("RESULTS_BUCKET", "_"),
+            ("SIGNING_SERVICE_ACCOUNT", "signer"),
+            ("SIGNING_KEY_FILE", "/key.json"),
+            ("MIN_SECONDS", "0"),
+            ("MIN_SECONDS", "10.5"),
+            ("MAX_SECONDS", "601"),
+            ("MAX_SECONDS", "0.9"),
+            ("MAX_UPLOAD_BYTES", "999"),
+            ("MAX_UPLOAD_BYTES", "8 MB"),
+        ]
+    ),
+    (OnUploadSettings, "CONVERSIONS_TOPIC", "c"),
+    (OnUploadSettings, "CONVERSIONS_TOPIC", "projects/p/topics/conversions"),
+    (ApiSettings, "CONVERT_URL", "convert.example"),
+    (ApiSettings, "CONVERSIONS_TOPIC", "c"),
+    (ApiSettings, "MAX_TEXT_CHARACTERS", "2001"),
+    (ApiSettings, "RATE_LIMIT_PER_MINUTE", "-1"),
+    (ApiSettings, "RATE_LIMIT_PER_MINUTE", "many"),
+    (ApiSettings, "TRUSTED_PROXIES", "-1"),
+    (ApiSettings, "TRUSTED_PROXIES", "all"),
+    (ApiSettings, "WAITING_PER_CLIENT", "-1"),
+    (ApiSettings, "UPLOAD_URL_SECONDS", "29"),
+    (ApiSettings, "UPLOAD_URL_SECONDS", "3601"),
+    (ApiSettings, "WAIT_SECONDS", "0"),
+    (ApiSettings, "LISTEN_TARGETS_PER_STREAM", "0"),
+    (ApiSettings, "LISTEN_TARGETS_PER_STREAM", "1001"),
+    (ApiSettings, "FIREBASE_AUTH", "perhaps"),
+    (ApiSettings, "WEB_ROOT", "/page"),
+    (ApiSettings, "PAGE_CONFIG", "{}"),
+    (ApiSettings, "PAGE_CONFIG", "{"),
+    (ConvertSettings, "PORT", "0"),
+    (ConvertSettings, "PORT", "http"),
+    (ConvertSettings, "CONCURRENCY", "0"),
+    (ConvertSettings, "BACKLOG", "-1"),
+    (ConvertSettings, "RESULT_URL_SECONDS", "59"),
+    (ConvertSettings, "RESULT_URL_SECONDS", "604801"),
+    (ConvertSettings, "THREADS", "17"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), WRONG)
+def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings], name: str, value: str
+) -> None:
+    with pytest.raises(SettingsError, match=name):
+        loaded(monkeypatch, kind, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (ConvertSettings, "PUSH_VERIFICATION", "off"),
+        (ConvertSettings, "SIGNING_KEY_FILE", "/key.json"),
+        (ApiSettings, "SIGNING_KEY_FILE", "/key.json"),
+        (ApiSettings, "WEB_ROOT", "/page"),
+        (ApiSettings, "PAGE_CONFIG", "{}"),
+    ],
+)
+def test_settings_for_the_local_cloud_are_accepted_only_there(
+    monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings], name: str, value: str
+) -> None:
+    found = loaded(monkeypatch, kind, **{name: value, "ENVIRONMENT": "local"})
+    assert found.environment is Environment.LOCAL
+
+    with pytest.raises(SettingsError, match="only for the local cloud"):
+        loaded(monkeypatch, kind, **{name: value, "ENVIRONMENT": "production"})
+
+
+def test_a_local_push_needs_neither_audience_nor_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = {"RESULTS_BUCKET": "my-results", "CONVERSIONS_TOPIC": "conversions"}
+    for name, value in (COMMON | needed).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ENVIRONMENT", "local")
+    monkeypatch.setenv("PUSH_VERIFICATION", "off")
+
+    assert settings.load(DeadLetterSettings).push_verification is PushVerification.OFF
+
+
+def test_lists_and_addresses_are_read_as_a_person_writes_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = loaded(
+        monkeypatch,
+        ApiSettings,
+        ALLOWED_ORIGINS=" https://a.example, https://b.example ,",
+        CONVERT_URL="https://convert.example/",
+        FIREBASE_AUTH="on",
+    )
+
+    assert found.allowed_origins == ("https://a.example", "https://b.example")
+    assert found.convert_url == "https://convert.example"
+    assert found.firebase_auth is FirebaseAuth.ON
+
+
+def test_settings_cannot_be_changed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = loaded(monkeypatch, DeadLetterSettings)
+
+    with pytest.raises(ValueError, match="frozen"):
+        found.project_id = "other"
+
+
+def test_overrides_replace_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in COMPLETE[DeadLetterSettings].items():
+        monkeypatch.setenv(name, value)
+
+    assert settings.load(DeadLetterSettings, project_id="other").project_id == "other"
+    with pytest.raises(SettingsError, match="LOG_LEVEL='x'"):
+        settings.load(DeadLetterSettings, log_level="x")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("api", ApiSettings),
+        ("on_upload", OnUploadSettings),
+        ("convert", ConvertSettings),
+        ("live", LiveSettings),
+        ("dead_letter", DeadLetterSettings),
+    ],
+)
+def test_the_local_cloud_sets_every_variable_that_a_deployable_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, kind: type[CommonSettings]
+) -> None:
+    services = (f"http://127.0.0.1:{port}" for port in range(5001, 5007))
+    addresses = replace(Addresses(*services), live="http://127.0.0.1:5007")
+    options = CloudOptions(web_root=tmp_path, max_seconds=7.0)
+    environment = deployable_environments(options, addresses, tmp_path / "key.json")[name]
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+
+    assert settings.load(kind).environment is Environment.LOCAL
+
+
+@pytest.mark.parametrize("alone", ["SIGNING_HMAC_ACCESS_ID", "SIGNING_HMAC_SECRET"])
+def test_an_hmac_key_needs_its_name_and_itself(monkeypatch: pytest.MonkeyPatch, alone: str) -> None:
+    with pytest.raises(SettingsError, match="must be set both or neither"):
+        loaded(monkeypatch, ConvertSettings, **{alone: "GOOG1EXAMPLEEXAMPLEEXAMPLE"})
+
+
+def test_an_hmac_key_takes_the_place_of_the_signing_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (PUSH | SIGNING).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SIGNING_SERVICE_ACCOUNT")
+    monkeypatch.setenv("SIGNING_HMAC_ACCESS_ID", "GOOG1EXAMPLEEXAMPLEEXAMPLE")
+    monkeypatch.setenv("SIGNING_HMAC_SECRET", "made up, forty characters long or so")
+
+    found = settings.load(ConvertSettings)
+
+    assert found.signing_hmac_access_id == "GOOG1EXAMPLEEXAMPLEEXAMPLE"
+    assert "made up" not in repr(found)
+
+
+def test_the_local_cloud_needs_no_key_for_its_logs_and_production_takes_no_short_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingsError, match="LOG_KEY") as refusal:
+        loaded(monkeypatch, DeadLetterSettings, LOG_KEY="too short")
+    assert "too short" not in str(refusal.value)
+    monkeypatch.delenv("LOG_KEY")
+    monkeypatch.setenv("ENVIRONMENT", "local")
+
+    assert settings.load(DeadLetterSettings).pseudonym_key == LOCAL_KEY
+
+
+@pytest.mark.parametrize(
+    "alone", [{"LIVE_URL": "wss://live.example/live"}, {"LIVE_TICKET_KEYS": "k" * 32}]
+)
+def test_live_needs_its_address_and_a_key(
+    monkeypatch: pytest.MonkeyPatch, alone: dict[str, str]
+) -> None:
+    with pytest.raises(SettingsError, match="must be set both or neither"):
+        loaded(monkeypatch, ApiSettings, **alone)
+
+
+def test_the_keys_of_tickets_are_separated_by_commas_and_shown_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = loaded(monkeypatch, LiveSettings, LIVE_TICKET_KEYS=f"{'new-' * 8}, {'old-' * 8}")
+
+    assert [key.get_secret_value() for key in found.live_ticket_keys] == ["new-" * 8, "old-" * 8]
+    assert "new-" not in repr(found)
+
+
+@pytest.mark.parametrize("keys", ["", "short", f"{'k' * 32},short"])
+def test_a_missing_or_short_key_of_tickets_is_refused(
+    monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    with pytest.raises(SettingsError, match="LIVE_TICKET_KEYS") as refusal:
+        loaded(monkeypatch, LiveSettings, LIVE_TICKET_KEYS=keys)
+
+    assert "k" * 32 not in str(refusal.value)
+
+
+def test_the_bits_of_the_watermark_are_read_and_wrong_ones_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = {"WATERMARK_KEYS": "k" * 32, "WATERMARK_BITS": "513"}
+    found = loaded(monkeypatch, LiveSettings, **settings, WATERMARK_CHARACTER_BITS="mei=7, ned=8")
+    marker = open_marker(found)
+
+    assert marker is not None
+    assert (marker.payload, marker.payloads) == (513, {"mei": 7, "ned": 8})
+    for wrong in ("mei", "mei=65536", "=3"):
+        with pytest.raises(SettingsError, match="CHARACTER=NUMBER"):
+            loaded(monkeypatch, LiveSettings, WATERMARK_CHARACTER_BITS=wrong)
+    with pytest.raises(SettingsError, match="WATERMARK_BITS"):
+        loaded(monkeypatch, LiveSettings, WATERMARK_BITS="65536")
+
+
+def test_a_watermark_key_that_is_too_short_is_refused_without_being_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingsError, match="WATERMARK_KEYS") as refusal:
+        loaded(monkeypatch, LiveSettings, WATERMARK_KEYS="short-secret")
+
+    assert "short-secret" not in str(refusal.value)
+    assert open_marker(loaded(monkeypatch, LiveSettings, WATERMARK_KEYS="")) is None

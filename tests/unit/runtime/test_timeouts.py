@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+
+from shared.runtime.settings import Timeouts
+from shared.voices.voice import LONGEST_LEASE
+
+
+@pytest.mark.parametrize("deadline", [5, 60, 300, 500])
+def test_each_timeout_leaves_room_for_the_one_before(deadline: int) -> None:
+    timeouts = Timeouts(deadline)
+
+    assert timeouts.conversion_deadline < timeouts.request <= timeouts.acknowledgement
+    assert 10 <= timeouts.acknowledgement <= 600
+
+
+def test_a_request_has_time_to_wait_for_a_dead_workers_lease() -> None:
+    assert Timeouts(60).request - 60 > LONGEST_LEASE.total_seconds()

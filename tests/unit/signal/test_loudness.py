@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.speech.signal.analysis import Analysis, analyse, find_speech, gate_gains
+from shared.speech.signal.loudness import CEILING, fade_ends, finish, limit
+from shared.speech.signal.sound import NoClock
+from tests.unit.signal import signals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RATE = 24_000
+
+
+def analysed(sound: NDArray[np.float32]) -> Analysis:
+    return analyse(sound, signals.RATE, NoClock())
+
+
+def vowel(seconds: float = 0.5) -> NDArray[np.float32]:
+    return signals.voice(signals.glide(140, 170, seconds))
+
+
+def babble(seconds: float) -> NDArray[np.float32]:
+    """Stand in for a network that speaks all the time."""
+    random = np.random.default_rng(5)
+    return signals.level(random.standard_normal(round(seconds * RATE)).astype(np.float32), -20)
+
+
+@pytest.mark.parametrize("floor", [-120.0, -75.0, -60.0])
+def test_pauses_of_a_clean_recording_are_silent(floor: float) -> None:
+    sound = np.concatenate([vowel(), signals.silence(1.0), vowel()])
+    sound += signals.level(signals.hiss(2.0), floor)
+    converted = finish(babble(2.0), RATE, 2 * RATE, analysed(sound))
+    assert signals.decibels(converted[round(0.75 * RATE) : round(1.25 * RATE)]) < -90
+    assert signals.decibels(converted[: RATE // 2]) > -30
+
+
+@pytest.mark.parametrize("ratio", [30.0, 15.0, 5.0])
+def test_noise_chops_no_speech(ratio: float) -> None:
+    sound = signals.with_noise(np.concatenate([vowel(), signals.silence(0.5)] * 3), ratio)
+    speech = analysed(sound).speech
+    for begin in (0, 100, 200):
+        assert speech[begin + 1 : begin + 49].all()
+
+
+def test_pauses_in_noise_are_softened_and_not_cut() -> None:
+    sound = signals.with_noise(np.concatenate([vowel(1.0), signals.silence(1.0)] * 2), 15)
+    analysis = analysed(sound)
+    gains = gate_gains(analysis.levels, analysis.speech)
+    assert 0.1 < gains[150] < 0.7
+    assert gains[50] == pytest.approx(1)
+
+
+def test_a_soft_consonant_after_a_vowel_passes() -> None:
+    soft = signals.level(signals.hiss(0.12), -48)
+    sound = np.concatenate([signals.silence(0.3), vowel(), soft, signals.silence(0.5)])
+    assert analysed(sound).speech[30:92].all()
+
+
+def test_a_soft_voice_barely_above_the_noise_passes() -> None:
+    soft = signals.level(vowel(0.4), -46)
+    sound = np.concatenate([vowel(), signals.silence(0.6), soft, signals.silence(0.5)])
+    sound += signals.level(signals.hiss(2.0), -50)
+    assert analysed(sound).speech[113:147].all()
+
+
+def test_a_whisper_is_speech() -> None:
+    sound = np.concatenate([signals.silence(0.5), signals.whisper(1.95), signals.silence(0.5)])
+    analysis = analysed(sound)
+    assert not (analysis.track.hertz > 0).any()
+    loud = analysis.levels.frames > analysis.levels.speech - 15
+    assert analysis.speech[loud].all()
+    assert not analysis.speech[:30].any()
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        signals.silence(1.0),
+        signals.level(signals.hiss(1.0), -62.0),
+        signals.level(signals.hiss(1.0), -45.0),
+        signals.silence(1.0) + np.float32(0.25),
+    ],
+    ids=["nothing", "quiet noise", "a fan", "an offset"],
+)
+def test_a_recording_without_speech_has_no_speech(sound: NDArray[np.float32]) -> None:
+    assert not analysed(sound).speech.any()
+
+
+def test_a_click_in_silence_is_no_speech() -> None:
+    sound = np.concatenate([vowel(), signals.silence(2.0)])
+    sound[24_000:24_016] = 0.5
+    analysis = analysed(sound)
+    assert not find_speech(analysis.levels, analysis.track.hertz > 0)[120:].any()
+
+
+@pytest.mark.parametrize(("recorded", "heard"), [(-26, -13), (-55, -13), (-2, -10), (-12, -12)])
+def test_loudness_follows_the_recording_within_limits(recorded: float, heard: float) -> None:
+    sound = signals.level(vowel(2.0), recorded)
+    converted = finish(babble(2.0), RATE, 2 * RATE, analysed(sound))
+    assert signals.decibels(converted) == pytest.approx(heard, abs=1.0)
+
+
+def test_a_loud_word_is_louder_than_a_soft_one() -> None:
+    sound = np.concatenate([vowel(1.0), signals.level(vowel(1.0), -32)])
+    converted = finish(babble(2.0), RATE, 2 * RATE, analysed(sound))
+    loud, soft = converted[: RATE - 5_000], converted[RATE + 5_000 :]
+    assert signals.decibels(loud) - signals.decibels(soft) > 3
+
+
+@given(st.floats(0.1, 50.0), st.integers(0, 2**32 - 1), st.integers(1, 5_000))
+@settings(deadline=None)
+def test_nothing_ever_clips(peak: float, seed: int, length: int) -> None:
+    random = np.random.default_rng(seed)
+    sound = random.standard_normal(length) * (random.random(length) > 0.99) * peak
+    limited = limit(sound.astype(np.float32), RATE)
+    assert len(limited) == length
+    assert np.max(np.abs(limited)) <= CEILING
+
+
+def test_the_limiter_turns_down_around_a_peak_and_leaves_the_rest() -> None:
+    at = np.arange(RATE) / RATE
+    sound = (0.5 * np.sin(2 * np.pi * 200 * at)).astype(np.float32)
+    sound[RATE // 2 : RATE // 2 + 240] *= 4
+    limited = limit(sound, RATE)
+    np.testing.assert_array_equal(limited[: RATE // 3], sound[: RATE // 3])
+    around = slice(RATE // 2 - 480, RATE // 2 + 720)
+    ratio = (
+        limited[around][np.abs(sound[around]) > 0.1] / sound[around][np.abs(sound[around]) > 0.1]
+    )
+    assert np.max(np.abs(np.diff(ratio))) < 0.05, "the gain jumps: that is a click"
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 100, RATE])
+def test_the_ends_rise_from_and_fall_to_nothing(length: int) -> None:
+    faded = fade_ends(np.ones(length, np.float32), RATE)
+    assert len(faded) == length
+    if length > 1:
+        assert faded[0] == faded[-1] == 0
+    if length == RATE:
+        assert (faded[120:-120] == 1).all()

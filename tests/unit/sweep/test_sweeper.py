@@ -1,0 +1,431 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.sweep.sweeper import (
+    PAGE,
+    PAGES,
+    IncompleteSweepError,
+    Patience,
+    Remedy,
+    Sweeper,
+    decide,
+)
+from infra.local.cloud.memory import MemoryVoices
+from shared.voices.media import TEXT_CONTENT_TYPE
+from shared.voices.messages import ConversionMessage, PushMessage, parse_conversion_message
+from shared.voices.store import FoundVoices, UnreadableVoiceError
+from shared.voices.voice import (
+    LEASE,
+    ErrorCode,
+    ForbiddenTransitionError,
+    LeaseHeldError,
+    Speaking,
+    Status,
+    Voice,
+    new_voice_id,
+    queue_again,
+)
+from tests.support.buckets import MemoryBucket
+from tests.support.logs import log_book, logged_as
+from tests.support.messages import RecordingPublisher
+from tests.support.voices import (
+    CLIENT,
+    NOW,
+    SECOND,
+    a_converting,
+    a_done,
+    a_failed,
+    a_queued,
+    a_waiting,
+    an_upload,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+PATIENCE = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
+
+
+@dataclass
+class Clock:
+    now: datetime = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass
+class House:
+    """A sweeper and its collaborators."""
+
+    clock: Clock = field(default_factory=Clock)
+    uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
+    topic: RecordingPublisher = field(default_factory=RecordingPublisher)
+
+    def __post_init__(self) -> None:
+        self.voices = MemoryVoices(self.clock)
+        self.sweeper = self.sweeper_of(self.voices)
+
+    def sweeper_of(self, voices: MemoryVoices) -> Sweeper:
+        return Sweeper(
+            voices=voices,
+            uploads=self.uploads,
+            conversions=self.topic,
+            patience=PATIENCE,
+            now=self.clock,
+        )
+
+    def later(self, **duration: float) -> None:
+        self.clock.now += timedelta(**duration)
+
+    async def voice(self, voice: Voice) -> Voice:
+        return (await self.voices.read(voice.voice_id)).voice
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is_there(
+    house: House,
+) -> None:
+    voice = a_waiting()
+    await house.voices.create(voice)
+    generation = house.uploads.put(voice.voice_id, b"recording", "audio/ogg")
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+
+    expected = an_upload(voice.voice_id, generation=generation, content_type="audio/ogg", bytes=9)
+    queued = await house.voice(voice)
+    assert (queued.status, queued.input) == (Status.QUEUED, expected)
+    ((data, attributes),) = house.topic.published
+    assert attributes["voice_id"] == voice.voice_id
+    message = parse_conversion_message(PushMessage(data))
+    assert message == ConversionMessage(voice.voice_id, expected, CLIENT)
+
+
+async def test_a_text_whose_message_was_never_sent_is_found(house: House) -> None:
+    voice = a_waiting(speaking=Speaking(speed=1.5), content_type=TEXT_CONTENT_TYPE)
+    await house.voices.create(voice)
+    house.uploads.put(voice.voice_id, "はい。".encode(), TEXT_CONTENT_TYPE)
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+
+    queued = await house.voice(voice)
+    assert (queued.status, queued.options) == (Status.QUEUED, voice.options)
+    ((data, _),) = house.topic.published
+    assert parse_conversion_message(PushMessage(data)).upload.content_type == TEXT_CONTENT_TYPE
+
+
+async def test_the_conversion_of_a_queued_voice_is_requested_again_once_per_waiting_period(
+    house: House,
+) -> None:
+    voice = a_queued()
+    await house.voices.create(voice)
+    house.later(minutes=6)
+
+    await house.sweeper.sweep()
+    house.later(minutes=4)
+    await house.sweeper.sweep()
+    assert len(house.topic.published) == 1
+
+    house.later(minutes=2)
+    await house.sweeper.sweep()
+    assert len(house.topic.published) == 2
+
+
+async def test_a_converting_voice_whose_worker_died_keeps_its_status_and_attempt(
+    house: House,
+) -> None:
+    voice = a_converting()
+    await house.voices.create(voice)
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+
+    again = await house.voice(voice)
+    assert again == replace(voice, updated_at=house.clock.now)
+
+
+async def test_a_voice_that_was_never_uploaded_fails_visibly(house: House) -> None:
+    voice = a_waiting()
+    await house.voices.create(voice)
+    house.later(minutes=21)
+
+    assert await house.sweeper.sweep() == {"put_back": 0, "expire": 1}
+
+    failed = await house.voice(voice)
+    assert failed.status is Status.FAILED
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.UPLOAD_EXPIRED
+    assert house.topic.published == []
+
+
+async def test_voices_on_their_way_and_finished_ones_are_not_touched(house: House) -> None:
+    leased = replace(a_converting(), lease_expires_at=NOW + timedelta(minutes=7))
+    voices = [a_waiting(now=NOW + timedelta(minutes=2)), a_done(), leased]
+    for voice in voices:
+        await house.voices.create(voice)
+    house.later(minutes=6)
+
+    with log_book() as book:
+        assert await house.sweeper.sweep() == {"put_back": 0, "expire": 0}
+
+    assert [await house.voice(voice) for voice in voices] == voices
+    assert house.topic.published == []
+    # Only the leased one is unchanged for long.
+    assert [entry["looked_at"] for entry in book.of("swept")] == [1]
+
+
+async def test_a_message_that_cannot_be_published_is_tried_at_the_next_sweep(house: House) -> None:
+    voices = [a_queued(), a_queued()]
+    for voice in voices:
+        await house.voices.create(voice)
+    house.later(minutes=6)
+    house.topic.failures_left = 1
+
+    with pytest.raises(IncompleteSweepError):
+        await house.sweeper.sweep()
+    assert len(house.topic.published) == 1
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+    assert {attributes["voice_id"] for _, attributes in house.topic.published} == {
+        voice.voice_id for voice in voices
+    }
+
+
+async def test_an_unreachable_bucket_expires_no_voice(house: House) -> None:
+    voice = a_waiting()
+    await house.voices.create(voice)
+    house.later(minutes=60)
+    house.uploads.is_out_of_reach = True
+
+    with pytest.raises(IncompleteSweepError):
+        await house.sweeper.sweep()
+
+    assert await house.voice(voice) == voice
+
+
+async def test_a_voice_that_moves_on_during_the_sweep_is_left_alone(house: House) -> None:
+    voice = a_queued()
+    await house.voices.create(voice)
+    house.later(minutes=6)
+
+    class OvertakingPublisher(RecordingPublisher):
+        async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
+            await super().publish(data, attributes)
+            await house.voices.delete(voice.voice_id)
+
+    sweeper = Sweeper(
+        voices=house.voices,
+        uploads=house.uploads,
+        conversions=OvertakingPublisher(),
+        patience=PATIENCE,
+        now=house.clock,
+    )
+    with log_book() as book:
+        assert await sweeper.sweep() == {"put_back": 0, "expire": 0}
+    assert len(book.of("overtaken")) == 1
+
+
+async def test_voices_that_are_left_alone_do_not_delay_later_ones(house: House) -> None:
+    for _ in range(PAGE):
+        await house.voices.create(a_waiting())
+    voice = a_waiting(now=NOW + SECOND)
+    await house.voices.create(voice)
+    house.uploads.put(voice.voice_id, b"recording")
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+
+    assert (await house.voice(voice)).status is Status.QUEUED
+
+
+class EndlessVoices(MemoryVoices):
+    """Always finds more, though nothing that could be read."""
+
+    searches = 0
+
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> FoundVoices:
+        del status, since
+        assert (after in {None, self.searches}, limit) == (True, PAGE)
+        self.searches += 1
+        return FoundVoices((), end=self.searches)
+
+
+async def test_a_sweep_ends_however_many_voices_there_are(house: House) -> None:
+    voices = EndlessVoices()
+
+    with log_book() as book:
+        assert await house.sweeper_of(voices).sweep() == {"put_back": 0, "expire": 0}
+
+    assert voices.searches == 3 * PAGES
+    statuses = [entry["status"] for entry in book.of("sweep_cut")]
+    assert statuses == ["waiting", "queued", "converting"]
+
+
+class DamagedVoices(MemoryVoices):
+    """Holds a document besides, which is no voice."""
+
+    damaged = UnreadableVoiceError(new_voice_id(), KeyError("options"))
+
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> FoundVoices:
+        found = await super().unchanged(status, since=since, limit=limit, after=after)
+        return replace(found, unreadable=[self.damaged] if status is Status.QUEUED else ())
+
+
+async def test_an_unreadable_document_is_named_and_the_sweep_continues(house: House) -> None:
+    voices, voice = DamagedVoices(house.clock), a_queued()
+    await voices.create(voice)
+    house.later(minutes=6)
+
+    with log_book() as book:
+        assert await house.sweeper_of(voices).sweep() == {"put_back": 1, "expire": 0}
+
+    (entry,) = book.of("unreadable_voice")
+    assert (entry["severity"], entry["voice"]) == ("ERROR", logged_as(voices.damaged.voice_id))
+    assert "options" in entry["message"]
+    assert [swept["unreadable"] for swept in book.of("swept")] == [1]
+
+
+async def test_after_an_unexpected_error_the_sweep_continues(house: House) -> None:
+    strange = replace(a_waiting(), voice_id="not-a-voice-id")
+    voice = a_queued()
+    for each in (strange, voice):
+        await house.voices.create(each)
+    house.later(minutes=6)
+
+    with log_book() as book, pytest.raises(IncompleteSweepError, match="1 of 2"):
+        await house.sweeper.sweep()
+
+    assert [attributes["voice_id"] for _, attributes in house.topic.published] == [voice.voice_id]
+    (entry,) = book.of("not_swept")
+    assert "InvalidVoiceIdError" in entry["stack_trace"]
+    assert entry["voice"] == logged_as(strange.voice_id)
+
+
+async def test_a_sweep_reports_what_it_did(house: House) -> None:
+    await house.voices.create(a_queued())
+    house.later(minutes=6)
+
+    with log_book() as book:
+        await house.sweeper.sweep()
+
+    (entry,) = book.of("swept")
+    assert (entry["looked_at"], entry["put_back"], entry["expire"]) == (1, 1, 0)
+    assert entry["failures"] == 0
+    assert len(book.of("voice_put_back")) == 1
+
+
+DECISION_PATIENCE = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
+UNCHANGED = timedelta(seconds=300)
+UPLOAD_ENDS = timedelta(seconds=1200)
+
+
+def test_patience_is_set_in_seconds() -> None:
+    patience = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
+
+    assert patience == Patience(timedelta(minutes=5), timedelta(minutes=10))
+
+
+def test_a_waiting_voice_whose_event_was_lost_is_put_back() -> None:
+    voice = a_waiting()
+    upload = an_upload(voice.voice_id)
+
+    assert decide(voice, upload, now=NOW + UNCHANGED, patience=DECISION_PATIENCE) is Remedy.PUT_BACK
+
+
+def test_a_voice_that_changed_lately_is_left_alone() -> None:
+    voice = a_waiting()
+    upload = an_upload(voice.voice_id)
+
+    now = NOW + UNCHANGED - SECOND
+    assert decide(voice, upload, now=now, patience=DECISION_PATIENCE) is Remedy.NONE
+    assert decide(a_queued(), upload, now=now, patience=DECISION_PATIENCE) is Remedy.NONE
+
+
+def test_a_recording_may_arrive_as_long_as_the_api_waits_for_it() -> None:
+    assert (
+        decide(a_waiting(), None, now=NOW + UPLOAD_ENDS, patience=DECISION_PATIENCE) is Remedy.NONE
+    )
+
+
+def test_a_voice_that_was_never_uploaded_expires() -> None:
+    now = NOW + UPLOAD_ENDS + SECOND
+    assert decide(a_waiting(), None, now=now, patience=DECISION_PATIENCE) is Remedy.EXPIRE
+
+
+def test_a_late_recording_still_counts() -> None:
+    voice = a_waiting()
+    now = NOW + 10 * UPLOAD_ENDS
+    remedy = decide(voice, an_upload(voice.voice_id), now=now, patience=DECISION_PATIENCE)
+    assert remedy is Remedy.PUT_BACK
+
+
+def test_a_queued_voice_whose_message_was_lost_is_put_back() -> None:
+    voice = a_queued()
+    assert (
+        decide(voice, voice.input, now=NOW + UNCHANGED, patience=DECISION_PATIENCE)
+        is Remedy.PUT_BACK
+    )
+
+
+def test_a_converting_voice_is_put_back_only_long_after_its_lease_ended() -> None:
+    voice = a_converting()
+    lost = NOW + LEASE + UNCHANGED
+
+    assert decide(voice, voice.input, now=lost - SECOND, patience=DECISION_PATIENCE) is Remedy.NONE
+    assert decide(voice, voice.input, now=lost, patience=DECISION_PATIENCE) is Remedy.PUT_BACK
+
+
+def test_a_voice_with_a_live_lease_is_left_alone_however_old_it_is() -> None:
+    voice = replace(a_converting(), lease_expires_at=NOW + timedelta(hours=2))
+    now = NOW + timedelta(hours=1)
+    assert decide(voice, voice.input, now=now, patience=DECISION_PATIENCE) is Remedy.NONE
+
+
+@pytest.mark.parametrize("voice", [a_done(), a_failed()], ids=["done", "failed"])
+def test_a_finished_voice_is_never_changed(voice: Voice) -> None:
+    now = NOW + timedelta(days=1)
+    assert decide(voice, voice.input, now=now, patience=DECISION_PATIENCE) is Remedy.NONE
+
+
+def test_a_waiting_voice_becomes_queued_with_its_recording() -> None:
+    voice = a_waiting()
+    upload = an_upload(voice.voice_id)
+
+    again = queue_again(voice, NOW + SECOND, upload)
+
+    assert again == replace(voice, status=Status.QUEUED, input=upload, updated_at=NOW + SECOND)
+
+
+@pytest.mark.parametrize("voice", [a_queued(), a_converting()], ids=["queued", "converting"])
+def test_a_voice_further_on_keeps_its_status_and_attempt(voice: Voice) -> None:
+    now = NOW + LEASE
+    again = queue_again(voice, now, an_upload(voice.voice_id))
+    assert again == replace(voice, updated_at=now)
+
+
+def test_a_voice_that_a_worker_has_is_not_taken_from_it() -> None:
+    voice = a_converting()
+    with pytest.raises(LeaseHeldError):
+        queue_again(voice, NOW + LEASE - SECOND, an_upload(voice.voice_id))
+
+
+@pytest.mark.parametrize("voice", [a_done(), a_failed()], ids=["done", "failed"])
+def test_a_finished_voice_is_not_begun_again(voice: Voice) -> None:
+    with pytest.raises(ForbiddenTransitionError):
+        queue_again(voice, NOW, an_upload(voice.voice_id))

@@ -1,0 +1,139 @@
+"""What is written from the module's variables and outputs, and options that are tried in pairs."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import hcl2
+import pytest
+
+from infra.terraform.generation import (
+    DEPLOYMENT,
+    NEEDS,
+    OPTIONS,
+    choose_states,
+    closed,
+    generated,
+    pairs_test,
+    read_blocks,
+    root_variables,
+    tables,
+    tried,
+)
+from tests.unit.terraform.reading import MODULE, plain
+
+if TYPE_CHECKING:
+    from tests.unit.terraform.reading import TerraformModule
+
+# Options that no pair of applies tries; infra/terraform/generation.py says why.
+NOT_SWITCHED = {"convert_image", "domain_restricted_sharing", "kms_key"}
+
+
+@pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)
+def test_a_generated_file_is_what_the_variables_and_outputs_say_now(path: object) -> None:
+    written = {str(one): text for one, text in generated().items()}
+
+    assert (MODULE / str(path)).read_text() == written[str(path)], (
+        "run python -m infra.terraform.generation"
+    )
+
+
+def test_every_variable_can_be_set_in_the_deployments_file(terraform: TerraformModule) -> None:
+    declared = plain(hcl2.loads((DEPLOYMENT / "variables.tf").read_text()))["variable"]
+    call = plain(hcl2.loads((DEPLOYMENT / "module.tf").read_text()))["module"][0]["voice_avatar"]
+
+    assert {name for block in declared for name in block} == terraform.variables.keys()
+    for block in declared:
+        for name, body in block.items():
+            assert body.get("default") == terraform.variables[name].get("default"), name
+            assert body["type"] == terraform.variables[name]["type"], name
+            assert call[name] == f"var.{name}"
+
+
+def test_every_output_of_the_module_is_one_of_the_deployment() -> None:
+    of_module = re.findall(r'^output "(\w+)"', (MODULE / "outputs.tf").read_text(), re.MULTILINE)
+    given = re.findall(r"module\.voice_avatar\.(\w+)", (DEPLOYMENT / "outputs.tf").read_text())
+
+    assert given == of_module
+
+
+def test_the_readmes_table_gives_each_input_with_its_whole_type_and_default() -> None:
+    variables = read_blocks(
+        "variable",
+        'variable "size" {\n'
+        '  description = "How large; a \\"b\\" | c."\n'
+        "  type = object({\n"
+        "    cpus = optional(number, 2)\n"
+        "    name = string\n"
+        "  })\n"
+        "  default  = null\n"
+        "  nullable = false\n"
+        "}\n",
+    )
+
+    (row,) = [line for line in tables(variables, []).splitlines() if line.startswith("| `size`")]
+
+    assert row == (
+        '| `size` | How large; a "b" \\| c. '
+        "| `object({ cpus = optional(number, 2), name = string })` | `null` |"
+    )
+
+
+def test_the_root_leaves_the_checks_of_values_to_the_module() -> None:
+    variables = read_blocks("variable", (MODULE / "variables.tf").read_text())
+
+    assert "validation" not in root_variables(variables)
+
+
+def test_every_two_options_are_switched_on_and_off_together_and_beside_each_other() -> None:
+    done = tried(choose_states())
+    independent = {name: {needed} for name, needed in NEEDS.items()}
+
+    for first, second in combinations(OPTIONS, 2):
+        wanted = [("on", "on"), ("on", "off"), ("off", "on"), ("off", "off")]
+        wanted += [("on", "stays on"), ("off", "stays on"), ("stays on", "on"), ("stays on", "off")]
+        missing = [(one, other) for one, other in wanted if (first, one, second, other) not in done]
+        if second in independent.get(first, set()) or first in independent.get(second, set()):
+            # What an option needs cannot be switched off while it stays, or on while it goes.
+            assert ("off", "off") not in missing
+            assert ("on", "on") not in missing
+        else:
+            assert not missing, (first, second, missing)
+
+
+def test_the_pairs_begin_with_everything_and_then_nothing() -> None:
+    states = choose_states()
+
+    assert states[1:3] == [closed(OPTIONS), frozenset()]
+    runs = re.findall(r'^run "state_\d+" {(?:}|\n.*?\n})$', pairs_test(), re.MULTILINE | re.DOTALL)
+    assert len(runs) == len(states) - 1
+
+
+def test_every_option_that_makes_or_removes_resources_is_switched(
+    terraform: TerraformModule,
+) -> None:
+    off_by_default = {
+        name
+        for name, body in terraform.variables.items()
+        if body.get("default", 0) in (None, "null", {}, [], "{}", "[]")
+    }
+    switches = {
+        name
+        for body in terraform.resources.values()
+        for name in variables_behind(
+            terraform, json.dumps([body.get("count"), body.get("for_each")])
+        )
+    } & off_by_default
+
+    assert switches - NOT_SWITCHED <= OPTIONS.keys()
+
+
+def variables_behind(terraform: TerraformModule, expression: str) -> set[str]:
+    """Return the variables that an expression names, itself or through a local `has_...`."""
+    names = set(re.findall(r"\bvar\.(\w+)", expression))
+    for local in re.findall(r"\blocal\.(has_\w+)", expression):
+        names |= variables_behind(terraform, json.dumps(terraform.locals[local]))
+    return names

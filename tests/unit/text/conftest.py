@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+from shared.speech.text.front_end import Reader
+
+
+@pytest.fixture(scope="session")
+def reader() -> Reader:
+    return Reader()

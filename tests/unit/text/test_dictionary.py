@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.speech.text.dictionary import (
+    WordError,
+    WordType,
+    compile_dictionary,
+    make_word,
+)
+from shared.speech.text.front_end import Reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def reader_of(folder: Path, *words: Any) -> Reader:
+    return Reader(compile_dictionary([make_word(*word) for word in words], folder))
+
+
+def readings(reader: Reader, text: str) -> list[str]:
+    return [word.reading for word in reader.read(text).words]
+
+
+def test_a_word_is_read_as_the_user_defined_it(tmp_path: Path) -> None:
+    reader = reader_of(
+        tmp_path,
+        ("Vtuber", "ブイチューバー", 3),
+        ("推し活", "おしかつ", 0, WordType.COMMON_NOUN),
+        ("ばえる", "バエル", 2, WordType.VERB),
+        ("えもい", "エモイ", 2, WordType.ADJECTIVE),
+        ("たそ", "タソ", 1, WordType.SUFFIX),
+    )
+
+    assert readings(reader, "Vtuberの推し活") == ["ブイチューバー", "ノ", "オシカツ"]
+    assert readings(reader, "ばえる") == ["バエル"]
+    assert readings(reader, "えもい") == ["エモイ"]
+
+
+def test_a_word_of_high_priority_overrides_the_dictionary(tmp_path: Path) -> None:
+    word = ("私の猫", "ワタシノニャンコ", 4)
+
+    high = reader_of(tmp_path, (*word, WordType.PROPER_NOUN, 10))
+
+    assert readings(high, "私の猫") == ["ワタシノニャンコ"]
+    assert readings(Reader(), "私の猫") == ["ワタシ", "ノ", "ネコ"]
+
+
+def test_the_accent_of_a_word_is_the_user_s(tmp_path: Path) -> None:
+    reader = reader_of(tmp_path, ("ぱそこ", "パソコ", 2, WordType.COMMON_NOUN, 10))
+
+    assert any("/F:3_2#" in label for label in reader.read("ぱそこ").labels)
+
+
+def test_signs_in_a_word_do_not_break_the_dictionary(tmp_path: Path) -> None:
+    reader = reader_of(tmp_path, ('a,b"c', "エービーシー", 1, WordType.PROPER_NOUN, 10))
+
+    assert readings(reader, 'a,b"c') == ["エービーシー"]
+
+
+def test_no_words_need_no_dictionary(tmp_path: Path) -> None:
+    assert compile_dictionary([], tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        (("", "ア", 0), "surface: expected 1 to 100 visible characters"),
+        (("a\nb", "ア", 0), "surface: expected"),
+        (("x" * 101, "ア", 0), "surface: expected"),
+        (("x", "", 0), "pronunciation: expected katakana"),
+        (("x", "漢字", 0), "pronunciation: expected katakana"),
+        (("x", "ーア", 0), "pronunciation: expected katakana"),
+        (("x", "ア,イ", 0), "pronunciation: expected katakana"),
+        (("x", "アイ", 3), "accent_type: expected 0 to 2, found 3"),
+        (("x", "アイ", -1), "accent_type: expected 0 to 2"),
+        (("x", "ア", 0, WordType.SUFFIX, 11), "priority: expected 0 to 10"),
+    ],
+)
+def test_a_word_that_is_not_as_it_must_be_is_refused(word: Any, sentence: str) -> None:
+    with pytest.raises(WordError, match=sentence):
+        make_word(*word)

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.speech.text.front_end import (
+    EnglishReader,
+    Reader,
+    read_sentences,
+    read_words,
+    split_sentences,
+)
+from shared.speech.text.phonemes import SOUNDS, split_morae
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def english(reader: Reader) -> EnglishReader:
+    return EnglishReader(reader, read_words())
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("Discordで話す", "ディスコードで話す"),
+        ("OpenAIとGitHub", "オープンエーアイとギットハブ"),
+        ("don't worry", "ドント ウォリー"),
+        ("Bとa", "ビーとア"),
+        ("XYZW", "エックスワイゼットダブリュー"),
+    ],
+)
+def test_english_words_are_written_in_katakana(
+    text: str, written: str, english: EnglishReader
+) -> None:
+    assert english.write(text) == written
+
+
+@pytest.mark.parametrize("text", ["server", "NASAのDVD", "A4の紙", "CO2", "iPhone", "漢字とかな"])
+def test_words_in_the_dictionary_keep_their_accent(text: str, english: EnglishReader) -> None:
+    assert english.write(text) == text
+
+
+def test_a_word_of_two_is_read_in_parts(english: EnglishReader) -> None:
+    assert english.write("TypeScript") == "タイプスクリプト"
+
+
+def test_a_word_of_the_list_has_priority_over_every_other(reader: Reader) -> None:
+    assert EnglishReader(reader, {"server": "サヴァ"}).write("Server") == "サヴァ"
+
+
+def test_many_threads_read_alike(english: EnglishReader) -> None:
+    words = [f"zorp{letter}ish" for letter in "abcdefghij"] * 3
+
+    with ThreadPoolExecutor(4) as threads:
+        written = list(threads.map(english.write, words))
+
+    assert written == [english.write(word) for word in words]
+
+
+@given(st.text(alphabet="abcxyzABCXYZ'- 1", max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_no_letter_remains_that_is_not_in_the_dictionary(english: EnglishReader, text: str) -> None:
+    written = english.write(text)
+
+    for word in re.findall("[A-Za-z]+[0-9]*", written):
+        assert english.write(word) == word
+
+
+@pytest.mark.parametrize("katakana", sorted(set(read_words().values())))
+def test_the_list_contains_only_katakana(katakana: str) -> None:
+    assert all(mora in SOUNDS or mora == "ー" for mora in split_morae(katakana))
+
+
+def test_a_list_is_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text("mei\tメイ\n\n", "utf-8")
+
+    assert read_words(path) == {"mei": "メイ"}
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("", []),
+        (" \n ", []),
+        ("こんにちは", ["こんにちは"]),
+        (
+            "今日はいい天気ですね。散歩に行きましょう！",
+            ["今日はいい天気ですね。", "散歩に行きましょう！"],
+        ),
+        ("え？本当にそうなんですか。", ["え？本当にそうなんですか。"]),
+        (
+            "「今日は晴れですね。」と彼は言いました。",
+            ["「今日は晴れですね。」", "と彼は言いました。"],
+        ),
+        ("気温は25.5度、円周率は3.14です。", ["気温は25.5度、円周率は3.14です。"]),
+        ("This is a pen. That is a book.", ["This is a pen.", "That is a book."]),
+        ("一行目の文章です\n二行目の文章です", ["一行目の文章です", "二行目の文章です"]),
+    ],
+)
+def test_a_text_is_cut_after_its_sentences(text: str, pieces: list[str]) -> None:
+    assert split_sentences(text) == pieces
+
+
+def test_a_sentence_that_is_too_long_is_cut_at_a_comma() -> None:
+    pieces = split_sentences("あ" * 70 + "、" + "い" * 70 + "。")
+
+    assert pieces == ["あ" * 70 + "、", "い" * 70 + "。"]
+
+
+def test_a_sentence_without_a_comma_is_cut_wherever_it_is_too_long() -> None:
+    assert [len(piece) for piece in split_sentences("あ" * 300)] == [120, 120, 60]
+
+
+def test_a_number_without_end_is_spoken_in_short_pieces_digit_by_digit() -> None:
+    pieces = split_sentences("1234567890" * 110)
+
+    readings = list(read_sentences(Reader(), pieces))
+
+    assert max(len(reading.labels) for reading in readings) <= 120
+    # Each of ten digits has two to four phones, and at both ends there is silence.
+    assert {len(reading.labels) for reading in readings[:-1]} == {104}
+
+
+@pytest.mark.parametrize("text", ["あ" * 500, "っ" * 480, "ゃ" * 500, "百万" * 250, "あい" * 250])
+def test_what_repeats_itself_is_spoken_in_short_pieces(text: str) -> None:
+    readings = list(read_sentences(Reader(), split_sentences(text)))
+
+    assert max(len(reading.labels) for reading in readings) <= 120
+
+
+@given(st.text(alphabet="あい。、！？.!? \n「」1a", max_size=400))
+def test_only_white_space_is_lost(text: str) -> None:
+    pieces = split_sentences(text)
+
+    assert re.sub(r"\s", "", "".join(pieces)) == re.sub(r"\s", "", text)
+    assert all(1 <= len(piece) <= 120 for piece in pieces)

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from shared.speech.engines.style_bert_graphs import (
+    Vocabulary,
+    VocabularyError,
+    voice_inputs,
+)
+from shared.speech.text.accents import words_of_phones
+from shared.speech.text.front_end import Reader, Reading, Word
+from shared.speech.text.normalisation import normalise
+from shared.speech.text.phonemes import (
+    IDS,
+    KANA,
+    SOUNDS,
+    SYMBOLS,
+    Phonemes,
+    phonemes,
+    split_morae,
+    tones_of_phones,
+)
+from shared.speech.text.spoken_form import write_out
+from tests.support.golden_speech import REFERENCE, SENTENCES, vocabulary
+
+AMOUNTS = st.from_regex(
+    r"[-−+▲]?[0-9]{1,4}(?:,[0-9]{3})?(?:\.[0-9]{1,2})?|0|00|[０-９]{1,3}|[0-9]{1,4}-[0-9]{1,4}",
+    fullmatch=True,
+)
+DATES = st.from_regex(
+    r"[0-9]{4}[-/.][01]?[0-9][-/.][0-3]?[0-9]|[0-9]{1,2}月[0-9]{1,2}日|[0-2]?[0-9]:[0-5][0-9]",
+    fullmatch=True,
+)
+UNITS = st.sampled_from(
+    ["", "%", "％", "‰", "円", "℃", "°", "km", "kg", "m²", "人", "個", "回", "本", "つ", "時", "分"]
+)
+SIGNS = st.sampled_from(
+    ["", "¥", "$", "€", "£", "#", "№", "〒", "+", "=", "×", "÷", "±", "~", "/", ":", "*", "&", "@"]
+)
+WORDS = st.sampled_from(
+    ["", "消費税は", "約", "です", "です。", "、", "から", "まで", "A", " ", "ー"]
+)
+EVERYDAY_TEXTS = st.lists(
+    st.tuples(WORDS, SIGNS, st.one_of(AMOUNTS, DATES), UNITS, WORDS).map("".join),
+    min_size=1,
+    max_size=3,
+).map("".join)
+"""Numbers as people write them."""
+
+
+def numbered(sentence: dict[str, Any]) -> str:
+    return str(sentence["index"])
+
+
+def spoken(*words: tuple[str, str]) -> Phonemes:
+    return phonemes(Reading(tuple(Word(*word, "名詞", chained=False) for word in words), ()))
+
+
+def test_the_symbols_are_those_of_the_reference() -> None:
+    assert list(SYMBOLS) == REFERENCE["symbols"]
+
+
+def test_the_morae_are_those_of_the_reference() -> None:
+    morae = {kana: [sound.consonant, sound.vowel] for kana, sound in SOUNDS.items()}
+
+    assert morae == REFERENCE["mora_kata_to_phonemes"]
+
+
+def test_a_sound_is_written_with_its_usual_kana() -> None:
+    written = {KANA[SOUNDS[kana]] for kana in "アァオヲジヂズヅ"}
+
+    assert written == {"ア", "オ", "ジ", "ズ"}
+
+
+def test_morae_are_split_at_their_longest() -> None:
+    assert split_morae("シャッターー、ヴォ") == ["シャ", "ッ", "タ", "ー", "ー", "、", "ヴォ"]
+
+
+@pytest.mark.parametrize("sentence", SENTENCES, ids=numbered)
+def test_a_sentence_is_read_as_by_the_reference(sentence: dict[str, Any], reader: Reader) -> None:
+    normalised = normalise(sentence["text"])
+    found = phonemes(reader.read(normalised))
+
+    assert normalised == sentence["norm_text"]
+    assert [word.text for word in found.words] == sentence["sep_text"]
+    assert [word.reading for word in found.words] == sentence["sep_kata"]
+    assert list(found.phones) == sentence["phones"]
+    assert list(found.tones) == sentence["tones"]
+    assert list(found.word2ph) == sentence["word2ph"]
+
+
+@pytest.mark.parametrize(("add_blank", "suffix"), [(False, ""), (True, "_blank")])
+@pytest.mark.parametrize("sentence", SENTENCES, ids=numbered)
+def test_a_sentence_has_the_numbers_of_the_reference(
+    sentence: dict[str, Any], suffix: str, reader: Reader, *, add_blank: bool
+) -> None:
+    found = phonemes(reader.read(normalise(sentence["text"])))
+
+    inputs = voice_inputs(found, add_blank=add_blank)
+
+    assert list(inputs.phones) == sentence[f"phone_ids{suffix}"]
+    assert list(inputs.tones) == sentence[f"tone_ids{suffix}"]
+    assert list(inputs.languages) == sentence[f"language_ids{suffix}"]
+    assert list(inputs.word2ph) == sentence[f"word2ph{suffix}"]
+
+
+@pytest.mark.parametrize("sentence", SENTENCES, ids=numbered)
+def test_bert_is_given_the_characters_of_the_reference(
+    sentence: dict[str, Any], reader: Reader
+) -> None:
+    found = phonemes(reader.read(normalise(sentence["text"])))
+
+    assert found.text == sentence["bert_text"]
+    assert list(vocabulary().encode(found.text)) == sentence["bert_input_ids"]
+
+
+def test_a_long_vowel_at_the_start_of_a_word_prolongs_the_word_before() -> None:
+    assert spoken(("あ", "ア"), ("ーら", "ーラ")).phones == ("_", "a", "a", "r", "a", "_")
+
+
+@pytest.mark.parametrize("before", ["", "ッ", "."])
+def test_a_long_vowel_without_a_vowel_before_it_is_a_dash(before: str) -> None:
+    words = [(before, before)] if before else []
+
+    assert spoken(*words, ("ーーア", "ーーア")).phones[-4:] == ("-", "-", "a", "_")
+
+
+def test_every_character_that_cannot_be_read_is_an_apostrophe() -> None:
+    found = spoken(("々々", "、"), ("。", "、"))
+
+    assert found.phones == ("_", "'", "'", ".", "_")
+    assert found.word2ph == (1, 1, 1, 1, 1)
+
+
+def test_kana_without_a_sound_do_not_stop_a_sentence() -> None:
+    assert spoken(("ヽ", "ヽア")).phones == ("_", "'", "a", "_")
+
+
+def test_a_word_that_vanishes_gives_its_phones_to_nobody() -> None:
+    found = spoken(("☆", "、"), ("あ", "ア"))
+
+    assert found.phones == ("_", "a", "_")
+    assert found.word2ph == (1, 1, 1)
+
+
+def test_tones_fall_on_their_phones_where_reading_and_labels_disagree(reader: Reader) -> None:
+    agreeing = reader.read("橋を渡る")
+    words = (Word("橋", "ハッシ", "名詞", chained=False), *agreeing.words[1:])
+
+    found = phonemes(Reading(words, agreeing.labels))
+    expected = phonemes(agreeing)
+
+    assert found.phones[:6] == ("_", "h", "a", "q", "sh", "i")
+    assert found.tones[6:] == expected.tones[5:]
+    assert sum(found.word2ph) == len(found.phones)
+
+
+def test_a_label_of_another_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected a full-context label, found 'sil'"):
+        tones_of_phones(["sil"])
+
+
+@pytest.mark.parametrize(
+    ("text", "tones"),
+    [
+        ("箸", [0, 1, 1, 0, 0, 0]),
+        ("橋", [0, 0, 0, 1, 1, 0]),
+        ("猫", [0, 1, 1, 0, 0, 0]),
+    ],
+)
+def test_the_accent_distinguishes_words(text: str, tones: list[int], reader: Reader) -> None:
+    assert list(phonemes(reader.read(text)).tones) == tones
+
+
+def test_a_voice_knows_the_phones_of_every_mora() -> None:
+    assert {phone for sound in SOUNDS.values() for phone in sound.phones} <= IDS.keys()
+
+
+@pytest.mark.parametrize("text", ["クヮルテット", "グヮム"])
+def test_a_rare_mora_has_phones_that_voices_know(text: str, reader: Reader) -> None:
+    found = phonemes(reader.read(normalise(text)))
+
+    assert found.phones[1:4] in {("k", "w", "a"), ("g", "w", "a")}
+    assert len(found.phones) == len(found.tones) == sum(found.word2ph)
+
+
+@given(st.text(max_size=60))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_text_has_phones_that_are_all_accounted_for(text: str) -> None:
+    found = phonemes(READER.read(normalise(text)))
+
+    assert len(found.phones) == len(found.tones) == sum(found.word2ph)
+    assert len(found.word2ph) == len(found.text) + 2
+    assert set(found.phones) <= IDS.keys()
+    assert set(found.tones) <= {0, 1}
+
+
+@given(EVERYDAY_TEXTS)
+@example("消費税は10%です。")
+@example("0円")
+@example("値段は2.0です")
+@example("電話は03-1234-5678です。")
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_digits_units_signs_dates_and_prices_keep_their_phones_however_they_are_read(
+    text: str,
+) -> None:
+    for written in (text, write_out(text), normalise(text)):
+        reading = READER.read(written)
+
+        found = phonemes(reading)
+        owners = words_of_phones(reading)
+
+        assert len(found.phones) == len(found.tones) == sum(found.word2ph)
+        assert len(found.word2ph) == len(found.text) + 2
+        assert len(list(owners)) == len(tones_of_phones(reading.labels))
+
+
+def test_a_word_that_is_read_keeps_the_characters_that_no_voice_knows() -> None:
+    found = spoken(("３つ", "ミッツ"), ("％", "パーセント"))
+
+    assert found.text == "３つ％"
+    assert found.word2ph == (1, 3, 2, 8, 1)
+
+
+READER = Reader()
+
+
+def test_a_vocabulary_is_read_from_one_token_a_line(tmp_path: Any) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[CLS]\n[SEP]\n[UNK]\nの\n", "utf-8")
+
+    assert Vocabulary.read(path).encode("のＡ") == (1, 4, 3, 2)
+
+
+def test_a_vocabulary_without_its_marks_is_refused() -> None:
+    with pytest.raises(VocabularyError, match=r"expected the token \[CLS\], found none"):
+        Vocabulary.of_tokens(["a"])
+
+
+def test_a_vocabulary_that_is_not_there_is_refused(tmp_path: Any) -> None:
+    with pytest.raises(VocabularyError, match=r"vocab\.txt: expected a vocabulary in UTF-8"):
+        Vocabulary.read(tmp_path / "vocab.txt")

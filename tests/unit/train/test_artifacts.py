@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.train import artifacts
+from functions.train.artifacts import Checkpoints
+from functions.train.runner import LEASE_SECONDS
+from shared.characters.own import own_character as own
+from shared.characters.own.own_character import OwnCharacterStatus
+from shared.characters.own.recordings import (
+    Kind,
+    kept_prefix,
+    new_recording_name,
+    recordings_prefix,
+)
+from shared.characters.own.store import change_own
+from shared.voices.objects import StorageUnavailableError
+from tests.support.buckets import MemoryBucket
+from tests.unit.train.stage import speech
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.characters.own.own_character import OwnCharacter
+    from tests.unit.train.stage import Stage
+
+STAGES = ("selection", "lessons", "others", "learner")
+LEASE = timedelta(seconds=LEASE_SECONDS)
+OLD, NEW = "a" * 64, "b" * 64
+
+
+def kept_by(stage: Stage, character: OwnCharacter) -> dict[str, int]:
+    """Return which attempt has made each file that is kept."""
+    prefix = kept_prefix(character.character_id)
+    names = [each.removeprefix(prefix) for each in stage.recordings.objects if prefix in each]
+    orders = [name.split("/")[1].split("-", 2) for name in names]
+    return {file.removesuffix(".pickle"): int(attempt) for attempt, _, file in orders}
+
+
+@pytest.fixture(autouse=True)
+def _save_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "SAVE_SECONDS", 0.02)
+
+
+@pytest.mark.parametrize("killed_in", STAGES)
+async def test_a_training_that_is_killed_in_any_stage_goes_on_from_the_one_before(
+    stage: Stage, killed_in: str
+) -> None:
+    character, done = await stage.queued(), STAGES[: STAGES.index(killed_in)]
+    await stage.runner(f"die in {killed_in}").train_next()
+    assert (await stage.stored(character)).tries == 1
+
+    await stage.runner("die at the end").train_next()
+    assert kept_by(stage, character) == {name: 1 if name in done else 2 for name in STAGES}
+    await stage.asked_again(character)
+
+    await stage.runner().train_next()
+
+    assert (await stage.stored(character)).status is OwnCharacterStatus.READY
+    assert not kept_by(stage, character)
+
+
+async def test_what_was_kept_goes_with_the_recordings(stage: Stage) -> None:
+    character = await stage.queued()
+    await stage.runner("die at the end").train_next()
+    assert kept_by(stage, character)
+    await stage.store.delete(character.character_id)
+
+    await stage.runner().cleaner.clean()
+
+    assert not stage.recordings.objects
+
+
+async def test_nothing_is_kept_of_recordings_that_were_refused(stage: Stage) -> None:
+    character = await stage.queued()
+    await stage.runner("refuse").train_next()
+    assert not kept_by(stage, character)
+    assert await stage.recordings.list(recordings_prefix(character.character_id, Kind.SPEECH))
+
+
+async def test_what_was_made_of_other_recordings_is_not_gone_on_with(stage: Stage) -> None:
+    character = await stage.queued()
+    await stage.runner("die in learner").train_next()
+    stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), speech(3))
+
+    await stage.runner("die at the end").train_next()
+
+    assert kept_by(stage, character) == dict.fromkeys(STAGES, 2)
+
+
+async def test_a_bucket_that_does_not_take_checkpoints_does_not_end_the_training(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def write(*_arguments: object, **_options: object) -> None:
+        raise StorageUnavailableError("away")
+
+    character = await stage.queued()
+    monkeypatch.setattr(stage.recordings, "write", write)
+    await stage.runner().train_next()
+    assert (await stage.stored(character)).status is OwnCharacterStatus.READY
+
+
+async def test_an_attempt_of_an_earlier_training_writes_nothing_in_a_later_one(
+    stage: Stage,
+) -> None:
+    character = await stage.leased(await stage.queued())
+    stage.clock.pass_(LEASE)
+    await stage.leased(character)
+    stage.clock.pass_(LEASE)
+    assert (await stage.leased(character)).status is OwnCharacterStatus.FAILED
+    await change_own(stage.store, character.character_id, own.queue)
+    again = await stage.leased(character)
+
+    with pytest.raises(own.TakenOverError):
+        own.finish(again, character.attempt, stage.clock())
+
+
+class TestFiles:
+    """Of one character, in three attempts that share nothing but the bucket."""
+
+    @pytest.fixture
+    def bucket(self) -> MemoryBucket:
+        return MemoryBucket("recordings")
+
+    def attempt(self, bucket: MemoryBucket, folder: Path, number: int) -> Checkpoints:
+        return Checkpoints(bucket, "own-x", number, folder / str(number))
+
+    def write(self, folder: Path, number: int, stamp: str, **files: str) -> None:
+        place = folder / str(number)
+        place.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (place / f"{name}.pt").write_text(text)
+        (place / "made_of.txt").write_text(stamp)
+
+    def read(self, folder: Path, number: int) -> dict[str, str]:
+        return {each.stem: each.read_text() for each in (folder / str(number)).iterdir()}
+
+    async def test_the_newest_version_of_each_is_restored_and_no_other_is_kept(
+        self, bucket: MemoryBucket, tmp_path: Path
+    ) -> None:
+        first = self.attempt(bucket, tmp_path, 1)
+        await first.restore()
+        self.write(tmp_path, 1, OLD, learner="one", lessons="x")
+        await first.save()
+        await first.save()
+        self.write(tmp_path, 1, OLD, learner="longer")
+        await first.save()
+        assert len(bucket.objects) == 2
+
+        await self.attempt(bucket, tmp_path, 2).restore()
+
+        assert self.read(tmp_path, 2) == {"learner": "longer", "lessons": "x", "made_of": OLD}
+
+    async def test_an_attempt_that_was_taken_over_and_still_writes_is_not_gone_on_with(
+        self, bucket: MemoryBucket, tmp_path: Path
+    ) -> None:
+        old, new = self.attempt(bucket, tmp_path, 1), self.attempt(bucket, tmp_path, 2)
+        self.write(tmp_path, 2, OLD, learner="new")
+        await new.save()
+        self.write(tmp_path, 1, OLD, learner="old")
+        await old.save()
+
+        await self.attempt(bucket, tmp_path, 3).restore()
+
+        assert self.read(tmp_path, 3)["learner"] == "new"
+
+    async def test_files_of_different_recordings_never_come_together(
+        self, bucket: MemoryBucket, tmp_path: Path
+    ) -> None:
+        first, second = self.attempt(bucket, tmp_path, 1), self.attempt(bucket, tmp_path, 2)
+        self.write(tmp_path, 1, OLD, selection="old", lessons="old")
+        await first.save()
+        await second.restore()
+        self.write(tmp_path, 2, NEW, selection="new")
+        (tmp_path / "2" / "lessons.pt").unlink()
+        await second.save()
+
+        await self.attempt(bucket, tmp_path, 3).restore()
+
+        assert self.read(tmp_path, 3) == {"selection": "new", "made_of": NEW}
+
+    async def test_an_object_that_no_trainer_has_named_is_left_alone(
+        self, bucket: MemoryBucket, tmp_path: Path
+    ) -> None:
+        for name in ("../../x.pt", f"{OLD}/000001-000001-../x.pt", f"{OLD}/1-1-x.pt"):
+            bucket.put(f"{kept_prefix('own-x')}{name}", b"x")
+        await self.attempt(bucket, tmp_path, 1).restore()
+        assert not (tmp_path / "1").exists()

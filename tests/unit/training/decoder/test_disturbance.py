@@ -1,0 +1,46 @@
+"""What is heard is disturbed, and the same step is disturbed alike after a break."""
+
+import numpy as np
+import torch
+
+from tools.training.decoder.disturbance import Disturbance, spoil_one_way
+from tools.training.decoder.features import RATE
+
+
+def test_doubt_about_the_voicing_stays_a_share() -> None:
+    voiced = (torch.arange(160) % 50 < 30).float().expand(8, -1)
+    doubted = Disturbance(seed=3).doubt(voiced)
+    assert not torch.equal(doubted, voiced)
+    assert bool(((doubted >= 0) & (doubted <= 1)).all())
+
+
+def test_another_tract_moves_the_bands_of_some() -> None:
+    power = torch.zeros(20, 4, 80)
+    power[:, :, 40] = 1
+    peaks = Disturbance(seed=3).tract(power)[:, 0].argmax(1)
+    assert 4 < int((peaks == 40).sum()) < 16
+    assert int((peaks - 40).abs().max()) <= 7
+
+
+def test_a_step_is_disturbed_alike_after_a_break() -> None:
+    voiced = torch.ones(4, 160)
+    whole, resumed = Disturbance(seed=3), Disturbance(seed=3)
+    whole.doubt(voiced)
+    for one in (whole, resumed):
+        one.seed(7)
+    assert torch.equal(whole.doubt(voiced), resumed.doubt(voiced))
+
+
+def test_speech_that_is_spoilt_one_way_is_as_long_and_another() -> None:
+    time = np.arange(RATE) / RATE
+    wave = (0.3 * np.sin(2 * np.pi * 220 * time) * (time % 0.4 < 0.2)).astype(np.float32)
+    random = np.random.default_rng(1)
+    spoilt = [spoil_one_way(wave, random) for _ in range(40)]
+    for one in spoilt:
+        assert one.dtype == np.float32
+        assert one.shape == wave.shape
+        assert np.isfinite(one).all()
+        assert np.abs(one - wave).max() > 0.01
+    assert len({one.tobytes() for one in spoilt}) == len(spoilt)
+    again = np.random.default_rng(1)
+    assert np.array_equal(spoil_one_way(wave, again), spoilt[0])

@@ -1,0 +1,66 @@
+import numpy as np
+import torch
+
+from tools.training.decoder.fast_transforms import FoldedEar
+from tools.training.decoder.features import MelSpectrum
+from tools.training.decoder.network import (
+    OUTPUT_HOP,
+    OUTPUT_RATE,
+    HarmonicVoice,
+    Network,
+)
+
+FRAMES = 40
+
+
+def voice_inputs(hertz: float = 300.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    cepstrum = torch.zeros(1, FRAMES, 35)
+    cepstrum[..., 0] = 8.0
+    return cepstrum, torch.full((1, FRAMES), hertz), torch.randn(1, (FRAMES + 1) * OUTPUT_HOP)
+
+
+def test_voiced_speech_repeats_at_its_fundamental_frequency() -> None:
+    cepstrum, f0, noise = voice_inputs(300.0)
+    samples = HarmonicVoice()(cepstrum, torch.ones(1, FRAMES), f0, noise * 0)[0].numpy()
+    middle = samples[2400:7200]
+    period = round(OUTPUT_RATE / 300)
+    assert np.corrcoef(middle[:-period], middle[period:])[0, 1] > 0.95
+
+
+def test_pulses_and_noise_have_the_same_power() -> None:
+    voice = HarmonicVoice()
+    _, f0, noise = voice_inputs(300.0)
+    pulses = voice.pulses(f0)
+    assert abs(float(pulses.pow(2).mean()) - float(noise.pow(2).mean())) < 0.2
+
+
+def test_the_transform_on_halves_is_the_fourier_transform_about_the_centre() -> None:
+    voice = HarmonicVoice()
+    frame = torch.randn(1, 3, 2 * OUTPUT_HOP) * voice.window
+    real, imaginary = voice._forward_transform(frame)
+    padded = np.pad(frame.numpy(), ((0, 0), (0, 0), (0, 1024 - 2 * OUTPUT_HOP)))
+    expected = np.fft.rfft(np.roll(padded, -OUTPUT_HOP, -1))
+    np.testing.assert_allclose(real.numpy(), expected.real, atol=1e-4)
+    np.testing.assert_allclose(imaginary.numpy(), expected.imag, atol=1e-4)
+
+
+def test_the_inverse_transform_gives_the_frame_back() -> None:
+    voice = HarmonicVoice()
+    frame = torch.randn(1, 2, 2 * OUTPUT_HOP) * voice.window
+    again = voice._inverse_transform(*voice._forward_transform(frame))
+    np.testing.assert_allclose(again[..., : 2 * OUTPUT_HOP].numpy(), frame.numpy(), atol=1e-4)
+    assert float(again[..., 2 * OUTPUT_HOP :].abs().max()) < 1e-4
+
+
+def test_the_graph_hears_the_mel_power_that_training_computes() -> None:
+    wave = np.random.default_rng(1).standard_normal(160 * FRAMES).astype(np.float32) * 0.1
+    heard = FoldedEar(Network()).mel_power(torch.from_numpy(wave)[None])[0].numpy()
+    expected = np.exp(MelSpectrum().log_power(wave, FRAMES))
+    np.testing.assert_allclose(heard, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_the_level_of_the_recording_does_not_matter() -> None:
+    network = Network()
+    power = torch.rand(1, FRAMES, 80) + 0.1
+    quiet, loud = network.normalise(power * 1e-3), network.normalise(power * 1e2)
+    np.testing.assert_allclose(quiet.numpy(), loud.numpy(), atol=1e-4)

@@ -1,0 +1,187 @@
+"""Who is judged by what, and how the tables tell it."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tools.training.decoder.features import RATE, Floats
+from tools.training.judges.command import judge_clips
+from tools.training.judges.judgement import (
+    AS_SPOKEN,
+    BEGIN,
+    END,
+    CharacterJudgement,
+    ErrorRate,
+    JudgedCharacter,
+    Key,
+    Row,
+    compare,
+    markdown,
+    page,
+    units,
+    write_tables,
+)
+from tools.training.judges.panel import Panel
+from tools.training.judges.strangers import StrangerRecording, spread
+
+
+@dataclass
+class Clip:
+    name: str
+    original: Floats
+    converted: Floats
+    synthesis: Floats | None
+
+
+class Level:
+    """Understands by how loud it is, and finds loud speech natural."""
+
+    def understand(self, wave: Floats, language: str) -> str:  # noqa: ARG002 - what judges take
+        return "one two three four" if np.abs(wave).max() > 0.05 else "one two"
+
+    def judge(self, wave: Floats) -> dict[str, float]:
+        return {"overall": 4.0 if np.abs(wave).max() > 0.05 else 2.0}
+
+    def embed(self, wave: Floats) -> Floats:
+        loud = float(np.abs(wave).max() > 0.05)
+        return np.array([loud, 1 - loud], np.float32)
+
+
+def speech(seconds: float = 1.5) -> Floats:
+    time = np.arange(int(RATE * seconds)) / RATE
+    return np.asarray(0.05 * sum(np.sin(2 * np.pi * 150 * k * time) / k for k in (1, 2, 3)), "f4")
+
+
+QUIET = JudgedCharacter("quiet", lambda wave: wave * np.float32(0.1), np.array([0, 1], np.float32))
+PANEL = Panel(Level(), [Level()], Level())
+
+
+def judged(text: str | None = "one two three four") -> dict[Key, Row]:
+    recording = StrangerRecording("readers", "a", "en", speech(), text)
+    judging = CharacterJudgement(PANEL, lambda _done, _total: None)
+    return judging.judge([QUIET], {"clean": (lambda wave: wave, [recording])})
+
+
+def test_a_character_is_judged_beside_what_was_spoken() -> None:
+    rows = judged()
+    spoken, converted = (rows["clean", "readers", name] for name in (AS_SPOKEN, "quiet"))
+    assert (spoken.words, converted.words) == (ErrorRate(0, 4), ErrorRate(2, 4))
+    assert (spoken.mean("overall"), converted.mean("overall")) == (4.0, 2.0)
+    assert (converted.mean("likeness"), converted.mean("before")) == (1.0, 0.0)
+    assert converted.mean("left") == 0.0
+    assert converted.mean("melody") == pytest.approx(1.0)
+
+
+def test_where_nobody_wrote_down_what_is_said_it_is_what_is_understood_of_the_original() -> None:
+    assert judged(None)["clean", "readers", "quiet"].words == ErrorRate(2, 4)
+
+
+def test_a_disturbance_is_heard_by_the_character_but_what_was_said_stays() -> None:
+    recording = StrangerRecording("readers", "a", "en", speech(), None)
+    same = JudgedCharacter("same", lambda wave: wave, None)
+    rows = CharacterJudgement(PANEL, lambda _done, _total: None).judge(
+        [same], {"far": (lambda wave: wave * np.float32(0.1), [recording])}
+    )
+    assert rows["far", "readers", "same"].words == ErrorRate(2, 4)
+    assert rows["far", "readers", AS_SPOKEN].words == ErrorRate(2, 4)
+
+
+def test_the_tables_show_every_figure_and_name_what_is_missing() -> None:
+    rows = judged()
+    text = markdown(rows, ["DNSMOS: speechmos is not installed"])
+    assert "| clean | readers | as spoken | 0.0% | 4 | 4.00 |" in text
+    assert "| clean | readers | quiet | 50.0% | 4 | 2.00 |" in text
+    assert "Not measured: DNSMOS: speechmos is not installed." in text
+    assert "<td>quiet<td>50.0%" in page(rows, [])
+
+
+def test_a_card_shows_its_own_character_alone_beside_the_originals() -> None:
+    text = markdown(judged(), [], ["somebody else"])
+    assert AS_SPOKEN in text
+    assert "quiet" not in text
+
+
+def test_some_of_the_recordings_are_spread_over_every_group() -> None:
+    many = [
+        StrangerRecording(group, str(n), "en", speech(0.1), None)
+        for group in "ab"
+        for n in range(9)
+    ]
+    assert [(one.group, one.name) for one in spread(many, 3)] == [
+        ("a", "0"), ("a", "3"), ("a", "6"), ("b", "0"), ("b", "3"), ("b", "6"),
+    ]  # fmt: skip
+
+
+def test_clips_of_a_listening_page_are_judged_without_words_where_the_language_is_not_known() -> (
+    None
+):
+    clips = [Clip("a", speech(), speech() * np.float32(0.1), None)]
+    part = judge_clips({"yours": clips, "others": clips}, {"others": "en"}, PANEL)
+    assert "<td>yours<td>converted<td>-<td>-<td>2.00" in part
+    assert "<td>others<td>converted<td>50.0%<td>4<td>2.00" in part
+
+
+def test_japanese_is_counted_in_characters_whatever_their_width_and_the_signs_between_them() -> (
+    None
+):
+    assert units("ＡＢ、 今日は。", "ja") == ["a", "b", "今", "日", "は"]
+
+
+def test_english_is_counted_in_words_without_case_and_signs() -> None:
+    assert units("Don't go — she said.", "en") == ["dont", "go", "she", "said"]
+
+
+@pytest.mark.parametrize(
+    ("understood", "wrong"),
+    [
+        ("one two three", 0),
+        ("One, two: three!", 0),
+        ("one three", 1),
+        ("one two two three", 1),
+        ("won two three", 1),
+        ("two one three", 2),
+        ("", 3),
+        ("four five six seven", 4),
+    ],
+)
+def test_what_is_missing_too_much_or_another_word_is_wrong(understood: str, wrong: int) -> None:
+    assert compare("one two three", understood, "en") == ErrorRate(wrong, 3)
+
+
+def test_sentences_are_added_up_by_their_lengths_and_not_by_their_shares() -> None:
+    both = compare("a b c d e f g h i", "a b c d e f g h i", "en") + compare("a", "b", "en")
+    assert both == ErrorRate(1, 10)
+    assert both.share == pytest.approx(0.1)
+
+
+def test_of_nothing_said_no_share_is_wrong() -> None:
+    assert math.isnan(ErrorRate().share)
+
+
+def test_the_tables_replace_the_text_between_the_markers(tmp_path: Path) -> None:
+    card = tmp_path / "MODEL_CARD.md"
+    card.write_text(f"# Mei\n\n{BEGIN}\nold\n{END}\n\n## Limits\n")
+    write_tables(card, "| new |")
+    text = card.read_text()
+    assert "old" not in text
+    assert "| new |" in text
+    assert text.startswith("# Mei")
+    assert text.endswith("## Limits\n")
+
+
+def test_writing_twice_gives_the_same_card(tmp_path: Path) -> None:
+    card = tmp_path / "MODEL_CARD.md"
+    write_tables(card, "| a |")
+    once = card.read_text()
+    write_tables(card, "| a |")
+    assert card.read_text() == once
+
+
+def test_a_card_with_one_marker_is_refused(tmp_path: Path) -> None:
+    card = tmp_path / "MODEL_CARD.md"
+    card.write_text(BEGIN)
+    with pytest.raises(ValueError, match="both markers"):
+        write_tables(card, "x")

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import json
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.google.pubsub import PubSubPublisher
+from shared.voices.messages import (
+    ConversionMessage,
+    MalformedMessageError,
+    PushMessage,
+    parse_conversion_message,
+    parse_push,
+    parse_upload_event,
+)
+from shared.voices.voice import PublishError
+from tests.support.messages import conversion_message, envelope, upload_notification
+from tests.support.voices import an_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.api_core.retry import Retry
+    from google.cloud.pubsub_v1 import PublisherClient
+
+VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
+UPLOAD = an_upload(VOICE_ID)
+
+
+def test_a_push_is_read_with_everything_in_it() -> None:
+    body = json.dumps(envelope(b"content", {"a": "1"})).encode()
+
+    assert parse_push(body) == PushMessage(
+        b"content", {"a": "1"}, "1", "projects/p/subscriptions/s", "2026-03-04T05:06:07Z"
+    )
+
+
+@pytest.mark.parametrize("message", [{}, {"data": "", "attributes": None}, {"data": None}])
+def test_a_push_without_content_is_empty(message: dict[str, Any]) -> None:
+    assert parse_push(json.dumps({"message": message}).encode()) == PushMessage(b"")
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b"", "body is not JSON"),
+        (b"\xff", "body is not JSON"),
+        (b"[" * 100_000, "body is not JSON"),
+        (b"[]", "body is not a JSON object"),
+        (b"null", "body is not a JSON object"),
+        (b"{}", "no object `message`"),
+        (b'{"message": []}', "no object `message`"),
+        (b'{"message": {"data": "a"}}', "`message.data` is not base64"),
+        (b'{"message": {"data": "%%%%"}}', "`message.data` is not base64"),
+        (b'{"message": {"data": 5}}', "`message.data` is not base64"),
+        (b'{"message": {"data": "\xc3\xa4"}}', "`message.data` is not base64"),
+        (b'{"message": {"attributes": []}}', None),
+        (b'{"message": {"attributes": [1]}}', "`message.attributes` is not an object"),
+        (b'{"message": {"attributes": "x"}}', "`message.attributes` is not an object"),
+    ],
+)
+def test_a_malformed_push_is_refused_with_the_reason(body: bytes, complaint: str | None) -> None:
+    if complaint is None:
+        assert parse_push(body) == PushMessage(b"")
+        return
+    with pytest.raises(MalformedMessageError, match=complaint):
+        parse_push(body)
+
+
+@given(st.binary(max_size=200))
+def test_no_body_whatever_breaks_the_reader(body: bytes) -> None:
+    with suppress(MalformedMessageError):
+        parse_push(body)
+
+
+def test_a_notification_contains_bucket_object_generation_and_size() -> None:
+    event = parse_upload_event(upload_notification(UPLOAD))
+
+    assert (event.event_type, event.name, event.upload) == ("OBJECT_FINALIZE", VOICE_ID, UPLOAD)
+    assert event.happened_at == "2026-03-04T05:06:07.123456Z"
+
+
+def without(name: str) -> PushMessage:
+    message = upload_notification(UPLOAD)
+    left = {key: value for key, value in message.attributes.items() if key != name}
+    return PushMessage(message.data, left)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        PushMessage(b"x", upload_notification(UPLOAD).attributes),
+        PushMessage(b"[]", upload_notification(UPLOAD).attributes),
+        PushMessage(b"{}", upload_notification(UPLOAD).attributes),
+        PushMessage(b'{"size": "many"}', upload_notification(UPLOAD).attributes),
+        PushMessage(b'{"size": null}', upload_notification(UPLOAD).attributes),
+        PushMessage(b'{"size": 1e999}', upload_notification(UPLOAD).attributes),
+        upload_notification(UPLOAD, objectGeneration="latest"),
+        without("eventType"),
+        without("bucketId"),
+        without("objectId"),
+        without("objectGeneration"),
+    ],
+)
+def test_a_malformed_notification_is_refused(message: PushMessage) -> None:
+    with pytest.raises(MalformedMessageError):
+        parse_upload_event(message)
+
+
+def test_a_notification_without_a_type_or_a_time_is_read_all_the_same() -> None:
+    message = without("eventTime")
+    fields = json.loads(message.data)
+    del fields["contentType"]
+
+    event = parse_upload_event(PushMessage(json.dumps(fields).encode(), message.attributes))
+
+    assert (event.happened_at, event.upload.content_type) == ("", "application/octet-stream")
+
+
+def test_a_conversion_message_survives_the_way() -> None:
+    assert parse_conversion_message(conversion_message(VOICE_ID)) == ConversionMessage(
+        VOICE_ID, UPLOAD
+    )
+
+
+def test_a_message_names_the_client_only_if_it_is_known() -> None:
+    named = ConversionMessage(VOICE_ID, UPLOAD, "0123")
+
+    assert parse_conversion_message(PushMessage(named.encode())) == named
+    for strange in (None, 7, ["0123"]):
+        assert parse_conversion_message(PushMessage(wish(client=strange))).client is None
+
+
+def wish(**changes: Any) -> bytes:
+    fields = json.loads(ConversionMessage(VOICE_ID, UPLOAD).encode())
+    return json.dumps(fields | changes).encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        wish(upload=None),
+        wish(upload={}),
+        wish(upload={"bucket": "b", "object": "o", "content_type": "t", "bytes": 1}),
+        wish(
+            upload={
+                "bucket": "b",
+                "object": "o",
+                "generation": "x",
+                "content_type": "t",
+                "bytes": 1,
+            }
+        ),
+        wish(upload=json.loads(wish())["upload"] | {"bytes": float("inf")}),
+        wish(voice_id="1"),
+        wish(voice_id=None),
+    ],
+)
+def test_a_malformed_conversion_message_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedMessageError):
+        parse_conversion_message(PushMessage(data))
+
+
+class FakePublisherClient:
+    """As much of Pub/Sub's client as a publisher uses."""
+
+    def __init__(self, outcome: Exception | None = None) -> None:
+        self.outcome = outcome
+        self.sent: list[tuple[str, bytes, Mapping[str, str]]] = []
+        self.is_stopped = False
+
+    def publish(
+        self,
+        topic: str,
+        data: bytes,
+        *,
+        retry: Retry,
+        timeout: float,
+        **attributes: str,
+    ) -> Future[str]:
+        assert timeout > 0
+        assert retry.timeout == timeout
+        self.sent.append((topic, data, attributes))
+        sending: Future[str] = Future()
+        if self.outcome is None:
+            sending.set_result("1")
+        else:
+            sending.set_exception(self.outcome)
+        return sending
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+async def test_a_message_is_published_with_its_attributes() -> None:
+    client = FakePublisherClient()
+    publisher = PubSubPublisher(lambda: cast("PublisherClient", client), "projects/p/topics/t")
+
+    await publisher.publish(b"content", {"voice_id": "1"})
+    await publisher.aclose()
+
+    assert client.sent == [("projects/p/topics/t", b"content", {"voice_id": "1"})]
+    assert client.is_stopped
+
+
+async def test_a_message_that_was_not_accepted_raises_the_documented_error() -> None:
+    client = FakePublisherClient(RuntimeError("down"))
+    publisher = PubSubPublisher(lambda: cast("PublisherClient", client), "projects/p/topics/t")
+
+    with pytest.raises(PublishError, match="did not accept a message for projects/p/topics/t"):
+        await publisher.publish(b"content", {})

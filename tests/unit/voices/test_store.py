@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.local.cloud.memory import MemoryVoices
+from shared.voices.store import (
+    COMPETITION_LIMIT,
+    ConflictError,
+    LatestState,
+    Snapshot,
+    StoreUnavailableError,
+    UnknownVoiceError,
+    change,
+    document_path,
+    from_document,
+    to_document,
+)
+from shared.voices.voice import LEASE, LeaseHeldError, lease
+from tests.support.voices import (
+    EVERY_STATE,
+    NOW,
+    a_done,
+    a_failed,
+    a_queued,
+    a_text,
+    a_waiting,
+    an_upload,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from shared.voices.voice import Voice
+
+
+class ContestedVoices(MemoryVoices):
+    """A store in which another writer changes the document a given number of times."""
+
+    def __init__(self, rivals: int) -> None:
+        super().__init__()
+        self.rivals_left = rivals
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        if self.rivals_left:
+            self.rivals_left -= 1
+            theirs = replace(snapshot.voice, attempt=snapshot.voice.attempt + 1)
+            await super().replace(snapshot, theirs)
+        return await super().replace(snapshot, voice)
+
+
+class CountedVoices(MemoryVoices):
+    """Counts how often it is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    async def read(self, voice_id: str) -> Snapshot:
+        self.reads += 1
+        return await super().read(voice_id)
+
+
+def rename(voice: Voice, _now: datetime) -> Voice:
+    return replace(voice, character="new")
+
+
+async def test_a_change_is_made_on_top_of_what_rivals_wrote() -> None:
+    store, voice = ContestedVoices(COMPETITION_LIMIT - 1), a_waiting()
+    await store.create(voice)
+
+    snapshot = await change(store, voice.voice_id, rename)
+
+    assert (snapshot.voice.character, snapshot.voice.attempt) == ("new", COMPETITION_LIMIT - 1)
+
+
+async def test_a_change_that_always_loses_gives_up() -> None:
+    store, voice = ContestedVoices(COMPETITION_LIMIT), a_waiting()
+    await store.create(voice)
+
+    with pytest.raises(ConflictError, match=f"{COMPETITION_LIMIT} times in a row"):
+        await change(store, voice.voice_id, rename)
+
+
+async def test_a_voice_that_was_read_just_now_is_changed_without_reading_it_again() -> None:
+    store, voice = CountedVoices(), a_waiting()
+    await store.create(voice)
+    known = await store.read(voice.voice_id)
+
+    snapshot = await change(store, voice.voice_id, rename, known)
+
+    assert (snapshot.voice.character, store.reads) == ("new", 1)
+
+
+async def test_a_voice_that_has_changed_since_it_was_read_is_read_again() -> None:
+    store, voice = CountedVoices(), a_waiting()
+    await store.create(voice)
+    known = await store.read(voice.voice_id)
+    await store.replace(known, replace(voice, attempt=7))
+
+    snapshot = await change(store, voice.voice_id, rename, known)
+
+    assert (snapshot.voice.character, snapshot.voice.attempt, store.reads) == ("new", 7, 2)
+
+
+class ForgetfulVoices(CountedVoices):
+    """Writes, but loses its first answer, so that the repeated write conflicts."""
+
+    has_answered = False
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        written = await super().replace(snapshot, voice)
+        if not self.has_answered:
+            self.has_answered = True
+            raise ConflictError("the retry of a write that had succeeded")
+        return written
+
+
+async def test_a_change_whose_answer_was_lost_is_not_made_again() -> None:
+    store, voice = ForgetfulVoices(), a_waiting()
+    await store.create(voice)
+
+    snapshot = await change(
+        store, voice.voice_id, lambda each, _now: replace(each, attempt=each.attempt + 1)
+    )
+
+    assert (snapshot.voice.attempt, store.reads) == (1, 2)
+    # It can be written upon.
+    assert (await store.replace(snapshot, voice)).voice == voice
+
+
+async def test_only_one_of_two_simultaneous_workers_gets_the_lease() -> None:
+    store, voice = MemoryVoices(now=lambda: NOW), a_queued()
+    await store.create(voice)
+
+    def take_for(length: timedelta) -> Callable[[Voice, datetime], Voice]:
+        return lambda each, now: lease(each, now, an_upload(each.voice_id), length=length)
+
+    first, second = (LEASE - timedelta(microseconds=number) for number in (1, 2))
+    known = await store.read(voice.voice_id)
+    outcomes = await asyncio.gather(
+        *(change(store, voice.voice_id, take_for(each), known) for each in (first, second)),
+        return_exceptions=True,
+    )
+
+    assert sorted(isinstance(outcome, LeaseHeldError) for outcome in outcomes) == [False, True]
+
+
+async def test_a_transition_gets_the_stores_time_and_may_refuse() -> None:
+    store, voice = MemoryVoices(), a_waiting()
+    await store.create(voice)
+    before = (await store.read(voice.voice_id)).read_at
+
+    def refuse(_voice: Voice, now: datetime) -> Voice:
+        assert now >= before
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await change(store, voice.voice_id, refuse)
+    assert (await store.read(voice.voice_id)).voice == voice
+
+
+async def test_an_unknown_voice_cannot_be_changed() -> None:
+    with pytest.raises(UnknownVoiceError):
+        await change(MemoryVoices(), a_waiting().voice_id, rename)
+
+
+DOCUMENTS = EVERY_STATE | {"text": a_text}
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from leaves(part)
+    else:
+        yield value
+
+
+@pytest.mark.parametrize("state", DOCUMENTS)
+def test_a_voice_survives_its_document(state: str) -> None:
+    voice = DOCUMENTS[state]()
+
+    document = to_document(voice)
+
+    assert from_document(voice.voice_id, document) == voice
+
+
+@pytest.mark.parametrize("state", DOCUMENTS)
+def test_a_document_holds_only_what_firestore_stores(state: str) -> None:
+    for leaf in leaves(to_document(DOCUMENTS[state]())):
+        assert type(leaf) in {str, int, float, type(None), datetime}
+        assert not isinstance(leaf, Enum)
+
+
+def test_the_fields_are_those_that_clients_read() -> None:
+    document = to_document(a_done())
+
+    assert set(document) == {
+        "status",
+        "character",
+        "options",
+        "owner",
+        "client",
+        "created_at",
+        "updated_at",
+        "expire_at",
+        "input",
+        "attempt",
+        "handed_back",
+        "lease_expires_at",
+        "stage",
+        "result",
+        "error",
+        "timings",
+    }
+    assert (document["status"], document["created_at"]) == ("done", NOW)
+    assert set(document["result"]) >= {"bucket", "object", "url", "url_expires_at", "sha256"}
+    assert document["options"] == {
+        "pitch_shift": None,
+        "output_format": "wav",
+        "content_type": "audio/webm",
+        "speaking": None,
+    }
+
+
+def test_a_failed_document_has_code_and_message() -> None:
+    assert to_document(a_failed())["error"] == {
+        "code": "silent",
+        "message": "There is no voice in the recording.",
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": "lost"},
+        {"options": None},
+        {"input": {"x": 1}},
+        {"input": 1},
+        {"result": {}},
+        {"error": {"code": "unheard_of", "message": ""}},
+    ],
+)
+def test_a_document_of_another_form_is_not_read(changes: dict[str, Any]) -> None:
+    document = to_document(a_waiting()) | changes
+
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        from_document("x", document)
+
+
+def test_a_document_without_a_field_that_must_be_there_is_not_read() -> None:
+    document = to_document(a_waiting())
+
+    for name in ("character", "created_at", "options", "status"):
+        with pytest.raises((KeyError, TypeError)):
+            from_document("x", {each: document[each] for each in document.keys() - {name}})
+
+
+def test_fields_of_later_versions_are_ignored() -> None:
+    voice = a_done()
+    document = to_document(voice) | {"mood": "good", "voice_id": "of another voice"}
+    for part in ("options", "input", "result"):
+        document[part] |= {"mood": "good"}
+
+    assert from_document(voice.voice_id, document) == voice
+
+
+def test_the_path_is_the_one_that_clients_listen_to() -> None:
+    assert document_path("abc") == "shards/2/voices/abc"
+
+
+async def test_the_newest_state_is_returned_and_older_ones_are_skipped() -> None:
+    latest, newest = LatestState(), a_queued()
+    latest.put(a_waiting())
+    latest.put(newest)
+
+    async with aclosing(latest.states()) as states:
+        assert await anext(states) == newest
+        latest.put(None)
+        assert await anext(states) is None
+
+
+async def test_an_error_ends_the_waiting() -> None:
+    latest = LatestState()
+    latest.put(a_waiting())
+    latest.fail(StoreUnavailableError("gone"))
+
+    async with aclosing(latest.states()) as states:
+        with pytest.raises(StoreUnavailableError, match="gone"):
+            await anext(states)

@@ -1,0 +1,529 @@
+from __future__ import annotations
+
+import ast
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.voices import voice as voices_of
+from shared.voices.voice import (
+    LEASE,
+    MOST_ATTEMPTS,
+    RETENTION,
+    TRANSITIONS,
+    AttemptsExhaustedError,
+    ErrorCode,
+    Failure,
+    ForbiddenTransitionError,
+    InvalidVoiceIdError,
+    LeaseHeldError,
+    LeaseLostError,
+    Options,
+    OutputFormat,
+    Status,
+    Voice,
+    VoiceError,
+    new_voice_id,
+    parse_voice_id,
+)
+from tests.support.voices import (
+    ERROR,
+    EVERY_STATE,
+    NOW,
+    SECOND,
+    a_converting,
+    a_done,
+    a_queued,
+    a_result,
+    a_text,
+    a_waiting,
+    an_upload,
+    is_sentence,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+LATER = NOW + 3 * SECOND
+AFTER_THE_LEASE = NOW + LEASE + SECOND
+
+
+def queue(voice: Voice, now: datetime = LATER) -> Voice:
+    return voices_of.queue(voice, now, an_upload(voice.voice_id))
+
+
+def lease(voice: Voice, now: datetime = AFTER_THE_LEASE) -> Voice:
+    return voices_of.lease(voice, now, an_upload(voice.voice_id))
+
+
+def queue_again(voice: Voice, now: datetime = AFTER_THE_LEASE) -> Voice:
+    return voices_of.queue_again(voice, now, an_upload(voice.voice_id))
+
+
+def finish(voice: Voice) -> Voice:
+    return voices_of.finish(
+        voice, LATER, voice.attempt, a_result(voice.voice_id), seconds=2.5, timings={"decode": 1.0}
+    )
+
+
+def fail_attempt(voice: Voice) -> Voice:
+    return voices_of.fail_attempt(voice, LATER, voice.attempt, ERROR)
+
+
+def fail(voice: Voice) -> Voice:
+    return voices_of.fail(voice, LATER, ERROR)
+
+
+def refuse(voice: Voice) -> Voice:
+    return voices_of.refuse(voice, LATER, ERROR)
+
+
+def expire(voice: Voice) -> Voice:
+    return voices_of.expire(voice, LATER)
+
+
+def give_up(voice: Voice) -> Voice:
+    return voices_of.give_up(voice, AFTER_THE_LEASE)
+
+
+def renew(voice: Voice) -> Voice:
+    return voices_of.renew(voice, LATER, voice.attempt, stage="converting")
+
+
+def release(voice: Voice) -> Voice:
+    return voices_of.release(voice, LATER, voice.attempt, counts=False)
+
+
+ALLOWED: dict[Callable[[Voice], Voice], dict[str, str]] = {
+    queue: {"waiting": "queued"},
+    lease: {"waiting": "converting", "queued": "converting", "converting": "converting"},
+    queue_again: {"waiting": "queued", "queued": "queued", "converting": "converting"},
+    finish: {"converting": "done"},
+    fail_attempt: {"converting": "failed"},
+    fail: {"waiting": "failed", "queued": "failed", "converting": "failed"},
+    refuse: {"waiting": "failed"},
+    expire: {"waiting": "failed"},
+    give_up: {"waiting": "failed", "queued": "failed", "converting": "failed"},
+    renew: {"converting": "converting"},
+    release: {"converting": "converting"},
+}
+
+
+@pytest.mark.parametrize("state", EVERY_STATE)
+@pytest.mark.parametrize("act", ALLOWED, ids=lambda act: act.__name__)
+def test_every_act_leads_from_every_state_where_it_should_or_is_refused(
+    act: Callable[[Voice], Voice], state: str
+) -> None:
+    voice = EVERY_STATE[state]()
+
+    if state in ALLOWED[act]:
+        assert act(voice).status == ALLOWED[act][state]
+    else:
+        with pytest.raises((ForbiddenTransitionError, LeaseLostError), match=voice.voice_id):
+            act(voice)
+
+
+@pytest.mark.parametrize("wanted", Status)
+@pytest.mark.parametrize("present", Status)
+def test_the_table_of_transitions_only_leads_forward(present: Status, wanted: Status) -> None:
+    order = list(Status)
+    if wanted in TRANSITIONS[present]:
+        assert order.index(wanted) >= order.index(present)
+        assert not present.is_final
+
+
+def test_done_and_failed_are_final_and_nothing_else_is() -> None:
+    assert {status for status in Status if status.is_final} == {Status.DONE, Status.FAILED}
+    assert {status for status in Status if not TRANSITIONS[status]} == {Status.DONE, Status.FAILED}
+
+
+def test_a_refused_transition_says_from_where_to_where() -> None:
+    voice = EVERY_STATE["done"]()
+
+    with pytest.raises(ForbiddenTransitionError) as caught:
+        queue(voice)
+
+    assert str(caught.value) == f"voice {voice.voice_id} is done and cannot become queued"
+    assert (caught.value.voice, caught.value.wanted) == (voice, Status.QUEUED)
+
+
+def test_a_new_voice_waits_and_is_kept_for_a_day() -> None:
+    options = Options(pitch_shift=-2.0, output_format=OutputFormat.OGG, content_type="audio/mp4")
+    voice_id = new_voice_id()
+
+    voice = voices_of.create(voice_id, "mei", options, now=NOW, owner="uid", client="network")
+
+    assert voice == Voice(
+        voice_id=voice_id,
+        character="mei",
+        created_at=NOW,
+        updated_at=NOW,
+        expire_at=NOW + timedelta(days=1),
+        status=Status.WAITING,
+        options=options,
+        owner="uid",
+        client="network",
+    )
+    assert timedelta(days=1) == RETENTION
+
+
+def test_a_new_voice_needs_a_voice_id() -> None:
+    with pytest.raises(InvalidVoiceIdError):
+        voices_of.create("1", "mei", Options(), now=NOW)
+
+
+def test_a_recording_may_come_for_twice_as_long_as_its_address_works() -> None:
+    ends = NOW + 20 * SECOND
+
+    assert not voices_of.upload_has_expired(a_waiting(), ends, 10 * SECOND)
+    assert voices_of.upload_has_expired(a_waiting(), ends + SECOND, 10 * SECOND)
+
+
+@pytest.mark.parametrize("state", sorted(EVERY_STATE.keys() - {"waiting"}))
+def test_only_a_waiting_voices_upload_expires(state: str) -> None:
+    assert not voices_of.upload_has_expired(EVERY_STATE[state](), NOW + 99 * SECOND, SECOND)
+
+
+def test_a_queued_voice_knows_its_recording() -> None:
+    voice = a_waiting()
+
+    queued = queue(voice)
+
+    assert (queued.input, queued.updated_at) == (an_upload(voice.voice_id), LATER)
+
+
+def test_the_first_lease_is_attempt_one_and_lasts_four_seconds() -> None:
+    voice = a_queued()
+
+    leased = lease(voice, LATER)
+
+    assert (leased.attempt, leased.stage, leased.updated_at) == (1, "reading", LATER)
+    assert leased.lease_expires_at == LATER + timedelta(seconds=4)
+
+
+def test_a_lease_before_the_record_of_the_upload_brings_the_upload_along() -> None:
+    voice = a_waiting()
+
+    assert lease(voice).input == an_upload(voice.voice_id)
+
+
+def test_a_live_lease_cannot_be_taken_and_reports_its_remaining_time() -> None:
+    voice = a_converting()
+
+    with pytest.raises(LeaseHeldError, match=f"{voice.voice_id} is leased by attempt 1") as caught:
+        lease(voice, LATER)
+
+    assert (caught.value.voice, caught.value.remaining) == (voice, LEASE - 3 * SECOND)
+
+
+def test_a_lease_is_taken_over_from_its_very_end_as_the_next_attempt() -> None:
+    voice = a_converting()
+
+    with pytest.raises(LeaseHeldError):
+        lease(voice, NOW + LEASE - timedelta(microseconds=1))
+    taken = lease(voice, NOW + LEASE)
+
+    assert (taken.attempt, taken.lease_expires_at) == (2, NOW + 2 * LEASE)
+
+
+def test_a_renewed_lease_lasts_longer_and_records_the_stage() -> None:
+    renewed = renew(a_converting())
+
+    assert (renewed.lease_expires_at, renewed.stage) == (LATER + LEASE, "converting")
+    assert (renewed.updated_at, renewed.attempt) == (LATER, 1)
+
+
+def test_a_released_voice_can_be_leased_at_once() -> None:
+    released = release(a_converting())
+
+    assert (released.stage, released.lease_remaining(LATER)) == (None, timedelta(0))
+    assert released.lease_expires_at == released.updated_at == LATER
+    assert lease(released, LATER).attempt == 2
+
+
+def test_a_finished_voice_has_its_result_and_no_lease() -> None:
+    voice = a_converting()
+
+    done = finish(voice)
+
+    assert done.result == a_result(voice.voice_id)
+    assert done.input == replace(an_upload(voice.voice_id), seconds=2.5)
+    assert (done.lease_expires_at, done.stage, done.error) == (None, None, None)
+    assert (done.timings, done.updated_at) == ({"decode": 1.0}, LATER)
+
+
+@pytest.mark.parametrize("act", [finish, fail])
+def test_a_final_voice_does_not_tell_where_it_came_from(act: Callable[[Voice], Voice]) -> None:
+    assert act(replace(a_converting(), client="network")).client is None
+
+
+def test_a_voice_with_an_unannounced_upload_is_queued_with_it() -> None:
+    voice = a_waiting()
+
+    assert queue_again(voice).input == an_upload(voice.voice_id)
+
+
+def test_requesting_a_conversion_again_changes_only_the_time() -> None:
+    for voice in (a_queued(), a_converting()):
+        assert queue_again(voice) == replace(voice, updated_at=AFTER_THE_LEASE)
+
+
+def test_a_conversion_is_not_requested_again_while_a_worker_has_the_voice() -> None:
+    with pytest.raises(LeaseHeldError) as caught:
+        queue_again(a_converting(), LATER)
+
+    assert caught.value.remaining == LEASE - 3 * SECOND
+
+
+@pytest.mark.parametrize("act", [fail_attempt, fail])
+def test_a_failed_voice_has_its_error_and_no_lease(act: Callable[[Voice], Voice]) -> None:
+    failed = act(a_converting())
+
+    assert failed.error == Failure(ErrorCode.SILENT, "There is no voice in the recording.")
+    assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
+
+
+def test_a_voice_that_is_given_up_says_so_and_has_no_lease() -> None:
+    failed = give_up(a_converting())
+
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.ATTEMPTS_EXHAUSTED
+    assert "record again" in failed.error.message
+    assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("act", "moment"), [(expire, LATER), (refuse, LATER), (give_up, AFTER_THE_LEASE)]
+)
+def test_a_voice_that_ends_without_a_worker_says_when_and_why(
+    act: Callable[[Voice], Voice], moment: datetime
+) -> None:
+    failed = act(a_waiting())
+
+    assert failed.error is not None
+    assert (failed.updated_at, is_sentence(failed.error.message)) == (moment, True)
+
+
+@pytest.mark.parametrize(("voice", "asked_for"), [(a_text(), "send"), (a_waiting(), "record")])
+def test_whose_voice_has_expired_is_asked_for_what_did_not_come(
+    voice: Voice, asked_for: str
+) -> None:
+    failed = expire(voice)
+
+    assert failed.error is not None
+    assert f"please {asked_for}" in failed.error.message
+    assert is_sentence(failed.error.message)
+
+
+@pytest.mark.parametrize(
+    ("act", "voice", "wanted"),
+    [(refuse, a_queued(), Status.FAILED), (queue_again, a_done(), Status.QUEUED)],
+)
+def test_a_voice_that_is_too_far_for_an_act_says_what_was_wanted(
+    act: Callable[[Voice], Voice], voice: Voice, wanted: Status
+) -> None:
+    with pytest.raises(ForbiddenTransitionError, match=f"cannot become {wanted}") as caught:
+        act(voice)
+
+    assert caught.value.wanted is wanted
+
+
+def test_after_the_last_counted_attempt_a_voice_is_not_leased_again() -> None:
+    voice = replace(a_converting(), attempt=MOST_ATTEMPTS - 1)
+    last = lease(voice)
+
+    assert last.attempt == last.counted_attempts == MOST_ATTEMPTS
+    with pytest.raises(AttemptsExhaustedError, match="5 attempts were made"):
+        lease(last, NOW + 3 * LEASE)
+
+
+def test_attempts_that_were_handed_back_do_not_count() -> None:
+    voice = a_converting()
+    for _ in range(10 * MOST_ATTEMPTS):
+        voice = lease(voices_of.release(voice, LATER, voice.attempt, counts=False), LATER)
+    assert (voice.attempt, voice.counted_attempts) == (51, 1)
+
+    for _ in range(MOST_ATTEMPTS - 1):
+        voice = lease(voices_of.release(voice, LATER, voice.attempt, counts=True), LATER)
+    assert (voice.counted_attempts, voice.has_attempts_left) == (MOST_ATTEMPTS, False)
+
+
+@pytest.mark.parametrize("state", ["done", "failed"])
+def test_a_finished_voice_stays_finished_although_its_attempts_are_used_up(state: str) -> None:
+    with pytest.raises(ForbiddenTransitionError):
+        lease(replace(EVERY_STATE[state](), attempt=MOST_ATTEMPTS))
+
+
+def test_a_voice_that_a_worker_has_is_not_given_up() -> None:
+    voice = a_converting()
+
+    with pytest.raises(LeaseHeldError) as caught:
+        voices_of.give_up(voice, LATER)
+
+    assert caught.value.remaining == LEASE - 3 * SECOND
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda voice, attempt: voices_of.renew(voice, LATER, attempt, stage="x"),
+        lambda voice, attempt: voices_of.release(voice, LATER, attempt, counts=True),
+        lambda voice, attempt: voices_of.fail_attempt(voice, LATER, attempt, ERROR),
+        lambda voice, attempt: voices_of.finish(
+            voice, LATER, attempt, a_result(voice.voice_id), seconds=1.0, timings={}
+        ),
+    ],
+    ids=["renew", "release", "fail_attempt", "finish"],
+)
+def test_an_attempt_that_lost_its_lease_can_do_nothing(
+    act: Callable[[Voice, int], Voice],
+) -> None:
+    taken_over = lease(a_converting())
+
+    for attempt in (0, 1, 3):
+        with pytest.raises(LeaseLostError, match=f"attempt {attempt} no longer owns voice"):
+            act(taken_over, attempt)
+    with pytest.raises(LeaseLostError):
+        act(replace(taken_over, input=None), 2)
+    assert act(taken_over, 2).attempt == 2
+
+
+@pytest.mark.parametrize("state", EVERY_STATE)
+def test_only_a_converting_voice_has_a_lease(state: str) -> None:
+    remaining = EVERY_STATE[state]().lease_remaining(NOW + SECOND)
+
+    assert remaining == (LEASE - SECOND if state == "converting" else timedelta(0))
+
+
+def test_a_converting_voice_without_a_lease_is_free() -> None:
+    assert replace(a_converting(), lease_expires_at=None).lease_remaining(NOW) == timedelta(0)
+
+
+def test_no_act_changes_the_voice_it_was_given() -> None:
+    for act, leads in ALLOWED.items():
+        for state in leads:
+            voice = EVERY_STATE[state]()
+            before = replace(voice)
+            act(voice)
+            assert voice == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"bucket": "other"}, {"object": "other"}, {"generation": 2}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_an_upload_is_the_same_by_bucket_object_and_generation(changes: dict[str, Any]) -> None:
+    upload = an_upload(new_voice_id())
+
+    assert upload.is_same_upload(replace(upload, bytes=1, content_type="x", seconds=1.0))
+    assert not upload.is_same_upload(replace(upload, **changes))
+
+
+def test_new_voice_ids_are_version_4_and_differ() -> None:
+    voice_ids = {new_voice_id() for _ in range(100)}
+
+    assert len(voice_ids) == 100
+    assert {parse_voice_id(voice_id) for voice_id in voice_ids} == voice_ids
+
+
+VALID = "3f0b6c1e-8a4d-4c1f-9f3e-2b7d5a6c8e90"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        VALID.upper(),
+        VALID.replace("-", ""),
+        "{" + VALID + "}",
+        f"urn:uuid:{VALID}",
+        f"{VALID} ",
+        f"{VALID}\n",
+        VALID.replace("-4c1f-", "-1c1f-"),
+        VALID.replace("-9f3e-", "-cf3e-"),
+        f"../{VALID}",
+        "x" * 10_000,
+    ],
+)
+def test_an_invalid_voice_id_is_refused_and_shortened_in_the_message(text: str) -> None:
+    assert parse_voice_id(VALID) == VALID
+    with pytest.raises(InvalidVoiceIdError) as caught:
+        parse_voice_id(text)
+    assert str(caught.value) == (
+        f"{text[:64]!r} is not a voice_id; it is a version 4 UUID in lower case, "
+        "as POST /api/v1/voices returns it"
+    )
+
+
+@given(st.text(max_size=50))
+def test_any_text_is_a_voice_id_or_refused(text: str) -> None:
+    with suppress(InvalidVoiceIdError):
+        assert parse_voice_id(text) == text
+
+
+def test_an_error_carries_its_code_and_sentence() -> None:
+    error = VoiceError(ErrorCode.TOO_LONG, "It is too long.")
+
+    assert (error.code, error.message) == (ErrorCode.TOO_LONG, "It is too long.")
+    assert str(error) == "too_long: It is too long."
+
+
+def test_the_codes_are_those_of_the_api_for_ever() -> None:
+    assert {code.value for code in ErrorCode} == {
+        "attempts_exhausted",
+        "content_type_mismatch",
+        "corrupt",
+        "deadline_exceeded",
+        "internal",
+        "no_audio",
+        "nothing_to_say",
+        "silent",
+        "source_missing",
+        "speech_not_taken",
+        "text_not_taken",
+        "text_too_long",
+        "text_unreadable",
+        "too_complex",
+        "too_large",
+        "too_long",
+        "too_short",
+        "unknown_character",
+        "unknown_style",
+        "unsupported_format",
+        "upload_expired",
+    }
+
+
+def test_the_module_is_pure() -> None:
+    tree = ast.parse(Path(voices_of.__file__).read_text())
+    imported = {
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+
+    assert imported == {
+        "__future__",
+        "collections.abc",
+        "dataclasses",
+        "datetime",
+        "enum",
+        "shared.voices.voice",
+        "typing",
+        "uuid",
+    }

@@ -1,0 +1,1 @@
+"""Programs that make characters and measure the service. The product never imports them."""

@@ -1,0 +1,84 @@
+"""The api, as it is deployed, but for counting what its waiters need, with a page of the counts.
+
+Served by `functions_framework`, as `functions/api/main.py` is.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from functions.api import main
+from functions.api.settings import ApiSettings
+from shared.google.firestore import RenewableClient
+from shared.google.listener import DocumentListener
+from shared.google.voices import FirestoreVoices
+from shared.runtime.function import cloud_function
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from fastapi import FastAPI
+
+    from shared.voices.voice import Voice
+
+
+class CountedVoices(FirestoreVoices):
+    """The voices in Firestore, counted.
+
+    Attributes:
+        listener: watches documents.
+        waiting: how many waiters know their document's present state and wait for the next.
+    """
+
+    def __init__(self, client: RenewableClient, listener: DocumentListener) -> None:
+        super().__init__(client, listener)
+        self.listener = listener
+        self.waiting = 0
+
+    @asynccontextmanager
+    async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+        """Follow a document."""
+        async with (
+            super().watch(voice_id) as states,
+            aclosing(self._counted(states)) as counted,
+        ):
+            yield counted
+
+    async def _counted(self, states: AsyncIterator[Voice | None]) -> AsyncGenerator[Voice | None]:
+        first = await anext(states)
+        self.waiting += 1
+        try:
+            yield first
+            async for state in states:
+                yield state
+        finally:
+            self.waiting -= 1
+
+
+def open_services(config: ApiSettings) -> main.ApiServices:
+    """Open the api's clients, with voices that are counted."""
+    client = RenewableClient(project=config.project_id)
+    listener = DocumentListener(client, targets_per_stream=config.listen_targets_per_stream)
+    return replace(main.open_services(config), voices=CountedVoices(client, listener))
+
+
+def build(config: ApiSettings, services: main.ApiServices) -> FastAPI:
+    """Build the api, with a page of the counts."""
+    app = main.build(config, services)
+    voices = cast("CountedVoices", services.voices)
+
+    @app.get("/counts")
+    async def counts() -> dict[str, int]:
+        return {
+            "pid": os.getpid(),
+            "waiting": voices.waiting,
+            "streams": voices.listener.stream_count,
+        }
+
+    return app
+
+
+api = cloud_function("api", ApiSettings, open_services, build)

@@ -1,0 +1,1 @@
+"""Consent, bundles and trials, for imports and trainings."""

@@ -1,0 +1,342 @@
+"""Makes a character of an AIVMX voice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from shared.characters.manifest import SCHEMA_VERSION
+from shared.process.quoting import printable, quoted
+from shared.speech.engines.aivmx import ENTRIES, AivmxError, AivmxFacts, read_facts
+from shared.speech.engines.style_bert_graphs import FEATURES
+from shared.speech.graphs.onnx_files import UnsafeModelError, inspect_model
+from tools.bundles.files import VoiceFileError, read_file, require_file, run_apart
+from tools.bundles.portraits import draw_portrait
+from tools.bundles.writer import (
+    COLOUR,
+    LIMITS,
+    entry,
+    owner_fields,
+    preview,
+    shared_entry,
+    write_files,
+)
+from tools.importing.wide_convolutions import widen_convolutions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from onnx import ModelProto, NodeProto
+
+    from tools.bundles.consent import Consent
+    from tools.bundles.encoder_store import StoredEncoder
+
+
+NOISE = "noise"
+_NORMAL_LIKE = "RandomNormalLike"
+_RANDOM = frozenset(
+    {
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        _NORMAL_LIKE,
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+_PREFIX = "noise_input"
+
+
+class RandomGraphError(ValueError):
+    """A graph whose chance cannot be taken out of it; one sentence."""
+
+
+def take_noise_as_input(model: ModelProto) -> int:
+    """Rewrite a graph in place so that it takes its noise as the input `noise`, float32 [N].
+
+    Returns:
+        How many random operators there were; with none, the graph stays as it is.
+
+    Raises:
+        RandomGraphError: the graph draws in a way that is not known, or has such an input already.
+    """
+    graph = model.graph
+    _refuse_nested(graph.node)
+    if NOISE in {value.name for value in graph.input}:
+        raise RandomGraphError(f"input {quoted(NOISE)}: expected a graph without it, found one.")
+    nodes: list[NodeProto] = []
+    start = f"{_PREFIX}/zero"
+    count = 0
+    for node in graph.node:
+        if node.op_type not in _RANDOM:
+            nodes.append(node)
+            continue
+        if node.op_type != _NORMAL_LIKE:
+            raise RandomGraphError(
+                f"operator {quoted(node.op_type)}: expected chance from {_NORMAL_LIKE} alone,"
+                " found this."
+            )
+        count += 1
+        replacement, start = _reading(node, start, count)
+        nodes += replacement
+    if count == 0:
+        return 0
+    del graph.node[:]
+    graph.node.extend(nodes)
+    graph.input.append(helper.make_tensor_value_info(NOISE, TensorProto.FLOAT, ["values"]))
+    for name, value in (("zero", 0), ("one", 1)):
+        graph.initializer.append(
+            numpy_helper.from_array(np.array(value, np.int64), f"{_PREFIX}/{name}")
+        )
+    return count
+
+
+def _refuse_nested(nodes: Iterable[NodeProto]) -> None:
+    for node in nodes:
+        for attribute in node.attribute:
+            graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
+            for graph in graphs:
+                for inner in graph.node:
+                    if inner.op_type in _RANDOM:
+                        raise RandomGraphError(
+                            f"operator {quoted(inner.op_type)}: expected it outside of"
+                            f" {quoted(node.op_type)}, found it inside."
+                        )
+                _refuse_nested(graph.node)
+
+
+def _reading(node: NodeProto, start: str, number: int) -> tuple[list[NodeProto], str]:
+    """Make what reads the noise instead of a RandomNormalLike, and say where it stops."""
+    name = f"{_PREFIX}/{number}"
+    attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
+    if attributes.get("dtype", TensorProto.FLOAT) != TensorProto.FLOAT:
+        raise RandomGraphError(
+            f"operator {quoted(_NORMAL_LIKE)}: expected float32, found another type."
+        )
+    if (attributes.get("mean", 0.0), attributes.get("scale", 1.0)) != (0.0, 1.0):
+        raise RandomGraphError(
+            f"operator {quoted(_NORMAL_LIKE)}: expected mean 0 and scale 1, found others."
+        )
+    if (len(node.input), len(node.output)) != (1, 1):
+        raise RandomGraphError(
+            f"operator {quoted(_NORMAL_LIKE)}: expected one input and one output, found"
+            f" {len(node.input)} and {len(node.output)}."
+        )
+    like, output = node.input[0], node.output[0]
+    nodes = [
+        helper.make_node("Shape", [like], [f"{name}/shape"]),
+        helper.make_node("Size", [like], [f"{name}/size"]),
+        helper.make_node("Size", [NOISE], [f"{name}/values"]),
+        helper.make_node("Add", [start, f"{name}/size"], [f"{name}/stop"]),
+        helper.make_node("Range", [start, f"{name}/stop", f"{_PREFIX}/one"], [f"{name}/places"]),
+        helper.make_node("Mod", [f"{name}/places", f"{name}/values"], [f"{name}/wrapped"]),
+        helper.make_node("Gather", [NOISE, f"{name}/wrapped"], [f"{name}/read"]),
+        helper.make_node("Reshape", [f"{name}/read", f"{name}/shape"], [output]),
+    ]
+    return nodes, f"{name}/stop"
+
+
+MAX_FILE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class AivmxVoice:
+    """A voice as an AIVMX file has it.
+
+    Attributes:
+        facts: what the file says about it.
+        graph: ONNX; its noise is an input, and its metadata still says the same.
+    """
+
+    facts: AivmxFacts
+    graph: bytes
+
+
+def read_aivmx(path: Path) -> AivmxVoice:
+    """Read a voice from an AIVMX file.
+
+    Raises:
+        AivmxError: see parse_aivmx; or the file cannot be read, or is too large.
+    """
+    try:
+        content = read_file(path, MAX_FILE_BYTES)
+    except VoiceFileError as error:
+        raise AivmxError(str(error)) from error
+    return parse_aivmx(content)
+
+
+def parse_aivmx(content: bytes) -> AivmxVoice:
+    """Read a voice from the content of an AIVMX file.
+
+    Raises:
+        AivmxError: the file is no ONNX model or an unsafe one, an entry of its metadata is missing,
+            malformed or too large, or the voice is of an architecture that is not supported.
+    """
+    model = _load_model(content)
+    metadata = _metadata(model)
+    return AivmxVoice(read_facts(metadata), _runnable(model))
+
+
+def _load_model(content: bytes) -> ModelProto:
+    try:
+        inspect_model(content)
+        return onnx.load_model_from_string(content)
+    except UnsafeModelError as error:
+        raise AivmxError(f"AIVMX: {error}") from error
+    except DecodeError as error:
+        raise AivmxError(
+            f"AIVMX: expected an ONNX model, found {printable(str(error))}."
+        ) from error
+
+
+def _metadata(model: ModelProto) -> dict[str, str]:
+    try:
+        entries = [(entry.key, entry.value) for entry in model.metadata_props]
+    except UnicodeDecodeError as error:
+        raise AivmxError(f"AIVMX: expected metadata in UTF-8, found {error}.") from error
+    for name, times in Counter(name for name, _ in entries).items():
+        if times > 1:
+            raise AivmxError(f"{quoted(name)}: expected once in the metadata, found again.")
+    return dict(entries)
+
+
+def _runnable(model: ModelProto) -> bytes:
+    """Make the graph's noise an input, leave out what no engine asks for, and speed it up."""
+    del model.graph.output[1:]
+    try:
+        take_noise_as_input(model)
+        widen_convolutions(model)
+    except RandomGraphError as error:
+        raise AivmxError(f"AIVMX: {error}") from error
+    except ValueError as error:  # names that are not UTF-8, attributes of a wrong type
+        raise AivmxError(
+            f"AIVMX: expected a well-formed graph, found {printable(str(error))}."
+        ) from error
+    entries = [entry for entry in model.metadata_props if entry.key in ENTRIES]
+    del model.metadata_props[:]
+    model.metadata_props.extend(entries)
+    return bytes(model.SerializeToString())
+
+
+SUFFIX = ".aivmx"
+ENGINE = "style_bert_vits2"
+ENCODER_WIDTH = FEATURES
+_LONGEST_LICENCE = 30_000
+
+
+@dataclass(frozen=True, eq=False)
+class ImportedTextVoice:
+    """A voice that was read from an AIVMX file.
+
+    Attributes:
+        read: the voice.
+        portrait: its first speaker's icon as an SVG; None if nothing can show that icon.
+        sha256: of the file.
+    """
+
+    read: AivmxVoice
+    portrait: bytes | None
+    sha256: str
+
+
+def read_text_voice(path: Path) -> ImportedTextVoice:
+    """Read an AIVMX file in a process of its own.
+
+    Raises:
+        VoiceFileError: it cannot be read, or is no usable voice; the message begins with its name.
+    """
+    try:
+        require_file(path)
+        voice, portrait = run_apart(_read_with_portrait, path)
+        # Afterwards: a file that is too large was refused.
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        return ImportedTextVoice(voice, portrait, sha256)
+    except OSError as error:
+        raise VoiceFileError(
+            f"{printable(path.name)}: expected a readable file, found none ({error.strerror})."
+        ) from error
+    except (AivmxError, VoiceFileError) as error:
+        raise VoiceFileError(f"{printable(path.name)}: {error}") from error
+
+
+def _read_with_portrait(path: Path) -> tuple[AivmxVoice, bytes | None]:
+    voice = read_aivmx(path)
+    icon = voice.facts.icons[voice.facts.voice.speakers[0].uuid]
+    try:
+        return voice, draw_portrait(icon.content, COLOUR)
+    except VoiceFileError:
+        # The voice speaks without it all the same; the import's table says so.
+        return voice, None
+
+
+def write_text_bundle(
+    target: Path,
+    names: tuple[str, str],
+    voice: ImportedTextVoice,
+    encoder: StoredEncoder,
+    consent: Consent,
+) -> None:
+    """Write the bundle of an AIVMX voice.
+
+    Args:
+        target: the bundle's folder, named by the character's id.
+        names: shown to visitors, in Japanese and in English.
+        voice: the voice.
+        encoder: its BERT.
+        consent: what the voice's owner says.
+
+    Raises:
+        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
+    """
+    read, (ja, en) = voice.read, names
+    graphs = {"synthesis": read.graph}
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "id": target.name,
+        "name": {"ja": ja, "en": en},
+        "engine": ENGINE,
+        "sample_rate": read.facts.voice.sample_rate,
+        "takes": "text",
+        "text": {"styles": list(_styles(read.facts))},
+        "graphs": {
+            "synthesis": entry("synthesis", read.graph),
+            "bert": shared_entry("bert", encoder),
+        },
+        "pitch": None,
+        "limits": LIMITS,
+        **owner_fields(consent),
+        "preview": preview(voice.portrait),
+        "origin": _origin(read.facts, voice.sha256, consent),
+    }
+    licence = read.facts.licence
+    if licence and not consent.licence_text:
+        manifest["licence"] = {**manifest["licence"], "text": licence[:_LONGEST_LICENCE]}
+    write_files(target, manifest, graphs, voice.portrait)
+
+
+def _styles(facts: AivmxFacts) -> list[dict[str, Any]]:
+    return [
+        {"id": style.id, "name": style.name, "speaker": speaker.name}
+        for speaker in facts.voice.speakers
+        for style in speaker.styles
+    ]
+
+
+def _origin(facts: AivmxFacts, sha256: str, consent: Consent) -> dict[str, Any]:
+    author = consent.author or ", ".join(facts.creators)[:200] or None
+    origin = {
+        "source": consent.source,
+        "author": author,
+        "sha256": sha256,
+        "tool": f"AIVMX: {facts.name} {facts.version}",
+    }
+    return {name: value for name, value in origin.items() if value is not None}

@@ -1,0 +1,328 @@
+"""Brings a voice or an encoder into the folder of characters.
+
+nox -s character -- import FILE... --as ID
+nox -s character -- encoder FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from shared.characters.bundle_files import BundleError
+from shared.characters.manifest import MANIFEST, MAX_BUNDLE_BYTES
+from shared.process.quoting import printable
+from shared.speech.engines.registry import ENGINES
+from shared.speech.graphs.bundle_folders import seal_manifest
+from shared.speech.graphs.sessions import SessionSettings
+from tools.bundles.consent import ask_at_terminal, ask_consent, read_consent
+from tools.bundles.encoder_store import EncoderStore
+from tools.bundles.files import VoiceFileError, read_file, run_apart
+from tools.bundles.portraits import read_portrait
+from tools.bundles.sample import make_sample
+from tools.bundles.trial import measure, try_bundle
+from tools.bundles.writer import COLOUR
+from tools.importing.aivmx_files import ENCODER_WIDTH, SUFFIX, read_text_voice, write_text_bundle
+from tools.importing.encoders import (
+    MAX_ENCODER_BYTES,
+    OUTPUTS,
+    inspect_bert,
+    inspect_encoder,
+    inspect_pitch_model,
+    is_bert,
+    is_pitch_model,
+    quantise,
+    read_tokens,
+)
+from tools.importing.graph_builder import build_retrieval
+from tools.importing.hubert import hubert_as_onnx, is_torch_file
+from tools.importing.report import (
+    TrialResult,
+    bert_table,
+    encoder_table,
+    import_table,
+    pitch_model_table,
+    text_voice_table,
+)
+from tools.importing.retrieval_index import MAX_INDEX_BYTES, RetrievalIndex, read_index
+from tools.importing.rvc_voice import BundleParts, ImportOptions, import_voice, write_bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tools.bundles.consent import Ask, Consent
+    from tools.bundles.sample import Sample
+    from tools.bundles.trial import TrialReport
+
+
+CHARACTERS = Path("characters")
+RECORDING = Path(__file__).parents[2] / "infra" / "local" / "samples" / "hello.webm"
+SAMPLES = Path(".local/imported")
+THREADS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How a new bundle is tried.
+
+    Attributes:
+        measure: converts a recording with a bundle, given the number of threads.
+        sample: converts a recording with a bundle and writes what it sounds like into a folder.
+    """
+
+    measure: Callable[[Path, int], TrialReport]
+    sample: Callable[[Path, Path, Path], Sample]
+
+
+def import_command(arguments: Sequence[str], ask: Ask, trials: Trials) -> int:
+    """Do what is asked for; exit with 0 if it was done, otherwise 1.
+
+    Args:
+        arguments: of the command line.
+        ask: shows a question and returns the answer.
+        trials: try a new bundle.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "encoder":
+            table = _add_encoder(options)
+        else:
+            table = _import(options, ask, trials)
+    except VoiceFileError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    Console().print(table)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="character", description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    voice = commands.add_parser("import", help="make a character of a voice that you have")
+    voice.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="one .pth or .onnx, perhaps an .index; or one .aivmx",
+    )
+    voice.add_argument("--as", dest="character", required=True, metavar="ID", help="its id")
+    voice.add_argument("--name", help="shown to visitors (default: the id)")
+    voice.add_argument("--name-ja", help="the same in Japanese (default: the name)")
+    voice.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
+    voice.add_argument(
+        "--portrait",
+        type=Path,
+        metavar="FILE",
+        help="a picture, PNG or JPEG (default: the icon of an .aivmx)",
+    )
+    voice.add_argument("--encoder", metavar="SHA256", help="which encoder, if there are several")
+    voice.add_argument(
+        "--pitch-model", metavar="SHA256", help="of those added (default: the engine's own tracker)"
+    )
+    voice.add_argument("--speaker", type=int, default=0, help="of a voice with several")
+    voice.add_argument(
+        "--median-hz", type=float, help="how high the character speaks; visitors are moved to it"
+    )
+    voice.add_argument(
+        "--unvoiced",
+        choices=("zero", "fill"),
+        default="zero",
+        help="what the voice was trained with; RVC of July 2026 and newer: fill",
+    )
+    voice.add_argument(
+        "--recording",
+        type=Path,
+        default=RECORDING,
+        metavar="FILE",
+        help="of a voice, converted at the end (default: the demo's)",
+    )
+    voice.add_argument(
+        "--samples-into",
+        type=Path,
+        default=SAMPLES,
+        metavar="FOLDER",
+        help=f"of the converted sample and its picture (default: {SAMPLES})",
+    )
+    encoder = commands.add_parser("encoder", help="add an encoder that voices share")
+    encoder.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="hubert_base.pt (ContentVec) out of RVC's folder, or ContentVec, HuBERT, RMVPE, FCPE"
+        " or the BERT of Style-Bert-VITS2 as .onnx",
+    )
+    encoder.add_argument(
+        "--vocabulary", type=Path, metavar="FILE", help="vocab.txt of a BERT, one token in a line"
+    )
+    encoder.add_argument(
+        "--int8", action="store_true", help="store the weights of a content encoder in 8 bits"
+    )
+    for each in (voice, encoder):
+        each.add_argument("--into", type=Path, default=CHARACTERS, help="folder of the characters")
+    return parser
+
+
+def _add_encoder(options: argparse.Namespace) -> object:
+    path: Path = options.file
+    store = EncoderStore(options.into)
+    try:
+        content = read_file(path, MAX_ENCODER_BYTES)
+        origin = path.name
+        if is_torch_file(content):
+            content, origin = run_apart(hubert_as_onnx, content), f"{path.name}, made into ONNX"
+        if is_pitch_model(content):
+            return _add_pitch_model(store, content, options)
+        if is_bert(content):
+            return _add_bert(store, content, options)
+        encoder = run_apart(inspect_encoder, content)
+        smaller = run_apart(quantise, encoder) if options.int8 else None
+    except VoiceFileError as error:
+        raise _named(path, error) from error
+    kept = encoder if smaller is None else smaller.encoder
+    origin = origin if smaller is None else f"{origin}, 8 bits"
+    return encoder_table(encoder, store.add(kept.content, origin, kept.outputs), smaller)
+
+
+def _add_pitch_model(store: EncoderStore, content: bytes, options: argparse.Namespace) -> object:
+    if options.int8:
+        raise VoiceFileError("expected a content encoder for --int8, found a pitch model.")
+    model = run_apart(inspect_pitch_model, content)
+    return pitch_model_table(model, store.add(content, options.file.name))
+
+
+def _add_bert(store: EncoderStore, content: bytes, options: argparse.Namespace) -> object:
+    if options.int8:
+        raise VoiceFileError("expected a content encoder for --int8, found a BERT.")
+    tokens = None if options.vocabulary is None else read_tokens(options.vocabulary)
+    report = run_apart(inspect_bert, (content, tokens))
+    return bert_table(report, store.add(report.content, options.file.name, OUTPUTS))
+
+
+def _import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
+    voice = read_text_voice(options.files[0])
+    if options.portrait is not None:
+        voice = replace(voice, portrait=read_portrait(options.portrait, COLOUR))
+    encoder = EncoderStore(options.into).choose(ENCODER_WIDTH, options.encoder)
+    consent = _consent(options, ask)
+    name = options.name or voice.read.facts.name
+    folder = options.into / options.character
+    names = (options.name_ja or name, name)
+    write_text_bundle(folder, names, voice, encoder, consent)
+    return text_voice_table(voice, encoder, _try(folder, options, trials))
+
+
+def _try(folder: Path, options: argparse.Namespace, trials: Trials) -> TrialResult:
+    """Try a new bundle with several numbers of threads; remove it if it does not work."""
+    try:
+        reports = {threads: trials.measure(folder, threads) for threads in THREADS}
+        return TrialResult(reports, trials.sample(folder, options.recording, options.samples_into))
+    except BaseException:
+        # Also at Ctrl-C: nobody knows yet whether the bundle works.
+        shutil.rmtree(folder)
+        raise
+
+
+def _consent(options: argparse.Namespace, ask: Ask) -> Consent:
+    if options.consent:
+        return read_consent(options.consent)
+    return ask_consent(ask, options.samples_into / f"{options.character}-consent.json")
+
+
+def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
+    if [path.suffix.lower() for path in options.files] == [SUFFIX]:
+        return _import_text_voice(options, ask, trials)
+    voice_path, index_path = _sort_files(options.files)
+    voice = import_voice(voice_path)
+    if not 0 <= options.speaker < voice.speakers:
+        raise VoiceFileError(
+            f"--speaker {options.speaker}: expected 0 to {voice.speakers - 1}, as many as the voice"
+            " has."
+        )
+    index = None if index_path is None else _read_index(index_path, voice.features)
+    retrieval = None if index is None else build_retrieval(index)
+    store, model = EncoderStore(options.into), options.pitch_model
+    encoder = store.choose(voice.features, options.encoder)
+    pitch_model = None if model is None else store.choose_pitch_model(model)
+    consent = _consent(options, ask)
+    name = options.name or options.character
+    wishes = ImportOptions(
+        character=options.character,
+        name=name,
+        name_ja=options.name_ja or name,
+        median_hz=options.median_hz,
+        settings={"speaker": options.speaker, "unvoiced": options.unvoiced},
+        portrait=None if options.portrait is None else read_portrait(options.portrait, COLOUR),
+    )
+    parts = BundleParts(voice, encoder, retrieval, pitch_model)
+    folder = write_bundle(options.into, wishes, parts, consent)
+    return import_table(voice, encoder, index, _try(folder, options, trials))
+
+
+def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
+    """Tell the voice from its index.
+
+    Raises:
+        VoiceFileError: there is not exactly one voice, or more than one index.
+    """
+    indexes = [path for path in paths if path.suffix.lower() == ".index"]
+    voices = [path for path in paths if path not in indexes]
+    if len(voices) != 1 or len(indexes) > 1:
+        raise VoiceFileError(
+            "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found"
+            f" {', '.join(printable(path.name) for path in paths)}."
+        )
+    return voices[0], indexes[0] if indexes else None
+
+
+def _read_index(path: Path, width: int) -> RetrievalIndex:
+    try:
+        return read_index(read_file(path, MAX_INDEX_BYTES), width)
+    except VoiceFileError as error:
+        raise _named(path, error) from error
+
+
+def _named(path: Path, error: VoiceFileError) -> VoiceFileError:
+    return VoiceFileError(f"{printable(path.name)}: {error}")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what is asked for at a terminal, with real trials."""
+    return import_command(arguments, ask_at_terminal, Trials(measure, make_sample))
+
+
+_MEGABYTE = 1_000_000
+
+
+def check_command(arguments: Sequence[str]) -> int:
+    """Check a character bundle and say how fast it is; exit with 0 if it works, otherwise 1."""
+    parser = argparse.ArgumentParser(prog="character", description=check_command.__doc__)
+    parser.add_argument("folder", type=Path, help=f"the bundle, with its {MANIFEST}")
+    parser.add_argument("--threads", type=int, default=1, help="for the network (default: 1)")
+    parser.add_argument(
+        "--max-megabytes",
+        type=float,
+        default=MAX_BUNDLE_BYTES / _MEGABYTE,
+        help="that the graphs may have together (default: %(default).0f)",
+    )
+    parser.add_argument(
+        "--seal", action="store_true", help="first write the graphs' sizes and SHA-256 into it"
+    )
+    options = parser.parse_args(arguments)
+    max_bytes = round(options.max_megabytes * _MEGABYTE)
+    try:
+        if options.seal:
+            seal_manifest(options.folder, max_bytes)
+        settings = SessionSettings(threads=options.threads)
+        report = try_bundle(options.folder, ENGINES, settings, max_bytes)
+    except BundleError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{report}\n")
+    return 0

@@ -1,0 +1,239 @@
+"""A voice as a bundle needs it, whatever kind of file it came in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from shared.characters.manifest import SCHEMA_VERSION
+from shared.process.quoting import printable
+from tools.bundles.encoder_store import FEATURE_SIZES
+from tools.bundles.files import VoiceFileError, require_file, run_apart
+from tools.bundles.writer import LIMITS, entry, owner_fields, preview, shared_entry, write_files
+from tools.importing.exports import MAX_EXPORT_BYTES, read_export
+from tools.importing.synthesizer import build_synthesizer
+from tools.importing.voice_file import read_voice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tools.bundles.consent import Consent
+    from tools.bundles.encoder_store import StoredEncoder
+
+
+_SUFFIXES = (".pth", ".pt", ".onnx")
+
+
+@dataclass(frozen=True)
+class ImportedVoice:
+    """A synthesizer and what is known of it.
+
+    Attributes:
+        synthesizer: the ONNX file.
+        sha256: of the file that it was made of.
+        kind: of the file, in a few words.
+        version: "v1" or "v2".
+        has_pitch: whether it takes a pitch.
+        sample_rate: in Hz.
+        speakers: how many it has.
+        facts: what else the file says, as text.
+        repairs: a sentence for everything that was put right.
+    """
+
+    synthesizer: bytes = field(repr=False)
+    sha256: str
+    kind: str
+    version: str
+    has_pitch: bool
+    sample_rate: int
+    speakers: int
+    facts: Mapping[str, str]
+    repairs: Sequence[str]
+
+    @property
+    def features(self) -> int:
+        """How many numbers of every frame it takes."""
+        return FEATURE_SIZES[self.version]
+
+
+def import_voice(path: Path) -> ImportedVoice:
+    """Read a voice.
+
+    Args:
+        path: a `.pth` or an `.onnx`.
+
+    Raises:
+        VoiceFileError: it cannot be read, or is no voice; the message begins with its name.
+    """
+    if path.suffix.lower() not in _SUFFIXES:
+        raise VoiceFileError(
+            f"{printable(path.name)}: expected a .pth or an .onnx, found another kind."
+        )
+    try:
+        require_file(path)
+        return _from_export(path) if path.suffix.lower() == ".onnx" else _from_checkpoint(path)
+    except VoiceFileError as error:
+        raise VoiceFileError(f"{printable(path.name)}: {error}") from error
+    except OSError as error:
+        raise VoiceFileError(
+            f"{printable(path.name)}: expected a readable file, found none ({error.strerror})."
+        ) from error
+
+
+def _from_checkpoint(path: Path) -> ImportedVoice:
+    with path.open("rb") as file:
+        voice = read_voice(file)
+        file.seek(0)
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return ImportedVoice(
+        synthesizer=build_synthesizer(voice),
+        sha256=sha256,
+        kind=f"{voice.facts['tool']} voice, {voice.vocoder}",
+        version=voice.version,
+        has_pitch=voice.has_pitch,
+        sample_rate=voice.sizes.sample_rate,
+        speakers=voice.speakers,
+        facts=voice.facts,
+        repairs=voice.repairs,
+    )
+
+
+def _from_export(path: Path) -> ImportedVoice:
+    if path.stat().st_size > MAX_EXPORT_BYTES:
+        raise VoiceFileError(f"expected at most {MAX_EXPORT_BYTES} bytes, found more.")
+    content = path.read_bytes()
+    voice = run_apart(read_export, content)
+    return ImportedVoice(
+        synthesizer=voice.graph,
+        sha256=hashlib.sha256(content).hexdigest(),
+        kind=f"ONNX export, {voice.family}",
+        version=voice.version,
+        has_pitch=voice.has_pitch,
+        sample_rate=voice.sample_rate,
+        speakers=voice.speakers,
+        facts={"tool": voice.family, **voice.facts},
+        repairs=voice.repairs,
+    )
+
+
+ENGINE = "rvc"
+
+_USUAL_LOG_STD = 0.2
+
+_OCTAVE = 2.0
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What whoever imports a voice may choose.
+
+    Attributes:
+        character: the id.
+        name: shown to visitors, in English.
+        name_ja: shown to visitors, in Japanese.
+        median_hz: of the character's speech, to which visitors are moved; None moves nobody.
+        settings: of the engine.
+        portrait: an SVG, or None.
+    """
+
+    character: str
+    name: str
+    name_ja: str
+    median_hz: float | None
+    settings: dict[str, Any]
+    portrait: bytes | None = None
+
+
+@dataclass(frozen=True)
+class BundleParts:
+    """What a bundle is made of.
+
+    Attributes:
+        voice: with the synthesizer.
+        encoder: of the features that the voice takes.
+        retrieval: the graph with the vectors of the voice's recordings, or None.
+        pitch_model: that follows the visitor's pitch, or None for the engine's own tracker.
+    """
+
+    voice: ImportedVoice
+    encoder: StoredEncoder
+    retrieval: bytes | None
+    pitch_model: StoredEncoder | None = None
+
+    @property
+    def shared(self) -> dict[str, StoredEncoder]:
+        """The graphs that characters share, by role."""
+        optional = {} if self.pitch_model is None else {"pitch": self.pitch_model}
+        return {"content": self.encoder} | optional
+
+    @property
+    def graphs(self) -> dict[str, bytes]:
+        """The graphs that lie in the bundle's own folder, by role."""
+        optional = {} if self.retrieval is None else {"retrieval": self.retrieval}
+        return {"synthesizer": self.voice.synthesizer} | optional
+
+
+def write_bundle(
+    characters: Path, wishes: ImportOptions, parts: BundleParts, consent: Consent
+) -> Path:
+    """Write a bundle into the folder of characters.
+
+    Returns:
+        The bundle's folder.
+
+    Raises:
+        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
+    """
+    target = characters / wishes.character
+    write_files(target, _manifest(wishes, parts, consent), parts.graphs, wishes.portrait)
+    return target
+
+
+def _manifest(wishes: ImportOptions, parts: BundleParts, consent: Consent) -> dict[str, Any]:
+    voice, encoder = parts.voice, parts.encoder
+    output = encoder.output_for(voice.features)
+    settings = {"content_output": output.name} if output is not None else {}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "id": wishes.character,
+        "name": {"ja": wishes.name_ja, "en": wishes.name},
+        "engine": ENGINE,
+        "sample_rate": voice.sample_rate,
+        "graphs": {
+            **{role: shared_entry(role, stored) for role, stored in parts.shared.items()},
+            **{role: entry(role, content) for role, content in parts.graphs.items()},
+        },
+        "pitch": _pitch(wishes.median_hz),
+        "limits": LIMITS,
+        **owner_fields(consent),
+        "preview": preview(wishes.portrait),
+        "origin": _origin(voice, consent),
+        "settings": settings | wishes.settings,
+    }
+
+
+def _pitch(median_hz: float | None) -> dict[str, Any] | None:
+    if median_hz is None:
+        return None
+    return {
+        "policy": "auto",
+        "low_hz": max(20.0, median_hz / _OCTAVE),
+        "high_hz": min(2_000.0, median_hz * _OCTAVE),
+        "median_hz": median_hz,
+        "log_std": _USUAL_LOG_STD,
+    }
+
+
+def _origin(voice: ImportedVoice, consent: Consent) -> dict[str, Any]:
+    origin: dict[str, Any] = {
+        "source": consent.source,
+        "author": consent.author or voice.facts.get("author") or None,
+        "sha256": voice.sha256,
+        "tool": voice.facts.get("tool") or None,
+    }
+    digits = re.match(r"[0-9]{1,9}", voice.facts.get("epoch", ""))
+    origin["epoch"] = int(digits.group()) if digits else None
+    return {name: value for name, value in origin.items() if value is not None}

@@ -1,0 +1,109 @@
+"""Command line of the training: `python -m tools.training --help`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from shared.characters.bundle_files import BundleError
+from shared.speech.signal.samples import resample
+from tools.bundles.consent import ask_at_terminal
+from tools.training.decoder.features import RATE, Floats
+from tools.training.judges import command as judging
+from tools.training.judges.measures import SpeakerEncoder
+from tools.training.recordings import command
+from tools.training.recordings.selection import SHIPPED
+from tools.training.recordings.work_folder import RecordingsError, WorkFolder
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+WORK = REPOSITORY / ".training"
+
+_RECORDINGS = command.TrainingFolders(
+    REPOSITORY / "characters", REPOSITORY / "characters" / "hina", WORK / "recordings"
+)
+
+
+def _from_recordings(arguments: list[str]) -> int:
+    return command.main(arguments, _RECORDINGS, ask_at_terminal, SpeakerEncoder())
+
+
+def _judging(options: argparse.Namespace) -> judging.JudgesFolders:
+    return judging.JudgesFolders(
+        characters=options.bundle.parent if options.bundle else REPOSITORY / "characters",
+        strangers=options.readers or SHIPPED / "strangers",
+        judges=WORK / "kokoro" / "judge-ja",
+        voices=(WORK / "voices", WORK / "kokoro"),
+        models=WORK / "judges",
+    )
+
+
+def _own_voice(character: str) -> list[Floats]:
+    """What a training with recordings kept of its owner's speech, at 16 kHz."""
+    kept = WorkFolder(_RECORDINGS.work / character)
+    if not kept.has("selection"):
+        return []
+    spoken = kept.read("selection").utterances
+    return [resample(one.samples, one.rate, RATE) for one in spoken]
+
+
+def _judge(options: argparse.Namespace) -> int:
+    """Judges characters, and measures those again whose training is still here."""
+    character: str | None = options.character
+    try:
+        print(
+            judging.judge(
+                [character] if character else [],
+                _judging(options),
+                _own_voice,
+                is_quick=options.quick,
+                is_live=options.live,
+                is_marked=options.marked,
+                clean=options.clean,
+            )
+        )
+        if (
+            character
+            and (_RECORDINGS.work / character).is_dir()
+            and not (options.live or options.marked)
+        ):
+            print(command.measure(character, _RECORDINGS, SpeakerEncoder()))
+    except (BundleError, RecordingsError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Makes a character of recordings, or judges characters."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if {"--recordings", "--clear"} & {argument.split("=")[0] for argument in given}:
+        return _from_recordings(given)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.training",
+        description=f"{__doc__} A character of recordings: --recordings FOLDER --as ID.",
+    )
+    parser.add_argument("step", choices=["quality"], help="judges characters")
+    parser.add_argument(
+        "--quick", action="store_true", help="two recordings of each speaker, to try the path"
+    )
+    parser.add_argument(
+        "--character", metavar="ID", help="whom to measure (default: every character)"
+    )
+    parser.add_argument(
+        "--live", action="store_true", help="measure what is heard while somebody speaks"
+    )
+    parser.add_argument(
+        "--marked", action="store_true", help="measure also what the watermark changes"
+    )
+    parser.add_argument(
+        "--clean", type=int, metavar="N", help="judge N clean recordings of each speaker alone"
+    )
+    parser.add_argument(
+        "--readers", type=Path, metavar="FOLDER",
+        help="English by other people, also as LibriSpeech is laid out",
+    )  # fmt: skip
+    parser.add_argument("--bundle", type=Path, help="bundle to measure")
+    return _judge(parser.parse_args(given))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

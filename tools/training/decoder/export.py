@@ -1,0 +1,246 @@
+"""Writes graphs as ONNX."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from tools.training.decoder.features import BANDS
+from tools.training.decoder.network import MEAN_PRIOR_FRAMES, Network, Size
+
+OPSET = 18
+# How much of the voice a difference may be, by their root mean squares: 40 dB below it.
+TOLERANCE = 0.01
+# Fewer values save less than it takes to load the operator that widens them.
+LEAST_HALVED = 1_000
+
+
+class ExportError(RuntimeError):
+    """The exported graph does not do what the network does."""
+
+
+@dataclass(frozen=True)
+class Melody:
+    """How high the target speaks, from log f0 of its voiced frames."""
+
+    median_hz: float
+    log_std: float
+    low_hz: float
+    high_hz: float
+
+    @classmethod
+    def of(cls, log_f0: NDArray[np.float32]) -> "Melody":
+        """Median, spread, and the half-percent tails."""
+        low, median, high = np.exp(np.percentile(log_f0, [0.5, 50, 99.5]))
+        return cls(float(median), float(log_f0.std()), float(low), float(high))
+
+    def as_manifest(self) -> dict[str, Any]:
+        """The field `pitch` of a manifest."""
+        return {
+            "policy": "auto",
+            "median_hz": round(self.median_hz, 1),
+            "log_std": round(self.log_std, 4),
+            "low_hz": round(self.low_hz, 1),
+            "high_hz": round(self.high_hz, 1),
+        }
+
+
+def write_graph(
+    file: Path,
+    graph: torch.nn.Module,
+    example: tuple[torch.Tensor, ...],
+    *,
+    input_names: list[str],
+    output_names: list[str],
+    dynamic_shapes: Any = None,
+    is_table: Callable[[str], bool] = lambda name: not name.startswith("network."),
+) -> None:
+    """Writes a network as a graph of a bundle: optimised, stripped, its large weights halved.
+
+    What `is_table` knows by its name is stored in full.
+
+    Raises:
+        ExportError: the graph has foreign operators.
+    """
+    torch.onnx.export(
+        graph,
+        example,
+        file,
+        input_names=input_names,
+        output_names=output_names,
+        dynamic_shapes=dynamic_shapes,
+        opset_version=OPSET,
+        dynamo=True,
+        external_data=False,
+        verbose=False,
+    )
+    optimise(file)
+    strip(file)
+    halve_weights(file, is_table)
+
+
+def optimise(file: Path) -> None:
+    """Computes ahead what is constant, so that whoever loads the graph need not optimise it."""
+    options = onnxruntime.SessionOptions()
+    # What goes further needs operators that are no standard, or depends on the processor.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(file)
+    content = file.read_bytes()
+    onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def strip(file: Path) -> None:
+    """Leaves out what is no part of the character and would only have to be read.
+
+    Names of the machine's folders and of source lines, shapes between the operators, which the
+    runtime infers, and the sets of operators of which none is used.
+    """
+    model = onnx.load(file)
+    foreign = {node.domain for node in model.graph.node} - {""}
+    if foreign:
+        raise ExportError(
+            f"{file.name}: expected standard operators alone, found those of {foreign}"
+        )
+    standard = [one for one in model.opset_import if one.domain == ""]
+    del model.opset_import[:]
+    model.opset_import.extend(standard)
+    model.producer_version = ""
+    model.doc_string = ""
+    del model.metadata_props[:]
+    for node in model.graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    for value in (*model.graph.input, *model.graph.output):
+        del value.metadata_props[:]
+    del model.graph.value_info[:], model.graph.metadata_props[:]
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, file)
+
+
+def halve_weights(file: Path, is_table: Callable[[str], bool]) -> None:
+    """Stores the network's large weights as float16, each widened just before it is used.
+
+    Half the bytes to read, to hash and to lay out. Widening takes no time that could be measured:
+    the convolution that follows finds the weights in the cache. What is spoken differs 75 dB below
+    the voice; the tables of the transforms, where it would be heard first, stay as they are.
+    """
+    model = onnx.load(file)
+    weights = {
+        weight.name: onnx.numpy_helper.to_array(weight)
+        for weight in model.graph.initializer
+        if not is_table(weight.name)
+        and weight.data_type == onnx.TensorProto.FLOAT
+        and math.prod(weight.dims) >= LEAST_HALVED
+    }
+    kept = [one for one in model.graph.initializer if one.name not in weights]
+    casts = []
+    for name, values in weights.items():
+        half = f"{name}.half"
+        kept.append(onnx.numpy_helper.from_array(values.astype(np.float16), half))
+        casts.append(_widen(half, name))
+    # In this order, the runtime widens each just before its use; otherwise all at once, and slower.
+    nodes = [*casts, *model.graph.node]
+    del model.graph.initializer[:], model.graph.node[:]
+    model.graph.initializer.extend(kept)
+    model.graph.node.extend(nodes)
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, file)
+
+
+def _widen(half: str, name: str) -> onnx.NodeProto:
+    return onnx.helper.make_node(
+        "Cast", [half], [name], name=f"{name}.widen", to=onnx.TensorProto.FLOAT
+    )
+
+
+_NETWORK, _STREAM, _HEARING, _HALF = "network.", "stream.", "hearing.", ".half"
+_CONTENT, _HEARS = "content", ("entry.", "encoder.", "content.", "mel_mean")
+
+Values = dict[str, NDArray[Any]]
+
+
+def load_network(speaking: Path, hearing: Path | None = None, size: Size | None = None) -> Network:
+    """Read a network out of a character's graphs, with weights of half precision.
+
+    Args:
+        speaking: `harmonic.onnx`. One that is given content has only what speaks.
+        hearing: the graph of the role `content_stream`, for the rest of the network. Without it the
+            encoder of a network that is given content has learnt nothing.
+        size: of the network.
+
+    Raises:
+        ExportError: a graph holds other weights than such a network has.
+    """
+    model = onnx.load(speaking)
+    values = _values(model)
+    every = values if hearing is None else values | _values(onnx.load(hearing))
+    state = {
+        _place(name): torch.tensor(value.astype(np.float32))
+        for name, value in every.items()
+        if _NETWORK in name
+    }
+    # The export stores the prior of the mean spectrum as one product.
+    for prior in (value for value in every.values() if value.shape == (BANDS,)):
+        state["mel_mean"] = torch.tensor(prior / MEAN_PRIOR_FRAMES)
+    network = Network(size)
+    lacking = network.state_dict().keys() ^ state.keys()
+    is_given_content = hearing is None and _CONTENT in {one.name for one in model.graph.input}
+    if {name for name in lacking if not (is_given_content and name.startswith(_HEARS))}:
+        raise ExportError(f"{speaking.name}: expected the weights of this network, found others")
+    network.load_state_dict(state, strict=False)
+    mean, spread = _melody_scale(model)
+    network.melody_mean, network.melody_spread = float(values[mean]), float(values[spread])
+    return network.eval()
+
+
+def with_weights(content: bytes, network: Network) -> bytes:
+    """Return a graph with another network's weights; what synthesizes stays.
+
+    Args:
+        content: of `harmonic.onnx` or of `harmonic_stream.onnx`.
+        network: with the weights and the same usual mel spectrum.
+
+    Raises:
+        ExportError: it is a graph of another kind.
+    """
+    model = onnx.load_from_string(content)
+    values, state = _values(model), network.state_dict()
+    mean, spread = _melody_scale(model)
+    new: dict[str, Any] = {mean: network.melody_mean, spread: network.melody_spread}
+    new |= {name: state[_place(name)].numpy() for name in values if _NETWORK in name}
+    for one in model.graph.initializer:
+        if one.name in new:
+            value: NDArray[Any] = np.asarray(new[one.name], values[one.name].dtype)
+            one.CopyFrom(numpy_helper.from_array(value, one.name))
+    changed: bytes = model.SerializeToString()
+    return changed
+
+
+def _values(model: onnx.ModelProto) -> Values:
+    return {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+
+
+def _place(name: str) -> str:
+    """The place in the network of the weight that a graph calls so."""
+    own = name.removeprefix(_STREAM).removeprefix(_HEARING)
+    return own.removeprefix(_NETWORK).removesuffix(_HALF)
+
+
+def _melody_scale(model: onnx.ModelProto) -> tuple[str, str]:
+    """The names of what is subtracted from the logarithm of f0, and of what divides the rest."""
+    made_by = {node.output[0]: node for node in model.graph.node if node.output}
+    for quotient in model.graph.node:
+        difference = made_by.get(quotient.input[0]) if quotient.op_type == "Div" else None
+        if difference is not None and difference.op_type == "Sub":
+            logarithm = made_by.get(difference.input[0])
+            if logarithm is not None and logarithm.op_type == "Log":
+                return difference.input[1], quotient.input[1]
+    raise ExportError("expected a graph that takes a melody, found another")

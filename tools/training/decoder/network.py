@@ -1,0 +1,276 @@
+"""The demo character's network: mel spectrum in, vocal tract filter and voicing out.
+
+The target's voice is itself parametric, so the network learns its parameters (the
+mel-generalised cepstrum that drives HTS's synthesis filter and the voicing) instead
+of samples. `HarmonicVoice` speaks them: pulses below the voicing limit and noise above
+it, one minimum-phase filter per frame, overlap-add (K. Tokuda et al., "Mel-generalized
+cepstral analysis", ICSLP 1994; T. Yoshimura et al., "Mixed excitation for HMM-based
+speech synthesis", Eurospeech 2001).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tools.training.decoder import features
+
+CEPSTRUM_SIZE = 35
+"""Numbers of a mel-generalised cepstrum (gamma 0), as the HTS voice Mei has them."""
+WARPING = 0.55
+TARGET_RATE = 48_000
+"""Samples per second for which WARPING is."""
+OUTPUT_RATE = 24_000
+OUTPUT_HOP = 240
+FFT_SIZE = 1024
+BINS = FFT_SIZE // 2 + 1
+LOG_F0_MEAN, LOG_F0_SPREAD = math.log(330.0), 0.23
+LEVEL_FLOOR = 3e-4
+MEAN_PRIOR_FRAMES = 40.0
+# What is spoken is voiced or not: half voiced sounds hoarse.
+VOICING_SHARPNESS = 2.0
+# Odd taps of the voice's own low-pass filter (31 taps at 48 kHz), doubled: 15 taps at 24 kHz.
+VOICING_LIMIT = (
+    -0.0197, -0.0009, 0.0415, 0.0, -0.0900, 0.0044, 0.3184, 0.5046,
+    0.3184, 0.0044, -0.0900, 0.0, 0.0415, -0.0009, -0.0197,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Size:
+    """Widths and depths of the network; `encoder_dilations` are taken in turn."""
+
+    channels: int = 160
+    encoder_blocks: int = 6
+    encoder_dilations: tuple[int, ...] = (1, 2, 4)
+    decoder_blocks: int = 5
+    content: int = 64
+
+
+class GatedBlock(nn.Module):
+    """Residual block: dilated convolution, tanh gated by a sigmoid, pointwise convolution."""
+
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__()
+        self.wide = nn.Conv1d(channels, 2 * channels, 3, padding=dilation, dilation=dilation)
+        self.narrow = nn.Conv1d(channels, channels, 1)
+        with torch.no_grad():
+            self.narrow.weight.mul_(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape as x, [batch, channels, frames]."""
+        signal, gate = self.wide(x).chunk(2, 1)
+        return x + self.narrow(torch.tanh(signal) * torch.sigmoid(gate))
+
+
+def _blocks(channels: int, count: int, dilations: tuple[int, ...] = (1, 2, 4)) -> nn.Sequential:
+    reaches = (dilations[index % len(dilations)] for index in range(count))
+    return nn.Sequential(*(GatedBlock(channels, reach) for reach in reaches))
+
+
+class Network(nn.Module):
+    """Mel spectrum, melody and voicing to the target's cepstrum and voicing.
+
+    Attributes:
+        melody_mean: of log f0, which the decoder takes relative to it.
+        melody_spread: by which log f0 is divided.
+    """
+
+    cepstrum_mean: Tensor
+    cepstrum_spread: Tensor
+    mel_mean: Tensor
+
+    def __init__(self, size: Size | None = None) -> None:
+        super().__init__()
+        size = size or Size()
+        self.size = size
+        self.entry = nn.Conv1d(features.BANDS, size.channels, 5, padding=2)
+        self.encoder = _blocks(size.channels, size.encoder_blocks, size.encoder_dilations)
+        self.content = nn.Conv1d(size.channels, size.content, 1)
+        self.join = nn.Conv1d(size.content + 2, size.channels, 3, padding=1)
+        self.decoder = _blocks(size.channels, size.decoder_blocks)
+        self.exit = nn.Conv1d(size.channels, CEPSTRUM_SIZE + 1, 1)
+        self.register_buffer("cepstrum_mean", torch.zeros(CEPSTRUM_SIZE))
+        self.register_buffer("cepstrum_spread", torch.ones(CEPSTRUM_SIZE))
+        self.register_buffer("mel_mean", torch.full((features.BANDS,), -5.0))
+        self.melody_mean, self.melody_spread = LOG_F0_MEAN, LOG_F0_SPREAD
+
+    def hear(self, mel: Tensor) -> Tensor:
+        """Content [batch, content, frames] of a normalised mel spectrum [batch, frames, bands]."""
+        return self.content(self.encoder(self.entry(mel.transpose(1, 2) * 0.4)))
+
+    def speak(self, content: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
+        """Cepstrum [batch, frames, 35] and voicing logit [batch, frames]."""
+        x = torch.cat([content, self.melody(f0)[:, None], voicing[:, None]], 1)
+        return self.parameters_of(self.exit(self.decoder(self.join(x))))
+
+    def melody(self, f0: Tensor) -> Tensor:
+        """How high is spoken, relative to the target's usual pitch."""
+        return (torch.log(f0) - self.melody_mean) / self.melody_spread
+
+    def parameters_of(self, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Cepstrum and voicing logit of what the last layer gives [batch, 36, frames]."""
+        out = out.transpose(1, 2)
+        cepstrum = out[..., :CEPSTRUM_SIZE] * self.cepstrum_spread + self.cepstrum_mean
+        return cepstrum, out[..., CEPSTRUM_SIZE]
+
+    def forward(self, mel: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
+        """Hear and speak."""
+        return self.speak(self.hear(mel), f0, voicing)
+
+    def normalise(self, power: Tensor) -> Tensor:
+        """Mel power [batch, frames, bands] to what `hear` takes.
+
+        The level is divided by the energy-weighted mean level, and the mean spectrum of the
+        loud frames, drawn towards the usual mean when there are few of them, is taken away:
+        what is left depends little on microphone, distance and speaker.
+        """
+        log = log_level(power, loudness(power))
+        weight = loud_weight(log)
+        total = (weight * log).sum(1, keepdim=True) + MEAN_PRIOR_FRAMES * self.mel_mean
+        return log - total / (weight.sum(1, keepdim=True) + MEAN_PRIOR_FRAMES)
+
+
+def loudness(power: Tensor) -> Tensor:
+    """Energy-weighted mean level [batch, 1, 1] of mel power [batch, frames, bands]."""
+    level = power.mean(-1)
+    loud = (level * level).sum(1) / level.sum(1).clamp_min(1e-12)
+    return loud.clamp_min(1e-12)[:, None, None]
+
+
+def log_level(power: Tensor, loud: Tensor) -> Tensor:
+    """Logarithm of mel power relative to a level."""
+    return torch.log(power / loud + LEVEL_FLOOR)
+
+
+def loud_weight(log: Tensor) -> Tensor:
+    """How much each frame counts for the mean spectrum [batch, frames, 1]: quiet ones little."""
+    height = torch.log(torch.exp(log).mean(-1))
+    return torch.sigmoid((height + 4) * 1.5)[..., None]
+
+
+def warped_axis(hertz: np.ndarray) -> np.ndarray:
+    """Phase of the target's all-pass warping at frequencies, in radians."""
+    omega = 2 * np.pi * hertz / TARGET_RATE
+    return omega + 2 * np.arctan2(WARPING * np.sin(omega), 1 - WARPING * np.cos(omega))
+
+
+class HarmonicVoice(nn.Module):
+    """Speaks cepstra: excitation, filter in the frequency domain, overlap-add.
+
+    The Fourier transforms are matrix products on the even and odd halves of a frame, which
+    needs a quarter of the work of the full matrices and only standard operators.
+    """
+
+    log_gain: Tensor
+    phase: Tensor
+    cosine: Tensor
+    sine: Tensor
+    window: Tensor
+    limit: Tensor
+    weight: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        axis = warped_axis(np.arange(BINS) * OUTPUT_RATE / FFT_SIZE)
+        order = np.arange(CEPSTRUM_SIZE)[:, None]
+        bins, samples = np.arange(BINS)[None], np.arange(BINS)[:, None]
+        angle = 2 * np.pi * ((bins * samples) % FFT_SIZE) / FFT_SIZE
+        weight = np.full(BINS, 2.0)
+        weight[[0, -1]] = 1.0
+        length = 2 * OUTPUT_HOP
+        tables = {
+            "log_gain": np.cos(order * axis),
+            "phase": -np.sin(order * axis),
+            "cosine": np.cos(angle),
+            "sine": np.sin(angle),
+            "window": 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length),
+            "limit": np.array(VOICING_LIMIT)[None, None],
+            "weight": weight / FFT_SIZE,
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, torch.tensor(table, dtype=torch.float32), persistent=False)
+
+    def pulses(self, f0: Tensor) -> Tensor:
+        """Band-limited pulses of unit power, [batch, (frames + 1) * hop], beginning a hop early."""
+        before = torch.cat([f0[:, :1], f0], 1)
+        after = torch.cat([f0, f0[:, -1:]], 1)
+        return self.pulses_between(before, after)[0]
+
+    def pulses_between(
+        self, before: Tensor, after: Tensor, phase: Tensor | float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Pulses of hops, from f0 at the beginning and at the end of each [batch, hops].
+
+        Args:
+            before: f0 at the beginnings.
+            after: f0 at the ends.
+            phase: cycles before the first hop.
+
+        Returns:
+            The pulses [batch, hops * hop], and the cycles before each hop [batch, hops] in double
+            precision.
+        """
+        before, after = before[:, :, None].double(), after[:, :, None].double()
+        step = torch.arange(1, OUTPUT_HOP + 1, dtype=torch.float64, device=before.device)
+        ramp = step * (step - 1) / (2 * OUTPUT_HOP)
+        turns = (before * step + (after - before) * ramp) / OUTPUT_RATE
+        whole = torch.cumsum(turns[:, :, -1], 1) - turns[:, :, -1] + phase
+        cycles = (turns + whole[:, :, None]).flatten(1)
+        hertz = (before + (after - before) * (step - 1) / OUTPUT_HOP).flatten(1).float()
+        distance = (cycles - torch.round(cycles)).float() * OUTPUT_RATE / hertz
+        angle = math.pi * distance
+        shape = torch.where(
+            angle.abs() < 1e-3, torch.ones_like(angle), torch.sin(angle) / (angle + 1e-12)
+        )
+        pulses = shape * torch.sqrt(OUTPUT_RATE / hertz) - torch.sqrt(hertz / OUTPUT_RATE)
+        return pulses, whole
+
+    def frames(self, signal: Tensor) -> Tensor:
+        """Windowed frames [batch, frames, 2 * hop]."""
+        hops = signal.reshape(signal.shape[0], -1, OUTPUT_HOP)
+        return torch.cat([hops[:, :-1], hops[:, 1:]], -1) * self.window
+
+    def forward(self, cepstrum: Tensor, voiced: Tensor, f0: Tensor, noise: Tensor) -> Tensor:
+        """Samples [batch, frames * hop]; `voiced` is 0..1 per frame, `noise` standard normal."""
+        tonal = self.pulses(f0) - noise
+        tonal = functional.conv1d(tonal[:, None], self.limit, padding=7)[:, 0]
+        excitation = self.frames(noise) + voiced[..., None] * self.frames(tonal)
+        real, imaginary = self._forward_transform(excitation)
+        gain = torch.exp(cepstrum @ self.log_gain - math.log(32768 * math.sqrt(2)))
+        angle = cepstrum @ self.phase
+        filter_real, filter_imaginary = gain * torch.cos(angle), gain * torch.sin(angle)
+        spoken = self._inverse_transform(
+            real * filter_real - imaginary * filter_imaginary,
+            real * filter_imaginary + imaginary * filter_real,
+        )
+        return _overlap_add(spoken)
+
+    def _forward_transform(self, frame: Tensor) -> tuple[Tensor, Tensor]:
+        ahead = frame[..., OUTPUT_HOP:]
+        behind = torch.flip(frame[..., 1 : OUTPUT_HOP + 1], [-1])
+        even = torch.cat([ahead[..., :1], ahead[..., 1:] + behind[..., 1:]], -1)
+        odd = ahead - behind
+        return even @ self.cosine[:OUTPUT_HOP], -(odd @ self.sine[:OUTPUT_HOP])
+
+    def _inverse_transform(self, real: Tensor, imaginary: Tensor) -> Tensor:
+        """Samples -hop .. FFT_SIZE - hop around each frame's centre."""
+        even = (real * self.weight) @ self.cosine
+        odd = (imaginary * self.weight) @ self.sine
+        ahead, behind = even - odd, torch.flip(even + odd, [-1])
+        before = behind[..., -1 - OUTPUT_HOP : -1]
+        return torch.cat([before, ahead[..., :-1], behind[..., : BINS - 1 - OUTPUT_HOP]], -1)
+
+
+def _overlap_add(frames: Tensor) -> Tensor:
+    batch, count, length = frames.shape
+    hops = -(-length // OUTPUT_HOP)
+    padded = functional.pad(frames, (0, hops * OUTPUT_HOP - length))
+    parts = padded.reshape(batch, count, hops, OUTPUT_HOP)
+    total = torch.zeros_like(functional.pad(parts[:, :, 0], (0, 0, 0, hops)))
+    for j in range(hops):
+        total = total + functional.pad(parts[:, :, j], (0, 0, j, hops - j))
+    return total.reshape(batch, -1)[:, OUTPUT_HOP : OUTPUT_HOP + count * OUTPUT_HOP]

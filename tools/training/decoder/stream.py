@@ -1,0 +1,243 @@
+"""The conversion as a graph that keeps its state: a few frames in, as many frames out.
+
+It hears and speaks as `tools.training.content.graphs` do, but for two things. Of what follows the
+frames that are spoken, it hears `LOOKAHEAD` frames instead of all that the network's receptive
+field reaches. And level and mean spectrum are those of what came so far. What the convolutions need
+of the frames before is kept from one run to the next instead of being computed again (as in T. Le
+Paine et al., "Fast Wavenet generation algorithm", 2016).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tools.training.decoder import features
+from tools.training.decoder.export import ExportError
+from tools.training.decoder.fast_transforms import FoldedEar, FoldedVoice, add_hops, join_samples
+from tools.training.decoder.network import (
+    MEAN_PRIOR_FRAMES,
+    OUTPUT_HOP,
+    VOICING_SHARPNESS,
+    GatedBlock,
+    Network,
+    log_level,
+    loud_weight,
+    loudness,
+)
+
+FRAMES = 16
+LOOKAHEAD = 12
+_HEARD = 300  # frames that level and mean spectrum are measured on
+_EVERY = 4  # frames of which one is among them: 12 s in all
+_HALF_HOP = OUTPUT_HOP // 2
+_TAIL_HOPS = 4  # that a frame speaks after its own two
+_FILTER_REACH = 7  # samples on either side of the low-pass filter
+
+
+class StreamGraph(FoldedEar):
+    """Speaks `frames` frames at a time, those from `begin` to `end`.
+
+    Inputs (f32): `wave` [1, 160 (frames + lookahead + 2)] from 240 samples before frame `begin`,
+    `f0` [1, frames + lookahead + 2] from two frames before, `voicing` [1, frames + lookahead],
+    `noise` [1, (frames + 3) * 240] from two hops before, and the state.
+    Outputs: `audio` [1, 240 frames], a hop late, and the next state.
+    """
+
+    def __init__(self, network: Network, frames: int = FRAMES, lookahead: int = LOOKAHEAD) -> None:
+        super().__init__(network)
+        self.voice = FoldedVoice()
+        self.spoken = frames
+        self.lookahead = lookahead
+
+    def state(self) -> dict[str, Tensor]:
+        """The state before the first frame."""
+        channels = self.network.size.channels
+        shapes = {
+            "heard": (1, _HEARD, features.BANDS),
+            "phase": (1, 1),
+            "tail": (2, 1, _TAIL_HOPS, _HALF_HOP),
+            "entry": (1, features.BANDS, 2),
+            "join": (1, self.network.size.content + 2, 1),
+        }
+        for name, block in self._blocks():
+            shapes[name] = (1, channels, _dilation(block))
+        return {name: torch.zeros(shape) for name, shape in shapes.items()}
+
+    def forward(
+        self, wave: Tensor, f0: Tensor, voicing: Tensor, noise: Tensor, *state: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Speak the next frames; see the class."""
+        kept = dict(zip(self.state(), state, strict=True))
+        mel = self._normalise(self.mel_power_within(wave), kept)
+        content = self._hear(mel, kept)
+        cepstrum, logit = self._speak(content, f0[:, 2:], voicing, kept)
+        voiced = torch.sigmoid(logit * VOICING_SHARPNESS)
+        audio = self._sound(cepstrum, voiced, f0, noise, kept)
+        return audio, *kept.values()
+
+    def _normalise(self, power: Tensor, kept: dict[str, Tensor]) -> Tensor:
+        """As `Network.normalise`, by what came so far; every fourth frame stands for four."""
+        known = torch.cat([kept["heard"], power[:, ::_EVERY]], 1)
+        kept["heard"] = torch.cat([kept["heard"], power[:, : self.spoken : _EVERY]], 1)[
+            :, self.spoken // _EVERY :
+        ]
+        loud = loudness(known)
+        log = log_level(known, loud)
+        # Before the first frame nothing was heard, not even silence.
+        weight = loud_weight(log) * torch.sign(known.mean(-1, keepdim=True)) * _EVERY
+        total = (weight * log).sum(1, keepdim=True) + MEAN_PRIOR_FRAMES * self.network.mel_mean
+        mean = total / (weight.sum(1, keepdim=True) + MEAN_PRIOR_FRAMES)
+        return log_level(power, loud) - mean
+
+    def _hear(self, mel: Tensor, kept: dict[str, Tensor]) -> Tensor:
+        """As `Network.hear`; what follows the last frame counts as silent."""
+        network = self.network
+        x = functional.pad(self._after(mel.transpose(1, 2) * 0.4, "entry", kept), (0, 2))
+        x = functional.conv1d(x, network.entry.weight, network.entry.bias)
+        for name, block in self._blocks("encoder"):
+            reach = _dilation(block)
+            x = _gated(block, functional.pad(self._after(x, name, kept), (0, reach)))
+        return network.content(x)
+
+    def _speak(
+        self, content: Tensor, f0: Tensor, voicing: Tensor, kept: dict[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """As `Network.speak`, of the spoken frames alone."""
+        network = self.network
+        melody = network.melody(f0)
+        x = torch.cat([content, melody[:, None], voicing[:, None]], 1)
+        needed = self.spoken + 1 + sum(_dilation(block) for _, block in self._blocks("decoder"))
+        x = self._after(x[..., :needed], "join", kept)
+        x = functional.conv1d(x, network.join.weight, network.join.bias)
+        for name, block in self._blocks("decoder"):
+            x = _gated(block, self._after(x, name, kept))
+        return network.parameters_of(network.exit(x))
+
+    def _sound(
+        self,
+        cepstrum: Tensor,
+        voiced: Tensor,
+        f0: Tensor,
+        noise: Tensor,
+        kept: dict[str, Tensor],
+    ) -> Tensor:
+        """As `FoldedVoice`, from a hop before the first frame on."""
+        hops = self.spoken + 3
+        pulses, cycles = self.voice.pulses_between(f0[:, :hops], f0[:, 1 : hops + 1], kept["phase"])
+        kept["phase"] = torch.frac(cycles[:, self.spoken : self.spoken + 1]).float()
+        inner = slice(OUTPUT_HOP - _FILTER_REACH, _FILTER_REACH - OUTPUT_HOP)
+        tonal = functional.conv1d((pulses - noise)[:, None, inner], self.voice.limit)[:, 0]
+        noise = noise[:, OUTPUT_HOP:-OUTPUT_HOP]
+        frames = self.voice.spoken_frames(cepstrum, voiced, noise, tonal)
+        total = add_hops(frames, _HALF_HOP)
+        sounding = total[..., :_TAIL_HOPS, :] + kept["tail"]
+        total = torch.cat([sounding, total[..., _TAIL_HOPS:, :]], -2)
+        kept["tail"] = total[..., self.spoken : self.spoken + _TAIL_HOPS, :]
+        return join_samples(total[..., : self.spoken, :].flatten(-2))
+
+    def _after(self, x: Tensor, name: str, kept: dict[str, Tensor]) -> Tensor:
+        """Put the frames before in front of what a convolution takes, and keep those for later."""
+        before = kept[name]
+        joined = torch.cat([before, x], -1)
+        kept[name] = joined[..., self.spoken : self.spoken + before.shape[-1]]
+        return joined
+
+    def _blocks(self, part: str = "") -> Iterator[tuple[str, GatedBlock]]:
+        for name in ("encoder", "decoder"):
+            for index, block in enumerate(getattr(self.network, name)):
+                if part in {"", name}:
+                    yield f"{name}_{index}", block
+
+
+def _dilation(block: GatedBlock) -> int:
+    return int(block.wide.dilation[0])
+
+
+def _gated(block: GatedBlock, joined: Tensor) -> Tensor:
+    """A block on frames that have all that it needs on either side: as many fewer."""
+    reach = _dilation(block)
+    signal, gate = functional.conv1d(
+        joined, block.wide.weight, block.wide.bias, dilation=reach
+    ).chunk(2, 1)
+    return joined[..., reach:-reach] + block.narrow(torch.tanh(signal) * torch.sigmoid(gate))
+
+
+_INPUTS = ("wave", "f0", "voicing", "noise")
+_FEWEST_SHARED_BYTES = 512
+# The runtime may add up in another order.
+_TOLERANCE = 1e-3
+
+
+def example(graph: StreamGraph, seed: int = 0) -> tuple[torch.Tensor, ...]:
+    """Something to try a graph with: wave, f0, voicing and noise."""
+    random = torch.Generator().manual_seed(seed)
+    frames = graph.spoken + graph.lookahead
+    return (
+        torch.randn(1, 160 * (frames + 2), generator=random) * 0.05,
+        torch.rand(1, frames + 2, generator=random) * 100 + 280,
+        torch.rand(1, frames, generator=random),
+        torch.randn(1, 240 * (graph.spoken + 3), generator=random),
+    )
+
+
+def leave_out_weights(file: Path, *others: Path) -> None:
+    """Leaves out what other files hold, too, and calls it by its name there."""
+    model = onnx.load(file)
+    theirs = {
+        _content(weight): weight.name
+        for other in others
+        for weight in onnx.load(other).graph.initializer
+    }
+    shared = {
+        weight.name: theirs[_content(weight)]
+        for weight in model.graph.initializer
+        if len(weight.raw_data) >= _FEWEST_SHARED_BYTES and _content(weight) in theirs
+    }
+    kept = [weight for weight in model.graph.initializer if weight.name not in shared]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    taken = {weight.name for other in others for weight in onnx.load(other).graph.initializer}
+    for weight in model.graph.initializer:
+        weight.name = _own(weight.name, shared, taken)
+    for node in model.graph.node:
+        node.input[:] = [_own(name, shared, taken) for name in node.input]
+        node.output[:] = [_own(name, shared, taken) for name in node.output]
+    onnx.save(model, file)
+
+
+def _content(weight: onnx.TensorProto) -> tuple[int, tuple[int, ...], bytes]:
+    return weight.data_type, tuple(weight.dims), weight.raw_data
+
+
+def _own(name: str, shared: dict[str, str], taken: set[str]) -> str:
+    """The name that a tensor gets, so that none of its own has the name of one that is added."""
+    if name in shared:
+        return shared[name]
+    return f"stream.{name}" if name in taken else name
+
+
+def check_stream(graph: StreamGraph, name: str, content: bytes) -> None:
+    """Compares a graph that has all its weights with what was exported.
+
+    Raises:
+        ExportError: it speaks something else.
+    """
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    expected_state = list(graph.state().values())
+    state = [tensor.numpy() for tensor in expected_state]
+    for step in range(3):
+        inputs = example(graph, step)
+        with torch.no_grad():
+            expected, *expected_state = graph(*inputs, *expected_state)
+        names = [*_INPUTS, *graph.state()]
+        values = [*(tensor.numpy() for tensor in inputs), *state]
+        audio, *state = session.run(None, dict(zip(names, values, strict=True)))
+        difference = float(np.abs(audio - expected.numpy()).max())
+        if difference > _TOLERANCE * float(expected.abs().max()):
+            raise ExportError(f"{name}: expected what the network speaks, found another sound")

@@ -1,0 +1,1 @@
+"""Judgements of characters: words, naturalness, likeness, measures."""

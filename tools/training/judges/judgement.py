@@ -1,0 +1,313 @@
+"""How much of what is said is understood wrongly, in characters or in words."""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tools.training.judges import measures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from tools.training.decoder.features import Floats
+    from tools.training.judges.panel import Panel
+    from tools.training.judges.strangers import StrangerRecording
+
+
+_WITHOUT_SPACES = frozenset({"ja"})
+_SIGNS = frozenset("PSC")
+
+
+@dataclass(frozen=True)
+class ErrorRate:
+    """What is wrong of what was said; rates of several sentences are added up.
+
+    Attributes:
+        wrong: characters or words that are missing, too many, or others.
+        said: characters or words that were said.
+    """
+
+    wrong: int = 0
+    said: int = 0
+
+    def __add__(self, other: ErrorRate) -> ErrorRate:
+        return ErrorRate(self.wrong + other.wrong, self.said + other.said)
+
+    @property
+    def share(self) -> float:
+        """Wrong ones for each that was said; not a number if nothing was said."""
+        return self.wrong / self.said if self.said else float("nan")
+
+
+def units(text: str, language: str) -> list[str]:
+    """Part a text into what is counted: characters of Japanese, words of other languages.
+
+    Width, case, punctuation and, in Japanese, spaces do not count.
+    """
+    folded = unicodedata.normalize("NFKC", text).lower()
+    kept = "".join(c for c in folded if c.isspace() or unicodedata.category(c)[0] not in _SIGNS)
+    return list("".join(kept.split())) if language in _WITHOUT_SPACES else kept.split()
+
+
+def compare(said: str, understood: str, language: str) -> ErrorRate:
+    """Compare what was understood with what was said."""
+    wanted, found = units(said, language), units(understood, language)
+    return ErrorRate(edits(wanted, found), len(wanted))
+
+
+def edits(wanted: Sequence[str], found: Sequence[str]) -> int:
+    """Count what is inserted, deleted and replaced between two rows (V. I. Levenshtein, 1966)."""
+    above = list(range(len(found) + 1))
+    for row, one in enumerate(wanted, 1):
+        current = [row]
+        for column, other in enumerate(found, 1):
+            current.append(
+                min(above[column] + 1, current[-1] + 1, above[column - 1] + (one != other))
+            )
+        above = current
+    return above[-1]
+
+
+AS_SPOKEN = "as spoken"
+Convert = Callable[["Floats"], "Floats"]
+Key = tuple[str, str, str]
+"""Condition, group, and who converted; AS_SPOKEN if nobody did."""
+
+
+@dataclass
+class Row:
+    """The figures of one group's recordings.
+
+    Attributes:
+        words: what was understood wrongly.
+        marks: figures of each recording by their names.
+    """
+
+    words: ErrorRate = field(default_factory=ErrorRate)
+    marks: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, marks: Mapping[str, float]) -> None:
+        """Add a recording's figures."""
+        for name, value in marks.items():
+            self.marks.setdefault(name, []).append(value)
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a figure over the recordings that have it; otherwise not a number."""
+        known = [value for value in self.marks.get(name, ()) if not np.isnan(value)]
+        return float(np.mean(known)) if known else float("nan")
+
+    def greatest(self, name: str) -> float:
+        """Return the greatest of a figure; otherwise not a number."""
+        return max(self.marks.get(name, ()), default=float("nan"))
+
+
+@dataclass(frozen=True)
+class JudgedCharacter:
+    """Somebody whose conversions are judged.
+
+    Attributes:
+        name: of the character.
+        convert: takes and gives 16 kHz.
+        voice: how the character itself sounds, an embedding; None if nothing of it is there.
+    """
+
+    name: str
+    convert: Convert
+    voice: Floats | None
+
+
+class CharacterJudgement:
+    """Lets a panel judge, and keeps what it said of recordings as they are.
+
+    Args:
+        panel: who judges.
+        report: is told how far it is: how many of how many.
+    """
+
+    def __init__(self, panel: Panel, report: Callable[[int, int], None]) -> None:
+        self._panel = panel
+        self._report = report
+        self._understood: dict[tuple[str, str], str] = {}
+
+    def judge(
+        self,
+        characters: Iterable[JudgedCharacter],
+        conditions: Mapping[str, tuple[Convert, list[StrangerRecording]]],
+    ) -> dict[Key, Row]:
+        """Judge every character in every condition, and what was spoken beside them.
+
+        Args:
+            characters: who convert.
+            conditions: what happens to the recordings on their way, and which ones.
+        """
+        cast = list(characters)
+        rows: dict[Key, Row] = {}
+        total = sum(len(recordings) for _, recordings in conditions.values())
+        done = 0
+        for condition, (disturb, recordings) in conditions.items():
+            for recording in recordings:
+                said = self._said(recording)
+                disturbed = disturb(recording.wave)
+                source = self._panel.speakers.embed(disturbed)
+                melody = measures.analyse(recording.wave)
+                key = (condition, recording.group)
+                spoken = rows.setdefault((*key, AS_SPOKEN), Row())
+                self._add(spoken, disturbed, said, recording.language)
+                for one in cast:
+                    row = rows.setdefault((*key, one.name), Row())
+                    converted = one.convert(disturbed)
+                    self._add(row, converted, said, recording.language)
+                    row.add(self._likeness(one, source, converted))
+                    found = measures.analyse(converted)
+                    row.add(
+                        {
+                            "melody": measures.melody_correlation(melody, found),
+                            "dropout": measures.longest_dropout_ms(melody, found),
+                        }
+                    )
+                done += 1
+                self._report(done, total)
+        return rows
+
+    def _said(self, recording: StrangerRecording) -> str | None:
+        """What was said: as written, or as it is understood of the recording as it is."""
+        recogniser = self._panel.recogniser
+        if recording.text is not None or recogniser is None or not recording.language:
+            return recording.text
+        key = (recording.group, recording.name)
+        if key not in self._understood:
+            self._understood[key] = recogniser.understand(recording.wave, recording.language)
+        return self._understood[key]
+
+    def _add(self, row: Row, wave: Floats, said: str | None, language: str) -> None:
+        if said is not None and self._panel.recogniser is not None:
+            row.words += compare(said, self._panel.recogniser.understand(wave, language), language)
+        for judge in self._panel.naturalness:
+            row.add(judge.judge(wave))
+
+    def _likeness(
+        self, character: JudgedCharacter, source: Floats, converted: Floats
+    ) -> dict[str, float]:
+        found = self._panel.speakers.embed(converted)
+        marks = {"left": float(source @ found)}
+        if character.voice is not None:
+            marks["before"] = float(source @ character.voice)
+            marks["likeness"] = float(found @ character.voice)
+        return marks
+
+
+_FIGURES = (
+    ("DNSMOS overall", "overall"),
+    ("signal", "signal"),
+    ("P.808", "p808"),
+    ("Distill-MOS", "distillmos"),
+    ("likeness", "likeness"),
+    ("left of the source", "left"),
+)
+_EXPLANATION = (
+    "Wrong: characters of Japanese, words of English, as Whisper base understands them; of English,"
+    " what differs from how it understands the recording as spoken. DNSMOS and Distill-MOS guess"
+    " listeners' marks from 1 to 5. Likeness is the cosine to the character's own voice, left of"
+    " the source to the speaker, both heard by Resemblyzer. Pitch is the correlation of log f0 with"
+    " the speaker's; drop-out is the longest silence in place of a voiced sound."
+)
+
+
+def table(rows: Mapping[Key, Row], names: Sequence[str] = ()) -> list[list[str]]:
+    """Return headings and lines: conditions, groups, and who converted.
+
+    Args:
+        rows: what was judged.
+        names: whom to show beside what was spoken; everybody if none is named.
+    """
+    headings = ["recording", "speakers", "converted by", "wrong", "of"]
+    headings += [heading for heading, _ in _FIGURES] + ["pitch", "longest drop-out"]
+    lines = [headings]
+    for (condition, group, name), row in rows.items():
+        if names and name not in {AS_SPOKEN, *names}:
+            continue
+        lines.append(
+            [
+                condition, group, name,
+                _percent(row.words.share), str(row.words.said or "-"),
+                *(_figure(row.mean(figure)) for _, figure in _FIGURES),
+                _figure(row.mean("melody"), ".3f"),
+                "-" if math.isnan(row.greatest("dropout")) else f"{row.greatest('dropout'):.0f} ms",
+            ]
+        )  # fmt: skip
+    return lines
+
+
+def markdown(rows: Mapping[Key, Row], missing: Iterable[str], names: Sequence[str] = ()) -> str:
+    """Return the table with what it means and what is missing."""
+    headings, *lines = table(rows, names)
+    drawn = [headings, ["---"] * len(headings), *lines]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in drawn)
+    return "\n\n".join([_EXPLANATION, text, *_absent(missing)])
+
+
+def page(rows: Mapping[Key, Row], missing: Iterable[str]) -> str:
+    """Return the same as a part of a page."""
+    headings, *lines = table(rows)
+    head = "".join(f"<th>{html.escape(cell)}" for cell in headings)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(cell)}' for cell in line)}</tr>" for line in lines
+    )
+    notes = "".join(f"<p>{html.escape(note)}" for note in (_EXPLANATION, *_absent(missing)))
+    return f"<h2>What programs hear</h2><table><tr>{head}</tr>{body}</table>{notes}"
+
+
+def _absent(missing: Iterable[str]) -> list[str]:
+    named = "; ".join(missing)
+    return [f"Not measured: {named}."] if named else []
+
+
+def _percent(share: float) -> str:
+    return "-" if math.isnan(share) else f"{share:.1%}"
+
+
+def _figure(value: float, form: str = ".2f") -> str:
+    return "-" if math.isnan(value) else format(value, form)
+
+
+BEGIN = "<!-- measured: begin (written by `python -m tools.training quality`) -->"
+END = "<!-- measured: end -->"
+
+
+JUDGED_BEGIN = "<!-- judged: begin (written by `nox -s quality`) -->"
+JUDGED_END = "<!-- judged: end -->"
+
+
+def write_tables(card: Path, tables: str) -> None:
+    """Puts the tables between the card's markers; a card without markers is begun.
+
+    Raises:
+        ValueError: the card has only one of the markers.
+    """
+    _write(card, tables, BEGIN, END)
+
+
+def write_judged(card: Path, tables: str) -> None:
+    """Puts what judges say between markers of their own; see write_tables."""
+    _write(card, tables, JUDGED_BEGIN, JUDGED_END)
+
+
+def _write(card: Path, tables: str, begin: str, end: str) -> None:
+    text = (
+        card.read_text(encoding="utf-8") if card.exists() else f"# Model card\n\n{begin}\n{end}\n"
+    )
+    if (begin in text) != (end in text):
+        raise ValueError(f"{card}: expected both markers of the measured part, found one")
+    if begin not in text:
+        text += f"\n{begin}\n{end}\n"
+    before, rest = text.split(begin, 1)
+    _, after = rest.split(end, 1)
+    card.write_text(f"{before}{begin}\n\n{tables}\n\n{end}{after}", encoding="utf-8")

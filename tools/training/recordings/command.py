@@ -1,0 +1,330 @@
+"""Command line: a character from a folder of its owner's recordings."""
+
+import argparse
+import datetime as dt
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tools.bundles.consent import Ask, Consent, ask_consent, read_consent
+from tools.bundles.files import VoiceFileError
+from tools.bundles.portraits import read_portrait
+from tools.bundles.trial import measure as measure_speed
+from tools.training.content.shared_encoder import SharedEncoder
+from tools.training.judges.command import judge_clips
+from tools.training.judges.judgement import write_tables
+from tools.training.judges.measures import Embedding
+from tools.training.judges.panel import JudgeMissingError, Whisper, gather
+from tools.training.recordings.bundle import (
+    Names,
+    colour_of,
+    give_spectrum,
+    keep_shared,
+    write_bundle,
+)
+from tools.training.recordings.comparison import Judge, judge
+from tools.training.recordings.consent_check import (
+    WITHOUT,
+    ConsentRequest,
+    check_spoken_consent,
+    usual_language,
+)
+from tools.training.recordings.learner import Material, Training, TrainingEffort
+from tools.training.recordings.report import (
+    selection_lines,
+    summary,
+    tables,
+    write_card,
+    write_dropped,
+    write_owners_card,
+    write_page,
+    write_samples,
+)
+from tools.training.recordings.selection import (
+    OtherPeople,
+    Selection,
+    find_others,
+    seconds_by_reason,
+    select,
+)
+from tools.training.recordings.usable_speech import Utterance
+from tools.training.recordings.work_folder import RecordingsError, TrainingProgress, WorkFolder
+
+_HELD_OUT_SECONDS = 60.0
+_HELD_OUT_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class TrainingFolders:
+    """Where things lie.
+
+    Attributes:
+        characters: the folder of the bundles.
+        base: the bundle whose graphs get the owner's weights.
+        work: the folder for what trainings keep.
+        judges: the folder of the recogniser; beside the work if None.
+    """
+
+    characters: Path
+    base: Path
+    work: Path
+    judges: Path | None = None
+
+    @property
+    def models(self) -> Path:
+        """The folder of the recogniser, whether it is there or not."""
+        return self.judges or self.work.parent / "judges"
+
+
+def main(arguments: Sequence[str], places: TrainingFolders, ask: Ask, encoder: Embedding) -> int:
+    """Do what is asked for; exit with 0 if it was done, otherwise 1.
+
+    Args:
+        arguments: of the command line.
+        places: where things lie.
+        ask: shows a question and returns the answer.
+        encoder: tells voices apart.
+    """
+    options = _parser(places).parse_args(arguments)
+    places = replace(places, work=options.work, judges=places.models)
+    if options.clear is not None:
+        return clear(options.clear, places.work)
+    try:
+        _make(options, places, ask, encoder)
+    except RecordingsError as error:
+        # What comes after it is for the program that makes visitors' own characters.
+        sys.stderr.write(f"{' '.join([str(error), f'[{error.code.value}]', *error.files])}\n")
+        return 1
+    except VoiceFileError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped; the same command goes on from here\n")
+        return 130
+    return 0
+
+
+def _parser(places: TrainingFolders) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="train", description=(__doc__ or "").split("\n")[0])
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--recordings", type=Path, metavar="FOLDER",
+        help="WAV, FLAC, MP3, M4A: at least 2 minutes of plain speech, better 5",
+    )  # fmt: skip
+    what.add_argument(
+        "--clear", nargs="*", metavar="ID",
+        help="delete what the trainings of these characters have kept; without an ID, list it",
+    )  # fmt: skip
+    parser.add_argument("--as", dest="character", metavar="ID", help="its id")
+    parser.add_argument("--name", help="shown to visitors (default: the id)")
+    parser.add_argument("--name-ja", help="the same in Japanese (default: the name)")
+    parser.add_argument("--portrait", type=Path, metavar="FILE", help="a picture, PNG or JPEG")
+    parser.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
+    parser.add_argument(
+        "--spoken-consent", type=Path, metavar="FILE",
+        help="the owner's recording of the sentence that the command shows (default:"
+        " spoken-consent.* in the folder)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-spoken-consent", action="store_true",
+        help="go without the owner's spoken sentence; the character's consent says so",
+    )  # fmt: skip
+    parser.add_argument(
+        "--language", choices=("en", "ja"), default=usual_language(),
+        help="of that sentence (default: the system's)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--others", type=Path, metavar="FOLDER",
+        help="recordings of other people, whose voices are learnt beside, so that no sounds of"
+        " speech are forgotten (default: the readers in tools/training/people)",
+    )  # fmt: skip
+    parser.add_argument("--listen", action="store_true", help="write a page of samples to compare")
+    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (default: 1)")
+    parser.add_argument("--quick", action="store_true", help="try the path; the result is noise")
+    parser.add_argument(
+        "--work", type=Path, default=places.work, help="folder for what the training keeps"
+    )
+    parser.add_argument("--into", type=Path, default=places.characters, help="folder of characters")
+    return parser
+
+
+def _make(
+    options: argparse.Namespace, places: TrainingFolders, ask: Ask, encoder: Embedding
+) -> None:
+    if options.character is None:
+        raise RecordingsError("--as: expected the id of the new character, found none.")
+    target: Path = options.into / options.character
+    if target.exists():
+        raise VoiceFileError(
+            f"--as {target.name}: expected a new id, found {target}; remove it or choose another."
+        )
+    if not options.recordings.is_dir():
+        raise RecordingsError(
+            f"{options.recordings}: expected a folder with recordings, found none."
+        )
+    work = WorkFolder.open(
+        places.work / options.character,
+        options.recordings,
+        f"{options.seed} {options.quick}",
+        [options.others],
+    )
+    consent = _consent(options.consent, work, ask)
+    # Before the training, so that a wrong picture does not cost it.
+    portrait = options.portrait and read_portrait(options.portrait, colour_of(options.character))
+    request = ConsentRequest(places.work, options.character, dt.date.today)
+    spoken = None
+    if not options.no_spoken_consent:
+        spoken = request.find(options.recordings, options.spoken_consent, options.language, ask)
+    progress = TrainingProgress(stages=6)
+    progress.begin("reading")
+    selection = work.kept("selection", lambda: select(options.recordings, encoder, progress.say))
+    _tell(selection, work, progress)
+    recogniser = _recogniser(places.models, progress)
+    statement = WITHOUT
+    if spoken is not None:
+        checked = check_spoken_consent(
+            spoken.recording, spoken.sentence, selection.utterances, encoder, recogniser
+        )
+        request.accept(spoken)
+        statement = checked.statement
+    progress.say(statement)
+    consent = consent.model_copy(update={"consent": f"{consent.consent} {statement}"})
+    trained_on, held_out = hold_out(selection)
+    others = work.kept("strangers", lambda: find_others(options.others))
+    ear, full = SharedEncoder.of(places.base), TrainingEffort(seed=options.seed)
+    trained = Training(ear, full.quick() if options.quick else full, work, progress).run(
+        Material(trained_on, others.taught)
+    )
+    english = options.name or options.character
+    names = Names(options.character, english, options.name_ja or english)
+    # One bundle that does not work, or is not whole, would keep the service from starting: it is
+    # made elsewhere.
+    made = work.path / "bundle" / options.character
+    shutil.rmtree(made, ignore_errors=True)
+    write_bundle(made, names, consent, trained, places.base, portrait=portrait)
+    give_spectrum(made, trained.network, trained_on)
+    progress.say(str(measure_speed(made, 1)))
+    progress.begin("measuring")
+    judgement = judge(
+        Judge(made, trained_on, encoder, ear), held_out, others.strangers, progress.report
+    )
+    write_card(made / "MODEL_CARD.md", english, selection, consent, judgement)
+    write_samples(work.listening, judgement)
+    # Their language is known of the readers who come with the training alone.
+    write_owners_card(
+        work.listening,
+        selection.seconds,
+        seconds_by_reason(selection.dropped),
+        judgement,
+        None if options.others else recogniser,
+    )
+    if options.listen:
+        judged = judge_clips(
+            {"your recordings": judgement.owner_clips, "other people": judgement.stranger_clips},
+            {"other people": "en"} if options.others is None else {},
+            gather(places.models),
+        )
+        progress.say(f"listen: {write_page(work.listening, english, judgement, judged)}")
+    keep_shared(places.base, target.parent)
+    shutil.move(made, target)
+    progress.say(summary(judgement))
+    progress.say(f"bundle: {target}; try it: nox -s demo -- --character {options.character}")
+    progress.say(
+        f"left behind: {work.megabytes:.0f} MB with parts of your recordings in {work.path};"
+        f" nox -s train -- --clear {options.character} deletes them"
+    )
+
+
+def _tell(selection: Selection, work: WorkFolder, progress: TrainingProgress) -> None:
+    """Say what is used of the recordings, and why the rest is not."""
+    for line in selection_lines(selection):
+        progress.say(line)
+    write_dropped(work.path / "dropped.txt", selection.dropped)
+
+
+def clear(characters: Sequence[str], work: Path) -> int:
+    """Delete what trainings have kept, or list it if none is named; 1 if one kept nothing.
+
+    Args:
+        characters: their ids.
+        work: the folder for what trainings keep.
+    """
+    found = sorted(path for path in work.glob("*") if path.is_dir())
+    kept = {path.name: WorkFolder(path) for path in found}
+    for name in [] if characters else kept:
+        sys.stdout.write(f"{name}: {kept[name].megabytes:.0f} MB in {kept[name].path}\n")
+    if not kept:
+        sys.stdout.write(f"no training has left anything in {work}\n")
+    for name in characters:
+        if name in kept:
+            shutil.rmtree(kept[name].path)
+            ConsentRequest(work, name, dt.date.today).clear()
+            sys.stdout.write(f"{name}: what its training has kept is deleted\n")
+        else:
+            known = ", ".join(kept) or "none, nothing is left"
+            sys.stderr.write(f"--clear {name}: expected one of {known}\n")
+    return int(any(name not in kept for name in characters))
+
+
+def measure(character: str, places: TrainingFolders, encoder: Embedding) -> str:
+    """Measure a character of recordings again; write its card; its tables.
+
+    Args:
+        character: the id.
+        places: where things lie.
+        encoder: tells voices apart.
+
+    Raises:
+        RecordingsError: what its training kept is not there.
+    """
+    work = WorkFolder(places.work / character)
+    bundle = places.characters / character
+    if not work.has("selection") or not bundle.is_dir():
+        raise RecordingsError(
+            f"--character {character}: expected a character in {places.characters} and what its"
+            f" training kept in {work.path}, found none; train it with --recordings."
+        )
+    selection: Selection = work.read("selection")
+    others: OtherPeople = work.read("strangers")
+    trained_on, held_out = hold_out(selection)
+    judging = Judge(bundle, trained_on, encoder, SharedEncoder.of(places.base))
+    progress = TrainingProgress(stages=1)
+    progress.begin("measuring")
+    judgement = judge(judging, held_out, others.strangers, progress.report)
+    write_tables(bundle / "MODEL_CARD.md", tables(judgement))
+    return tables(judgement)
+
+
+def _consent(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:
+    """The owner's answers: from a file, from before a break, or asked for now."""
+    kept = work.path / "consent.json"
+    if file is not None:
+        return read_consent(file)
+    if kept.exists():
+        return read_consent(kept)
+    consent = ask_consent(ask, work.path / "consent-draft.json")
+    kept.write_text(json.dumps(consent.model_dump(), ensure_ascii=False))
+    return consent
+
+
+def _recogniser(models: Path, progress: TrainingProgress) -> Whisper | None:
+    try:
+        return Whisper(models / "whisper-base", threads=1)
+    except JudgeMissingError as error:
+        progress.say(f"the words of the spoken consent are not checked: {error}")
+        return None
+
+
+def hold_out(selection: Selection) -> tuple[list[Utterance], list[Utterance]]:
+    """Part the utterances into those that are learnt and, spread over all, those that are not."""
+    wanted = min(_HELD_OUT_SECONDS, _HELD_OUT_SHARE * selection.seconds)
+    held: list[Utterance] = []
+    learnt: list[Utterance] = []
+    for index, utterance in enumerate(selection.utterances):
+        due = index / len(selection.utterances) * wanted
+        has_held = sum(other.seconds for other in held)
+        (held if has_held <= due and index else learnt).append(utterance)
+    return learnt, held

@@ -1,0 +1,212 @@
+"""Measures a character against its owner's recordings, each figure with what was reachable."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import soxr
+import torch
+from numpy.typing import NDArray
+
+from shared.characters.manifest import read_manifest
+from shared.speech.signal.samples import resample
+from tools.training.content.shared_encoder import SharedEncoder
+from tools.training.decoder.features import RATE, Floats
+from tools.training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice
+from tools.training.judges import measures
+from tools.training.judges.converter import BundleConverter
+from tools.training.judges.measures import Embedding, voice_of
+from tools.training.recordings.lessons import PAD_SECONDS, Preparation
+from tools.training.recordings.usable_speech import Utterance
+from tools.training.recordings.work_folder import RecordingsError
+
+
+def synthesise(voice: HarmonicVoice, cepstra: NDArray[np.floating], log_f0: Floats) -> Floats:
+    """Speak parameters, at 16 kHz.
+
+    Args:
+        voice: the synthesis.
+        cepstra: mel-generalised cepstrum, [frames, 35].
+        log_f0: natural logarithm of Hz, 0 where unvoiced, [frames]; not all of it may be.
+    """
+    voiced = log_f0 > 0
+    frames = np.arange(len(voiced))
+    f0 = np.exp(np.interp(frames, frames[voiced], log_f0[voiced])).astype(np.float32)
+    noise = torch.Generator().manual_seed(len(f0))
+    with torch.no_grad():
+        samples = voice(
+            torch.from_numpy(cepstra.astype(np.float32))[None],
+            torch.from_numpy(voiced.astype(np.float32))[None],
+            torch.from_numpy(f0)[None],
+            torch.randn(1, (len(f0) + 1) * OUTPUT_HOP, generator=noise),
+        )[0].numpy()
+    result: Floats = soxr.resample(samples, OUTPUT_RATE, RATE).astype(np.float32)
+    return result
+
+
+CLIP_SECONDS = 6.0
+_PAUSE_SECONDS = 0.2
+_REFERENCES = 40
+_MOST_CLIPS = 12
+
+
+@dataclass(frozen=True)
+class ComparedClip:
+    """What is compared: a recording, what the synthesis alone can say of it, and its conversion.
+
+    Attributes:
+        name: of the recording.
+        original: float32 [N] at 16 kHz.
+        synthesis: the same from its own envelopes; None of strangers.
+        converted: by the character.
+    """
+
+    name: str
+    original: Floats
+    synthesis: Floats | None
+    converted: Floats
+
+
+@dataclass
+class Figures:
+    """Means over clips by name; not a number where there was none."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, **values: float) -> None:
+        """Add one clip's."""
+        for name, value in values.items():
+            self.values.setdefault(name, []).append(value)
+
+    def mean(self, name: str) -> float:
+        """The mean over the clips that had it."""
+        known = [value for value in self.values.get(name, []) if not np.isnan(value)]
+        return float(np.mean(known)) if known else float("nan")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was measured, and what there is to listen to.
+
+    Attributes:
+        owner: figures of held-out recordings of the owner.
+        strangers: figures of other people.
+        owner_clips: held-out recordings.
+        stranger_clips: recordings of other people.
+    """
+
+    owner: Figures
+    strangers: Figures
+    owner_clips: Sequence[ComparedClip]
+    stranger_clips: Sequence[ComparedClip]
+
+
+class Judge:
+    """Listens to a character.
+
+    Args:
+        bundle: of the character.
+        references: the owner's recordings that say what the owner sounds like.
+        encoder: hears likeness.
+        ear: hears content.
+    """
+
+    def __init__(
+        self, bundle: Path, references: Sequence[Utterance], encoder: Embedding, ear: SharedEncoder
+    ) -> None:
+        self._converter = BundleConverter.of(bundle)
+        if read_manifest(bundle).pitch is None:
+            raise RecordingsError(
+                f"{bundle}: expected a character whose pitch is known, found none."
+            )
+        self._encoder = encoder
+        clips = join(references)
+        step = max(1, len(clips) // _REFERENCES)
+        self._reference = voice_of(clips[::step], encoder)
+        self._preparation = Preparation(ear, 0, versions=0)
+        self._voice = HarmonicVoice()
+
+    def clip_of_owner(self, name: str, utterance: Utterance) -> ComparedClip:
+        """Convert a recording of the owner, and let the synthesis alone say it."""
+        (lesson,) = self._preparation.of([utterance])
+        synthesis = synthesise(self._voice, lesson.cepstra, lesson.log_f0)
+        wave = resample(utterance.samples, utterance.rate, RATE)
+        return ComparedClip(name, wave, _aligned(synthesis, wave), self.convert(wave))
+
+    def clip_of_stranger(self, name: str, wave: Floats) -> ComparedClip:
+        """Convert somebody else."""
+        return ComparedClip(name, wave, None, self.convert(wave))
+
+    def convert(self, wave: Floats) -> Floats:
+        """A recording at 16 kHz in the character's voice."""
+        return self._converter(wave)
+
+    def figures(self, clip: ComparedClip) -> dict[str, float]:
+        """Everything that is measured of a clip."""
+        source, found = (self._encoder.embed(w) for w in (clip.original, clip.converted))
+        before, after = measures.analyse(clip.original), measures.analyse(clip.converted)
+        figures = {
+            "before": float(source @ self._reference),
+            "after": float(found @ self._reference),
+            "left": float(source @ found),
+            "melody": measures.melody_correlation(before, after),
+            "dropout": measures.longest_dropout_ms(before, after),
+        }
+        if clip.synthesis is None:
+            return figures
+        alone = measures.analyse(clip.synthesis)
+        return figures | {
+            "distortion": measures.distortion(after, before),
+            "synthesis": float(self._encoder.embed(clip.synthesis) @ self._reference),
+            "synthesis_distortion": measures.distortion(alone, before),
+        }
+
+
+def _aligned(synthesis: Floats, wave: Floats) -> Floats:
+    """A synthesis without the silence that its lesson begins with, as loud as the recording."""
+    begin = round(PAD_SECONDS * RATE)
+    part = synthesis[begin : begin + len(wave)]
+    loud = np.sqrt((wave**2).mean() / max(float((part**2).mean()), 1e-12))
+    return np.pad(part * loud, (0, len(wave) - len(part))).astype(np.float32)
+
+
+def judge(
+    judging: Judge,
+    held_out: Sequence[Utterance],
+    strangers: Mapping[str, Sequence[Utterance]],
+    report: Callable[[int, int], None],
+) -> Comparison:
+    """Measure what a character makes of its owner and of strangers."""
+    own = [Utterance("", 0.0, wave, RATE) for wave in join(held_out)[:_MOST_CLIPS]]
+    others = {name: join(speech)[:1] for name, speech in strangers.items()}
+    people = [(name, wave) for name, waves in others.items() for wave in waves]
+    judgement = Comparison(Figures(), Figures(), [], [])
+    owner_clips, stranger_clips = [], []
+    for index, utterance in enumerate(own):
+        clip = judging.clip_of_owner(f"held out {index + 1}", utterance)
+        judgement.owner.add(**judging.figures(clip))
+        owner_clips.append(clip)
+        report(index + 1, len(own) + len(people))
+    for index, (name, wave) in enumerate(people):
+        clip = judging.clip_of_stranger(name, wave)
+        judgement.strangers.add(**judging.figures(clip))
+        stranger_clips.append(clip)
+        report(len(own) + index + 1, len(own) + len(people))
+    return Comparison(judgement.owner, judgement.strangers, owner_clips, stranger_clips)
+
+
+def join(utterances: Sequence[Utterance]) -> list[Floats]:
+    """Join utterances to clips of at least 6 s at 16 kHz; what is left over joins the last."""
+    pause = np.zeros(round(_PAUSE_SECONDS * RATE), np.float32)
+    clips: list[list[Floats]] = [[]]
+    for utterance in utterances:
+        if sum(len(part) for part in clips[-1]) >= CLIP_SECONDS * RATE:
+            clips.append([])
+        wave = resample(utterance.samples, utterance.rate, RATE)
+        peak = max(float(np.abs(wave).max(initial=0.0)), 1e-4)
+        clips[-1] += [pause, wave * np.float32(0.5 / peak)]
+    if len(clips) > 1 and sum(len(part) for part in clips[-1]) < CLIP_SECONDS * RATE / 2:
+        rest = clips.pop()
+        clips[-1] += rest
+    return [np.concatenate(parts) for parts in clips if parts]

@@ -1,0 +1,285 @@
+"""What a training says: what was used of the recordings, and how the character was measured."""
+
+import base64
+import html
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count
+from pathlib import Path
+
+from shared.speech.results.audio_files import write_wav
+from tools.bundles.consent import Consent
+from tools.training.decoder.features import RATE, Floats
+from tools.training.judges.judgement import ErrorRate, compare, write_tables
+from tools.training.judges.panel import Recogniser
+from tools.training.judges.pictures import spectrograms
+from tools.training.recordings.comparison import ComparedClip, Comparison, Figures
+from tools.training.recordings.selection import (
+    RECOMMENDED_SECONDS,
+    Selection,
+    clock,
+    seconds_by_reason,
+)
+from tools.training.recordings.usable_speech import SILENCE, DroppedSpeech
+
+_SHOWN = 8
+
+
+def selection_lines(selection: Selection) -> list[str]:
+    """Sentences about what is used of the recordings and what is not, with times."""
+    lines = [f"used: {clock(selection.seconds)} minutes of speech"]
+    if selection.seconds < RECOMMENDED_SECONDS:
+        lines[0] += f"; {clock(RECOMMENDED_SECONDS)} minutes or more sound better"
+    totals = seconds_by_reason(selection.dropped)
+    if totals:
+        parts = (f"{clock(seconds)} {reason}" for reason, seconds in totals.most_common())
+        lines.append(f"not used: {', '.join(parts)}")
+    audible = [part for part in selection.dropped if part.reason != SILENCE]
+    audible.sort(key=lambda part: -part.seconds)
+    lines += [f"  {_place(part)}" for part in audible[:_SHOWN]]
+    if len(audible) > _SHOWN:
+        lines.append(f"  and {len(audible) - _SHOWN} shorter parts")
+    lines += [f"not readable: {name}: {why}" for name, why in selection.unreadable.items()]
+    if selection.left_over:
+        lines.append(f"not needed: the last {len(selection.left_over)} files")
+    return lines
+
+
+def _place(part: DroppedSpeech) -> str:
+    return f"{part.file} {clock(part.start)}-{clock(part.end)}: {part.reason}"
+
+
+def write_dropped(file: Path, dropped: Sequence[DroppedSpeech]) -> None:
+    """Write a list of everything that is not used."""
+    file.write_text("".join(f"{_place(part)}\n" for part in dropped), "utf-8")
+
+
+def summary(judgement: Comparison) -> str:
+    """One sentence about how the character turned out."""
+    owner, strangers = judgement.owner, judgement.strangers
+    said = (
+        f"likeness of held-out recordings {_two(owner, 'after')} (as recorded"
+        f" {_two(owner, 'before')}, synthesis alone {_two(owner, 'synthesis')})"
+    )
+    if judgement.stranger_clips:
+        said += f", of strangers {_two(strangers, 'before')} -> {_two(strangers, 'after')}"
+    return said
+
+
+def write_card(
+    file: Path, name: str, selection: Selection, consent: Consent, judgement: Comparison
+) -> None:
+    """Write the model card: what the character is made of, and how it was measured."""
+    file.write_text(
+        f"""# {name}: model card
+
+Turns anyone's speech into this voice, with the speaker's own melody and timing.
+
+| | |
+|---|---|
+| voice | {consent.owner} |
+| consent | {consent.consent} |
+| licence | {": ".join(filter(None, (consent.licence, consent.terms_url)))} |
+| credit | {consent.credit} |
+| graphs | `content`: the encoder of Whisper base (OpenAI, MIT), shared by characters; \
+`harmonic.onnx`: the synthesis of Mei, and an average decoder that has learnt the owner's voice |
+| trained with | {clock(selection.seconds)} minutes of speech, by `nox -s train -- --recordings` |
+
+## Measured
+Of recordings that were not trained on. Likeness is the cosine to the mean of the owner's other
+recordings, as a speaker encoder hears it (Resemblyzer); distortion is mel-cepstral, without time
+warping.
+
+## Limits
+A voice trained on read speech does not whisper, sing or shout. The listener must know that the
+voice is synthetic; results carry a mark that says so. It is no anonymisation: melody, wording and
+timing stay the speaker's.
+""",
+        "utf-8",
+    )
+    write_tables(file, tables(judgement))
+
+
+def tables(judgement: Comparison) -> str:
+    """The figures as Markdown."""
+    owner, strangers = judgement.owner, judgement.strangers
+    synthesis = f"{_two(owner, 'synthesis')} by the synthesis alone"
+    rows = [
+        ("figure", "measured", "reachable"),
+        ("---", "---", "---"),
+        (
+            f"likeness, {len(judgement.owner_clips)} held-out recordings converted",
+            _two(owner, "after"),
+            f"{_two(owner, 'before')} as recorded, {synthesis}",
+        ),
+        (
+            "distortion of the same",
+            f"{_two(owner, 'distortion')} dB",
+            f"{_two(owner, 'synthesis_distortion')} dB by the synthesis alone",
+        ),
+        ("log-f0 correlation of the same", f"{owner.mean('melody'):.3f}", "1"),
+    ]
+    if judgement.stranger_clips:
+        rows += [
+            (
+                f"likeness, {len(judgement.stranger_clips)} strangers converted",
+                _two(strangers, "after"),
+                f"{_two(strangers, 'before')} before",
+            ),
+            (
+                "what is left of the strangers (source against output)",
+                _two(strangers, "left"),
+                f"{_two(strangers, 'before')} between them and the owner",
+            ),
+            ("log-f0 correlation of the same", f"{strangers.mean('melody'):.3f}", "1"),
+        ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _two(figures: Figures, name: str) -> str:
+    return f"{figures.mean(name):.2f}"
+
+
+_SAMPLES_OF_EACH = 3
+_COLUMNS = (
+    "<dl><dt>as recorded<dd>What was said into the microphone."
+    "<dt>synthesis alone<dd>The recording taken apart and put together again, without the network:"
+    " as good as a conversion can become. Only for your own recordings."
+    "<dt>converted<dd>What visitors hear. Beside your own recordings it should sound like you, and"
+    " beside other people's as if you had said their sentence.</dl>"
+)
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse;width:100%}td,th{padding:.4rem;text-align:left;"
+    "border-bottom:1px solid #8884}audio{width:15rem;max-width:100%}img{width:100%}"
+    "@media(prefers-color-scheme:dark){body{background:#16181c;color:#e6e6e6}}"
+)
+
+
+def write_samples(folder: Path, judgement: Comparison) -> list[Path]:
+    """Write six conversions as WAV, and a picture of each beside its original."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for index, clip in enumerate(chain(*_chosen(judgement))):
+        file = folder / f"sample-{index + 1}.wav"
+        file.write_bytes(write_wav(clip.converted, RATE))
+        waves = {f"{clip.name}: as recorded": clip.original}
+        if clip.synthesis is not None:
+            waves["synthesis alone"] = clip.synthesis
+        spectrograms(file.with_suffix(".png"), waves | {"converted": clip.converted})
+        files.append(file)
+    return files
+
+
+def write_page(folder: Path, name: str, judgement: Comparison, judged: str = "") -> Path:
+    """Write `listen.html`, which holds everything that it plays and shows; see write_samples.
+
+    Args:
+        folder: for the page, with the samples.
+        name: of the character.
+        judgement: with what there is to listen to.
+        judged: what judges say of it, as a part of a page.
+    """
+    own, strangers = _chosen(judgement)
+    pictures = (folder / f"sample-{number}.png" for number in count(1))
+    rows = _group("Your recordings that were not trained on", own, pictures)
+    rows += _group("Other people, whom the character has never heard", strangers, pictures)
+    title = html.escape(name)
+    file = folder / "listen.html"
+    file.write_text(
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>"
+        "<meta name='viewport' content='width=device-width'>"
+        f"<style>{_STYLE}</style><h1>{title}</h1><p>Is it the same voice? Each row is one"
+        f" recording. {_COLUMNS}<p>This page holds parts of recordings: keep it to yourself.</p>"
+        "<table><tr><th>recording<th>as recorded<th>synthesis alone<th>converted</tr>"
+        f"{rows}</table>{judged}</html>\n",
+        "utf-8",
+    )
+    return file
+
+
+def _chosen(judgement: Comparison) -> tuple[Sequence[ComparedClip], Sequence[ComparedClip]]:
+    """Three of the owner and three of strangers, or six of the owner."""
+    strangers = judgement.stranger_clips[:_SAMPLES_OF_EACH]
+    return judgement.owner_clips[: 2 * _SAMPLES_OF_EACH - len(strangers)], strangers
+
+
+def _group(heading: str, clips: Sequence[ComparedClip], pictures: Iterator[Path]) -> str:
+    if not clips:
+        return ""
+    rows = "".join(_row(clip, picture) for clip, picture in zip(clips, pictures, strict=False))
+    return f"<tr><th colspan='4'>{heading}</tr>{rows}"
+
+
+def _row(clip: ComparedClip, picture: Path) -> str:
+    sounds = (clip.original, clip.synthesis, clip.converted)
+    cells = "".join(f"<td>{'' if wave is None else _player(wave)}" for wave in sounds)
+    image = base64.b64encode(picture.read_bytes()).decode()
+    shown = f"<img alt='spectrograms' src='data:image/png;base64,{image}'>"
+    return (
+        f"<tr><td>{html.escape(clip.name)}{cells}</tr>"
+        f"<tr><td colspan='4'><details><summary>spectrograms</summary>{shown}</details></tr>"
+    )
+
+
+def _player(wave: Floats) -> str:
+    sound = base64.b64encode(write_wav(wave, RATE)).decode()
+    return f"<audio controls preload='none' src='data:audio/wav;base64,{sound}'></audio>"
+
+
+CARD = "card.json"
+_PAIRS_OF_EACH = 3
+
+
+def write_owners_card(
+    folder: Path,
+    seconds: float,
+    dropped: Mapping[str, float],
+    judgement: Comparison,
+    recogniser: Recogniser | None,
+) -> None:
+    """Write `card.json`, and beside it `own-1-original.wav`, `own-1-converted.wav` and so on.
+
+    Pairs of the owner are parts of the owner's recordings, those of others are of the readers who
+    come with the training.
+
+    Args:
+        folder: is there.
+        seconds: how much speech was learnt.
+        dropped: how much was not, in seconds by reason.
+        judgement: with what there is to listen to.
+        recogniser: understands the others, who speak English; None if their words do not count.
+    """
+    owner, others = judgement.owner_clips, judgement.stranger_clips
+    for whose, clips in (("own", owner), ("other", others)):
+        for number, clip in enumerate(clips[:_PAIRS_OF_EACH], 1):
+            for what, wave in (("original", clip.original), ("converted", clip.converted)):
+                file = folder / f"{whose}-{number}-{what}.wav"
+                file.write_bytes(write_wav(wave, RATE))
+    wrong = None if recogniser is None else _wrong(others[:_PAIRS_OF_EACH], recogniser)
+    card = {
+        "seconds": round(seconds, 1),
+        "unused": {reason.replace(" ", "_"): round(each, 1) for reason, each in dropped.items()},
+        "likeness": _means(judgement.owner, recorded="before", reachable="synthesis"),
+        "likeness_of_others": _means(judgement.strangers, before="before", left="left"),
+        "words": None if wrong is None else {"wrong": wrong.wrong, "of": wrong.said},
+    }
+    (folder / CARD).write_text(json.dumps(card), "utf-8")
+
+
+def _means(figures: Figures, **names: str) -> dict[str, float | None]:
+    """Return the likeness after the conversion as `converted`, and further means as named."""
+    means = {key: figures.mean(name) for key, name in {"converted": "after", **names}.items()}
+    return {key: None if math.isnan(mean) else round(mean, 3) for key, mean in means.items()}
+
+
+def _wrong(clips: Sequence[ComparedClip], recogniser: Recogniser) -> ErrorRate:
+    """Count English words that are understood otherwise after the conversion."""
+    total = ErrorRate()
+    for clip in clips:
+        said, understood = (
+            recogniser.understand(wave, "en") for wave in (clip.original, clip.converted)
+        )
+        total += compare(said, understood, "en")
+    return total

@@ -1,0 +1,372 @@
+"""What of a folder of recordings is used, what is not and why, and whether it is enough."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from shared.characters.own.own_character import TrainingErrorCode
+from shared.speech.signal.samples import resample
+from tools.training.decoder.features import RATE, Floats
+from tools.training.judges.measures import Embedding
+from tools.training.recordings.usable_speech import (
+    CLIPPED,
+    ECHO,
+    MUSIC,
+    NOISE,
+    SILENCE,
+    TELEPHONE,
+    DroppedSpeech,
+    OwnerRecording,
+    Utterance,
+    find_recordings,
+    is_telephone,
+    read_pieces,
+    screen,
+)
+from tools.training.recordings.work_folder import SPOKEN_CONSENT, RecordingsError
+
+GROUP_SECONDS = 3.0
+_SAME_PERSON = 0.66
+OWNER_LIKENESS = 0.78
+"""The least cosine of 3 s of speech and the mean of its speaker."""
+_LESS_PER_SECOND = 0.04
+_SECOND_SHARE = 0.2
+_SECOND_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class SpeakerGroups:
+    """Who speaks.
+
+    Attributes:
+        owner: whether each utterance is in the voice that is heard most, bool [utterances].
+        second_share: share of the time of the voice that is heard most beside it, if that is
+            enough to doubt whose the recordings are; otherwise 0.
+    """
+
+    owner: NDArray[np.bool_]
+    second_share: float
+
+
+def tell_apart(utterances: Sequence[Utterance], encoder: Embedding) -> SpeakerGroups:
+    """Group utterances by voice.
+
+    3 s of one person and that person's mean have a cosine of at least 0.82, 3 s of somebody else
+    of at most 0.81 (13 people, the nearest of the same sex and language).
+
+    Args:
+        utterances: at least one.
+        encoder: gives the embeddings.
+    """
+    groups = list(_groups(utterances))
+    embeddings = np.stack([encoder.embed(_joined(utterances, group)) for group in groups])
+    seconds = np.array([sum(utterances[i].seconds for i in group) for group in groups])
+    voices = _cluster(embeddings)
+    totals = np.bincount(voices, weights=seconds)
+    centre = embeddings[voices == totals.argmax()].mean(0)
+    # Short words say less about who speaks them.
+    wanted = OWNER_LIKENESS - _LESS_PER_SECOND * np.maximum(GROUP_SECONDS - seconds, 0)
+    is_owner = embeddings @ (centre / np.linalg.norm(centre)) >= wanted
+    others = np.bincount(voices[~is_owner], weights=seconds[~is_owner], minlength=1)
+    second = float(others.max(initial=0.0))
+    doubtful = second >= _SECOND_SECONDS and second >= _SECOND_SHARE * seconds.sum()
+    owner = np.zeros(len(utterances), np.bool_)
+    for group, is_theirs in zip(groups, is_owner, strict=True):
+        owner[group] = is_theirs
+    return SpeakerGroups(owner, second / float(seconds.sum()) if doubtful else 0.0)
+
+
+def _groups(utterances: Sequence[Utterance]) -> Iterator[list[int]]:
+    """Utterances that follow each other in a file, joined until they last 3 s."""
+    group: list[int] = []
+    seconds = 0.0
+    for index, utterance in enumerate(utterances):
+        if group and utterances[group[-1]].file != utterance.file and seconds >= 1:
+            yield group
+            group, seconds = [], 0.0
+        group.append(index)
+        seconds += utterance.seconds
+        if seconds >= GROUP_SECONDS:
+            yield group
+            group, seconds = [], 0.0
+    if group:
+        yield group
+
+
+def _joined(utterances: Sequence[Utterance], group: list[int]) -> Floats:
+    waves = [resample(utterances[i].samples, utterances[i].rate, RATE) for i in group]
+    return np.concatenate(waves)
+
+
+def _cluster(embeddings: NDArray[np.float32]) -> NDArray[np.intp]:
+    """The number of each embedding's voice, from 0."""
+    if len(embeddings) < 2:
+        return np.zeros(len(embeddings), np.intp)
+    tree = linkage(embeddings, "average", metric="cosine")
+    clusters: NDArray[np.intp] = fcluster(tree, 1 - _SAME_PERSON, "distance") - 1
+    return clusters
+
+
+LEAST_SECONDS = 120.0
+RECOMMENDED_SECONDS = 300.0
+ENOUGH_SECONDS = 1_200.0
+OTHER_VOICE = "another voice"
+_JUDGED_ALONE_SECONDS = 20.0
+_ADVICE = {
+    SILENCE: "most of the rest is silence: record more speech",
+    CLIPPED: "most of the rest is clipped: record it again further from the microphone",
+    NOISE: "most of the rest is too noisy: record it again in a quiet room",
+    MUSIC: "most of the rest is music: record speech without it",
+    TELEPHONE: (
+        "the rest has telephone quality, nothing above 4 kHz: record it again at 16 kHz or more"
+    ),
+    OTHER_VOICE: "the rest is in other voices: bring more recordings of the one",
+    ECHO: "the rest resounds: record it again closer to the microphone, or among soft things",
+}
+_CODES = {
+    OTHER_VOICE: TrainingErrorCode.ANOTHER_VOICE,
+    ECHO: TrainingErrorCode.ECHO,
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is used of a folder.
+
+    Attributes:
+        utterances: usable speech of one person, in the order of files and time.
+        dropped: parts of readable files that are not used.
+        unreadable: files that cannot be read, and why.
+        left_over: files that were not needed any more.
+    """
+
+    utterances: list[Utterance]
+    dropped: list[DroppedSpeech]
+    unreadable: dict[str, str] = field(default_factory=dict)
+    left_over: list[str] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """How much speech is used."""
+        return sum(utterance.seconds for utterance in self.utterances)
+
+
+def select(folder: Path, encoder: Embedding, report: Callable[[str], None]) -> Selection:
+    """Read a folder and choose what is used.
+
+    Args:
+        folder: with recordings; the spoken consent is none of them.
+        encoder: tells voices apart.
+        report: is told the name of every file before it is read.
+
+    Raises:
+        RecordingsError: there is less than two minutes of usable speech of one person.
+    """
+    # The spoken consent may be replaced, and a training goes on with what it has chosen before.
+    recordings = [
+        each for each in find_recordings(folder) if each.path.stem.lower() != SPOKEN_CONSENT
+    ]
+    selection = _read(recordings, report)
+    if selection.unreadable and not selection.utterances and not selection.dropped:
+        name, why = next(iter(selection.unreadable.items()))
+        raise RecordingsError(
+            f"{folder}: expected recordings, found none that can be read; the first, {name}: {why}."
+        )
+    selection = _without_telephone(selection)
+    if selection.utterances:
+        selection = _without_others(folder, selection, encoder)
+    if selection.seconds < LEAST_SECONDS:
+        raise _too_little(folder, selection)
+    return selection
+
+
+def _read(recordings: Sequence[OwnerRecording], report: Callable[[str], None]) -> Selection:
+    selection = Selection([], [])
+    for index, recording in enumerate(recordings):
+        if selection.seconds >= ENOUGH_SECONDS:
+            selection.left_over.extend(other.name for other in recordings[index:])
+            break
+        report(recording.name)
+        try:
+            for piece in read_pieces(recording):
+                kept, dropped = screen(piece)
+                selection.utterances.extend(kept)
+                selection.dropped.extend(dropped)
+                if selection.seconds >= ENOUGH_SECONDS:
+                    break
+        except RecordingsError as error:
+            selection.unreadable[recording.name] = str(error)
+    return selection
+
+
+def _without_telephone(selection: Selection) -> Selection:
+    """Drop what holds nothing above 4 kHz; long files are judged alone, short ones together."""
+    kept: list[Utterance] = []
+    dropped = list(selection.dropped)
+    for utterances in _judged_together(selection.utterances):
+        if is_telephone(utterances):
+            dropped += [_drop(utterance, TELEPHONE) for utterance in utterances]
+        else:
+            kept += utterances
+    return Selection(kept, dropped, selection.unreadable, selection.left_over)
+
+
+def _judged_together(utterances: Sequence[Utterance]) -> Iterator[list[Utterance]]:
+    short: list[Utterance] = []
+    for _, group in groupby(utterances, key=lambda utterance: utterance.file):
+        of_file = list(group)
+        if sum(utterance.seconds for utterance in of_file) >= _JUDGED_ALONE_SECONDS:
+            yield of_file
+        else:
+            short += of_file
+    if short:
+        yield short
+
+
+def _without_others(folder: Path, selection: Selection, encoder: Embedding) -> Selection:
+    people = tell_apart(selection.utterances, encoder)
+    flagged = list(zip(selection.utterances, people.owner, strict=True))
+    others = [_drop(utterance, OTHER_VOICE) for utterance, is_owner in flagged if not is_owner]
+    if people.second_share:
+        raise RecordingsError(
+            f"{folder}: expected the voice of one person, found two, the second in"
+            f" {people.second_share:.0%} of the speech; leave out the recordings of one of them.",
+            TrainingErrorCode.ANOTHER_VOICE,
+            _files(others, OTHER_VOICE),
+        )
+    kept = [utterance for utterance, is_owner in flagged if is_owner]
+    return Selection(kept, selection.dropped + others, selection.unreadable, selection.left_over)
+
+
+def _drop(utterance: Utterance, reason: str) -> DroppedSpeech:
+    return DroppedSpeech(
+        utterance.file, utterance.start, utterance.start + utterance.seconds, reason
+    )
+
+
+def _too_little(folder: Path, selection: Selection) -> RecordingsError:
+    found = f"found {clock(selection.seconds)}"
+    by_reason = seconds_by_reason(selection.dropped)
+    reason = max(by_reason, key=lambda name: by_reason[name], default=None)
+    # What was dropped is the reason only if it would have been enough.
+    explains = reason is not None and selection.seconds + by_reason[reason] >= LEAST_SECONDS
+    advice = _ADVICE.get(reason or "", "") if explains else ""
+    code = _CODES.get(reason or "") if explains else None
+    files = () if code is None else _files(selection.dropped, reason)
+    return RecordingsError(
+        f"{folder}: expected at least {clock(LEAST_SECONDS)} minutes of usable speech, {found};"
+        f" {advice or f'record more, best {clock(RECOMMENDED_SECONDS)} minutes'}.",
+        code or TrainingErrorCode.RECORDINGS_REFUSED,
+        files,
+    )
+
+
+def _files(dropped: Sequence[DroppedSpeech], reason: str | None) -> Sequence[str]:
+    """Return the files of which something was dropped for a reason, each once."""
+    return list(dict.fromkeys(part.file for part in dropped if part.reason == reason))
+
+
+def seconds_by_reason(dropped: Sequence[DroppedSpeech]) -> Counter[str]:
+    """How much was dropped for each reason."""
+    total: Counter[str] = Counter()
+    for part in dropped:
+        total[part.reason] += part.seconds  # type: ignore[assignment]
+    return total
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, such as 4:05."""
+    whole = int(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+SHIPPED = Path(__file__).resolve().parents[1] / "people"
+"""Sentences of readers of LibriSpeech; its README.md says whose."""
+TAUGHT_SECONDS = 1_000.0
+MOST_STRANGERS = 10
+_STRANGER_SECONDS = 20.0
+_READER = "en_"  # as the average voice names the readers that it was trained with
+_TAUGHT_PER_FILE = 15.0
+
+
+@dataclass(frozen=True)
+class OtherPeople:
+    """Other people's speech.
+
+    Attributes:
+        taught: whose voices are learnt beside the owner's, by name.
+        strangers: who are never learnt, by name; they show what is made of anybody.
+    """
+
+    taught: Mapping[str, Sequence[Utterance]]
+    strangers: dict[str, list[Utterance]]
+
+
+def find_others(folder: Path | None) -> OtherPeople:
+    """Read other people's recordings from a folder, or those that come with the training.
+
+    In a folder with folders in it each is a person, otherwise each file is.
+
+    Raises:
+        RecordingsError: the folder has none.
+    """
+    if folder is not None:
+        return _part(_from_folder(folder))
+    heard, strangers = (_from_folder(SHIPPED / part) for part in ("heard", "strangers"))
+    return OtherPeople({f"{_READER}{name}": one for name, one in heard.items()}, strangers)
+
+
+def readers_in(folder: Path) -> dict[str, list[Utterance]]:
+    """Read more people to learn from, named as the average voice names readers of LibriSpeech.
+
+    Each file or subfolder is a person, whose number is what comes before the first hyphen of the
+    name. Who is among the strangers that characters are measured with is left out.
+    """
+    strangers = {file.stem for file in (SHIPPED / "strangers").iterdir()}
+    numbered: dict[str, list[Utterance]] = {}
+    for name, utterances in _from_folder(folder).items():
+        number = name.split("-")[0]
+        if number not in strangers:
+            numbered.setdefault(f"{_READER}{number}", []).extend(utterances)
+    return numbered
+
+
+def _part(people: dict[str, list[Utterance]]) -> OtherPeople:
+    """Every other person is a stranger, until there are enough of them."""
+    names = list(people)
+    strangers = names[1::2][:MOST_STRANGERS]
+    most = TAUGHT_SECONDS / (len(names) - len(strangers))
+    taught = {n: _first_seconds(people[n], most) for n in names if n not in strangers}
+    return OtherPeople(taught, {n: _first_seconds(people[n], _STRANGER_SECONDS) for n in strangers})
+
+
+def _first_seconds(utterances: Sequence[Utterance], wanted: float) -> list[Utterance]:
+    kept: list[Utterance] = []
+    for utterance in utterances:
+        if sum(other.seconds for other in kept) >= wanted:
+            break
+        kept.append(utterance)
+    return kept
+
+
+def _from_folder(folder: Path) -> dict[str, list[Utterance]]:
+    people: dict[str, list[Utterance]] = {}
+    for recording in find_recordings(folder):
+        person = Path(recording.name).parts[0].removesuffix(recording.path.suffix)
+        utterances = people.setdefault(person, [])
+        if sum(utterance.seconds for utterance in utterances) >= max(
+            _STRANGER_SECONDS, _TAUGHT_PER_FILE
+        ):
+            continue
+        try:
+            for piece in read_pieces(recording):
+                utterances.extend(screen(piece)[0])
+        except RecordingsError:
+            continue
+    return {name: utterances for name, utterances in people.items() if utterances}

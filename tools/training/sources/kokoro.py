@@ -1,0 +1,237 @@
+"""Writes speech of Kokoro-82M into a folder.
+
+    python -m tools.training.sources.kokoro .training/kokoro              # all of it
+    python -m tools.training.sources.kokoro .training/kokoro --only hina  # one part
+
+`hina/` is what the character Hina is trained with, and `judge-ja/NAME/` three voices with sentences
+that nobody is trained with: WAV files and `transcripts.tsv`, of file, language, text. `people/` has
+Opus files of sixteen strangers who speak Japanese. `pairs/` has stereo files in which a stranger
+(left) and Hina (right) say the same, sound for sound. Needs what requirements/kokoro.txt lists,
+espeak-ng, and ffmpeg.
+"""
+
+import argparse
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import soundfile
+from numpy.random import Generator, default_rng
+
+from shared.speech.engines.delivery import trim
+from shared.speech.engines.kokoro import SAMPLE_RATE, load, symbols_of_text
+from shared.speech.engines.kokoro_packages import NOBODY, Mixture
+from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.signal.sound import Samples
+from tools.training.sources.sentences import japanese
+
+_SYMBOLS = (
+    *(("eɪ", "A"), ("aɪ", "I"), ("oʊ", "O"), ("aʊ", "W"), ("ɔɪ", "Y")),
+    *(("tʃ", "ʧ"), ("dʒ", "ʤ"), ("ɜː", "ɜɹ"), ("ɚ", "əɹ"), ("r", "ɹ"), ("ɹɹ", "ɹ"), ("ɐ", "ə")),
+    *(("ʔ", "t"), ("x", "k"), ("g", "ɡ"), ("o", "ɔ"), ("e", "A"), ("ː", "")),
+)
+_SIGNS = re.compile(r"([,.!?;])")
+
+
+def english_symbols(text: str) -> str:
+    """Write an English text as Kokoro's symbols.
+
+    Raises:
+        FileNotFoundError: espeak-ng is not installed.
+        subprocess.CalledProcessError: it fails.
+    """
+    written = ""
+    for piece in map(str.strip, _SIGNS.split(text)):
+        if _SIGNS.fullmatch(piece):
+            written += piece
+        elif piece:
+            written += (" " if written else "") + _phones(piece)
+    return written
+
+
+def _phones(text: str) -> str:
+    command = ["espeak-ng", "-q", "--ipa", "-v", "en-us"]
+    spoken = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    phones = " ".join(spoken.stdout.split())
+    for given, symbol in _SYMBOLS:
+        phones = phones.replace(given, symbol)
+    return phones
+
+
+JUDGES = ("jf_alpha", "jf_gongitsune", "jm_kumo")
+"""Who speaks the sentences that characters are judged by; nobody is trained with them."""
+
+_KONIWA = ("jf_gongitsune", "jf_nezumi", "jf_tebukuro", "jm_kumo")
+"""Voices made of recordings that Koniwa publishes under CC BY."""
+
+_LITTLE = ("jf_gongitsune", "jm_kumo")
+"""Of whom mixed strangers have little."""
+
+_OF_PAIRS = ("jf_alpha", "jf_nezumi", "jf_tebukuro")
+"""Of whom the strangers are mixed that say the same as Hina."""
+_OWN_MANNER = 0.3
+
+_TRACTS = (0.8, 1.2)
+
+
+def alone(name: str) -> Mixture:
+    """One of Kokoro's voices as it is."""
+    return Mixture({name: 1.0}, {name: 1.0})
+
+
+def stranger(seed: int) -> Mixture:
+    """Mix a voice by chance, with little of those that judge, and of recordings under CC BY.
+
+    Args:
+        seed: of the chance.
+    """
+    random = default_rng((7, seed))
+    sound, manner = (_mixed(random, _KONIWA, spread) for spread in (0.6, 0.4))
+    while max(abs(sound[name]) for name in _KONIWA) > 1 or max(sound[n] for n in _LITTLE) > 0.4:
+        sound = _mixed(random, _KONIWA, 0.6)
+    return Mixture(sound, manner, round(float(random.uniform(*_TRACTS)), 3))
+
+
+def pair_of(seed: int) -> tuple[Mixture, Mixture]:
+    """Mix a stranger, and give Hina the same rhythm and melody.
+
+    The rhythm is Hina's own in three of ten pairs, and else mixed by chance.
+    """
+    random = default_rng((11, seed))
+    sound, mixed = (_mixed(random, _OF_PAIRS, 0.35) for _ in range(2))
+    manner = NOBODY.manner if random.random() < _OWN_MANNER else mixed
+    return Mixture(sound, manner, NOBODY.tract), Mixture(NOBODY.sound, manner, NOBODY.tract)
+
+
+def _mixed(random: Generator, names: Sequence[str], spread: float) -> dict[str, float]:
+    weights = random.normal(1 / len(names), spread, len(names))
+    weights = (weights + (1 - weights.sum()) / len(names)).round(3)
+    return dict(zip(names, weights.tolist(), strict=True))
+
+
+_TEXTS = Path(__file__).with_name("texts")
+_STRANGERS = (*range(7), *range(8, 17))
+"""Seeds whose voices sound natural (DNSMOS overall from 2.9 in the first sentence)."""
+_SENTENCES_OF_STRANGERS, _MOST_SECONDS_OF_STRANGERS, _PAUSE_SECONDS = 3, 14, 0.3
+_PAIRS = 150
+
+Line = tuple[str, str]
+
+
+class _Writer:
+    """Writes what voices say.
+
+    Args:
+        folder: that all goes to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._settings = SessionSettings()
+
+    def write(self, name: str, mixture: Mixture, lines: Iterable[Line]) -> None:
+        """Write a folder of WAV files and their texts; what is there already stays."""
+        folder = self._folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        voice = load(mixture, self._settings)
+        listed = []
+        seconds = 0.0
+        for number, (language, text) in enumerate(lines):
+            file = folder / f"{language}{number:03}.wav"
+            listed.append(f"{file.name}\t{language}\t{text}\n")
+            if not file.exists():
+                _store(file, trim(voice.speak(self._symbols(language, text), 1.0), SAMPLE_RATE))
+            seconds += soundfile.info(file).duration
+        (folder / "transcripts.tsv").write_text("".join(listed), "utf-8")
+        print(f"{folder}: {len(listed)} files, {seconds / 60:.1f} minutes", flush=True)
+
+    def write_pairs(self, count: int) -> None:
+        """Write stereo files in which a stranger and Hina say the same; what is there stays."""
+        folder = self._folder / "pairs"
+        folder.mkdir(parents=True, exist_ok=True)
+        random = Random(11)
+        japanese_lines, english_lines = _lines("hina_ja.txt", "ja"), _lines("hina_en.txt", "en")
+        for number in range(count):
+            file = folder / f"{number:03}.wav"
+            language, text = random.choice(
+                (japanese_lines, [("ja", japanese(random))], english_lines)[number % 3]
+            )
+            if not file.exists():
+                symbols, speed = self._symbols(language, text), 0.85 + 0.3 * random.random()
+                both = [
+                    load(mixture, self._settings).speak(symbols, speed)
+                    for mixture in pair_of(number)
+                ]
+                _store(file, np.stack(both, 1))
+        print(f"{folder}: {count} pairs", flush=True)
+
+    def write_people(self) -> None:
+        """Write an Opus file of each stranger; what is there stays."""
+        folder = self._folder / "people"
+        folder.mkdir(parents=True, exist_ok=True)
+        pause = np.zeros(round(_PAUSE_SECONDS * SAMPLE_RATE), np.float32)
+        for seed in _STRANGERS:
+            file, draft = folder / f"{seed:02}.opus", folder / f"{seed:02}.wav"
+            if file.exists():
+                continue
+            voice = load(stranger(seed), self._settings)
+            parts = [
+                part
+                for text in _small_talk(seed)
+                for part in (trim(voice.speak(self._symbols("ja", text), 1.0), SAMPLE_RATE), pause)
+            ]
+            said = np.concatenate(parts[:-1])[: _MOST_SECONDS_OF_STRANGERS * SAMPLE_RATE]
+            _store(draft, said)
+            encode = ["ffmpeg", "-y", "-v", "error", "-i", str(draft), "-b:a", "24k", str(file)]
+            subprocess.run(encode, check=True)
+            draft.unlink()
+        print(f"{folder}: {len(_STRANGERS)} strangers", flush=True)
+
+    def _symbols(self, language: str, text: str) -> str:
+        if language == "en":
+            return english_symbols(text)
+        return symbols_of_text(text, self._settings.front_end)
+
+
+def _store(file: Path, samples: Samples) -> None:
+    draft = file.with_suffix(".draft")
+    soundfile.write(draft, samples, SAMPLE_RATE, "PCM_16", format="WAV")
+    draft.rename(file)
+
+
+def _lines(file: str, language: str) -> list[Line]:
+    return [(language, line) for line in (_TEXTS / file).read_text("utf-8").splitlines()]
+
+
+def _small_talk(seed: int) -> list[str]:
+    """One of Hina's sentences, and some by chance."""
+    random = Random(seed)
+    first = random.choice(_lines("hina_ja.txt", "ja"))[1]
+    return [first, *(japanese(random) for _ in range(_SENTENCES_OF_STRANGERS - 1))]
+
+
+def main() -> None:
+    """Write what was asked for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.training.sources.kokoro", description=__doc__
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", choices=("hina", "judges", "people", "pairs"))
+    asked = parser.parse_args()
+    writer = _Writer(asked.folder)
+    if asked.only in (None, "judges"):
+        for name in JUDGES:
+            writer.write(f"judge-ja/{name}", alone(name), _lines("judge_ja.txt", "ja"))
+    if asked.only in (None, "hina"):
+        writer.write("hina", NOBODY, _lines("hina_ja.txt", "ja") + _lines("hina_en.txt", "en"))
+    if asked.only in (None, "pairs"):
+        writer.write_pairs(_PAIRS)
+    if asked.only in (None, "people"):
+        writer.write_people()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""A character from a few minutes of its owner's recordings; see training/README.md."""

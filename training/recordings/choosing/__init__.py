@@ -1,1 +1,0 @@
-"""Which speech of a folder is used, and what is not, and why."""

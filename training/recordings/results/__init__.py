@@ -1,1 +1,0 @@
-"""What comes out of a training: the bundle, its figures, the page to listen to."""

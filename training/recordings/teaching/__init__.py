@@ -1,1 +1,0 @@
-"""The decoder learns a voice, stage by stage."""

@@ -1,1 +1,0 @@
-"""Sound as the training takes it: features, and how it is disturbed."""

@@ -1,1 +1,0 @@
-"""Speakers whose speech is converted during training, each with its phone times."""

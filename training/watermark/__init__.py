@@ -1,1 +1,0 @@
-"""Teaches the detector of the watermark what speech does by itself, and what noise leaves."""
