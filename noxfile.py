@@ -294,12 +294,6 @@ class Environment:
     It is made anew when the requirements or the Python interpreter have changed, so that it never
     contains a package that the requirements no longer name. Of several commands that need it, one
     makes it, and the others wait.
-
-    Args:
-        session: runs the commands.
-        name: which requirements.
-        folder: contains the environments.
-        interpreter: identifies the Python interpreter.
     """
 
     def __init__(
@@ -365,15 +359,7 @@ class Environment:
 def make_once(
     session: nox.Session, stamp: Path, wanted: str, lock: Path, make: Callable[[], bool]
 ) -> None:
-    """Make something unless it is there; of several commands one makes it, the others wait.
-
-    Args:
-        session: tells the user.
-        stamp: a file that is written when it is made.
-        wanted: what the stamp contains if nothing has changed since.
-        lock: a file that is locked meanwhile.
-        make: makes it; returns whether that was possible.
-    """
+    """Make something unless it is there; of several commands one makes it, the others wait."""
     if holds(stamp, wanted):
         return
     with locked(session, lock):

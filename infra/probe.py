@@ -48,10 +48,8 @@ class ProbeResult:
     """What a probe saw.
 
     Attributes:
-        ok: whether the right result came in time.
         seconds: from the end of the upload to the last byte of the result; None if none came.
         voice_id: of the voice that was converted, for the logs; None if none was created.
-        said: what was wrong, for people.
     """
 
     ok: bool
@@ -62,13 +60,7 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The api, and what it is asked with.
-
-    Attributes:
-        client: sends the requests.
-        address: of the api.
-        headers: that only the api is sent.
-    """
+    """The api, and what it is asked with."""
 
     client: httpx.Client
     address: str
@@ -84,9 +76,7 @@ def probe(api: Api, wish: dict[str, str], recording: bytes, within: float) -> Pr
     """Convert a recording, check the result, and erase the voice.
 
     Args:
-        api: the api.
         wish: the body of `POST /api/v1/voices`.
-        recording: what is converted.
         within: after how many seconds the result is late.
     """
     voice_id = None

@@ -52,11 +52,7 @@ class RunProgram(Protocol):
     """Runs a program in a folder and returns how it ended."""
 
     def __call__(self, command: Sequence[str], folder: Path) -> Ended:
-        """Run it.
-
-        Raises:
-            OSError, subprocess.TimeoutExpired: it cannot be run, or does not end.
-        """
+        """Run it."""
         ...
 
 
@@ -65,10 +61,7 @@ class AuditReport:
     """What is known about some dependencies.
 
     Attributes:
-        subject: which ones.
-        found: each vulnerability in a line.
         unchecked: why some of them, or all, could not be checked; "" if all were.
-        checked: how many were.
     """
 
     subject: str
@@ -121,16 +114,7 @@ def audit_page(npm: str | None, run: RunProgram) -> AuditReport:
 
 
 def conclude(reports: Sequence[AuditReport], *, required: bool, say: Callable[[str], None]) -> int:
-    """Tell what was found, and what could not be checked.
-
-    Args:
-        reports: of every audit.
-        required: whether what could not be checked counts as found.
-        say: is told every line.
-
-    Returns:
-        PASSED, FOUND or NOT_CHECKED.
-    """
+    """Tell what was found, and what could not be checked."""
     for report in reports:
         for line in report.found:
             say(f"FOUND: {line}")

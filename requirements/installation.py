@@ -32,7 +32,6 @@ class Shown:
     """What a person sees of pip.
 
     Attributes:
-        out: where it is written.
         now: a clock in seconds that never goes back.
     """
 

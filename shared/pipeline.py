@@ -35,14 +35,6 @@ async def request_conversion(
 ) -> None:
     """Publish a conversion message and record it in the voice's document.
 
-    Args:
-        conversions: the topic of the conversion messages.
-        voices: the voices' documents.
-        message: which voice is to be converted, from which upload.
-        record: the transition that records the request.
-        attributes: attributes of the message beside the voice_id.
-        known: the voice as it was just read; saves a read.
-
     Raises:
         PublishError: nothing was published, and nothing recorded.
         UnknownVoiceError: published, but the voice was deleted meanwhile.
@@ -73,12 +65,7 @@ async def store_recording(
     recording again.
 
     Args:
-        uploads: the bucket of the recordings.
-        voice_id: which voice.
-        content: the recording, at its beginning.
         size: its size in bytes.
-        content_type: its media type.
-        metadata: what its notification shall also say.
 
     Raises:
         ObjectExistsError: the voice has another recording.

@@ -39,7 +39,6 @@ class Change:
 
     Attributes:
         place: the function, as `leases.Lease.finish`.
-        line: the line as the mutant has it, without the spaces around it.
     """
 
     place: str
@@ -48,13 +47,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the tests took the mutants.
-
-    Attributes:
-        states: the state of every mutant by its name; mutmut's words.
-        changes: what those are that were not killed.
-        reasons: the changes for which the page says why no test can notice them.
-    """
+    """How the tests took the mutants."""
 
     states: Mapping[str, str]
     changes: Mapping[str, Change]
@@ -100,11 +93,7 @@ class Outcome:
 
 
 def reasons_of(text: str) -> frozenset[Change]:
-    """Return the changes that the rows of a page's table of survivors name.
-
-    Raises:
-        ValueError: a row does not begin with a function, followed by the lines of its mutants.
-    """
+    """Return the changes that the rows of a page's table of survivors name."""
     found = set()
     for row in text.partition("| function |")[2].splitlines()[2:]:
         if not row.startswith("|"):

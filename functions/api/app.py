@@ -55,9 +55,6 @@ class AnswerHeadersMiddleware:
 
     No page of another site may show it in a frame, none may take it for another kind of file, and
     answers of the API, which have keys and signed addresses, are not kept unless they say so.
-
-    Args:
-        app: serves the requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -92,7 +89,6 @@ class OriginMiddleware:
     with neither header comes from a program and is served.
 
     Args:
-        app: serves the other requests.
         allowed_origins: the sites whose pages may send them; "*" means any. The origin that the
             request is sent to is always allowed.
         allowed_hosts: the names under which requests may come, beside addresses and `localhost`;
@@ -163,13 +159,7 @@ def create_app(
     allowed_origins: tuple[str, ...],
     allowed_hosts: tuple[str, ...] = ("*",),
 ) -> FastAPI:
-    """Return the application.
-
-    Args:
-        dependencies: what the endpoints depend on.
-        allowed_origins: the web sites whose pages may call it.
-        allowed_hosts: the names under which requests may come; see OriginMiddleware.
-    """
+    """Return the application."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

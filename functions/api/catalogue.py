@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CharacterChooser:
-    """Who wants a character.
-
-    Attributes:
-        uid: the Firebase uid of one who has signed in.
-        key: the secret of an own character's owner, if they have sent it.
-    """
+    """Who wants a character."""
 
     uid: str | None = None
     key: str | None = None
@@ -121,7 +116,6 @@ class Catalogue:
     Args:
         built_in: the manifests of the characters of the image, by id.
         bucket: the further characters; None if there is no bucket.
-        refresh_seconds: after how long the list of the bucket is read again.
         default: the character of voices that name none, if it takes what they are made from; the
             first one if None.
         now: a clock in seconds that never goes back.

@@ -52,17 +52,7 @@ if TYPE_CHECKING:
 
 
 class VoiceIntake:
-    """Creates voices for recordings, accepts the recordings, and erases voices of every kind.
-
-    Args:
-        voices: the voices' documents.
-        uploads: the bucket of the recordings; it must be able to sign addresses.
-        results: the bucket of the results.
-        catalogue: the characters.
-        max_bytes: the largest recording.
-        upload_lifetime: how long an upload address works.
-        now: the clock of a new document's times.
-    """
+    """Creates voices for recordings, accepts the recordings, and erases voices of every kind."""
 
     def __init__(
         self,
@@ -240,16 +230,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class TextIntake:
-    """Creates voices from texts.
-
-    Args:
-        voices: the voices' documents.
-        uploads: the bucket of the recordings and texts.
-        conversions: opens the topic of the conversion messages, which recordings do without.
-        catalogue: the characters.
-        max_characters: the longest text.
-        now: the clock of a new document's times.
-    """
+    """Creates voices from texts."""
 
     def __init__(
         self,

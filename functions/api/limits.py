@@ -217,7 +217,6 @@ class TokenBuckets:
         per_minute: how many tokens come back in a minute.
         now: a clock in seconds that never goes back.
         at_once: the size of a bucket; None for the tokens of a minute.
-        most_clients: how many buckets are kept.
     """
 
     def __init__(
@@ -258,8 +257,6 @@ class TokenBuckets:
         """Take tokens for something that has happened already, also some that are not there.
 
         Args:
-            client: whose bucket.
-            tokens: how many.
             most_pause: for how many seconds the bucket may be without a token because of this.
         """
         now = self._now()
@@ -310,11 +307,8 @@ class VoiceOutcomes:
     """Remembers voices that have not ended, and lets those that failed count for more.
 
     Args:
-        voices: the voices' documents.
-        limits: what failed recordings count for.
         in_progress: how many voices of the last minute one client, or its /48, may have without an
             end; 0 for no limit, and then nothing is remembered.
-        seconds: how long a voice can take to its end; older ones are forgotten.
         now: a clock in seconds that never goes back.
     """
 

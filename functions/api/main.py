@@ -67,10 +67,6 @@ class ApiServices:
     """What the api speaks to.
 
     Attributes:
-        voices: the voices' documents; they must be watchable.
-        uploads: the bucket of the recordings; it must be able to sign addresses.
-        results: the bucket of the results.
-        conversions: opens the topic of the conversion messages, which only texts need.
         open_characters: opens the bucket of the characters; None if there is none.
         own_characters: what the making of visitors' own characters speaks to; None without it.
         trust: says which certificates of the converter are good; None for httpx's own.

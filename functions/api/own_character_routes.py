@@ -32,15 +32,7 @@ def add_own_characters(
     admitted: Any,
     client_of: Callable[[Request], str],
 ) -> None:
-    """Add the routes.
-
-    Args:
-        router: of the API.
-        making: does what the owners ask for.
-        sign_in: where visitors can sign in, only those who have may make a character.
-        admitted: counts and checks requests before their body is read.
-        client_of: names the network that a request comes from, so that only we know it again.
-    """
+    """Add the routes."""
 
     async def find(character_id: str, key: str | None, authorization: str | None) -> OwnCharacter:
         return await making.find(character_id, key, await sign_in.uid_of(authorization))

@@ -74,14 +74,7 @@ _RECORDING_ID: Final = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterServices:
-    """What the making of characters speaks to.
-
-    Attributes:
-        store: the characters' documents.
-        recordings: the bucket of the owners' recordings; it must be able to sign addresses.
-        open_characters: opens the bucket of the bundles.
-        wake_trainer: tells the trainer that there is something to do; it also looks by itself.
-    """
+    """What the making of characters speaks to."""
 
     store: OwnCharacterStore
     recordings: Bucket
@@ -90,15 +83,7 @@ class OwnCharacterServices:
 
 
 class OwnCharacterService:
-    """Characters of visitors' own voices.
-
-    Args:
-        services: what it speaks to.
-        limits: how many may be begun in a day.
-        upload_lifetime: how long an upload address works.
-        now: tells the time.
-        allows_public: whether owners may show a character to everybody.
-    """
+    """Characters of visitors' own voices."""
 
     def __init__(
         self,
@@ -128,11 +113,6 @@ class OwnCharacterService:
         self, wish: NewOwnCharacter, owner: str | None, client: str
     ) -> tuple[OwnCharacter, str]:
         """Begin a character; return it and the secret of its owner.
-
-        Args:
-            wish: what the owner has typed.
-            owner: the uid of a visitor who is signed in.
-            client: the pseudonym of the network of one who is not; for the day's number.
 
         Raises:
             Problem: `too_many_own_characters` or `too_many_own_characters_of_owner`.
@@ -328,7 +308,6 @@ class OwnCharacterService:
         """Collect more recordings for a better training, with a new spoken consent.
 
         Args:
-            character: whose recordings were kept.
             client: as in `begin`.
 
         Raises:
@@ -415,13 +394,7 @@ _MOST_PUBLIC: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterAccess:
-    """Answers what the list of characters cannot know by the bucket alone.
-
-    Attributes:
-        store: the characters' documents.
-        allows_public: whether the operator lets owners show theirs to everybody; otherwise one that
-            is public can be used by its link.
-    """
+    """Answers what the list of characters cannot know by the bucket alone."""
 
     store: OwnCharacterStore
     allows_public: bool
@@ -457,9 +430,6 @@ class TrainerCall:
     """Starts the trainer beside the answer to the character's owner.
 
     A request that fails is logged and not sent again: the sweep, too, looks for what waits.
-
-    Args:
-        start: starts it.
     """
 
     def __init__(self, start: Callable[[], Awaitable[None]]) -> None:

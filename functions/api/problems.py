@@ -150,14 +150,7 @@ CLIENT_CLOSED_REQUEST: Final = 499
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's own word
-    """An error that is answered as `application/problem+json`.
-
-    Args:
-        status: the HTTP status.
-        code: stable, for programs.
-        detail: one sentence for people: what was wrong, and what to do.
-        headers: further headers of the answer.
-    """
+    """An error that is answered as `application/problem+json`."""
 
     def __init__(
         self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None
@@ -185,13 +178,7 @@ class ClientGoneError(Exception):
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute], line: RetrySchedule) -> None:
-    """Make an application that has these routes answer every error as a problem.
-
-    Args:
-        app: the application.
-        routes: its routes.
-        line: says when to come back to those who meet something that does not answer.
-    """
+    """Make an application that has these routes answer every error as a problem."""
     app.add_exception_handler(Problem, _from_problem)
     app.add_exception_handler(RequestValidationError, _from_validation)
     app.add_exception_handler(HTTPException, partial(_from_http, routes))

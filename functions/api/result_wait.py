@@ -33,12 +33,6 @@ async def wait_until_final(
 
     The listener also sends the current state, so the voice need not be read first.
 
-    Args:
-        voices: the voices' documents.
-        voice_id: which voice.
-        seconds: how long to wait.
-        check: is given the current state of the voice; an exception of it ends the waiting.
-
     Raises:
         UnknownVoiceError: there is no such voice, or it was deleted meanwhile.
         StoreUnavailableError: the store does not answer.

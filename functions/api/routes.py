@@ -68,13 +68,7 @@ Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=100)]
 
 @dataclass(frozen=True, slots=True)
 class LiveOffer:
-    """What a client needs to know to send its recording while the visitor speaks.
-
-    Attributes:
-        url: where it opens a WebSocket.
-        tickets: signs the tickets.
-        lifetime: how long a ticket works.
-    """
+    """What a client needs to know to send its recording while the visitor speaks."""
 
     url: str
     tickets: Tickets
@@ -86,26 +80,9 @@ class Dependencies:
     """What the endpoints depend on.
 
     Attributes:
-        voices: the voices' documents.
-        intake: creates voices, accepts their recordings, erases them.
-        texts: creates voices from texts.
-        warm_up: warms the conversion container up.
-        sign_in: checks who a visitor is.
         app_check: refuses requests without an App Check token, where App Check is on.
-        limits: refuses clients that ask too often.
-        outcomes: lets failed recordings count for more.
-        client_names: what the networks of clients are called.
-        upload_memory: refuses recordings for which there is no memory.
-        verifications: asks a converter whether files were made here.
-        catalogue: the characters.
-        wait_seconds: how long a client waits for a voice before it must ask again.
-        seconds: the shortest and the longest recording, whatever the character.
-        max_upload_bytes: the largest recording.
-        max_text_characters: the longest text.
         live: offers a WebSocket to the service `live`; None where there is none.
         making: makes characters of visitors' own voices; None where they are not allowed.
-        line: says when to come back to those who cannot be served.
-        traces: takes the steps of every voice.
     """
 
     voices: VoiceStore

@@ -160,10 +160,8 @@ class ReceivedRecording:
     """A recording from a form; close `content` after use.
 
     Attributes:
-        voice_id: the form's field of that name, not yet checked.
         content: the file, at its beginning; in memory up to 1 MB, otherwise on disk.
         size: its size in bytes.
-        content_type: the media type that the form gives for it.
     """
 
     voice_id: str
@@ -184,8 +182,6 @@ async def read_form(
     Reading stops right after that size, so the exact size of a larger file is unknown.
 
     Args:
-        request: the request.
-        max_bytes: the largest file.
         reservation: is charged for the bytes as they arrive.
 
     Raises:

@@ -37,14 +37,7 @@ OPENAPI: Final[dict[str, Any]] = {
 
 
 class Verifications:
-    """Asks a converter about files; nothing of them is kept.
-
-    Args:
-        client: sends the files.
-        url: the container's address for them.
-        identity: proves who sends them.
-        memory: refuses files for which there is no memory.
-    """
+    """Asks a converter about files; nothing of them is kept."""
 
     def __init__(
         self, client: httpx.AsyncClient, url: str, identity: Identity, memory: UploadMemory
@@ -89,14 +82,7 @@ class Verifications:
 def add_verifications(
     router: APIRouter, verifications: Verifications, limits: RequestLimits, admitted: Any
 ) -> None:
-    """Add the route.
-
-    Args:
-        router: of the API.
-        verifications: asks a converter.
-        limits: refuses clients that send too many files at once.
-        admitted: counts and checks requests before their body is read.
-    """
+    """Add the route."""
 
     @router.post(
         "/verifications",

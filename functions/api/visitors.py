@@ -94,10 +94,6 @@ class ClientNames:
 
     Converters share their places out by this name. It is in a voice's document until the voice
     ends, and in messages, and no address is.
-
-    Args:
-        key: the secret key.
-        now: the time.
     """
 
     def __init__(self, key: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:

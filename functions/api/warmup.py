@@ -79,12 +79,7 @@ class GoogleIdentity:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A warm-up under way.
-
-    Attributes:
-        sent: is set when it has been sent.
-        answered: ends with its answer.
-    """
+    """A warm-up under way."""
 
     sent: asyncio.Event
     answered: asyncio.Task[None]
@@ -100,10 +95,6 @@ class WarmUp:
     of them waiting, so a service that is large enough already is not made larger.
 
     Args:
-        client: sends the warm-ups.
-        url: the container's warm-up address.
-        identity: proves who sends them.
-        most: how many may be under way at once.
         now: a clock in seconds that never goes back.
     """
 

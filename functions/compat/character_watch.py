@@ -30,13 +30,7 @@ LOOK_SECONDS: Final = 1.0
 
 
 class OfferedCharacters:
-    """The characters that all dialects offer; what speaks under way goes on with the old ones.
-
-    Args:
-        characters: by id; changed here, and read by who converts recordings.
-        voices: for clients of VOICEVOX.
-        text_voices: for all others.
-    """
+    """The characters that all dialects offer; what speaks under way goes on with the old ones."""
 
     def __init__(
         self,
@@ -79,8 +73,6 @@ class CharacterWatch:
     """Compares the folder of characters with what is offered.
 
     Args:
-        folder: of the bundles.
-        load: loads a bundle, in a thread.
         known: the ids of those that are offered already; None for all that lie in it now.
     """
 
@@ -142,8 +134,6 @@ def load_bundle(
     """Load a bundle and build its engines.
 
     Args:
-        folder: the bundle.
-        session: how its graphs run.
         max_bytes: how many bytes its graphs may have together.
         marker: marks what it speaks; None to mark nothing.
 

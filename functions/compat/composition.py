@@ -44,17 +44,7 @@ _HEADERS: Final = ("Authorization", "Content-Type", "X-API-Key", "xi-api-key")
 
 @dataclass(frozen=True, slots=True)
 class CompatOptions:
-    """What the dialects offer, and to whom.
-
-    Attributes:
-        access: who may call.
-        max_seconds: the longest speech of one request.
-        numbers: by which further numbers clients of VOICEVOX may ask for a character, each
-            NUMBER=CHARACTER.
-        names: by which further names clients of OpenAI may ask for a voice, each NAME=CHARACTER.
-        is_alone: whether no other instance serves the same clients.
-        recordings: what a recording may be that is converted in one call.
-    """
+    """What the dialects offer, and to whom."""
 
     access: Access
     max_seconds: float = 300.0
@@ -66,16 +56,7 @@ class CompatOptions:
 
 @dataclass(frozen=True, slots=True)
 class SpeechResources:
-    """What all dialects speak with.
-
-    Attributes:
-        characters: all that are loaded; those that take text speak, those that take speech convert.
-        kept: what clients of VOICEVOX leave.
-        decoder: has been started.
-        admission: how much this process does at once, whoever asks for it.
-        characters_dir: the folder that an error names.
-        meter: counts what each key has.
-    """
+    """What all dialects speak with."""
 
     characters: Mapping[str, LoadedCharacter]
     kept: UserData
@@ -87,10 +68,6 @@ class SpeechResources:
 
 def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str, str]:
     """Return the keys that requests may carry, by the names of their owners.
-
-    Args:
-        key: the operator's.
-        named: further ones, each NAME=KEY.
 
     Raises:
         SettingsError: one has no name, or a key that is too short.
@@ -112,10 +89,7 @@ class Compat:
     """What one process serves.
 
     Attributes:
-        app: all dialects of HTTP, behind one port.
-        wyoming: serves clients of Wyoming, where an operator gives it a port.
         offered: the characters of all dialects, which may change while they serve.
-        sockets: serve clients that send texts in pieces.
     """
 
     app: ASGIApp

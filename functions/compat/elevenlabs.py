@@ -63,8 +63,6 @@ class FieldError(Exception):
     """A field that cannot be used.
 
     Args:
-        field: its name.
-        message: one sentence for people.
         place: where it was sent: in the `body` or in the `query`.
     """
 
@@ -162,10 +160,7 @@ class RecordingLimits:
     """What one recording, and all that are here at once, may take.
 
     Attributes:
-        max_seconds: the longest recording.
-        max_bytes: the largest encoded recording.
         at_once: how many recordings are here at once, from their first byte until they are decoded.
-        seconds_to_come: how long one may take to come.
     """
 
     max_seconds: float = 300.0
@@ -180,13 +175,7 @@ class RecordingLimits:
 
 
 class Recordings:
-    """Takes recordings in.
-
-    Args:
-        decoder: decodes them.
-        admission: how much is done at once in this process.
-        limits: of the recordings.
-    """
+    """Takes recordings in."""
 
     def __init__(self, decoder: Decoder, admission: Admission, limits: RecordingLimits) -> None:
         self._decoder = decoder
@@ -272,11 +261,7 @@ class Recordings:
 
 
 async def _parse(parser: MultiPartParser) -> FormData:
-    """Read a form.
-
-    Raises:
-        HTTPException: it is none.
-    """
+    """Read a form."""
     try:
         return await parser.parse()
     except (MultiPartException, KeyError) as error:
@@ -287,11 +272,7 @@ async def _parse(parser: MultiPartParser) -> FormData:
 
 
 def _as_wav(data: bytes) -> bytes:
-    """Give raw samples a header, so that they go the way of every recording.
-
-    Raises:
-        FieldError: they are no whole samples.
-    """
+    """Give raw samples a header, so that they go the way of every recording."""
     if len(data) % _RAW_FRAME_BYTES:
         raise FieldError("audio", f"Expected samples of 16 bits for '{RAW_FORMAT}'.")
     return wav_file(data, _RAW_RATE, channels=1)
@@ -324,14 +305,7 @@ class _Taken:
 
 
 class ElevenLabsRoutes:
-    """From voice to voice in one call, and the list of voices.
-
-    Args:
-        characters: all that are loaded, which may change; those that take speech are offered.
-        recordings: takes recordings in.
-        synthesis: sends what is converted; bounded.
-        meter: counts what each key has.
-    """
+    """From voice to voice in one call, and the list of voices."""
 
     def __init__(
         self,
@@ -435,9 +409,6 @@ def build(
     """Build the application; see ElevenLabsRoutes.
 
     Args:
-        characters: all that are loaded.
-        recordings: takes recordings in.
-        synthesis: sends what is converted.
         meter: counts what each key has; None for one without limits.
         retry_after_seconds: when clients may come again that are sent away with 503.
     """

@@ -51,11 +51,8 @@ def convert_in_pieces(
     and faded into the next within 20 ms; all pieces are moved by the same semitones.
 
     Args:
-        engine: converts.
-        manifest: of its character.
         samples: mono audio, float32 [N].
         sample_rate: of the samples, in Hz.
-        options: what is asked for.
 
     Returns:
         Pieces of float32 at the engine's rate, together as many samples as `Engine.convert` gives.
@@ -106,12 +103,7 @@ def _fit(converted: Samples, chunk: Chunk, hop: float, held: Samples) -> tuple[S
 
     Args:
         converted: from the chunk's `first` frame to its `last`.
-        chunk: where it lies.
         hop: samples per frame of what is converted.
-        held: the end of the piece before; none before the first.
-
-    Returns:
-        What can be heard now, and what has to wait for the next piece.
     """
     is_last = chunk.last == chunk.end
     begin = round((chunk.begin - chunk.first) * hop)

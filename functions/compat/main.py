@@ -55,13 +55,6 @@ def build(
 ) -> Compat:
     """Build the dialects of one process from its settings and the loaded characters.
 
-    Args:
-        config: the settings.
-        characters: all that are loaded.
-        kept: what clients of VOICEVOX leave.
-        decoder: has been started.
-        admission: how much is spoken at once.
-
     Raises:
         BundleError: no character takes text.
     """
@@ -117,8 +110,6 @@ def load(
     """Load the characters, and let each that takes text say a word.
 
     Args:
-        config: the settings.
-        session: how their networks run.
         marker: marks what they speak; None to mark nothing.
 
     Raises:
@@ -134,10 +125,6 @@ def load(
 
 async def serve(config: CompatSettings, supervision: Supervision | None = None) -> None:
     """Serve in this process until SIGTERM or SIGINT.
-
-    Args:
-        config: the settings.
-        supervision: by Gunicorn, if there are several processes.
 
     Raises:
         BundleError: a bundle will not work, or none takes text.

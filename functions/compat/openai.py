@@ -105,10 +105,8 @@ class OpenAiRequestError(Exception):
     """A request that cannot be served.
 
     Args:
-        message: one sentence for people.
         param: the field that is wrong; None if it is no field.
         code: for programs; None if there is none.
-        status: of the answer.
     """
 
     def __init__(
@@ -211,13 +209,7 @@ LARGEST_BODY: Final = 64 << 10
 
 
 class OpenAiRoutes:
-    """Speech, and the lists of what can be asked for.
-
-    Args:
-        voices: that speak.
-        synthesis: that speaks; bounded.
-        meter: counts what each key has.
-    """
+    """Speech, and the lists of what can be asked for."""
 
     def __init__(self, voices: TextSpeakers, synthesis: Synthesis, meter: Meter) -> None:
         self._voices = voices
@@ -280,8 +272,6 @@ def build(
     """Build the application.
 
     Args:
-        voices: that speak.
-        synthesis: that speaks; bounded.
         meter: counts what each key has; None for one without limits.
         retry_after_seconds: when clients may come again that are sent away with 503.
     """

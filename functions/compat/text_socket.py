@@ -126,14 +126,9 @@ class SpeechSession:
     """Serves one client.
 
     Args:
-        websocket: to the client; it has been accepted.
-        voices: that speak.
-        synthesis: that speaks; bounded.
-        idle_seconds: after how long without a message the connection ends.
         meter: counts what each key has; None for one without limits.
 
     Attributes:
-        life: what happens on the connection.
         client: who takes turns with others; None if that does not matter.
     """
 
@@ -347,10 +342,6 @@ class SpeechSockets:
     """Takes connections.
 
     Args:
-        voices: that speak.
-        synthesis: that speaks; bounded.
-        most: how many connections may be open at once.
-        idle_seconds: after how long without a message a connection ends.
         meter: counts what each key has; None for one without limits.
     """
 

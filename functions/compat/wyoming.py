@@ -45,13 +45,7 @@ class EventError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WyomingEvent:
-    """An event.
-
-    Attributes:
-        type: what it is.
-        data: about it.
-        payload: sound, if it holds any.
-    """
+    """An event."""
 
     type: str
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -72,9 +66,6 @@ class WyomingEvent:
 
 async def read_event(reader: StreamReader) -> WyomingEvent | None:
     """Read an event; None if the client has ended the connection.
-
-    Args:
-        reader: whose limit for a line is MOST_BYTES.
 
     Raises:
         EventError: it is none, or too long.
@@ -135,8 +126,6 @@ class SynthesizeRequest:
     """What is to be spoken.
 
     Attributes:
-        voice: that speaks.
-        text: what it says.
         whole: all of what it says, if that came at once; None if it comes in pieces.
     """
 
@@ -146,11 +135,7 @@ class SynthesizeRequest:
 
 
 class Conversation:
-    """What has been asked for; one utterance after the other.
-
-    Args:
-        voices: that can be asked for.
-    """
+    """What has been asked for; one utterance after the other."""
 
     def __init__(self, voices: TextSpeakers) -> None:
         self._voices = voices
@@ -274,10 +259,7 @@ class WyomingServer:
     """Serves clients of Wyoming.
 
     Args:
-        voices: that speak.
-        synthesis: that speaks; bounded.
         meter: counts what is spoken; None for one without limits.
-        unread_seconds: after how long a client loses its connection that does not read.
     """
 
     def __init__(
@@ -364,11 +346,7 @@ class WyomingServer:
     async def _converse(
         self, reader: StreamReader, writer: StreamWriter, life: ConnectionActivity
     ) -> None:
-        """Read and speak until the client has said everything and heard everything.
-
-        Raises:
-            ExceptionGroup: of what went wrong first.
-        """
+        """Read and speak until the client has said everything and heard everything."""
         asked: asyncio.Queue[SynthesizeRequest | None] = asyncio.Queue(MOST_WAITING)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._listen(reader, writer, asked, life))

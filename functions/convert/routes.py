@@ -33,11 +33,6 @@ def convert_routes(
     `POST /push` takes conversion messages. `GET /warmup` answers when the instance can convert, so
     that Cloud Run starts an instance if there is none; with `?character=ID` it answers when that
     character is loaded, so that Cloud Run gives the instance a CPU for the load.
-
-    Args:
-        worker: handles the messages.
-        characters: lends the character that a warm-up names.
-        verifier: decides who may push.
     """
 
     async def warmup(request: Request) -> Response:

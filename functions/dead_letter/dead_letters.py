@@ -35,12 +35,6 @@ class DeadLetterHandler:
     age. Where the voice is ended, its recording and what its attempts have stored are deleted,
     because no further message comes whose worker would do that. The dead letter itself stays in a
     retained subscription.
-
-    Args:
-        voices: the voices' documents.
-        uploads: the bucket of the recordings.
-        results: the bucket of the results.
-        conversions: the topic of the conversion messages.
     """
 
     def __init__(

@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterServices:
-    """What dead_letter speaks to.
-
-    Attributes:
-        voices: the voices' documents.
-        uploads: the bucket of the recordings.
-        results: the bucket of the results.
-        conversions: the topic of the conversion messages.
-    """
+    """What dead_letter speaks to."""
 
     voices: VoiceStore
     uploads: Bucket

@@ -38,9 +38,7 @@ class CompleteRecording:
 
     Attributes:
         voice: the voice, as it was read at `read_at`.
-        read_at: when that was, on the event loop's clock.
         data: the recording's bytes.
-        content_type: its media type.
         listening: knows what was done while it came; None if nothing was.
     """
 
@@ -53,13 +51,7 @@ class CompleteRecording:
 
 @dataclass(frozen=True, slots=True)
 class ConversionEvents:
-    """What is called while a recording is converted.
-
-    Attributes:
-        stored: once the recording is stored.
-        made: with what will be stored as the result, once the voice is leased.
-        ended: with the voice in its final state; only its recording is still to be emptied.
-    """
+    """What is called while a recording is converted."""
 
     stored: Callable[[], None]
     made: Callable[[UnstoredResult], None]
@@ -67,14 +59,7 @@ class ConversionEvents:
 
 
 class LiveConversion:
-    """Stores, leases and converts recordings that came over a WebSocket.
-
-    Args:
-        voices: the voices' documents.
-        uploads: the bucket of the recordings.
-        computing: makes the results.
-        worker: leases voices and commits outcomes.
-    """
+    """Stores, leases and converts recordings that came over a WebSocket."""
 
     def __init__(
         self,
@@ -152,13 +137,7 @@ class LiveConversion:
 
 @dataclass(frozen=True, slots=True)
 class ComputationDependencies:
-    """What computes results.
-
-    Attributes:
-        conversion: does the work.
-        characters: lends the characters.
-        admission: how much is computed at once.
-    """
+    """What computes results."""
 
     conversion: Conversion
     characters: CharacterLender
@@ -169,10 +148,6 @@ class EarlyComputation:
     """The part of a conversion that needs neither the stored recording nor the lease.
 
     It begins at once.
-
-    Args:
-        computing: what computes.
-        recording: what is converted.
     """
 
     def __init__(self, computing: ComputationDependencies, recording: CompleteRecording) -> None:

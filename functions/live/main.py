@@ -58,8 +58,6 @@ def build(
     Whoever serves it awaits `app.drain()` before it ends.
 
     Args:
-        config: the settings.
-        services: what it needs beside them.
         admission: how much is converted at once; None for as much as the settings say.
         others: serves every route but those of `live`; None if there is no other.
     """

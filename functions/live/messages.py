@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 class RecordingRefusedError(Exception):
-    """The connection must be closed.
-
-    Attributes:
-        close: with which code and reason.
-    """
+    """The connection must be closed."""
 
     def __init__(self, close: Close, why: str = "") -> None:
         super().__init__(f"{close.reason}: {why}" if why else close.reason)
@@ -47,8 +43,6 @@ class ConnectionLimits:
     """What one connection may send.
 
     Attributes:
-        max_bytes: the largest recording.
-        max_messages: the most messages.
         listening_seconds: how long it may take until `end`.
     """
 
@@ -58,11 +52,7 @@ class ConnectionLimits:
 
 
 class HeldBytes:
-    """Counts the bytes of recordings that all connections hold in memory.
-
-    Args:
-        most: how many they may hold.
-    """
+    """Counts the bytes of recordings that all connections hold in memory."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -96,11 +86,7 @@ class MessageReader(Protocol):
     """Where the messages of a client come from."""
 
     async def __call__(self) -> str | bytes:
-        """Return the next message.
-
-        Raises:
-            VisitorGoneError: there is none: the connection has ended.
-        """
+        """Return the next message."""
         ...
 
 
@@ -109,10 +95,7 @@ class RecordingIntake:
     """Receives one recording.
 
     Attributes:
-        receive: returns the client's next message.
-        limits: what the client may send.
         hold: counts the bytes that are kept.
-        data: what has come of the recording.
     """
 
     receive: MessageReader
@@ -135,9 +118,6 @@ class RecordingIntake:
 
     async def record(self, heard: Callable[[bytes], Awaitable[None]]) -> EndRecording:
         """Receive the recording up to `end`.
-
-        Args:
-            heard: is called with every piece of the recording.
 
         Raises:
             RefusedError: the client did not keep to the protocol or its limits.
@@ -197,9 +177,6 @@ class MessageSender:
 
     A client that reads slowly delays only its own messages. What may be left out is not even kept
     for it, so an outbox holds little more than the result.
-
-    Args:
-        send: sends one message, text or binary; waits while the client does not read.
     """
 
     def __init__(self, send: Callable[[str | bytes], Awaitable[None]]) -> None:

@@ -54,14 +54,7 @@ _FULL_SCALE: Final = 32_767
 
 
 class SoundPreview:
-    """Converts decoded samples and sends them to the visitor, until it is stopped.
-
-    Args:
-        engine: of the character.
-        options: of the voice.
-        send: sends a message to the visitor.
-        executor: its threads convert; conversions of complete recordings have others.
-    """
+    """Converts decoded samples and sends them to the visitor, until it is stopped."""
 
     def __init__(
         self, engine: Engine, options: ConversionOptions, send: Send, executor: Executor
@@ -148,10 +141,7 @@ class EarlyPhrases:
     """Converts one recording's phrases as soon as a pause ends them.
 
     Args:
-        engine: of the character.
         options: of the voice; their `ahead` keeps what was converted.
-        admission: how much is converted at once.
-        executor: its threads convert.
     """
 
     def __init__(

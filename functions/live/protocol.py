@@ -104,8 +104,6 @@ class StartRecording:
 
     Attributes:
         ticket: from `POST /api/v1/voices`.
-        content_type: the media type of the recording.
-        hear: whether the client wants to hear the character while it speaks.
     """
 
     ticket: str
@@ -118,7 +116,6 @@ class EndRecording:
     """The recording is complete.
 
     Attributes:
-        bytes: its size.
         sha256: hexadecimal digest of it.
     """
 
@@ -218,7 +215,6 @@ def retry(reason: RetryReason, *, stored: bool) -> str:
     """Say that this connection will not bring the result.
 
     Args:
-        reason: why.
         stored: True if the recording is stored, so that the client only waits for the document;
             False if the client must upload it.
     """

@@ -47,16 +47,7 @@ reset it, and the client might never read why.
 
 
 class ConnectionAdmission:
-    """Decides who may open a connection.
-
-    Args:
-        allowed_origins: the web sites whose pages may.
-        sockets: how many connections may be open at once.
-        per_client: counts those of each client.
-
-    Attributes:
-        places_left: how many more connections may be opened.
-    """
+    """Decides who may open a connection."""
 
     def __init__(
         self, allowed_origins: Collection[str], sockets: int, per_client: PlacesPerClient
@@ -105,7 +96,6 @@ class ServiceLimits:
     """The limits of all connections together and of each.
 
     Attributes:
-        each: of each connection.
         held: counts the bytes of all.
     """
 
@@ -114,13 +104,7 @@ class ServiceLimits:
 
 
 class LiveService:
-    """Serves the connections of one instance.
-
-    Args:
-        door: decides who may open one.
-        limits: what they may send.
-        shared: what their sessions share.
-    """
+    """Serves the connections of one instance."""
 
     def __init__(
         self, door: ConnectionAdmission, limits: ServiceLimits, shared: SessionDependencies
@@ -147,11 +131,7 @@ class LiveService:
                     pass
 
     async def drain(self, seconds: float) -> None:
-        """Refuse new recordings, end those that still come, and wait for the answers under way.
-
-        Args:
-            seconds: how long to wait.
-        """
+        """Refuse new recordings, end those that still come, and wait for the answers under way."""
         self._is_draining = True
         for task in tuple(self._listening):
             task.cancel()

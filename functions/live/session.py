@@ -37,10 +37,6 @@ class SessionDependencies:
     """What all sessions share.
 
     Attributes:
-        tickets: verifies the tickets.
-        voices: the voices' documents.
-        conversion: stores, leases and converts.
-        max_seconds: the length of the longest recording.
         listen: listens to recordings while they come; None to wait for their end.
     """
 
@@ -52,13 +48,7 @@ class SessionDependencies:
 
 
 class Session:
-    """Serves one connection.
-
-    Args:
-        shared: what all sessions share.
-        intake: receives the recording.
-        outbox: sends the answers.
-    """
+    """Serves one connection."""
 
     def __init__(
         self, shared: SessionDependencies, intake: RecordingIntake, outbox: MessageSender

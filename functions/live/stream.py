@@ -112,15 +112,7 @@ FINISHING_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class StreamDependencies:
-    """What listens to recordings.
-
-    Attributes:
-        open_stream: begins to decode.
-        characters: lends the characters.
-        admission: how much is converted at once.
-        heard_in: its threads convert what visitors hear.
-        ahead_in: its threads convert ahead.
-    """
+    """What listens to recordings."""
 
     open_stream: OpenStream
     characters: CharacterLender
@@ -130,12 +122,7 @@ class StreamDependencies:
 
 
 class RecordingStreams:
-    """Listens to recordings while they come, to as many at once as there are places.
-
-    Args:
-        tools: what listens.
-        places: how many recordings may be decoded at once.
-    """
+    """Listens to recordings while they come, to as many at once as there are places."""
 
     def __init__(self, tools: StreamDependencies, places: int) -> None:
         self.tools = tools
@@ -146,7 +133,6 @@ class RecordingStreams:
         """Begin with the recording of a voice.
 
         Args:
-            voice: whose recording comes.
             send: sends messages to a visitor who wants to hear the character; None if nobody does.
         """
         listening = RecordingStream(self, voice, send)
@@ -162,13 +148,7 @@ class RecordingStream:
     does everything itself.
 
     Args:
-        listeners: the places and tools of all recordings.
-        voice: whose recording comes.
         send: sends messages to a visitor who hears the character; None if nobody does.
-
-    Attributes:
-        task: ends when nothing uses the character any more.
-        ahead: the phrases that were converted ahead.
     """
 
     def __init__(self, listeners: RecordingStreams, voice: Voice, send: Send | None) -> None:

@@ -40,9 +40,7 @@ async def build_with_compat(
     """Build `live` with the APIs of other clients beside it.
 
     Args:
-        config: the settings.
         services: of `live`.
-        kept: what clients of VOICEVOX leave.
 
     Raises:
         BundleError: no character takes text.

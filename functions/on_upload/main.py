@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OnUploadServices:
-    """What on_upload speaks to.
-
-    Attributes:
-        voices: the voices' documents.
-        conversions: the topic of the conversion messages.
-        uploads: opens the bucket of the recordings, which most requests do without.
-    """
+    """What on_upload speaks to."""
 
     voices: VoiceStore
     conversions: Publisher

@@ -47,11 +47,7 @@ class UploadHandler:
     """Turns the notification of a finished upload into a conversion message.
 
     Args:
-        voices: the voices' documents.
-        conversions: the topic of the conversion messages.
-        uploads: opens the bucket of the recordings; called only when one must be erased.
         sleep: waits for some seconds.
-        traces: takes the steps of every voice.
     """
 
     def __init__(

@@ -67,9 +67,6 @@ class SweepServices:
     """What sweep speaks to.
 
     Attributes:
-        voices: the voices' documents.
-        uploads: the bucket of the recordings.
-        conversions: the topic of the conversion messages.
         own_characters: looks after visitors' own characters; None where they cannot make any.
     """
 

@@ -21,13 +21,7 @@ LONG: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterSweep:
-    """One look after visitors' own characters.
-
-    Attributes:
-        store: the characters' documents.
-        cleaner: deletes what nobody may keep.
-        start_trainer: starts it; it finds by itself what waits.
-    """
+    """One look after visitors' own characters."""
 
     store: OwnCharacterStore
     cleaner: OwnCharacterCleaner

@@ -45,12 +45,7 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait before an event or a message counts as lost.
-
-    Attributes:
-        unchanged: how long a voice may stay unchanged.
-        upload: how long an upload address works, from the voice's creation.
-    """
+    """How long to wait before an event or a message counts as lost."""
 
     unchanged: timedelta
     upload: timedelta
@@ -65,11 +60,8 @@ def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patie
     """Decide what to do about a voice.
 
     Args:
-        voice: the voice as stored.
         upload: its recording, None if there is none. For a voice that waits this is what the
             bucket holds, for any other what its document says.
-        now: the store's time.
-        patience: how long to wait.
     """
     if voice.status.is_final:
         return Remedy.NONE
@@ -102,15 +94,7 @@ class IncompleteSweepError(PassingError):
 
 
 class Sweeper:
-    """Looks after the voices that have not changed for long.
-
-    Args:
-        voices: the voices' documents.
-        uploads: the bucket of the recordings.
-        conversions: the topic of the conversion messages.
-        patience: how long to wait before an event or a message counts as lost.
-        now: the clock for the search of old documents; each decision uses the store's time.
-    """
+    """Looks after the voices that have not changed for long."""
 
     def __init__(
         self,

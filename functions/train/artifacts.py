@@ -50,12 +50,6 @@ class Checkpoints:
     `{character}/kept/{stamp}/{attempt}-{number}-{file}`. An attempt that was taken over has a
     smaller number than its successor, so that nothing of it is restored where the successor has
     its own, and files of different recordings never come together.
-
-    Args:
-        bucket: of the owners' recordings.
-        character_id: which character.
-        attempt: the number of this attempt.
-        folder: of the training command; need not be there.
     """
 
     def __init__(self, bucket: Bucket, character_id: str, attempt: int, folder: Path) -> None:
@@ -150,14 +144,7 @@ def _version(file: Path) -> tuple[int, int]:
 async def publish_card(
     bucket: Bucket, character_id: str, folder: Path, *, has_own_sounds: bool
 ) -> None:
-    """Put the card into the bucket, in place of that of a training before.
-
-    Args:
-        bucket: of the characters.
-        character_id: whose card it is.
-        folder: where the training command has written it; without one there is no card.
-        has_own_sounds: whether parts of the owner's recordings may be among it.
-    """
+    """Put the card into the bucket, in place of that of a training before."""
     prefix = card_prefix(character_id)
     await bucket.delete_all(prefix)
     whose = ("own", "other") if has_own_sounds else ("other",)

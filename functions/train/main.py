@@ -35,14 +35,7 @@ _ENDED_BY_SIGNAL = 143
 
 @dataclass(frozen=True, slots=True)
 class TrainServices:
-    """What train speaks to.
-
-    Attributes:
-        store: the characters' documents.
-        recordings: the bucket of the owners' recordings.
-        characters: the bucket of the bundles.
-        decoder: has been started.
-    """
+    """What train speaks to."""
 
     store: OwnCharacterStore
     recordings: Bucket

@@ -71,16 +71,7 @@ _GONE: Final = (TakenOverError, UnknownOwnCharacterError)
 
 @dataclass
 class TrainingRunner:
-    """Makes characters.
-
-    Attributes:
-        store: the characters' documents.
-        recordings: the bucket of the owners' recordings.
-        characters: the bucket of the bundles.
-        decoder: has been started.
-        trainer: the training command.
-        at_once: how many characters are trained at once, by all runners together.
-    """
+    """Makes characters."""
 
     store: OwnCharacterStore
     recordings: Bucket
@@ -259,12 +250,7 @@ class TrainingRunner:
         )
 
     async def _decode_all(self, character: OwnCharacter, folder: Path) -> None:
-        """Write the recordings as WAV, so that what visitors upload is read in the sandbox alone.
-
-        Raises:
-            RecordingsRefusedError: the consent is no recording, there is too much speech, or more
-                recordings than the training was asked for with.
-        """
+        """Write the recordings as WAV, so that what visitors upload is read in the sandbox alone."""
         speech = folder / "recordings"
         speech.mkdir()
         seconds = 0.0
@@ -324,12 +310,7 @@ class TrainingRunner:
 
 
 class _Told:
-    """What the trainer said last; keeps the lease while the trainer says nothing.
-
-    Args:
-        store: the characters' documents.
-        character: with the attempt that trains it.
-    """
+    """What the trainer said last; keeps the lease while the trainer says nothing."""
 
     def __init__(self, store: OwnCharacterStore, character: OwnCharacter) -> None:
         self._store = store
@@ -444,10 +425,6 @@ async def train_waiting_characters(
     """Train characters one by one until none waits; return how many were looked after.
 
     Args:
-        runner: trains them.
-        begin_seconds: for how long another training may begin; the sweep starts another job for
-            what is left then.
-        patience_seconds: for how long to look again when none waits.
         now: a clock in seconds that never goes back.
 
     Raises:

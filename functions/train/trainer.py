@@ -35,11 +35,7 @@ _REFUSAL: Final = re.compile(
 
 
 class RecordingsRefusedError(Exception):
-    """The recordings or the consent are not accepted.
-
-    Args:
-        failure: why, for programs and for their owner.
-    """
+    """The recordings or the consent are not accepted."""
 
     def __init__(self, failure: TrainingFailure) -> None:
         super().__init__(failure.message)
@@ -55,9 +51,6 @@ class Trainer:
     """The training command.
 
     Attributes:
-        command: its program and first arguments.
-        folder: where it runs.
-        seconds: how long it may take.
         environment: its variables, see `environment_of_trainer`.
     """
 
@@ -74,7 +67,6 @@ class Trainer:
         """Run it to its end.
 
         Args:
-            arguments: further ones.
             report: is told the stage, and how much of it is done, 0 to 1.
 
         Raises:

@@ -129,11 +129,7 @@ def _traces(parsed: argparse.Namespace) -> Path | None:
 
 
 def _scaling(parsed: argparse.Namespace) -> Scaling | None:
-    """Build the converter's scaling.
-
-    Raises:
-        UsageError: the options contradict each other.
-    """
+    """Build the converter's scaling."""
     if parsed.scale_to_zero is None:
         if parsed.min_instances is not None:
             raise UsageError("--min-instances needs --scale-to-zero: add it")
@@ -242,12 +238,7 @@ def _per_day(text: str) -> int:
 
 
 def _own_characters(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
-    """Build the options of visitors' own characters.
-
-    Raises:
-        StartError: the packages of the training are missing.
-        UsageError: the options contradict each other.
-    """
+    """Build the options of visitors' own characters."""
     if parsed.own_characters is None:
         if parsed.public_characters:
             raise UsageError("--public-characters needs --own-characters N")

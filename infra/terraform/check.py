@@ -76,12 +76,7 @@ def check(
 
     Args:
         terraform: the terraform program; None if there is none.
-        registry_answers: returns whether a provider registry can be reached.
         stand_in: the schema check; None if there is none.
-        run: runs commands.
-
-    Returns:
-        PASSED, FOUND or NOT_CHECKED.
     """
     if terraform is None:
         print("NOT CHECKED: terraform is not on the PATH; install version 1.9 or newer.")
@@ -103,10 +98,6 @@ def check(
 
 def find_stand_in(environment: Mapping[str, str], shared_tools: Path = SHARED_TOOLS) -> Path | None:
     """Return the schema check, None if there is none; the module says where it is looked for.
-
-    Args:
-        environment: may contain TERRAFORM_CHECK and PATH.
-        shared_tools: contains a folder for each tool that several checkouts share.
 
     Raises:
         FileNotFoundError: TERRAFORM_CHECK names a program that does not exist.
@@ -160,12 +151,6 @@ def copy_of_module(tree: Path) -> Path:
 
     Each test plans these archives, which takes five times as long with all sources: longer than the
     schema check waits. The example is checked with all sources.
-
-    Args:
-        tree: the folder that stands for the checkout.
-
-    Returns:
-        The module's copy, with the deployment in it.
     """
     copied = tree / MODULE.relative_to(ROOT)
     shutil.copytree(MODULE, copied, ignore=shutil.ignore_patterns(".*"))

@@ -185,7 +185,6 @@ class HclBlock:
     """A variable or an output of the module.
 
     Attributes:
-        name: its name.
         body: the text between its braces, formatted by `terraform fmt`.
     """
 

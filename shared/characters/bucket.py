@@ -71,9 +71,6 @@ class PublishedCharacter:
     """A character in the bucket.
 
     Attributes:
-        manifest: what it says about itself; its folder is the prefix of its objects' names.
-        revision: changes whenever its manifest is uploaded.
-        graphs: the objects of its graphs, by role.
         portrait: the object of its portrait; None if it is not there.
     """
 
@@ -84,12 +81,7 @@ class PublishedCharacter:
 
 
 class CharacterBucket:
-    """The bundles in a bucket.
-
-    Args:
-        open_bucket: opens the bucket; it is called when something is first asked for, so that a
-            service that is asked for nothing starts as fast as without the bucket.
-    """
+    """The bundles in a bucket."""
 
     def __init__(self, open_bucket: Callable[[], Bucket]) -> None:
         self._open_bucket = open_bucket

@@ -25,11 +25,6 @@ def find_file(folder: Path, name: str) -> Path:
 def find_graph(folder: Path, name: str, sha256: str) -> Path:
     """Find a graph of a bundle: in its folder, or among the encoders that characters share.
 
-    Args:
-        folder: the bundle.
-        name: of the graph in the bundle's folder.
-        sha256: of its content, by which a shared encoder is named.
-
     Raises:
         BundleError: it is in neither place, or is a link or a folder.
     """

@@ -157,13 +157,7 @@ _MONTHS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConsentSentence:
-    """What an owner is asked to say.
-
-    Attributes:
-        language: in which it is said.
-        day: on which it was drawn.
-        words: the four words.
-    """
+    """What an owner is asked to say."""
 
     language: Language
     day: dt.date
@@ -235,8 +229,6 @@ def draw_sentence(
     """Draw a sentence.
 
     Args:
-        language: in which it is said.
-        day: today.
         chance: draws the words; None for the system's, which nobody can foresee.
     """
     words = (chance or random.SystemRandom()).sample(_WORDS[language], _WORDS_DRAWN)

@@ -29,12 +29,7 @@ _ONNX, _SVG, _JSON = "application/octet-stream", "image/svg+xml", "application/j
 
 
 class CharacterFolder:
-    """The characters in a bucket, as an operator changes them.
-
-    Args:
-        bucket: Cloud Storage's client of it.
-        say: takes a sentence about each file.
-    """
+    """The characters in a bucket, as an operator changes them."""
 
     def __init__(self, bucket: Bucket, say: Callable[[str], None] | None = None) -> None:
         self._bucket = bucket
@@ -59,10 +54,6 @@ class CharacterFolder:
 
     def remove(self, character_id: str) -> Sequence[str]:
         """Delete a character: the manifest first, so that nobody begins to use it.
-
-        Returns:
-            The names of shared encoders that no character needs any more. They are not deleted:
-            somebody may be uploading a character that needs them.
 
         Raises:
             ManifestError: there is no such character.

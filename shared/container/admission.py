@@ -31,9 +31,7 @@ class Share:
     """How long a client, or one text of it, has had places.
 
     Attributes:
-        seconds: for how long; the least for what has not come yet.
         served: how many seconds the part of it that was served last had had.
-        whole: of which it is a part.
     """
 
     seconds: float = float("-inf")
@@ -47,15 +45,7 @@ class Share:
 
 @dataclass(eq=False)
 class _Place:
-    """A place that a text has, or waits for.
-
-    Attributes:
-        name: of the client.
-        client: what it has had.
-        text: what the text has had.
-        turn: is done when the text may have the place.
-        since: from when on its time is not counted yet.
-    """
+    """A place that a text has, or waits for."""
 
     name: Client
     client: Share
@@ -80,8 +70,6 @@ class FairQueue:
     spare place instead of waiting until a long piece ends.
 
     Args:
-        places: how many there are.
-        spare: how many more there are beside a client that has all places.
         now: a clock in seconds that never goes back.
     """
 
@@ -102,7 +90,6 @@ class FairQueue:
         """Return whether another one waits that has had less.
 
         Args:
-            client: that has a place.
             text: of the client, that has the place; None to ask for other clients alone.
         """
         self._count(client)
@@ -212,9 +199,6 @@ class Slots(Protocol):
 class RunningTurns:
     """The turns that have a place.
 
-    Attributes:
-        worked_seconds: the sum of the time for which turns have had a place.
-
     Args:
         now: a clock in seconds that never goes back.
     """
@@ -242,9 +226,7 @@ class Turn:
     Inside of the context it has a place.
 
     Args:
-        slots: limits what runs.
         client: whose it is; None if that does not matter.
-        running: holds it while it has a place.
     """
 
     def __init__(self, slots: Slots, client: str | None, running: RunningTurns) -> None:
@@ -282,9 +264,6 @@ class Admission:
     """Limits the requests that are accepted and the conversions that run at the same time.
 
     Args:
-        running: how many conversions, or spoken texts, run at once.
-        waiting: how many more requests may wait.
-        spare: how many more may run beside one client that runs all of them; see Line.
         slots: limits what runs, where other processes run some of it; None for a Line, if this one
             runs all.
         now: a clock in seconds that never goes back.
@@ -319,7 +298,6 @@ class Admission:
 
         Args:
             client: whose it is; None if that does not matter.
-            waits: whether the client waits in line for the answer.
 
         Raises:
             OverloadedError: as many as are allowed are being handled, or as many of this client
@@ -356,11 +334,7 @@ class Admission:
         self._rests_until[client] = now + REST_SECONDS
 
     def running(self, client: str | None = None) -> Turn:
-        """Return what waits until one more conversion, or text, may run.
-
-        Args:
-            client: whose it is; those who wait take turns.
-        """
+        """Return what waits until one more conversion, or text, may run."""
         return Turn(self._slots, client, self._running)
 
     @asynccontextmanager
@@ -368,9 +342,6 @@ class Admission:
         """Count one more conversion for which nobody waits yet, if few are running.
 
         So half of the places stay free for those for which somebody waits.
-
-        Returns:
-            Whether it may run.
         """
         if len(self._running) >= self._few:
             yield False

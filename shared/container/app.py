@@ -38,12 +38,7 @@ class Liveness(Protocol):
 
 
 def probes(decoder: Readiness, worker: Liveness) -> list[Route]:
-    """Build `GET /readyz` and `GET /healthz`, the probes of start and of life.
-
-    Args:
-        decoder: must be ready before this instance is.
-        worker: says whether the process can go on.
-    """
+    """Build `GET /readyz` and `GET /healthz`, the probes of start and of life."""
 
     async def readyz(_request: Request) -> Response:
         return Response(status_code=204 if decoder.is_ready else 503)
@@ -69,9 +64,6 @@ class ConvertingApp(Starlette):
     """An application with the probes of start and of life; whoever serves it awaits `drain`.
 
     Args:
-        routes: its own routes.
-        worker: converts voices.
-        decoder: must be ready before this instance is.
         drain: hands back what is under way, because the instance stops; the worker's if None.
         others: serves every other route; None if there is no other.
     """

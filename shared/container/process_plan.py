@@ -66,7 +66,6 @@ class Resources:
     """What a container may use.
 
     Attributes:
-        cpus: CPUs, perhaps a part of one.
         memory_bytes: memory, or None if nobody limits it.
     """
 
@@ -76,12 +75,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
-    """What to run.
-
-    Attributes:
-        workers: processes.
-        concurrency: conversions at once, in all of them together.
-    """
+    """What to run."""
 
     workers: int
     concurrency: int
@@ -107,7 +101,6 @@ def memory_needs(limits: DecodeLimits, fetched: int | None = None) -> MemoryNeed
     Terraform calculates the same in `infra/terraform/convert.tf`; a test compares the two.
 
     Args:
-        limits: of a recording.
         fetched: bytes that the characters from the bucket, and the load of another one, may take
             in one process; None if there is no bucket.
     """
@@ -128,8 +121,6 @@ def plan(
     receives every message, even if all come through one connection.
 
     Args:
-        resources: what the container may use.
-        needs: how much memory that takes.
         workers: how many processes there must be; None to plan that, too.
     """
     cpus = max(1, round(resources.cpus))

@@ -54,10 +54,6 @@ class UnreadBodies:
 
     The answer leaves at once. A client that has sent everything then can use the connection again;
     otherwise the connection ends.
-
-    Args:
-        app: whose requests are read to their end.
-        idle_seconds: for how long the next piece of a body is waited for.
     """
 
     def __init__(self, app: ASGIApp, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -143,15 +139,7 @@ async def _do_nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a process does, as its server sees it.
-
-    Attributes:
-        drain: ends all work at once; called before the server stops.
-        retire: closes connections on which nothing is under way, until it is cancelled; runs while
-            a worn process ends what it has.
-        is_stuck: whether this process must be replaced.
-        seconds: how long this process has worked.
-    """
+    """What a process does, as its server sees it."""
 
     drain: Callable[[], Awaitable[None]] = _do_nothing
     retire: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
@@ -163,12 +151,6 @@ class ServingSettings(EnvironmentSettings):
     """The settings of whatever serves in one or several processes.
 
     Attributes:
-        port: the port that it listens on.
-        host: the address that it listens on.
-        workers: the most processes.
-        concurrency: how much is done at once by all processes together.
-        backlog: how much more may wait; further requests are refused.
-        threads: how many threads one network uses.
         provider: where networks run; `cuda` needs a GPU and the image with CUDA.
         timeout: after how many seconds without a heartbeat one of several processes is replaced; a
             new process must be ready within this time.
@@ -178,7 +160,6 @@ class ServingSettings(EnvironmentSettings):
         max_work_seconds: after how many seconds of converting or speaking a process is replaced;
             0 for never, which is the default for a single process.
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
-        characters_dir: folder of the character bundles that come with the image.
     """
 
     # Before those whose defaults may be planned from it.
@@ -263,13 +244,6 @@ async def serve_until_signal(
     After SIGTERM what is under way may end. After SIGINT, which is Ctrl-C, the process ends within
     a second, whatever is under way. A worn process takes nothing new and ends what it has.
 
-    Args:
-        app: the application.
-        config: the settings.
-        work: what the application does.
-        supervision: by Gunicorn, if there are several processes.
-        finishes_when_interrupted: whether SIGINT does what SIGTERM does.
-
     Raises:
         SettingsError: the port cannot be used.
     """
@@ -284,14 +258,7 @@ async def serve_until_signal(
 
 
 class _End:
-    """The end of a server: at a signal, or when its process is worn and its successor serves.
-
-    Args:
-        server: Hypercorn's settings, which it reads again for each request and at its end.
-        config: the settings.
-        work: what the application does.
-        supervision: by Gunicorn, if there are several processes.
-    """
+    """The end of a server: at a signal, or when its process is worn and its successor serves."""
 
     def __init__(
         self,
@@ -407,12 +374,7 @@ _Settings = TypeVar("_Settings", bound=ServingSettings)
 
 
 def run_container(kind: type[_Settings], run: Callable[[_Settings], None]) -> None:
-    """Run a container; exit with status 2 and a message if settings or bundles are wrong.
-
-    Args:
-        kind: which settings it has; they come from the environment.
-        run: serves until SIGTERM or SIGINT.
-    """
+    """Run a container; exit with status 2 and a message if settings or bundles are wrong."""
     try:
         config = settings.load(kind)
         cast("LogSettings", config).configure_logs()

@@ -44,9 +44,6 @@ class SharedSlots:
     spare slot.
 
     Args:
-        folder: where the files lie; it exists.
-        count: how many slots there are.
-        spare: how many more there are beside a client that has all slots.
         now: a clock in seconds that never goes back.
     """
 
@@ -79,7 +76,6 @@ class SharedSlots:
 
         Args:
             client: who waits; None is a client, too.
-            text: what the client's text has had; see Line.
         """
         name, text = _name_of(client), text or Share()
         queue = self._queues.setdefault(name, _Queue(self._folder, name, self._name))
@@ -114,7 +110,6 @@ class SharedSlots:
         """Return whether another one waits that has had less, in whichever process.
 
         Args:
-            client: that has a slot.
             text: of the client, that has the slot; None to ask for other clients alone.
         """
         waiting = self._waiting_clients()
@@ -198,13 +193,7 @@ class SharedSlots:
 
 
 class _Queue:
-    """The texts of one client that wait in this process; all processes see what they have had.
-
-    Args:
-        folder: of the slots.
-        name: of the client.
-        process: the name of this process.
-    """
+    """The texts of one client that wait in this process; all processes see what they have had."""
 
     def __init__(self, folder: Path, name: str, process: str) -> None:
         self.name = name

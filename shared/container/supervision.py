@@ -84,15 +84,7 @@ _Config = TypeVar("_Config", bound=Supervised)
 
 
 class Supervision:
-    """A process's link to Gunicorn, which supervises it.
-
-    Args:
-        sockets: the descriptors of the sockets to listen at, which all processes share.
-        notify: sends a heartbeat.
-        is_orphaned: whether Gunicorn has ended without ending this process.
-        heartbeat_seconds: how often to send a heartbeat.
-        tell: tells Gunicorn's process how this one is.
-    """
+    """A process's link to Gunicorn, which supervises it."""
 
     def __init__(
         self,
@@ -118,10 +110,6 @@ class Supervision:
         """Send heartbeats until this process is orphaned; return then.
 
         It never returns once the process is stuck: Gunicorn then replaces it after the timeout.
-
-        Args:
-            is_stuck: whether the process must be replaced.
-            is_worn: whether it should be replaced, which has time.
         """
         while not is_stuck() and not self._is_orphaned():
             self._notify()
@@ -223,11 +211,7 @@ class ConvertWorker(Worker):
 
 
 class _Supervisor(Arbiter):
-    """Gunicorn's supervisor, which has no option for a successor that starts first.
-
-    Args:
-        application: what the processes do.
-    """
+    """Gunicorn's supervisor, which has no option for a successor that starts first."""
 
     def __init__(self, application: _Application) -> None:
         super().__init__(application)  # type: ignore[no-untyped-call] # Gunicorn is not typed
@@ -278,11 +262,7 @@ def _end_at_once(_arbiter: object, worker: Any) -> None:
 
 
 class GunicornLog:
-    """Sends Gunicorn's log entries to our log, which is configured already.
-
-    Args:
-        cfg: Gunicorn's settings.
-    """
+    """Sends Gunicorn's log entries to our log, which is configured already."""
 
     def __init__(self, cfg: Any) -> None:
         self.cfg = cfg

@@ -72,8 +72,6 @@ class CacheLimits:
 
     Attributes:
         memory_bytes: how many bytes the graphs of all fetched characters may have together.
-        refresh_seconds: how long a loaded character is used before the bucket is asked whether it
-            has changed.
     """
 
     memory_bytes: int
@@ -85,11 +83,7 @@ class _Copy:
     """One revision of a character in this process.
 
     Attributes:
-        revision: in the bucket, as it was when the load began.
-        checked_at: when the bucket was last asked about it.
-        loading: gives the character.
         graphs: the sizes of its graphs by SHA-256, once they are known.
-        loans: how many borrow it or wait for it.
     """
 
     revision: int
@@ -109,9 +103,6 @@ class BucketCharacters:
 
     Args:
         built_in: the characters of the image, which are always loaded.
-        shelf: the bucket.
-        loader: loads what the bucket has.
-        limits: of what is kept.
         now: a clock in seconds that never goes back.
     """
 
@@ -237,12 +228,7 @@ class BucketCharacters:
         return _broken_character(character_id)
 
     async def _make_room(self, found: PublishedCharacter, copy: _Copy) -> None:
-        """Drop the characters that were used longest ago until this one fits.
-
-        Raises:
-            BundleError: it does not fit even alone.
-            CacheFullError: those in use are not returned in time.
-        """
+        """Drop the characters that were used longest ago until this one fits."""
         graphs = {each.sha256: each.bytes for each in found.manifest.graphs.values()}
         if (needed := sum(graphs.values())) > self._limits.memory_bytes:
             raise BundleError(

@@ -55,8 +55,6 @@ class LoadedCharacter:
     """A character that can convert.
 
     Attributes:
-        manifest: what its bundle says.
-        engine: converts recordings; it refuses them if the character speaks text only.
         text_engine: speaks texts; None if the character takes none.
     """
 
@@ -89,11 +87,7 @@ class CharacterLender(Protocol):
 
 
 class BuiltInCharacters:
-    """The characters of the image: all of them are loaded.
-
-    Args:
-        characters: by id.
-    """
+    """The characters of the image: all of them are loaded."""
 
     def __init__(self, characters: Mapping[str, LoadedCharacter]) -> None:
         self._characters = characters
@@ -126,10 +120,7 @@ class CharacterLoader:
     A graph that a loaded character runs already is not read again.
 
     Args:
-        bucket: of the characters.
-        settings: how the graphs run.
         max_bytes: how many bytes the graphs of one character may have together.
-        engines: those that a manifest may name.
         marker: marks what the characters speak; None to mark nothing.
     """
 
@@ -205,9 +196,6 @@ def build_character(
     """Build the engines of a verified character.
 
     Args:
-        character: a verified one.
-        settings: how its graphs run.
-        engines: those that its manifest may name.
         marker: marks what they speak; None to mark nothing.
 
     Raises:
@@ -233,11 +221,8 @@ def build_characters(
     """Load every character bundle of a folder and build its engine.
 
     Args:
-        folder: of the bundles.
-        session: how their graphs run.
         max_bytes: how many bytes the graphs of one bundle may have together.
         marker: marks what they speak; None to mark nothing.
-        read: reads a graph's file; see shared.speech.graphs.onnx_files.
 
     Raises:
         BundleError: a bundle will not work, or there is none.

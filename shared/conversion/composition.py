@@ -46,9 +46,6 @@ class Stores:
     """Where an instance reads and writes.
 
     Attributes:
-        voices: the voices' documents.
-        uploads: the bucket of the recordings.
-        results: the bucket of the results; it must be able to sign addresses.
         open_characters: opens the bucket of the characters; None if there is none.
     """
 
@@ -60,12 +57,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class ConversionServices:
-    """Everything that an application needs beside its settings.
-
-    Attributes:
-        stores: where it reads and writes.
-        tools: what it converts with.
-    """
+    """Everything that an application needs beside its settings."""
 
     stores: Stores
     tools: ConversionTools
@@ -105,13 +97,7 @@ def open_verifier(
     tools: ConversionTools,
     turn: Callable[[], AbstractAsyncContextManager[object]],
 ) -> Verifier:
-    """Build the verifier of files that may have been made here.
-
-    Args:
-        config: the settings.
-        tools: decode the file.
-        turn: takes a place among the conversions of this process.
-    """
+    """Build the verifier of files that may have been made here."""
     keys = watermark_keys(config.watermark_keys)
     return Verifier(tools.decoder, keys, config.c2pa_own_certificates, turn)
 
@@ -148,7 +134,6 @@ async def open_conversion_services(
     """Open the clients and connect them while the tools start.
 
     Args:
-        config: the settings.
         tools: what the instance converts with, once they are ready; see `start_tools`.
     """
     stores = open_stores(config)
@@ -167,15 +152,7 @@ async def serve(
     *,
     finishes_when_interrupted: bool = False,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then end what is under way or hand it back.
-
-    Args:
-        app: the application.
-        config: the settings.
-        stores: where the instance reads and writes; the voices' documents are closed at the end.
-        supervision: by Gunicorn, if there are several processes.
-        finishes_when_interrupted: whether SIGINT does what SIGTERM does.
-    """
+    """Serve until SIGTERM or SIGINT, then end what is under way or hand it back."""
     log_start()
     await serve_until_signal(
         cast("ASGIFramework", app),

@@ -76,11 +76,7 @@ async def take_lease(
     is taken over at that moment and not only at the next delivery.
 
     Args:
-        voices: the voices' documents.
-        voice_id: which voice.
-        upload: its recording.
         sleep: waits for some seconds; None not to wait for the end of another attempt's lease.
-        known: the voice as it was just read; saves a read.
 
     Raises:
         LeaseHeldError: the other worker has renewed its lease, so it is alive.
@@ -132,8 +128,6 @@ class Lease:
     """One attempt's ownership of a voice.
 
     Args:
-        voices: the voices' documents.
-        snapshot: the voice as this attempt took it.
         delay: how many seconds it took to take the lease.
     """
 

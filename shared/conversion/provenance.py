@@ -51,7 +51,6 @@ class NoticeSettings(EnvironmentSettings):
     """The settings of the spoken notice.
 
     Attributes:
-        notice: where it is said: off, before or after each result.
         notice_languages: in which languages, in this order, separated by commas: ja, en.
     """
 
@@ -72,7 +71,6 @@ class SpokenNotice:
     """Adds the notice to results; a character speaks it once for each language, and it is kept.
 
     Args:
-        place: where it is said.
         languages: in which languages, in this order; those of TEXTS.
     """
 
@@ -92,7 +90,6 @@ class SpokenNotice:
             samples: the result, float32 [N].
             sample_rate: in Hz.
             engine: speaks for the character; None if it takes no text, and then says nothing.
-            run: runs a function in a thread.
 
         Raises:
             TextError: the character cannot say it.
@@ -139,13 +136,8 @@ class CredentialSettings(EnvironmentSettings):
     """The settings of signed statements (C2PA); without certificates nothing is signed.
 
     Attributes:
-        c2pa_certificates: of the signer and of those who vouch for it, as PEM, the signer's first.
         c2pa_key: the signer's private key, as PEM (PKCS 8, curve P-256), from Secret Manager.
-        c2pa_kms_key: or the version of a key in Cloud KMS that signs; it never leaves it.
         c2pa_time_stamp_url: of an RFC 3161 time-stamp authority; None for no time stamp.
-        c2pa_earlier_certificates: of signers that signed before, as PEM: what they signed is still
-            the deployment's own.
-        c2pa_seconds: how long a result waits for its signature; then it goes out without.
     """
 
     c2pa_certificates: str = ""
@@ -175,9 +167,6 @@ class ResultCredentials:
     """Puts signed statements into results, or lets them go out without in time.
 
     Args:
-        signer: signs.
-        seconds: how long a result waits.
-        now: tells the time of day.
         clock: in seconds, never goes back.
     """
 
@@ -207,14 +196,7 @@ class ResultCredentials:
         marking: Marking,
         notice: NoticePlace = "off",
     ) -> Encoded:
-        """Return a result with a signed statement; without one if nobody signs it in time.
-
-        Args:
-            encoded: the result.
-            manifest: of its character.
-            marking: what the result's tags say.
-            notice: where the result holds a spoken notice.
-        """
+        """Return a result with a signed statement; without one if nobody signs it in time."""
         if encoded.content_type.partition(";")[0] not in SIGNED_MEDIA_TYPES:
             return encoded
         if self._clock() < self._paused_until:

@@ -44,10 +44,8 @@ class Outcome:
     """A conversion that succeeded.
 
     Attributes:
-        result: the converted audio in its bucket.
         seconds: the recording's length; None for a text.
         timings: milliseconds per stage.
-        laps: the stages one by one.
     """
 
     result: Result
@@ -61,10 +59,7 @@ class UnstoredResult:
     """A converted recording, or a spoken text, that is not stored yet.
 
     Attributes:
-        encoded: the file.
-        marking: what is written into it.
         seconds: the recording's length; None for a text.
-        phones: see Result.
     """
 
     encoded: Encoded
@@ -74,11 +69,7 @@ class UnstoredResult:
 
 
 class EarlyResult(Protocol):
-    """What was done with a recording before all of it had come.
-
-    Attributes:
-        ahead: the phrases of it that were converted.
-    """
+    """What was done with a recording before all of it had come."""
 
     ahead: EarlyPieces
 
@@ -91,15 +82,8 @@ class Conversion:
     """Converts voices; all conversions of the process share its parts.
 
     Args:
-        uploads: the bucket of the recordings.
-        results: the bucket of the results; it must be able to sign.
-        decoder: decodes recordings.
-        limits: what a recording may be.
-        max_speech_seconds: how long the speech of a text may be.
-        result_lifetime: how long a result's address works.
         credentials: puts signed statements into results; None for none.
         notice: says in each result that it is synthetic; None for none.
-        threads: what is computed in this process runs in them.
     """
 
     def __init__(
@@ -135,9 +119,6 @@ class Conversion:
         """Convert a leased voice.
 
         Args:
-            voice: the voice, with its input and the attempt that works on it.
-            character: the voice's character.
-            enter_stage: is called with the name of every stage that begins.
             pass_on: is called between two pieces of a text, so that others take turns with it.
 
         Raises:
@@ -167,12 +148,6 @@ class Conversion:
         """Convert a recording or speak a text; nothing is stored, and the voice need not be leased.
 
         Args:
-            voice: the voice.
-            character: the voice's character.
-            data: its recording, or its text.
-            content_type: the media type that it was uploaded with.
-            stages: is told every stage that begins.
-            early: what was done with it while it came; it changes nothing of the result.
             pass_on: is called between two pieces of a text, so that others take turns with it.
 
         Raises:
@@ -377,11 +352,8 @@ async def speak(
     A text whose estimate is longer than may be spoken costs hardly more than reading it.
 
     Args:
-        threads: where it is computed.
         engine: speaks for the character; None if the character takes no text.
         data: the text in UTF-8.
-        options: how it is spoken.
-        max_seconds: the longest speech.
         pass_on: is called between two pieces, so that other voices take turns with a long text.
 
     Raises:

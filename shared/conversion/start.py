@@ -31,9 +31,6 @@ class ConversionTools:
     """What an instance converts with.
 
     Attributes:
-        decoder: has been started.
-        characters: those of the image, loaded, by id.
-        session: how the graphs of all characters run.
         marker: marks what they speak; None to mark nothing.
     """
 
@@ -53,7 +50,6 @@ async def start_tools(
     do the other parts of the cold start.
 
     Args:
-        config: the settings.
         front_end: reads texts; None for one without words of users.
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))

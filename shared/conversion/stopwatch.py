@@ -34,9 +34,6 @@ class Lap(NamedTuple):
 class Stopwatch:
     """Adds up the milliseconds of named stages.
 
-    Args:
-        seconds: a clock that never goes back.
-
     Attributes:
         laps: the stages one by one, in the order in which they ended.
     """
@@ -64,12 +61,7 @@ class Stopwatch:
 
 
 class Stages:
-    """Says which stage of a conversion begins and measures how long it takes.
-
-    Args:
-        report: is called with the name of every stage that begins.
-        stopwatch: measures the stages.
-    """
+    """Says which stage of a conversion begins and measures how long it takes."""
 
     def __init__(self, report: Callable[[str], None], stopwatch: Stopwatch | None = None) -> None:
         self._report = report
@@ -79,7 +71,6 @@ class Stages:
         """Begin a stage; the time inside the context counts as that stage's.
 
         Args:
-            name: of the stage, as it is reported.
             timed_as: its name on the stopwatch; None if its parts are measured one by one.
         """
         self._report(name)
@@ -108,9 +99,6 @@ class ThreadWork:
 
     Whoever waits for a function may be cancelled; its thread goes on to the function's end, and
     takes a processor until then.
-
-    Args:
-        most: how many run at once; further ones wait.
     """
 
     def __init__(self, most: int = 16) -> None:

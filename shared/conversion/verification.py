@@ -87,7 +87,6 @@ class ProvenanceFinding:
     """What was found in a file.
 
     Attributes:
-        credentials: its signed statement.
         watermark: what agrees best with the deployment's keys; None if nothing was searched,
             because there is no key, or the sound is silent or too short.
     """
@@ -147,14 +146,7 @@ class VerifierBusyError(PassingError):
 
 
 class Verifier:
-    """Verifies one file after the other, so that many of them leave conversions their time.
-
-    Args:
-        decoder: decodes files in its sandbox.
-        keys: of the deployment's watermarks, the present one and earlier ones.
-        own_certificates: of the deployment's signers, as PEM; may be empty.
-        turn: takes a place among the conversions of this process.
-    """
+    """Verifies one file after the other, so that many of them leave conversions their time."""
 
     def __init__(
         self,

@@ -99,14 +99,11 @@ class ConversionJob:
     """How one voice is converted.
 
     Attributes:
-        voice_id: which voice.
         take: takes the lease; raises like `take_lease`.
         turn: waits until the conversion may run, and counts it while it does. This time does not
             count towards the deadline, nor does that for which it lets others run; it never does if
             the turn is None.
-        run: converts the leased voice and stores the result.
         uploaded_at: when the recording was uploaded, in RFC 3339, for the log.
-        ended: is called with the voice once it is final, before its recording is emptied.
         client: whose places it takes; None where they are not shared out.
     """
 
@@ -120,19 +117,7 @@ class ConversionJob:
 
 
 class Worker:
-    """Converts voices, and handles the messages that ask for it.
-
-    Args:
-        voices: the voices' documents.
-        characters: lends the voice's character.
-        conversion: does the work.
-        admission: how much of it is done at once.
-        deadline_seconds: how long one conversion may take.
-        traces: takes the steps of every voice.
-
-    Attributes:
-        has_converted: whether the process has converted a voice.
-    """
+    """Converts voices, and handles the messages that ask for it."""
 
     def __init__(
         self,
@@ -269,11 +254,7 @@ class Worker:
         return await self._end(job, lease.voice)
 
     async def _work(self, lease: Lease, job: ConversionJob) -> Outcome | VoiceError:
-        """Convert the voice and commit the outcome: a result, or the error of the voice.
-
-        Raises:
-            Exception: one of `NOT_OURS`; the voice is to be handed back.
-        """
+        """Convert the voice and commit the outcome: a result, or the error of the voice."""
         try:
             return await self._try(lease, job)
         except NOT_OURS:

@@ -23,9 +23,6 @@ def bare_packages(*names: str) -> Iterator[None]:
 
     Afterwards a package that is asked for a name that it has not got yet runs its code after all,
     so that nobody else notices. A package that was imported before stays as it is.
-
-    Args:
-        names: of the packages, each within another one, those around others first.
     """
     bare = [_bare_package(name) for name in names if name not in sys.modules]
     try:

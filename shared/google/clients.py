@@ -33,7 +33,6 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
     """Open the voices' documents in Firestore.
 
     Args:
-        settings: name the project.
         targets_per_stream: how many watched documents share one stream; None to watch none.
     """
     from shared.google.firestore import RenewableClient
@@ -139,12 +138,7 @@ def open_push_verifier(settings: PushSettings) -> TokenVerifier:
 
 
 def open_trainer(settings: CommonSettings, url: str) -> TrainerStart:
-    """Build the starter of the trainer of visitors' own characters.
-
-    Args:
-        settings: of the local cloud, whose trainer asks for no identity, or of production.
-        url: where it is started.
-    """
+    """Build the starter of the trainer of visitors' own characters."""
     import google.auth
     import requests
     from google.auth.transport.requests import AuthorizedSession
@@ -158,12 +152,7 @@ def open_trainer(settings: CommonSettings, url: str) -> TrainerStart:
 
 
 def open_kms_key(name: str, seconds: float) -> KmsKey:
-    """Open a key in Cloud KMS.
-
-    Args:
-        name: the resource name of a version of it.
-        seconds: how long a signature may take.
-    """
+    """Open a key in Cloud KMS."""
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
 

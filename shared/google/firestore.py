@@ -57,7 +57,6 @@ class RenewableClient(AsyncClient):
 
     Args:
         now: a clock in seconds that never goes back.
-        settings: see AsyncClient.
     """
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic, **settings: Any) -> None:
@@ -137,9 +136,6 @@ class Calls:
     """Calls a method of the client until Firestore answers.
 
     The library's own retry would stay on the connection of the first try.
-
-    Args:
-        client: the Firestore client.
     """
 
     def __init__(self, client: RenewableClient) -> None:

@@ -106,12 +106,7 @@ class _WatchedDocument:
 
 
 class DocumentListener:
-    """Follows the documents of voices for any number of waiting clients.
-
-    Args:
-        client: the client whose connection carries the streams.
-        targets_per_stream: how many documents share one stream.
-    """
+    """Follows the documents of voices for any number of waiting clients."""
 
     def __init__(self, client: RenewableClient, *, targets_per_stream: int) -> None:
         self._connection = _Connection(client)
@@ -313,12 +308,7 @@ class _Stream:
             self._timeout = None
 
     async def _find_missed_changes(self) -> None:
-        """Read documents that have had no news for long.
-
-        Raises:
-            StoreUnavailableError: one had changed without news, so the stream is deaf.
-            TimeoutError: Firestore did not answer in time.
-        """
+        """Read documents that have had no news for long."""
         now = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(_TICK_SECONDS)

@@ -46,12 +46,7 @@ _CHANGED: Final = (
 
 
 class FirestoreOwnCharacters:
-    """An `OwnCharacterStore` in Firestore.
-
-    Args:
-        client: the Firestore client; the store closes it.
-        now: the clock for what is due; a lease is still only taken by the store's time.
-    """
+    """An `OwnCharacterStore` in Firestore."""
 
     def __init__(
         self,

@@ -91,7 +91,6 @@ class PubSubPublisher:
     """A `Publisher` that uses Cloud Pub/Sub.
 
     Args:
-        open_client: opens a Pub/Sub client; the publisher stops it.
         topic: the topic's full name, `projects/P/topics/T`.
     """
 

@@ -28,13 +28,7 @@ _SCOPE: Final = ("auto", "storage", "goog4_request")
 
 @dataclass(frozen=True, slots=True)
 class HmacSigner:
-    """Signs addresses with an HMAC key.
-
-    Attributes:
-        access_id: names the key to Cloud Storage.
-        secret: the key.
-        now: the clock that signatures are dated by.
-    """
+    """Signs addresses with an HMAC key."""
 
     access_id: str
     secret: str = field(repr=False)
@@ -52,11 +46,7 @@ class HmacSigner:
         """Return the address for one request about an object; makes no request itself.
 
         Args:
-            blob: the object.
-            method: of the request, such as GET.
-            expires_at: when the address stops working, with a time zone.
             headers: that the request must have, beside `Host`.
-            response_disposition: the Content-Disposition that the answer shall have.
         """
         endpoint = blob.client.api_endpoint.rstrip("/")
         path = f"/{blob.bucket.name}/{quote(blob.name, safe='/~')}"
@@ -84,13 +74,7 @@ class HmacSigner:
 
 
 def signature_of(secret: str, scope: str, string_to_sign: str) -> bytes:
-    """Return the signature of a string.
-
-    Args:
-        secret: the HMAC key.
-        scope: DATE/LOCATION/SERVICE/REQUEST; each part derives the next key from the one before.
-        string_to_sign: algorithm, time, scope and the digest of the canonical request, a line each.
-    """
+    """Return the signature of a string."""
     key = f"GOOG4{secret}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), hashlib.sha256)
@@ -119,14 +103,7 @@ class KeyManagementError(Exception):
 
 
 class KmsKey:
-    """One version of an asymmetric key (EC_SIGN_P256_SHA256).
-
-    Args:
-        name: its resource name, with the version.
-        session: sends requests with the identity of the service account.
-        seconds: how long an answer may take.
-        address: of Cloud KMS.
-    """
+    """One version of an asymmetric key (EC_SIGN_P256_SHA256)."""
 
     def __init__(
         self, name: str, session: AuthorizedSession, seconds: float, address: str = ADDRESS

@@ -133,15 +133,7 @@ class UrlSigner(Protocol):
         headers: dict[str, str] | None = None,
         response_disposition: str | None = None,
     ) -> str:
-        """Return the address.
-
-        Args:
-            blob: the object.
-            method: of the request, such as GET.
-            expires_at: when the address stops working.
-            headers: that the request must have.
-            response_disposition: the Content-Disposition that the answer shall have.
-        """
+        """Return the address."""
         ...
 
 
@@ -150,9 +142,7 @@ class CloudStorageBucket:
 
     Args:
         client: the Cloud Storage client, best from `storage_connections.open_storage_client`.
-        name: the bucket's name.
         signer: signs addresses; None where none are needed.
-        now: the clock from which expiry times are computed.
     """
 
     def __init__(

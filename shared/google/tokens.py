@@ -84,10 +84,6 @@ def fetch_certificates(
 ) -> Certificates:
     """Fetch certificates over HTTPS; their lifetime is the response's `max-age`.
 
-    Args:
-        address: where they are.
-        read: turns the answer's JSON into certificates, or public keys, by key id (PEM).
-
     Raises:
         CertificatesUnavailableError: the server did not answer with certificates.
     """
@@ -105,7 +101,6 @@ class CertificateCache:
     """Keeps certificates for as long as they may be kept.
 
     Args:
-        fetch: gets them; runs in a thread.
         monotonic: seconds of a clock that never goes back.
     """
 
@@ -167,7 +162,6 @@ class GoogleTokenVerifier:
     """A `TokenVerifier` for the OIDC tokens of one Pub/Sub subscription or scheduler job.
 
     Args:
-        certificates: Google's certificates.
         audience: the audience that the token must name.
         email: the service account that the token must name.
         signature_may_be_removed: whether only IAM's invokers can reach this service. A token whose
@@ -249,7 +243,6 @@ async def verified_claims(
 
     Args:
         token: the token, without any scheme before it.
-        certificates: those of its issuer.
         audience: whom it must be made out to; None if the caller checks that.
 
     Raises:
@@ -291,12 +284,7 @@ APP_CHECK_ISSUER: Final = "https://firebaseappcheck.googleapis.com/"
 
 
 class AppCheckTokenVerifier:
-    """A `TokenVerifier` for App Check tokens, which come in a header of their own.
-
-    Args:
-        keys: App Check's public keys.
-        project_id: the project in which the pages are registered.
-    """
+    """A `TokenVerifier` for App Check tokens, which come in a header of their own."""
 
     def __init__(self, keys: CertificateCache, *, project_id: str) -> None:
         self._keys = keys

@@ -24,10 +24,6 @@ class TrainerStart:
 
     In Google Cloud the address is a job's `:run`, and the session's identity may run that job; the
     execution then finds what waits by itself.
-
-    Args:
-        session: sends requests with the identity of the service account.
-        url: where to.
     """
 
     def __init__(self, session: AuthorizedSession | requests.Session, url: str) -> None:
@@ -35,11 +31,7 @@ class TrainerStart:
         self._url = url
 
     async def __call__(self) -> None:
-        """Send the request.
-
-        Raises:
-            TrainerUnavailableError: it was refused, or not answered in time.
-        """
+        """Send the request."""
         await asyncio.to_thread(self._post)
 
     def _post(self) -> None:

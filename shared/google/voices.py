@@ -46,12 +46,7 @@ if TYPE_CHECKING:
 
 
 class FirestoreVoices:
-    """A `shared.voices.store.VoiceStore` in Firestore.
-
-    Args:
-        client: the Firestore client; the store closes it.
-        listener: watches documents; only the api needs one.
-    """
+    """A `shared.voices.store.VoiceStore` in Firestore."""
 
     def __init__(self, client: RenewableClient, listener: DocumentListener | None = None) -> None:
         self._client = client

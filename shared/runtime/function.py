@@ -48,13 +48,6 @@ def cloud_function(
 
     If the Functions Framework is about to serve this function and the settings are wrong, the
     process exits with status 2 and one line per variable on standard error.
-
-    Args:
-        name: the function's name.
-        kind: which settings it has; they come from the environment.
-        open_services: opens what the application speaks to.
-        build: makes the application.
-        check: raises SettingsError if what the settings point to cannot be used.
     """
 
     @cache

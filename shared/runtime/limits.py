@@ -37,7 +37,6 @@ def network_of(connection: HTTPConnection, trusted_proxies: int) -> str:
     larger networks around it are counted, too (`ALLOWANCES`).
 
     Args:
-        connection: a request or a WebSocket.
         trusted_proxies: how many of the last entries our own proxies have written. With 0, or if
             entries are missing, the connection's own address counts.
     """
@@ -74,11 +73,7 @@ def networks_of(client: str) -> list[tuple[str, str]]:
 
 
 class NoPlaceError(Exception):
-    """A client or its network has taken all its places.
-
-    Attributes:
-        most: how many places that are.
-    """
+    """A client or its network has taken all its places."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"all {most} places of this client or its network are taken")

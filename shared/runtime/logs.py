@@ -66,14 +66,7 @@ def pseudonym(voice_id: str, key: str) -> str:
 
 
 class CloudLoggingFormatter(logging.Formatter):
-    """Formats records as Cloud Logging's structured entries.
-
-    Args:
-        project_id: the project whose traces the entries link to.
-        key: the key of the voices' pseudonyms.
-        has_traces: whether voices have traces, which are called by their pseudonyms; entries about
-            a voice then link to its trace, all others to their request's.
-    """
+    """Formats records as Cloud Logging's structured entries."""
 
     def __init__(self, project_id: str, key: str, *, has_traces: bool = False) -> None:
         super().__init__()
@@ -114,14 +107,7 @@ def _cut(text: str) -> str:
 
 
 def configure(project_id: str, level: str, key: str, *, has_traces: bool = False) -> None:
-    """Send every log record of this process to standard output, formatted for Cloud Logging.
-
-    Args:
-        project_id: the project whose traces the entries link to.
-        level: the least severity that is logged.
-        key: the key of the voices' pseudonyms.
-        has_traces: whether voices have traces.
-    """
+    """Send every log record of this process to standard output, formatted for Cloud Logging."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(CloudLoggingFormatter(project_id, key, has_traces=has_traces))
     root = logging.getLogger()

@@ -27,7 +27,6 @@ def is_allowed_origin(origin: str, host: str | None, allowed: Collection[str]) -
     Args:
         origin: the request's header `Origin`.
         host: the request's header `Host`; pages from there are always allowed.
-        allowed: the allowed origins.
     """
     if ANY in allowed or origin in allowed or (host and _place_of(origin) == host):
         return True
@@ -50,13 +49,7 @@ def is_own_host(host: str, allowed: Collection[str]) -> bool:
 
 
 class AllowedOriginsMiddleware(CORSMiddleware):
-    """ASGI middleware: lets pages of the allowed origins read the answers (CORS).
-
-    Args:
-        app: serves the requests.
-        allowed: the allowed origins.
-        headers: the request headers that pages may send.
-    """
+    """ASGI middleware: lets pages of the allowed origins read the answers (CORS)."""
 
     def __init__(self, app: ASGIApp, allowed: Collection[str], headers: Sequence[str]) -> None:
         super().__init__(

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 def on_signal(number: int, act: Callable[[], object]) -> None:
-    """Call a function in the running event loop when a signal comes.
-
-    Args:
-        number: of the signal.
-        act: takes nothing and does not wait.
-    """
+    """Call a function in the running event loop when a signal comes."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(number, act)
@@ -35,9 +30,6 @@ def lock_file(path: Path) -> Iterator[None]:
     """Keep other processes out of the context; the system ends the lock of a process that ends.
 
     Where the system has no such locks (Windows), a service is one process, and nobody is kept out.
-
-    Args:
-        path: of the lock; the file is made, and stays.
     """
     try:
         import fcntl  # noqa: PLC0415 - see above

@@ -36,9 +36,6 @@ def authorization_of(headers: Mapping[str, str]) -> str | None:
     without a signature. Neither Pub/Sub nor Cloud Scheduler sends that header.
     https://cloud.google.com/run/docs/authenticating/service-to-service
 
-    Args:
-        headers: the request's headers, whose names are found in lower case.
-
     Raises:
         TokenRefusedError: the request carries `X-Serverless-Authorization`.
     """
@@ -68,13 +65,7 @@ class AbortedPushError(PassingError):
 def push_route(
     path: str, verifier: TokenVerifier, handle: Callable[[PushMessage], Awaitable[None]]
 ) -> Route:
-    """Return the route that hands pushed messages to `handle`.
-
-    Args:
-        path: where Pub/Sub pushes to.
-        verifier: decides whether a request comes from our subscription.
-        handle: handles one message; when it returns, the message is acknowledged.
-    """
+    """Return the route that hands pushed messages to `handle`."""
 
     async def receive(request: Request) -> Response:
         try:

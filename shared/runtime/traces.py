@@ -51,12 +51,7 @@ _PARENT: ContextVar[int | None] = ContextVar("parent_span", default=None)
 
 
 def open_traces(settings: CommonSettings, deployable: str) -> Traces:
-    """Open the traces that the settings name.
-
-    Args:
-        settings: say where to.
-        deployable: the service that the steps belong to.
-    """
+    """Open the traces that the settings name."""
     if settings.traces is None:
         return NO_TRACES
     from opentelemetry.sdk.resources import Resource
@@ -77,9 +72,6 @@ class SpanTraces:
     """Hands the steps of voices to a processor of spans.
 
     Attributes:
-        processor: takes the spans.
-        resource: who made them.
-        key: the key of the voices' pseudonyms.
         ratio: the share of voices that have a trace; all deployables choose the same ones.
     """
 
@@ -137,10 +129,7 @@ class SpanTraces:
         """Hand a step on, if its voice is one of those that have a trace.
 
         Args:
-            voice_id: whose step.
-            name: what it is called.
             times: its begin and end, in seconds since 1970.
-            step: what is said of it.
             ids: its own, None for the first step of the voice; and that of the step around it, None
                 for the first step of the voice.
         """

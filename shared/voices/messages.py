@@ -26,10 +26,6 @@ class PushMessage:
     """One message as Pub/Sub pushes it.
 
     Attributes:
-        data: the message's content.
-        attributes: its attributes.
-        message_id: assigned by Pub/Sub; a duplicate may have a different one.
-        subscription: full name of the subscription that pushed it.
         published_at: when it was published, in RFC 3339.
     """
 
@@ -46,10 +42,7 @@ class UploadEvent:
 
     Attributes:
         event_type: `OBJECT_FINALIZE` for a finished upload.
-        name: the object's name.
-        upload: the object as the voice's input.
         happened_at: when it happened, in RFC 3339.
-        metadata: what the object's writer has said about it.
     """
 
     event_type: str
@@ -64,8 +57,6 @@ class ConversionMessage:
     """A request to convert a voice from exactly this upload.
 
     Attributes:
-        voice_id: which voice.
-        upload: its recording, or its text.
         client: the voice's `client`.
     """
 

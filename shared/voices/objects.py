@@ -32,11 +32,7 @@ class SignedUpload:
     """What a client needs to upload one recording.
 
     Attributes:
-        method: the HTTP method.
         url: the address; it works once, for this object, size and type, until `expires_at`.
-        headers: headers that the client must send unchanged, because they are signed.
-        expires_at: when the address stops working.
-        max_bytes: the largest size that is accepted.
     """
 
     method: str

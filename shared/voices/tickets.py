@@ -34,12 +34,7 @@ class TicketRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A signed ticket.
-
-    Attributes:
-        text: what the client sends.
-        expires_at: when it stops working.
-    """
+    """A signed ticket."""
 
     text: str
     expires_at: datetime
@@ -47,11 +42,6 @@ class Ticket:
 
 class Tickets:
     """Signs and verifies tickets.
-
-    Args:
-        keys: the secret keys. The first one signs and all of them verify, so a new key is put first
-            and the old one is removed when its last ticket has expired.
-        now: the clock.
 
     Raises:
         ValueError: there is no key.

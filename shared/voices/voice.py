@@ -120,12 +120,7 @@ class OutputFormat(StrEnum):
 
 
 class VoiceError(Exception):
-    """A permanent error of one voice: trying again cannot help.
-
-    Attributes:
-        code: the stable code for programs.
-        message: one sentence for people, safe to show to the visitor.
-    """
+    """A permanent error of one voice: trying again cannot help."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -147,12 +142,7 @@ class ForbiddenTransitionError(Exception):
 
 
 class LeaseHeldError(PassingError):
-    """Another worker owns the voice.
-
-    Attributes:
-        voice: the voice as stored.
-        remaining: how long that worker still owns it, unless it renews its lease.
-    """
+    """Another worker owns the voice."""
 
     def __init__(self, voice: Voice, remaining: timedelta) -> None:
         super().__init__(f"voice {voice.voice_id} is leased by attempt {voice.attempt}")
@@ -218,8 +208,6 @@ class Options:
 
     Attributes:
         pitch_shift: semitones, or None to move the speaker's median to the character's.
-        output_format: the format of the result.
-        content_type: the media type the recording was announced with, or that of a text.
         speaking: how the text is to be spoken; None if the voice is made from a recording.
     """
 
@@ -234,11 +222,6 @@ class Input:
     """The recording, or the text, as it lies in the uploads bucket.
 
     Attributes:
-        bucket: the bucket's name.
-        object: the object's name.
-        generation: which content of that name is meant; never another one.
-        content_type: the media type it was uploaded with.
-        bytes: its size.
         seconds: a recording's length; None until it was decoded, and for a text.
     """
 
@@ -260,15 +243,10 @@ class Result:
     """The converted audio as it lies in the results bucket.
 
     Attributes:
-        bucket: the bucket's name.
         object: the object's name, unique per voice and attempt.
         url: where it can be read until `url_expires_at`, without further permission.
         url_expires_at: when `url` stops working.
-        content_type: its media type.
-        bytes: its size.
-        seconds: its length.
         sha256: hexadecimal digest of its content.
-        synthetic: the machine-readable statement that this is synthetic speech.
         phones: of a text, where the voice knows them, for lips: each phone as Open JTalk names it,
             with the milliseconds at which it begins ("o:120 h:205 a:260"); "" otherwise.
     """
@@ -302,23 +280,10 @@ class Voice:
 
     Attributes:
         voice_id: version 4 UUID; whoever holds it may see the voice.
-        status: where the voice is on its way.
-        character: id of the character it is converted to.
-        options: what the visitor asked for.
         owner: Firebase uid of the signed-in visitor, or None.
         client: pseudonym of the network that it was created from, for as long as it is converted;
             None if that is unknown. Converters share their places out by it.
-        created_at: when it was created.
-        updated_at: when it last changed.
-        expire_at: when the TTL policy may delete it.
-        input: the recording, once it was uploaded, or the text.
         attempt: number of the current conversion attempt: the fencing token. 0 before the first.
-        handed_back: how many attempts ended for a reason that is not the voice's: the instance
-            stopped, or Firestore or Cloud Storage did not answer.
-        lease_expires_at: until when the current attempt owns the voice.
-        stage: what the current attempt is doing.
-        result: the converted audio, once done.
-        error: why it failed, if it did.
         timings: milliseconds per stage of the conversion.
     """
 
@@ -385,14 +350,7 @@ def create(
 
 
 def upload_has_expired(voice: Voice, now: datetime, lifetime: timedelta) -> bool:
-    """Return whether a voice waits for a recording that can no longer come.
-
-    Args:
-        voice: the voice as stored.
-        now: the time.
-        lifetime: how long its upload address works. An upload that began in time may take as long
-            again.
-    """
+    """Return whether a voice waits for a recording that can no longer come."""
     return voice.status is Status.WAITING and now > voice.created_at + 2 * lifetime
 
 
@@ -425,12 +383,6 @@ def queue_again(voice: Voice, now: datetime, upload: Input) -> Voice:
 
 def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE) -> Voice:
     """Give the voice to a worker, as the next attempt.
-
-    Args:
-        voice: the voice as stored.
-        now: the store's time.
-        upload: the voice's recording.
-        length: how long the worker owns it without renewing its lease.
 
     Raises:
         LeaseHeldError: another attempt's lease has not ended.
@@ -466,12 +418,6 @@ def renew(
 
 def release(voice: Voice, now: datetime, attempt: int, *, counts: bool) -> Voice:
     """Hand the voice back at once, so that another worker can take it over.
-
-    Args:
-        voice: the voice as stored.
-        now: the store's time.
-        attempt: the attempt that ends.
-        counts: whether it counts as a failed attempt, because the reason may be the voice's own.
 
     Raises:
         LeaseLostError: the voice belongs to another attempt or to nobody.

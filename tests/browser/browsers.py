@@ -32,11 +32,7 @@ class ChromiumMissingError(RuntimeError):
 
 
 def chromium_path() -> str:
-    """Return the path of Chromium.
-
-    Raises:
-        ChromiumMissingError: nowhere.
-    """
+    """Return the path of Chromium."""
     names = ("chromium", "chromium-browser", "google-chrome")
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if found is None:

@@ -23,12 +23,7 @@ class Endpoints:
     """The content of `endpoints.json`.
 
     Attributes:
-        api: base address of the HTTP API.
-        page: address of the page.
-        storage: base address of Cloud Storage.
         firestore: `HOST:PORT` of the Firestore emulator.
-        project_id: the project whose documents there are.
-        folder: where the local cloud keeps its files.
     """
 
     api: str

@@ -58,12 +58,7 @@ def readme_example() -> str:
 
 
 class FreshSite:
-    """A new Vite project.
-
-    Args:
-        folder: the project's folder; it must not lie in this repository, whose packages Node.js
-            would find otherwise.
-    """
+    """A new Vite project."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -80,11 +75,7 @@ class FreshSite:
 
     @contextmanager
     def served(self, api: str) -> Iterator[int]:
-        """Serve the project with Vite; return its port.
-
-        Args:
-            api: address of the api that the pages call.
-        """
+        """Serve the project with Vite; return its port."""
         vite = self._folder / "node_modules" / ".bin" / "vite"
         with Ports() as ports:
             (port,) = ports.free(1)

@@ -39,14 +39,7 @@ class Look(NamedTuple):
 def take_own_pictures(
     playwright: Playwright, looks: Mapping[str, Look], scratch: Path, folder: Path
 ) -> None:
-    """Take the pictures of some looks, each by a visitor who makes a character.
-
-    Args:
-        playwright: has been started.
-        looks: by the beginning of the pictures' names.
-        scratch: a folder for what is needed meanwhile.
-        folder: of the pictures.
-    """
+    """Take the pictures of some looks, each by a visitor who makes a character."""
     microphone = write_reading(scratch / "reading.wav")
     recordings = write_long_recordings(scratch)
     browser = playwright.chromium.launch(

@@ -46,11 +46,7 @@ class Desk:
     accounts: list[Account] = field(default_factory=list)
 
     def answer(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Answer one request.
-
-        Raises:
-            RefusedError: as Firebase Authentication would.
-        """
+        """Answer one request."""
         action = path.rpartition("/")[2].rpartition(":")[2]
         if action == "signUp":
             return self._tokens(self._open(asked.get("email"), asked.get("password")))

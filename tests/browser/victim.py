@@ -35,10 +35,7 @@ class Victim:
     """The process.
 
     Attributes:
-        process: as it was started.
-        url: where it takes WebSockets.
         dies_at: the point of `tests.robustness.faults.collaborators` at which it is killed.
-        died: whether it was killed.
     """
 
     process: subprocess.Popen[bytes]

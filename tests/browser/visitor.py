@@ -63,11 +63,7 @@ _HOLD_FIRST_DECODING = """
 
 @dataclass(slots=True)
 class HeldRequest:
-    """A request that continues only when the test lets it.
-
-    Attributes:
-        routes: the request's route, once the browser has told it.
-    """
+    """A request that continues only when the test lets it."""
 
     routes: list[Route]
 
@@ -86,11 +82,7 @@ class Visitor:
     """One visitor with one page.
 
     Attributes:
-        page: the page, open.
-        context: the browser context of the page alone.
-        cloud: where the services are.
         requests: every request that the page has sent, in order.
-        complaints: what the page must never cause: script errors and policy violations.
     """
 
     page: Page

@@ -20,12 +20,7 @@ ROOT: Final = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Recipe:
-    """An image of this repository.
-
-    Attributes:
-        dockerfile: its path in the repository.
-        tag: the name of the image that is built.
-    """
+    """An image of this repository."""
 
     dockerfile: str
     tag: str
@@ -61,10 +56,8 @@ class Engine(Protocol):
         """Run a command in a new container, or the image's own command if none is given.
 
         Args:
-            command: the program and its arguments.
             environment: environment variables beside the image's own. If PORT is among them, that
                 port of 127.0.0.1 leads to the same port of the container.
-            credentials: a file that the container sees under the same path.
         """
         ...
 
@@ -75,12 +68,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Docker:
-    """Docker, or podman, which takes the same commands.
-
-    Attributes:
-        program: the engine's program.
-        recipe: the image.
-    """
+    """Docker, or podman, which takes the same commands."""
 
     program: str
     recipe: Recipe
@@ -113,10 +101,6 @@ class Buildah:
     """Buildah, whose containers use the host's network.
 
     Where it may not create namespaces, set BUILDAH_ISOLATION=chroot and STORAGE_DRIVER=vfs.
-
-    Attributes:
-        program: the engine's program.
-        recipe: the image.
     """
 
     program: str

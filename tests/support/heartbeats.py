@@ -17,10 +17,6 @@ def let_have_been_silent(pid: int, seconds: float) -> None:
     """Let the last heartbeat of a process have come so long ago.
 
     Gunicorn keeps it as the time of a deleted file, on the monotonic clock.
-
-    Args:
-        pid: a process that sends no more heartbeats.
-        seconds: how long ago.
     """
     parent = psutil.Process(pid).parent()
     assert parent is not None

@@ -14,11 +14,6 @@ class Proxy:
 
     `connections` counts the connections that were let through; while it refuses, each one that
     comes is closed at once.
-
-    Args:
-        target: the server.
-        delay_seconds: for how long everything is held back, on its way there and on its way back;
-            may be changed at any time.
     """
 
     def __init__(self, target: str, delay_seconds: float = 0.0) -> None:

@@ -75,11 +75,7 @@ def serving(answer: Answer) -> Iterator[str]:
 
 
 class KeyServer:
-    """Signs as Cloud KMS does, `asymmetricSign` of its REST API, version 1.
-
-    Args:
-        keys: private keys as PEM by the number of their version.
-    """
+    """Signs as Cloud KMS does, `asymmetricSign` of its REST API, version 1."""
 
     def __init__(self, keys: dict[int, str]) -> None:
         self._keys = {f"/{KEY_NAME}/{number}:asymmetricSign": pem for number, pem in keys.items()}
@@ -104,11 +100,7 @@ class KeyServer:
 
 
 class TimeStampAuthority:
-    """Stamps the time (RFC 3161) with OpenSSL, which has its own certificate authority here.
-
-    Args:
-        folder: keeps keys and certificates.
-    """
+    """Stamps the time (RFC 3161) with OpenSSL, which has its own certificate authority here."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

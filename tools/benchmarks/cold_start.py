@@ -38,8 +38,6 @@ class ColdStartExtent:
 
     Attributes:
         starts: of the container, with bytecode and without.
-        parts: of its start, likewise.
-        imports: of each deployable, likewise.
         visits: how often for which recording, in seconds, and each state of the instance.
     """
 
@@ -89,7 +87,6 @@ class Starts:
     """What starts took, with bytecode and without.
 
     Attributes:
-        whole: every start of the container.
         parts: median milliseconds of each part.
         imports: of each deployable, median milliseconds and modules.
         yardsticks: processor time of importing NumPy in a new process, in milliseconds.

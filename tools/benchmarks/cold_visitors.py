@@ -66,7 +66,6 @@ class Start:
 
     Attributes:
         milliseconds: from exec to the first successful answer of `/readyz`.
-        cpu_milliseconds: processor time of its processes until then.
     """
 
     milliseconds: float
@@ -78,7 +77,6 @@ class Starter:
 
     Args:
         folder: for the key and the bytecode.
-        has_bytecode: whether everything was compiled before, as in the container's image.
     """
 
     def __init__(self, folder: Path, *, has_bytecode: bool) -> None:
@@ -240,7 +238,6 @@ class Visit:
 
     Attributes:
         wait: from the end of the recording until the listener said `done`.
-        conversion: the part of it that the stages of the conversion took.
     """
 
     wait: float
@@ -248,12 +245,7 @@ class Visit:
 
 
 class ScaledCloud:
-    """A local cloud with a proxy in front of its converter, and a visitor.
-
-    Args:
-        cloud: the local cloud.
-        client: sends requests.
-    """
+    """A local cloud with a proxy in front of its converter, and a visitor."""
 
     def __init__(self, cloud: LocalCloud, client: httpx.AsyncClient) -> None:
         self.cloud = cloud
@@ -270,14 +262,7 @@ class ScaledCloud:
         seconds: float,
         spoken: Callable[[], None] = lambda: None,
     ) -> Visit:
-        """Speak for so long and wait for the character; WARM needs an earlier visit.
-
-        Args:
-            state: how the visitor finds the conversion container.
-            recording: what is uploaded.
-            seconds: how long the visitor speaks.
-            spoken: called at the end of the recording.
-        """
+        """Speak for so long and wait for the character; WARM needs an earlier visit."""
         if state is InstanceState.WARMING_UP:
             await self.scale_to_zero()
         # The api sends the warm-up with this.

@@ -53,13 +53,7 @@ NOWHERE: Final = "127.0.0.1:9"
 
 @dataclass(frozen=True, slots=True)
 class StorageServer:
-    """A running storage server.
-
-    Attributes:
-        url: its address, also in this process's environment.
-        pid: its process.
-        key_file: what signs addresses.
-    """
+    """A running storage server."""
 
     url: str
     pid: int
@@ -105,9 +99,6 @@ class ConvertExtent:
 
     Attributes:
         lengths: of the recordings, in seconds.
-        rounds: conversions of each.
-        runs: of each graph.
-        loads: fresh processes.
         typical: the length in seconds whose ratios are guarded.
     """
 
@@ -232,7 +223,6 @@ class Loading:
     Attributes:
         steps: milliseconds by step.
         cpu: processor milliseconds of all of them.
-        megabytes: of memory.
     """
 
     steps: Mapping[str, float]

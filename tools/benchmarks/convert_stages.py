@@ -94,8 +94,6 @@ class StageMeasurement:
 
     Args:
         character: a verified character of the engine `harmonic` that hears with the shared encoder.
-        decoder: decodes; it must be ready.
-        results: takes results.
 
     Attributes:
         content_size: how many numbers the encoder gives for each frame.
@@ -212,8 +210,6 @@ def measure_parts(
 
     Args:
         graphs: of the roles `content` and `harmonic`.
-        inputs: what they are run on, in place of the content that is heard.
-        rounds: how often; the least time of each operator counts.
     """
     hearing, _ = _profile(graphs[content_encoder.ROLE].content, {"wave": inputs["wave"]}, rounds)
     heard = {name: value for name, value in inputs.items() if name != "wave"}

@@ -75,20 +75,10 @@ class ConversionUsage:
     """What one conversion uses beside CPU seconds, and what a day without conversions uses.
 
     Attributes:
-        document_reads: by the services and by a page that listens.
-        document_writes: create, queued, lease, done, and a conflict now and then.
-        cpus: of an instance of the conversion container (convert_cpu).
-        gib: of its memory (convert_memory).
-        waiting_seconds: for Firestore and Cloud Storage; an instance is billed for them too.
         function_seconds: of the functions api and on_upload together, each with one CPU and
             half a GiB.
-        requests: to the api (voice), on_upload, and the container (warm-up, message).
-        object_writes: recording, result, and the emptied recording; the notification is counted as
-            one more.
-        object_reads: the recording by the container, the result by the visitor.
         sweeps: per day; each is a request.
         sweep_seconds: of the function sweep, with one CPU and half a GiB, when it finds nothing.
-        sweep_reads: one query for each status, which is billed as a read even if it finds nothing.
     """
 
     document_reads: float
@@ -107,9 +97,6 @@ class ConversionUsage:
 
 def read_usage(counted: Path = COUNTED) -> ConversionUsage:
     """Compute the use of a conversion, with the documents that the benchmark pipeline has counted.
-
-    Args:
-        counted: the report of the benchmark pipeline.
 
     Raises:
         ValueError: it is not a report of that benchmark.
@@ -293,13 +280,6 @@ class TrainingUsage:
 
     Attributes:
         seconds: of the training by the clock, on two CPUs, with 3:21 minutes of speech.
-        start_seconds: until the job's container trains, and after it; assumed.
-        recordings: sentences and the spoken consent.
-        checkpoints: objects that the stages keep on the way.
-        bundle_bytes: the character's own graphs, without the encoders that all share.
-        request_seconds: of the api, for each request of the page.
-        cpus: of the job.
-        gib: of its memory.
     """
 
     seconds: float = 137

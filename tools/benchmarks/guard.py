@@ -34,8 +34,6 @@ class StageFinding:
     """One ratio, stored and measured.
 
     Attributes:
-        benchmark: whose.
-        ratio: its name.
         stored: what it was; None if it is new.
         measured: what it is; None if it is gone.
     """
@@ -78,7 +76,6 @@ def watch(
     """Measure a benchmark, repeat it while a ratio is worse, and compare the best of each ratio.
 
     Args:
-        benchmark: which.
         stored: its accepted ratios.
         measure: runs a benchmark and returns its ratios.
     """

@@ -36,12 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Seconds from the end of the speech.
-
-    Attributes:
-        playable: until all of the result is there.
-        done: until the document is done.
-    """
+    """Seconds from the end of the speech."""
 
     playable: float
     done: float
@@ -52,8 +47,6 @@ class SpokenRecording:
     """A recording that is spoken.
 
     Attributes:
-        recording: a WebM file.
-        seconds: how long it is.
         within: in how many seconds it is sent; None at the pace of speech.
     """
 
@@ -63,13 +56,7 @@ class SpokenRecording:
 
 
 class SpeakingVisitor:
-    """Speaks to one local cloud.
-
-    Args:
-        cloud: the local cloud.
-        client: sends HTTP requests.
-        wish: what is wished for.
-    """
+    """Speaks to one local cloud."""
 
     def __init__(
         self, cloud: LocalCloud, client: httpx.AsyncClient, wish: RecordingRequest | None = None
@@ -127,13 +114,7 @@ ROUNDS_OF_EACH: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class LiveExtent:
-    """How much is measured.
-
-    Attributes:
-        warm: voices before anything is measured.
-        voices: voices of each path, one after another.
-        visitors: how many speak at once.
-    """
+    """How much is measured."""
 
     warm: int
     voices: int
@@ -146,13 +127,7 @@ QUICK: Final = LiveExtent(warm=1, voices=3, visitors=(1, 4))
 
 @dataclass(slots=True)
 class Waits:
-    """Milliseconds from the end of the speech, voice by voice.
-
-    Attributes:
-        playable: until all of the result is there.
-        done: until the document is done.
-        refused: how many voices were not converted on this path.
-    """
+    """Milliseconds from the end of the speech, voice by voice."""
 
     playable: list[float] = field(default_factory=list)
     done: list[float] = field(default_factory=list)

@@ -71,14 +71,7 @@ HOPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PipelineExtent:
-    """How many voices are sent in each way.
-
-    Attributes:
-        warm_ups: before anything is measured: the emulators' first requests take longer.
-        idle: one after another.
-        traced: one after another, each hop noted.
-        counted: one after another, each call to Firestore counted.
-    """
+    """How many voices are sent in each way."""
 
     warm_ups: int
     idle: int
@@ -95,7 +88,6 @@ class Emulated:
     """What was measured with Google's emulators.
 
     Attributes:
-        idle: the voices, one after another, by the way of delivery.
         hops: by the way of delivery, when each of `HOPS` was reached, a voice a row: milliseconds
             from the end of the upload.
         processor: milliseconds of processor time per voice, by service, with the emulator's push.
@@ -108,14 +100,7 @@ class Emulated:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The calls that one voice causes.
-
-    Attributes:
-        writes: documents written.
-        reads: documents read by us.
-        listened: documents that the visitor's listener received; each counts as a read, too.
-        messages: messages through Pub/Sub.
-    """
+    """The calls that one voice causes."""
 
     writes: float
     reads: float
@@ -216,11 +201,7 @@ async def measure_counts(plan: PipelineExtent) -> Counts:
 
 
 class ProcessorTime:
-    """The processor time that services use from now on.
-
-    Args:
-        pids: the process ids by service.
-    """
+    """The processor time that services use from now on."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._pids = pids

@@ -43,10 +43,6 @@ class Deliveries:
     `moments[voice_id]` holds, in seconds since the epoch, when each hop was reached: `published to
     TOPIC`, `arrived from TOPIC`, `answered to TOPIC`. `messages` counts deliveries by voice.
     `refused` counts those that were not acknowledged, so that their messages come again.
-
-    Args:
-        client: speaks to the emulator and pushes.
-        addresses: of the local cloud.
     """
 
     def __init__(self, client: httpx.AsyncClient, addresses: Addresses) -> None:
@@ -183,11 +179,7 @@ _LARGEST_TABLE_BYTES: Final = 1 << 20
 
 
 class CountingProxy:
-    """A TCP proxy before the emulator that counts gRPC calls by the method's name.
-
-    Args:
-        target: the emulator, HOST:PORT.
-    """
+    """A TCP proxy before the emulator that counts gRPC calls by the method's name."""
 
     def __init__(self, target: str) -> None:
         self._host, _, self._port = target.rpartition(":")

@@ -54,7 +54,6 @@ class Distance:
     Attributes:
         envelope_first: of the spectral envelopes, level apart, mean over frames of the root mean
             square over 40 mel bands.
-        envelope_after: likewise.
         level_after: of the levels, root mean square over frames.
     """
 
@@ -130,9 +129,6 @@ class PreviewedSound:
 
     Attributes:
         ages: how long ago the middle of each piece of sound was spoken when it came, in seconds.
-        seconds: of sound that came.
-        is_whole: whether hearing did not end early.
-        is_done: whether the voice was converted.
     """
 
     ages: list[float] = field(default_factory=list)
@@ -144,14 +140,7 @@ class PreviewedSound:
 async def speak(
     client: httpx.AsyncClient, api: str, recording: bytes, *, hear: bool
 ) -> PreviewedSound:
-    """Send a recording at the pace of speech.
-
-    Args:
-        client: for the request of a ticket.
-        api: the address of the api.
-        recording: a WebM file.
-        hear: whether to hear the character meanwhile.
-    """
+    """Send a recording at the pace of speech."""
     answer = await client.post(f"{api}/api/v1/voices", json={"content_type": CONTENT_TYPE})
     live = answer.raise_for_status().json()["live"]
     async with LiveVisitor(live["url"], live["ticket"], hear=hear) as visitor:
@@ -191,14 +180,7 @@ _STAGGER_SECONDS: Final = 0.37
 
 @dataclass(frozen=True, slots=True)
 class PreviewExtent:
-    """How much is measured.
-
-    Attributes:
-        seconds: of speech.
-        rounds: of each choice, alternately.
-        visitors: at once, one number after the other.
-        embedded: whether the local cloud is one process.
-    """
+    """How much is measured."""
 
     seconds: float
     rounds: int

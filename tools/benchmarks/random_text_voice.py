@@ -44,12 +44,7 @@ _BLOCKS, _DILATIONS, _SLOPE = (3, 7, 11), (1, 3, 5), 0.1
 
 
 def write_characters(folder: Path, layers: int = LAYERS) -> None:
-    """Write a folder of characters: Mei, and a voice of full size as an import makes it.
-
-    Args:
-        folder: an empty one.
-        layers: of the BERT; fewer make it smaller.
-    """
+    """Write a folder of characters: Mei, and a voice of full size as an import makes it."""
     encoder, voice = bert(layers), _imported(synthesizer())
     digest = hashlib.sha256(encoder).hexdigest()
     (folder / ENCODERS).mkdir(parents=True)

@@ -91,13 +91,7 @@ class BenchmarkOptions:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Figures side by side.
-
-    Attributes:
-        title: what is compared, and in which unit where the columns do not say.
-        columns: their headings, with units.
-        rows: as many cells each as there are columns.
-    """
+    """Figures side by side."""
 
     title: str
     columns: tuple[str, ...]
@@ -124,16 +118,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a benchmark found.
-
-    Attributes:
-        name: the benchmark.
-        tables: what the README shows.
-        facts: single figures, by a sentence that says what each is.
-        ratios: dimensionless costs that hardly depend on the machine, by name; greater is worse.
-            The guard compares them.
-        machine: what it was measured on.
-    """
+    """What a benchmark found."""
 
     name: str
     tables: tuple[Table, ...]
@@ -241,10 +226,6 @@ def with_figures(text: str, report: Report) -> str:
 
 def write_figures(page: Path, results: Iterable[Path]) -> None:
     """Write the figures of some reports into a page.
-
-    Args:
-        page: the Markdown file.
-        results: the JSON files of the reports.
 
     Raises:
         MarksError: there is no place for one of them.

@@ -51,13 +51,7 @@ _CONVERSION: Final = "whole conversion"
 
 @dataclass(frozen=True, slots=True)
 class RvcExtent:
-    """How much is measured.
-
-    Attributes:
-        seconds: of speech.
-        rounds: runs of each choice, alternately.
-        threads: that a network is run with, one number after the other.
-    """
+    """How much is measured."""
 
     seconds: float
     rounds: int

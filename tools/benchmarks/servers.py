@@ -42,12 +42,7 @@ PORT: Final = "{port}"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server.
-
-    Attributes:
-        url: its address.
-        pid: its first process.
-    """
+    """A running server."""
 
     url: str
     pid: int
@@ -74,13 +69,7 @@ def python(module: str, *arguments: str) -> tuple[str, ...]:
 async def running(
     command: Sequence[str], environment: Mapping[str, str], probe: str
 ) -> AsyncIterator[Server]:
-    """Start a server, wait until it answers a probe, and stop it at the end.
-
-    Args:
-        command: what to run; every PORT in it becomes the port.
-        environment: what it needs beside this process's own; PORT is replaced here, too.
-        probe: the path to ask.
-    """
+    """Start a server, wait until it answers a probe, and stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="voice-avatar-") as folder:
         supervisor = Supervisor(Path(folder))
         (port,) = supervisor.ports.free(1)
@@ -113,10 +102,6 @@ async def undisturbed(
     server: Server, measure: Callable[[], Awaitable[_Result]]
 ) -> tuple[_Result, float]:
     """Measure, and measure again if other programs were busy meanwhile.
-
-    Args:
-        server: that is measured; it and this process are no other programs.
-        measure: does it.
 
     Returns:
         What came of the least disturbed try, and the share of the processors, 0 to 1, that other

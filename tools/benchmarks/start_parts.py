@@ -94,11 +94,7 @@ async def convert_once(tools: ConversionTools, data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Finds no package of some names.
-
-    Attributes:
-        names: whose.
-    """
+    """Finds no package of some names."""
 
     names: frozenset[str]
 

@@ -42,7 +42,6 @@ class Answer:
     """What became of one request.
 
     Attributes:
-        status: HTTP's, or UNANSWERED.
         latency: seconds from when it should have been sent.
     """
 
@@ -69,9 +68,7 @@ async def apply_load(
     """Send requests at a constant rate.
 
     Args:
-        send: sends the request of an index and returns the status of its answer.
         rate: requests per second.
-        seconds: for how long; answers are waited for beyond that.
     """
     begin = time.perf_counter()
 
@@ -119,11 +116,8 @@ class TextExtent:
     """How much is measured.
 
     Attributes:
-        seconds: of each load, for Mei and for the AIVMX voice.
         rates: texts a second that are asked of each.
         saturated: seconds for which as much is asked of each as it speaks.
-        firsts: how often the first sound of a long text is waited for.
-        layers: of the BERT.
     """
 
     seconds: tuple[float, float]
@@ -142,10 +136,8 @@ class TextFigures:
     """What was measured of one voice.
 
     Attributes:
-        spoken: as many texts as are spoken.
         rate: texts a second that were asked for.
         latency: percentiles of the milliseconds to the whole of one, at that rate.
-        failures: at that rate.
         first_sound: of a long text, in milliseconds.
         others: the largest share of the processors that other programs took meanwhile.
     """

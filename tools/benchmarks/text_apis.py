@@ -42,7 +42,6 @@ class SpokenTexts:
     """What was spoken.
 
     Attributes:
-        a_second: texts.
         processor: the service's processor time for each of them, in seconds.
     """
 
@@ -59,12 +58,6 @@ async def saturate(
     """Ask for as much as is spoken.
 
     Each client's answers count until its last one, so that no text counts in part.
-
-    Args:
-        server: its processor time is counted.
-        ask: has the text of a number spoken to its end, and raises what goes wrong.
-        numbers: of the texts.
-        seconds: after which nothing is begun.
     """
     begin, spent = time.perf_counter(), server.cpu_seconds()
 
@@ -107,7 +100,6 @@ class SpeechApi:
     """One way to have a text spoken.
 
     Attributes:
-        title: shown.
         ask: has a text spoken to its end; returns the seconds to its first sound.
     """
 
@@ -116,14 +108,7 @@ class SpeechApi:
 
 
 async def compare_apis(texts: Sequence[str], long: str, seconds: float, times: int) -> Table:
-    """Measure every API with the built-in voice.
-
-    Args:
-        texts: that are asked for in turn.
-        long: whose first sound is waited for.
-        seconds: for how long each is asked in each round for as much as it speaks.
-        times: how often the first sound is waited for.
-    """
+    """Measure every API with the built-in voice."""
     with Ports() as ports:
         (wyoming_port,) = ports.free(1)
         environment = ENVIRONMENT | {"WYOMING_PORT": str(wyoming_port)}

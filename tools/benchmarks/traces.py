@@ -39,13 +39,7 @@ Spent = dict[str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class TracesExtent:
-    """How much is measured.
-
-    Attributes:
-        warm_ups: voices through each cloud before anything is measured.
-        rounds: how often the processor time is read.
-        voices: in each round, through each cloud.
-    """
+    """How much is measured."""
 
     warm_ups: int
     rounds: int

@@ -60,10 +60,7 @@ class VoiceJourney:
     """One voice's way.
 
     Attributes:
-        voice_id: which voice.
         uploaded_at: when the upload was answered, in seconds since the epoch.
-        seen: when the listener first told of each status.
-        states: how often it told of anything.
         conversion: milliseconds of the conversion's stages.
     """
 
@@ -89,12 +86,7 @@ class VoiceJourney:
 
 
 class Visitors:
-    """Send voices through a local cloud.
-
-    Args:
-        cloud: the local cloud.
-        client: sends their requests.
-    """
+    """Send voices through a local cloud."""
 
     def __init__(self, cloud: LocalCloud, client: httpx.AsyncClient) -> None:
         self.cloud = cloud
@@ -126,8 +118,6 @@ async def visited_cloud(
     """Start a local cloud and stop it at the end.
 
     Args:
-        embedded: without Google's emulators.
-        upload_shards: over how many buckets recordings and results are spread, each.
         traces: the address of a collector that the steps of voices are sent to; None for none.
     """
     async with AsyncExitStack() as stack:

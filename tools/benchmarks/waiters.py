@@ -68,8 +68,6 @@ class WaitersExtent:
     """What is measured.
 
     Attributes:
-        crowds: how many clients wait.
-        changes: how many voices are done meanwhile.
         rate: how many of them per second, at random times.
     """
 
@@ -91,17 +89,10 @@ class WaitersFigures:
     """The measurement with one number of clients.
 
     Attributes:
-        clients: how many there were.
-        waiting: how many of them waited in time.
-        arrival_seconds: how long it took until all waited.
         arrival_cpu: milliseconds of the processor that the process spent on the arrival of each.
         streams: `Listen` streams of the process while all wait.
-        threads: its threads then.
-        threads_before: those with a single client.
         memory: its resident memory then, in megabytes.
         growth: its growth from the memory without clients, in megabytes.
-        answers: the answer for each voice that was finished meanwhile.
-        breaks: how many streams broke.
     """
 
     clients: int
@@ -334,14 +325,7 @@ def open_client(firestore: str) -> RenewableClient:
 
 
 class ApiProcess:
-    """One running process of the api.
-
-    Args:
-        port: where it serves.
-        http: asks it for its counts.
-        worker: the process that does the work.
-        log: what it says.
-    """
+    """One running process of the api."""
 
     def __init__(
         self, port: int, http: httpx.AsyncClient, worker: psutil.Process, log: Path

@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 
 class CountedVoices(FirestoreVoices):
-    """The voices in Firestore, counted.
-
-    Attributes:
-        listener: watches documents.
-        waiting: how many waiters know their document's present state and wait for the next.
-    """
+    """The voices in Firestore, counted."""
 
     def __init__(self, client: RenewableClient, listener: DocumentListener) -> None:
         super().__init__(client, listener)

@@ -28,7 +28,6 @@ class WaitingVisitor:
     """A client that waits for one voice.
 
     Attributes:
-        snapshot: the voice as it is stored.
         answer: its status line, and when the whole of it was there (Unix seconds).
     """
 
@@ -41,7 +40,6 @@ class WaitingCrowd:
 
     Args:
         port: the api's, on 127.0.0.1.
-        client: for the documents of their voices.
     """
 
     def __init__(self, port: int, client: RenewableClient) -> None:

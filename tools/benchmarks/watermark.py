@@ -187,13 +187,7 @@ TEXTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WatermarkExtent:
-    """How much is measured.
-
-    Attributes:
-        readers: how many of them are converted by each character.
-        slow_readers: how many by the RVC voice.
-        keys: how many keys each unmarked sound is searched for.
-    """
+    """How much is measured."""
 
     readers: int
     slow_readers: int
@@ -273,12 +267,7 @@ def _speech_of(samples: Samples, rate: int) -> Samples:
 
 
 def _find_marked(sounds: Sequence[JudgedSound]) -> tuple[Mapping[tuple[str, str], list[bool]], int]:
-    """Mark each sound with a key and a payload of its own, damage it and search it.
-
-    Returns:
-        By damage and source, whether each sound's mark was found with its bits; and how often
-        others than its bits were found.
-    """
+    """Mark each sound with a key and a payload of its own, damage it and search it."""
     found: dict[tuple[str, str], list[bool]] = defaultdict(list)
     wrong = 0
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as processes:

@@ -182,11 +182,7 @@ def read_consent(path: Path) -> Consent:
 
 
 def _read_toml(text: str) -> dict[str, Any]:
-    """Read TOML; its time grows with the square of a key's parts, so that they are limited.
-
-    Raises:
-        ValueError: it is none, or has keys of too many parts.
-    """
+    """Read TOML; its time grows with the square of a key's parts, so that they are limited."""
     if _STRINGS.sub("", text).count(".") > _MOST_DOTS:
         raise ValueError("keys of very many parts")
     return tomllib.loads(text)
@@ -206,7 +202,6 @@ def ask_consent(ask: Ask, draft: Path | None = None) -> Consent:
     """Ask for every answer until it can be used.
 
     Args:
-        ask: shows a question and returns the answer.
         draft: keeps the answers until all are there, so that whoever stops goes on with them; None
             keeps none.
 

@@ -28,7 +28,6 @@ class FeatureOutput:
     """An output with features every 20 ms.
 
     Attributes:
-        name: of the output.
         width: numbers per frame.
         channels_first: whether it is [1, C, T], in place of [1, T, C].
     """
@@ -46,14 +45,7 @@ class FeatureOutput:
 
 @dataclass(frozen=True)
 class StoredEncoder:
-    """An encoder that is kept.
-
-    Attributes:
-        sha256: of the ONNX file.
-        bytes: its size.
-        origin: the name of the file that it was made of, and how.
-        outputs: those with features; none if it is a pitch model.
-    """
+    """An encoder that is kept."""
 
     sha256: str
     bytes: int
@@ -66,11 +58,7 @@ class StoredEncoder:
 
 
 class EncoderStore:
-    """The encoders beside the characters.
-
-    Args:
-        characters: the folder of the characters' bundles.
-    """
+    """The encoders beside the characters."""
 
     def __init__(self, characters: Path) -> None:
         self._folder = characters / ENCODERS
@@ -78,13 +66,7 @@ class EncoderStore:
     def add(
         self, content: bytes, origin: str, outputs: Sequence[FeatureOutput] = ()
     ) -> StoredEncoder:
-        """Keep an encoder; the same one again is kept once.
-
-        Args:
-            content: the ONNX file.
-            origin: the name of the file that it was made of, and how.
-            outputs: those with features; none if it is a pitch model.
-        """
+        """Keep an encoder; the same one again is kept once."""
         sha256 = hashlib.sha256(content).hexdigest()
         stored = StoredEncoder(sha256, len(content), origin, outputs)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +78,6 @@ class EncoderStore:
         """Choose the encoder for a voice.
 
         Args:
-            width: of the features that the voice takes.
             prefix: how the encoder's SHA-256 begins, or None if there is but one that fits.
 
         Raises:

@@ -67,12 +67,6 @@ def run_apart(
 ) -> _Result:
     """Run a step.
 
-    Args:
-        step: a function of a module.
-        argument: what it is given.
-        seconds: of processor time that it may take.
-        memory_bytes: of addresses that it may use.
-
     Raises:
         VoiceFileError: the step raised it, or its process went over a limit or crashed.
         RuntimeError: no process starts, because the running script has no `__main__` guard.
@@ -111,12 +105,7 @@ def _begin(seconds: int, memory_bytes: int, wall_seconds: int) -> None:
 
 
 def limit(seconds: int, memory_bytes: int) -> None:
-    """Limit this process, where the system can.
-
-    Args:
-        seconds: of processor time.
-        memory_bytes: of addresses.
-    """
+    """Limit this process, where the system can."""
     try:
         # Imported here, because Windows has no such limits; the import goes on without them.
         import resource  # noqa: PLC0415

@@ -34,7 +34,6 @@ def draw_portrait(picture: bytes, colour: str) -> bytes:
     what can be seen.
 
     Args:
-        picture: PNG or JPEG.
         colour: `#rrggbb`, behind what is transparent.
 
     Raises:

@@ -53,7 +53,6 @@ def draw_spectrograms(file: Path, sounds: Mapping[str, tuple[Samples, int]]) -> 
     """Draw a spectrogram of each sound, from 0 at the bottom to 8 kHz, 200 columns a second.
 
     Args:
-        file: to write.
         sounds: samples and their rate in Hz, by what is written above them; none is empty.
     """
     panels = {
@@ -95,12 +94,7 @@ Sound = tuple["Samples", int]
 
 @dataclass(frozen=True)
 class Sample:
-    """The files that show what a voice sounds like.
-
-    Attributes:
-        sound: a recording converted, or a text spoken, as WAV.
-        picture: spectrograms of the recording and the conversion, or of the speech, as PNG.
-    """
+    """The files that show what a voice sounds like."""
 
     sound: Path
     picture: Path
@@ -110,7 +104,6 @@ def make_sample(folder: Path, recording: Path, into: Path) -> Sample:
     """Convert a recording, or speak a text, with a bundle.
 
     Args:
-        folder: the bundle.
         recording: of a voice, at most 20 s.
         into: folder of the sample.
 

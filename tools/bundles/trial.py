@@ -44,10 +44,6 @@ class TrialReport:
     """What a bundle needs.
 
     Attributes:
-        name: of the character.
-        engine: that runs it.
-        megabytes: size of its graphs.
-        load_milliseconds: time from reading the folder to an engine that is ready.
         real_time_factor: seconds of work per second of recording in the fastest of several
             conversions, because other work on the machine slows down the rest.
         peak_megabytes: memory that loading and converting added, or None where the system does not
@@ -86,9 +82,6 @@ def try_bundle(
     """Load a bundle and convert a speech-like recording with it, or speak a text.
 
     Args:
-        folder: the bundle.
-        engines: those that its manifest may name.
-        settings: how to run its graphs.
         max_bytes: how many bytes its graphs may have together.
 
     Raises:

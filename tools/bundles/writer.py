@@ -33,9 +33,6 @@ def write_files(
     """Write a bundle into a new folder.
 
     Args:
-        target: the folder.
-        manifest: of the bundle.
-        graphs: the bundle's own ones, by role.
         portrait: an SVG, or None; see preview.
 
     Raises:

@@ -46,9 +46,7 @@ class Arrivals:
     Attributes:
         times: seconds from the begin, ascending.
         spoken: seconds of speech of each.
-        seconds: length of the simulated time.
         begin: second of the day.
-        weight: the visitors that each of them stands for. Instances and quotas are divided by it.
     """
 
     times: Times
@@ -76,10 +74,8 @@ class Crowd:
     """A day of visitors.
 
     Attributes:
-        per_day: visitors of the whole day; or
         peak: visitors a second at the busiest moment, without the flash.
         flash: the factor by which the rate rises at `arrivals.flash_hour`.
-        minutes: simulate only this many minutes, at the rate of the busiest moment.
     """
 
     per_day: float | None = None

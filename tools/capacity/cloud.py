@@ -126,9 +126,6 @@ class Shape:
     """The fixed properties of a service.
 
     Attributes:
-        slots: requests at once in one instance.
-        minimum: the minimum number of instances at a moment of the simulation.
-        maximum: instances.
         start: seconds of work of a start, after the platform's part.
         patience: seconds that a request waits for a slot.
     """
@@ -149,10 +146,8 @@ class Service:
     requests that wait.
 
     Attributes:
-        requests: received, with those that gave up.
         active_area: seconds of instances that had a request or were starting.
         idle_area: seconds of minimum instances that had none.
-        samples: instances at each tick.
     """
 
     def __init__(

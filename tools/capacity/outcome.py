@@ -70,7 +70,6 @@ class Curves:
         begin: second of the day.
         arrivals: visitors a second.
         p95: the wait of those who finished speaking then, in seconds; NaN where there were none.
-        instances: the most converters.
         lost: voices refused or given up, a second.
     """
 
@@ -87,14 +86,7 @@ class Summary:
     """The outcome of one simulation.
 
     Attributes:
-        counts: visitors by the end of their voices.
-        late: voices that were done after the visitor's patience.
-        in_line: visitors who were asked to come back later.
         waits: percentiles of the wait in seconds; a lost voice waits forever.
-        bill: US dollars by purpose.
-        idle_day: US dollars for a day's minimum instances.
-        seconds: length of the simulated time.
-        quotas: those that bound, the first one first.
     """
 
     settings: Settings

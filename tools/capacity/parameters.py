@@ -57,7 +57,6 @@ class Parameter:
 
     Attributes:
         duration: its value; a plain number is a duration without any variation.
-        unit: of the value.
         source: where it comes from, beginning with one of `KINDS`.
     """
 

@@ -58,11 +58,7 @@ def _ignore(voices: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs simulations of the same visitors in two processes.
-
-    Attributes:
-        told: receives the voices that have ended since the last call, for a progress bar.
-    """
+    """Runs simulations of the same visitors in two processes."""
 
     parameters: Parameters
     seed: int = 0
@@ -108,13 +104,7 @@ def _simulate(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of a search.
-
-    Attributes:
-        summary: of the cheapest settings, over the whole time.
-        holds: whether they keep the target.
-        in_the_way: quotas that had to be lifted.
-    """
+    """The result of a search."""
 
     summary: Summary
     holds: bool

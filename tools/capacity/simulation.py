@@ -55,23 +55,14 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The voices that may be late, lost ones included; one more ends a simulation.
-
-    Attributes:
-        seconds: a voice that waits longer is late.
-        voices: of those that are simulated.
-    """
+    """The voices that may be late, lost ones included; one more ends a simulation."""
 
     seconds: float
     voices: int
 
 
 class Simulation:
-    """A crowd of visitors of one deployment.
-
-    Args:
-        told: receives the voices that have ended since the last call.
-    """
+    """A crowd of visitors of one deployment."""
 
     def __init__(
         self,

@@ -62,9 +62,6 @@ class RandomGraphError(ValueError):
 def take_noise_as_input(model: ModelProto) -> int:
     """Rewrite a graph in place so that it takes its noise as the input `noise`, float32 [N].
 
-    Returns:
-        How many random operators there were; with none, the graph stays as it is.
-
     Raises:
         RandomGraphError: the graph draws in a way that is not known, or has such an input already.
     """
@@ -149,12 +146,7 @@ MAX_FILE_BYTES = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class AivmxVoice:
-    """A voice as an AIVMX file has it.
-
-    Attributes:
-        facts: what the file says about it.
-        graph: ONNX; its noise is an input, and its metadata still says the same.
-    """
+    """A voice as an AIVMX file has it."""
 
     facts: AivmxFacts
     graph: bytes
@@ -237,9 +229,7 @@ class ImportedTextVoice:
     """A voice that was read from an AIVMX file.
 
     Attributes:
-        read: the voice.
         portrait: its first speaker's icon as an SVG; None if nothing can show that icon.
-        sha256: of the file.
     """
 
     read: AivmxVoice
@@ -286,13 +276,6 @@ def write_text_bundle(
     consent: Consent,
 ) -> None:
     """Write the bundle of an AIVMX voice.
-
-    Args:
-        target: the bundle's folder, named by the character's id.
-        names: shown to visitors, in Japanese and in English.
-        voice: the voice.
-        encoder: its BERT.
-        consent: what the voice's owner says.
 
     Raises:
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.

@@ -67,12 +67,7 @@ _MEGABYTE: Final = 1_000_000
 
 
 def main(arguments: Sequence[str], ask: Callable[[str], str]) -> int:
-    """Do what is asked for; exit with 0 if it was done, otherwise 1.
-
-    Args:
-        arguments: of the command line, from the command's name on.
-        ask: shows a question and returns the answer.
-    """
+    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     options = _parser().parse_args(arguments)
     try:
         if options.command == "list":

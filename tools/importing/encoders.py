@@ -57,10 +57,7 @@ class InspectedEncoder:
     """What an encoder takes and gives.
 
     Attributes:
-        content: the ONNX file.
-        input: its one input.
         rank: of the input: [1, N] or [1, 1, N].
-        outputs: those with features that RVC voices take.
         real_time_factor: seconds of work per second of audio, with one thread.
     """
 
@@ -91,7 +88,6 @@ class Quantisation:
     """What became of an encoder whose weights are whole numbers of 8 bits.
 
     Attributes:
-        encoder: the smaller one.
         distance: root mean square of the difference, as a share of the features' own.
         least_cosine: between the features of a frame before and after, in the worst frame.
     """
@@ -103,9 +99,6 @@ class Quantisation:
 
 def inspect_encoder(content: bytes) -> InspectedEncoder:
     """Find out what an encoder takes and gives.
-
-    Args:
-        content: the whole ONNX file.
 
     Raises:
         VoiceFileError: it is no content encoder for RVC voices; in one sentence, why.
@@ -263,8 +256,6 @@ class BertReport:
     """What a BERT that works needs.
 
     Attributes:
-        content: the ONNX file, with its vocabulary in its metadata.
-        tokens: how many its vocabulary has.
         milliseconds: for a text of 14 characters, with one thread.
     """
 
@@ -348,7 +339,6 @@ class InspectedPitchModel:
     """What a pitch model hears.
 
     Attributes:
-        content: the ONNX file.
         tone_hz: what it makes of a tone of 220 Hz with overtones, the median of its frames.
         hears_voicing: whether it tells voiced frames from unvoiced ones.
         real_time_factor: seconds of work per second of audio, with one thread.
@@ -371,9 +361,6 @@ def is_pitch_model(content: bytes) -> bool:
 
 def inspect_pitch_model(content: bytes) -> InspectedPitchModel:
     """Try a pitch model.
-
-    Args:
-        content: the whole ONNX file.
 
     Raises:
         VoiceFileError: it is none, or does not run; in one sentence, why.

@@ -42,9 +42,6 @@ class Family:
     """What one tool's exports look like.
 
     Attributes:
-        name: of the tool or the kind.
-        marks: the inputs that every one of them has.
-        inputs: its inputs, by the contract's names.
         zeros: inputs that are given zeros: where a piece of audio begins, and at which phase.
         lengths: scalar inputs that are given the number of frames.
     """
@@ -100,9 +97,6 @@ FAMILIES = (
 def recognise(inputs: frozenset[str]) -> Family:
     """Tell the family of a graph.
 
-    Args:
-        inputs: the names of the graph's inputs.
-
     Raises:
         VoiceFileError: it is of none of them.
     """
@@ -140,13 +134,8 @@ class FittedVoice:
     """An exported voice that fits the contract.
 
     Attributes:
-        content: the ONNX file.
-        family: of the tool that exported it.
         features: per frame.
-        has_pitch: whether it takes a pitch.
         hop: samples per frame.
-        speakers: how many it has.
-        had_random_nodes: whether it drew random numbers.
         had_wrong_phase: whether its phase was repaired.
     """
 
@@ -162,9 +151,6 @@ class FittedVoice:
 
 def fit_to_contract(model: onnx.ModelProto) -> FittedVoice:
     """Make a voice fit the contract, and try it.
-
-    Args:
-        model: in single precision; it is changed.
 
     Raises:
         VoiceFileError: it is no RVC voice, or none that can be made to work.
@@ -377,13 +363,8 @@ class ExportedVoice:
 
     Attributes:
         graph: the ONNX file that fits the contract (see `tools.importing.synthesizer`).
-        family: of the tool that exported it.
         version: "v1" or "v2", which says what features it takes.
-        has_pitch: whether it takes a pitch.
         sample_rate: of its audio in Hz.
-        speakers: how many it has.
-        facts: what else the file says, as text.
-        repairs: a sentence for everything that was changed.
     """
 
     graph: bytes = field(repr=False)
@@ -398,9 +379,6 @@ class ExportedVoice:
 
 def read_export(content: bytes) -> ExportedVoice:
     """Read an exported voice.
-
-    Args:
-        content: the whole ONNX file.
 
     Raises:
         VoiceFileError: it is no RVC voice, or none that can be made to work; in one sentence, why.

@@ -74,12 +74,7 @@ class GraphBuilder:
         return names
 
     def model(self, name: str, metadata: Mapping[str, str]) -> bytes:
-        """Return the checked model as the bytes of an ONNX file.
-
-        Args:
-            name: of the graph.
-            metadata: texts that the file carries.
-        """
+        """Return the checked model as the bytes of an ONNX file."""
         graph = helper.make_graph(
             self._nodes, name, self._inputs, self._outputs, self._initializers
         )

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 class EditedGraph:
-    """A graph that is being changed.
-
-    Args:
-        model: which is changed in place.
-    """
+    """A graph that is being changed."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._graph = model.graph
@@ -267,15 +263,6 @@ def replace_random_nodes(
     graph: EditedGraph, shapes: Mapping[str, Sequence[int]], frames: int, samples: int
 ) -> DrawnNoise:
     """Let the graph take `rnd` and `noise` where it draws numbers itself.
-
-    Args:
-        graph: which is changed.
-        shapes: of the tensors of random numbers, in a trial run.
-        frames: of that run.
-        samples: of its audio.
-
-    Returns:
-        What the graph drew until now.
 
     Raises:
         VoiceFileError: a tensor is neither the prior's nor the source's noise nor initial phases.

@@ -78,9 +78,6 @@ def hubert_as_onnx(content: bytes) -> bytes:
     which RVC voices of version 1 take, where the file has the projection for it, and `unit12`,
     float32 [1, T, 768], for version 2. T is (N - 400) // 320 + 1.
 
-    Args:
-        content: the PyTorch file.
-
     Raises:
         VoiceFileError: it is damaged, or no HuBERT of the base form; in one sentence, why.
     """

@@ -69,25 +69,14 @@ THREADS = (1, 2)
 
 @dataclass(frozen=True)
 class Trials:
-    """How a new bundle is tried.
-
-    Attributes:
-        measure: converts a recording with a bundle, given the number of threads.
-        sample: converts a recording with a bundle and writes what it sounds like into a folder.
-    """
+    """How a new bundle is tried."""
 
     measure: Callable[[Path, int], TrialReport]
     sample: Callable[[Path, Path, Path], Sample]
 
 
 def import_command(arguments: Sequence[str], ask: Ask, trials: Trials) -> int:
-    """Do what is asked for; exit with 0 if it was done, otherwise 1.
-
-    Args:
-        arguments: of the command line.
-        ask: shows a question and returns the answer.
-        trials: try a new bundle.
-    """
+    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     options = _parser().parse_args(arguments)
     try:
         if options.command == "encoder":
@@ -266,11 +255,7 @@ def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
 
 
 def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
-    """Tell the voice from its index.
-
-    Raises:
-        VoiceFileError: there is not exactly one voice, or more than one index.
-    """
+    """Tell the voice from its index."""
     indexes = [path for path in paths if path.suffix.lower() == ".index"]
     voices = [path for path in paths if path not in indexes]
     if len(voices) != 1 or len(indexes) > 1:

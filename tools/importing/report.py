@@ -34,12 +34,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What was found with a finished bundle.
-
-    Attributes:
-        reports: how fast it is, by the number of threads.
-        sample: what it sounds like.
-    """
+    """What was found with a finished bundle."""
 
     reports: Mapping[int, TrialReport]
     sample: Sample
@@ -54,10 +49,7 @@ def import_table(
     """Make the table of an imported voice.
 
     Args:
-        voice: the voice.
-        encoder: that it uses.
         index: its index, or None.
-        tried: what was found with the finished bundle.
     """
     table = _table("imported")
     pitch = "with pitch" if voice.has_pitch else "without pitch"
@@ -75,13 +67,7 @@ def import_table(
 
 
 def text_voice_table(voice: ImportedTextVoice, encoder: StoredEncoder, tried: TrialResult) -> Table:
-    """Make the table of an imported AIVMX voice.
-
-    Args:
-        voice: as it was read.
-        encoder: its BERT.
-        tried: what was found with the finished bundle.
-    """
+    """Make the table of an imported AIVMX voice."""
     table, facts = _table("imported"), voice.read.facts
     table.add_row("found", f"AIVMX voice {facts.name} {facts.version}")
     table.add_row("creators", ", ".join(facts.creators) or "not said")
@@ -130,8 +116,6 @@ def encoder_table(
     """Make the table of an encoder that was added.
 
     Args:
-        encoder: as it came.
-        stored: what was kept.
         smaller: what it became with weights of 8 bits, or None.
     """
     table = _table("encoder added")

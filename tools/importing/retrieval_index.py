@@ -45,7 +45,6 @@ class RetrievalIndex:
         vectors: float32 [N, F], by number.
         centroids: float32 [M, F] of the cells.
         cells: int32 [N], the cell of every vector.
-        probes: how many cells the tools search.
     """
 
     vectors: NDArray[np.float32]
@@ -62,10 +61,6 @@ class _Header:
 
 def read_index(content: bytes, width: int | None = None) -> RetrievalIndex:
     """Read an index.
-
-    Args:
-        content: the whole file.
-        width: features of the voice that it belongs to, if that is known.
 
     Raises:
         VoiceFileError: it is no such index, has no vectors, or belongs to another kind of voice.

@@ -32,15 +32,8 @@ class ImportedVoice:
     """A synthesizer and what is known of it.
 
     Attributes:
-        synthesizer: the ONNX file.
-        sha256: of the file that it was made of.
-        kind: of the file, in a few words.
         version: "v1" or "v2".
-        has_pitch: whether it takes a pitch.
         sample_rate: in Hz.
-        speakers: how many it has.
-        facts: what else the file says, as text.
-        repairs: a sentence for everything that was put right.
     """
 
     synthesizer: bytes = field(repr=False)
@@ -131,11 +124,7 @@ class ImportOptions:
     """What whoever imports a voice may choose.
 
     Attributes:
-        character: the id.
-        name: shown to visitors, in English.
-        name_ja: shown to visitors, in Japanese.
         median_hz: of the character's speech, to which visitors are moved; None moves nobody.
-        settings: of the engine.
         portrait: an SVG, or None.
     """
 
@@ -152,8 +141,6 @@ class BundleParts:
     """What a bundle is made of.
 
     Attributes:
-        voice: with the synthesizer.
-        encoder: of the features that the voice takes.
         retrieval: the graph with the vectors of the voice's recordings, or None.
         pitch_model: that follows the visitor's pitch, or None for the engine's own tracker.
     """
@@ -180,9 +167,6 @@ def write_bundle(
     characters: Path, wishes: ImportOptions, parts: BundleParts, consent: Consent
 ) -> Path:
     """Write a bundle into the folder of characters.
-
-    Returns:
-        The bundle's folder.
 
     Raises:
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.

@@ -66,14 +66,7 @@ _KERNEL = 7
 
 @dataclass(frozen=True)
 class LayerNames:
-    """What the layers of a decoder are called.
-
-    Attributes:
-        upsample: of a stage's transposed convolution.
-        block: of a residual block, by its stage and number there, or by its number in all.
-        first: of a block's convolution with a dilation.
-        second: of the one after it, without.
-    """
+    """What the layers of a decoder are called."""
 
     upsample: str
     block: str
@@ -93,15 +86,7 @@ MRF_NAMES = LayerNames(
 
 
 class HifiGanDecoder:
-    """Adds the decoder to a graph.
-
-    Args:
-        graph: to add to.
-        weights: of the voice.
-        sizes: of the network.
-        names: of its layers.
-        speakers: who speaks.
-    """
+    """Adds the decoder to a graph."""
 
     def __init__(
         self,
@@ -228,7 +213,6 @@ class PitchSource:
     """Adds the source to a graph.
 
     Args:
-        graph: to add to.
         hop: samples per frame.
         sample_rate: in Hz.
         weight: [1, H], how the H harmonics are mixed.
@@ -301,9 +285,6 @@ class PitchSource:
 
 def build_synthesizer(voice: VoiceFile) -> bytes:
     """Write a voice's synthesizer.
-
-    Returns:
-        The ONNX file; its inputs and its output stand at the top of this module.
 
     Raises:
         VoiceFileError: a weight is missing, is not of the shape that the sizes ask for, or belongs

@@ -42,7 +42,6 @@ class LayerWeights:
         """Take a tensor out.
 
         Args:
-            name: of the tensor.
             shape: its sizes; None where any will do.
 
         Raises:
@@ -87,13 +86,11 @@ def convolution(
     """Add a convolution over time.
 
     Args:
-        graph: to add to.
         signal: [1, C, 1, T].
         weight: [D, C, K].
         bias: [D] or None.
         dilation: between the kernel's taps.
         stride: between the results.
-        padding: zeros before and after.
 
     Returns:
         [1, D, 1, T'].
@@ -139,7 +136,6 @@ class Speakers:
     """The part of the network that knows who speaks, worked out per speaker.
 
     Args:
-        graph: to add to.
         embeddings: [S, G], one row per speaker.
         speaker: int64 [1], the number of the row.
     """
@@ -153,7 +149,6 @@ class Speakers:
         """Add a linear layer of the speaker's embedding, as a table with a row per speaker.
 
         Args:
-            graph: to add to.
             weight: [D, G, 1].
             bias: [D].
 
@@ -170,11 +165,7 @@ class Flow:
     """Adds the flow to a graph.
 
     Args:
-        graph: to add to.
-        weights: of the voice.
-        sizes: of the network.
         mask: [1, 1, 1, T], 1 for frames that count and 0 for others.
-        speakers: who speaks.
     """
 
     def __init__(
@@ -277,9 +268,6 @@ class TextEncoder:
     """Adds the text encoder to a graph.
 
     Args:
-        graph: to add to.
-        weights: of the voice.
-        sizes: of the network.
         mask: [1, 1, T, 1], 1 for frames that count and 0 for others.
         mask_signal: the same as [1, 1, 1, T].
     """
@@ -304,7 +292,6 @@ class TextEncoder:
         Args:
             features: [1, T, F].
             pitch: int64 [1, T], 0 to 255, or None.
-            feature_size: F.
         """
         graph, hidden = self._graph, self._sizes.hidden_channels
         x = self._embedded(features, pitch, feature_size)

@@ -31,8 +31,6 @@ class Inputs:
 
     Attributes:
         features: per frame.
-        noise_channels: of the prior's noise.
-        has_pitch: whether it takes a pitch.
         harmonics: of the source's noise; 0 where the graph draws it itself.
     """
 
@@ -75,8 +73,6 @@ def feeds(inputs: Inputs, frames: int, hop: int) -> dict[str, NDArray[Any]]:
     """Make inputs of the contract: voiced and unvoiced frames in turn, with noise.
 
     Args:
-        inputs: what the graph takes.
-        frames: how many.
         hop: samples per frame.
     """
     random = np.random.default_rng(_SEED)

@@ -46,9 +46,6 @@ _LARGEST_ENTRY = 512  # of the central directory, by far
 class TorchArchive:
     """One archive of `torch.save`, open for reading.
 
-    Args:
-        file: a seekable file; it stays open as long as the archive is used.
-
     Raises:
         VoiceFileError: it is no such archive, or larger than any voice.
     """
@@ -97,7 +94,6 @@ class TorchArchive:
         """Return the bytes of a storage.
 
         Args:
-            key: its name.
             size: how many bytes the pickle says it has.
 
         Raises:
@@ -212,10 +208,6 @@ def read_tensors(
     archive: TorchArchive, places: Mapping[str, TensorPlace]
 ) -> dict[str, NDArray[np.float32]]:
     """Read floating-point tensors, in float32.
-
-    Args:
-        archive: that has them.
-        places: where every tensor lies, by name.
 
     Raises:
         VoiceFileError: a tensor does not fit into its storage, is not of floating point, or they

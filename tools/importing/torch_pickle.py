@@ -51,9 +51,7 @@ class TensorStorage:
     """The bytes of one or more tensors: where they lie, and as what.
 
     Attributes:
-        key: names the part of the archive.
         element_type: one of the values of `STORAGES`.
-        count: of elements.
     """
 
     key: str
@@ -63,14 +61,7 @@ class TensorStorage:
 
 @dataclass(frozen=True)
 class TensorPlace:
-    """A tensor: which elements of a storage it has.
-
-    Attributes:
-        storage: its elements.
-        offset: of the first one.
-        shape: sizes.
-        strides: steps from one element to the next along every axis, in elements.
-    """
+    """A tensor: which elements of a storage it has."""
 
     storage: TensorStorage
     offset: int
@@ -94,7 +85,6 @@ def read_pickle(content: bytes, *, passed_over: re.Pattern[str] | None = None) -
     """Read a pickle of `torch.save`.
 
     Args:
-        content: the pickle.
         passed_over: which further names, as "module attribute", a pickle may have. An object of
             such a kind is read as an empty dictionary; nothing of it is called, either.
 

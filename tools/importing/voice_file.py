@@ -39,19 +39,7 @@ class NetworkSizes:
     """The sizes of a voice's network, as the list `config` of the file gives them.
 
     Attributes:
-        inter_channels: of the prior, which is also the noise's.
-        hidden_channels: of the text encoder and of the flow.
-        filter_channels: inside of the text encoder's feed-forward layers.
-        heads: of the attention.
-        layers: of the text encoder.
-        kernel_size: of the feed-forward layers.
         resblock: "1" has pairs of convolutions, "2" single ones.
-        resblock_kernels: kernel size of every residual block of a stage.
-        resblock_dilations: the dilations of every residual block of a stage.
-        upsample_rates: by how much every stage lengthens.
-        upsample_channels: before the first stage; every stage halves them.
-        upsample_kernels: kernel size of every stage's transposed convolution.
-        speaker_channels: of a speaker's embedding.
         sample_rate: of the audio in Hz.
     """
 
@@ -213,14 +201,9 @@ class VoiceFile:
     """A voice out of a `.pth`.
 
     Attributes:
-        sizes: of its network.
         version: "v1" or "v2", which says what features it takes.
-        has_pitch: whether it takes a pitch.
         vocoder: `HIFI_GAN` or `MRF_HIFI_GAN`.
-        speakers: how many it has.
         weights: of the network, weight normalisation worked in, float32 by name.
-        facts: what else the file says, as text: tool, epoch, author, encoder.
-        repairs: a sentence for everything that the file says and that is not so.
     """
 
     sizes: NetworkSizes
@@ -235,9 +218,6 @@ class VoiceFile:
 
 def read_voice(file: BinaryIO) -> VoiceFile:
     """Read a voice.
-
-    Args:
-        file: a seekable file.
 
     Raises:
         VoiceFileError: it is no voice, or none that can be converted; in one sentence, why.

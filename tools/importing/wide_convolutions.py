@@ -35,11 +35,7 @@ _LISTS: Final[Mapping[str, int]] = {
 
 
 def widen_convolutions(model: ModelProto) -> int:
-    """Rewrite the convolutions that lead to the output, in place.
-
-    Returns:
-        How many there were; with none, the graph stays as it is.
-    """
+    """Rewrite the convolutions that lead to the output, in place."""
     graph = model.graph
     opset = next((each.version for each in model.opset_import if not each.domain), 0)
     if opset < _LEAST_OPSET:

@@ -46,10 +46,7 @@ class AdaptationFolders:
     """Where things lie.
 
     Attributes:
-        bundle: of the character.
-        work: keeps lessons and checkpoint.
         others: recordings of other people; None takes those that come with the training.
-        readers: recordings of more people to learn beside.
     """
 
     bundle: Path
@@ -69,11 +66,7 @@ def adapt(
     """Train a character's decoder and put its weights into the bundle.
 
     Args:
-        places: where things lie.
-        recordings: a folder with the voice's recordings.
-        pairs: a folder of pairs.
         steps: of the training, 12 crops of 1.6 s each.
-        is_like_owners: learn as an owner's recordings are learnt, but for what is heard.
 
     Raises:
         RecordingsError: a folder has no recordings, or a pair has no two channels.

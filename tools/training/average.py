@@ -37,9 +37,7 @@ class Sources:
     """Who is learnt.
 
     Attributes:
-        voices: a folder with a folder for each voice.
         others: recordings of other people; None takes the readers that come with the training.
-        beside: folders of more people, who are not kept.
         begin: what the decoder begins with, an .npz file; None is random weights.
     """
 
@@ -51,12 +49,6 @@ class Sources:
 
 def learn(sources: Sources, work: Path, plan: Plan, into: Path) -> None:
     """Train an average voice and write it.
-
-    Args:
-        sources: who is learnt.
-        work: keeps lessons and checkpoint.
-        plan: how long and how fast.
-        into: the .npz file.
 
     Raises:
         RecordingsError: there are no voices, one has no recordings, or there is no such file.

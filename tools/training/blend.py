@@ -27,8 +27,6 @@ def blend(bundle: Path, other: Path, share: float) -> None:
     accuracy without increasing inference time", ICML 2022.
 
     Args:
-        bundle: of the character; its graphs get new weights.
-        other: another bundle of the same character.
         share: of the other's weights, 0 to 1.
 
     Raises:

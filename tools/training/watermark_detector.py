@@ -160,10 +160,6 @@ def learn(
     """Learn from all lessons, so many times.
 
     Args:
-        lessons: marked and damaged speech.
-        rounds: how often each is heard.
-        report: is told after each round how well decisions agree with the marks, in standard
-            deviations of chance.
         seed: of the beginning and the order.
     """
     torch.manual_seed(seed)

@@ -101,9 +101,7 @@ def open_encoder(sound: SoundFormat, sample_rate: int, marking: Marking | None) 
     """Begin a file of unknown length.
 
     Args:
-        sound: the format.
         sample_rate: of the samples that will come, in Hz.
-        marking: the statement that this is synthetic speech; PCM, mu-law and A-law hold none.
     """
     rate = sound.sample_rate
     if sound.codec is Codec.MP3:
@@ -121,11 +119,7 @@ def open_encoder(sound: SoundFormat, sample_rate: int, marking: Marking | None) 
 
 
 class PcmEncoder:
-    """Writes samples as PCM of 16 bits, after a header if there is one.
-
-    Args:
-        header: what comes first.
-    """
+    """Writes samples as PCM of 16 bits, after a header if there is one."""
 
     def __init__(self, header: bytes = b"") -> None:
         self._header = header

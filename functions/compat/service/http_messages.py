@@ -46,12 +46,7 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
 
 
 def in_seconds(receive: Receive, seconds: float) -> Receive:
-    """Build the receiver of a request's body, which fails when all of it takes longer than that.
-
-    Args:
-        receive: the request's own.
-        seconds: from now.
-    """
+    """Build the receiver of a request's body, which fails when all of it takes longer than that."""
     end = asyncio.get_running_loop().time() + seconds
 
     async def receive_in_time() -> Message:
@@ -70,14 +65,7 @@ MARKED: Final = {"X-Digital-Source-Type": DIGITAL_SOURCE_TYPE}
 
 
 class SpokenAnswer(StreamingResponse):
-    """The content of a stream, whose place is given back however the answer ends.
-
-    Args:
-        synthesis: to which the stream belongs.
-        stream: that has begun.
-        media_type: of the answer.
-        form: makes the answer of what is read; by default nothing is changed.
-    """
+    """The content of a stream, whose place is given back however the answer ends."""
 
     def __init__(
         self,
@@ -112,12 +100,7 @@ _MOST_TOLD: Final = 64
 
 
 class SlowReadersMiddleware:
-    """ASGI middleware: sends bodies in pieces, and ends an answer whose reader takes too long.
-
-    Args:
-        app: whose answers are sent.
-        unread_seconds: how long one piece may take.
-    """
+    """ASGI middleware: sends bodies in pieces, and ends an answer whose reader takes too long."""
 
     def __init__(self, app: ASGIApp, unread_seconds: float = UNREAD_SECONDS) -> None:
         self._app = app
@@ -161,13 +144,7 @@ class SlowReadersMiddleware:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One API that clients know.
-
-    Attributes:
-        paths: with what its paths begin.
-        app: serves them.
-        refuse: answers refusals in its form.
-    """
+    """One API that clients know."""
 
     paths: tuple[str, ...]
     app: ASGIApp
@@ -175,11 +152,7 @@ class Dialect:
 
 
 class Dialects:
-    """ASGI application: hands each request to the first dialect whose path it has.
-
-    Args:
-        dialects: the last one takes what the others do not.
-    """
+    """ASGI application: hands each request to the first dialect whose path it has."""
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = dialects

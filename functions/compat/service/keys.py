@@ -50,9 +50,6 @@ class Access:
     """Who may call.
 
     Attributes:
-        keys: the keys that requests may carry, by the names of their owners; none if everybody may
-            call.
-        allowed_origins: the web sites whose pages may call.
         allowed_hosts: the names under which requests may come where no key is needed, `*` for all;
             addresses and `localhost` always may. A page of another site can give its own name this
             machine's address, and then call under that name (DNS rebinding).
@@ -89,11 +86,6 @@ class AccessMiddleware:
     The key comes in the header that a dialect has for it, `xi-api-key`, `X-API-Key` or
     `Authorization: Bearer`. Clients that know no key send it as the password of an address such as
     `http://bot:KEY@host`.
-
-    Args:
-        app: what is protected.
-        access: who may call.
-        refuse: answers a refusal in the dialect's form.
     """
 
     def __init__(self, app: ASGIApp, access: Access, refuse: Refuse) -> None:
@@ -166,12 +158,7 @@ class LimitReachedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What one key may have in a day (UTC); None for no limit.
-
-    Attributes:
-        characters: of text.
-        seconds: of recordings.
-    """
+    """What one key may have in a day (UTC); None for no limit."""
 
     characters: int | None = None
     seconds: float | None = None
@@ -201,9 +188,7 @@ class Meter:
     """Counts for each key, and refuses what goes beyond its limits.
 
     Args:
-        limits: of each key.
         file: where all processes of a machine count together; None counts in this process.
-        today: names the day.
     """
 
     def __init__(
@@ -232,13 +217,6 @@ class Meter:
 
         A client that leaves pays for what it has asked for: only what the service refused or could
         not do is given back.
-
-        Args:
-            owner: whose key it carries; empty where none is needed.
-            door: through which it came, for the log.
-            characters: of text.
-            seconds: of recordings.
-            left: errors that say that the client has left, beside the cancellation of the task.
 
         Raises:
             LimitReachedError: the key would have more than it may have today.

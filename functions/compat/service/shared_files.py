@@ -27,11 +27,7 @@ MOST_BYTES: Final = 64 << 20
 
 
 class LockedJsonFile:
-    """A file that is always whole; whoever changes it locks out the others.
-
-    Args:
-        path: of the file; its folder exists.
-    """
+    """A file that is always whole; whoever changes it locks out the others."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,9 +35,6 @@ class LockedJsonFile:
 
     def read_new(self, kind: TypeAdapter[Kept]) -> Kept | None:
         """Return the content if it is another one than before, else None.
-
-        Args:
-            kind: of the content, which is JSON.
 
         Raises:
             SettingsError: it cannot be read, is larger than what is ever kept, or of another kind.

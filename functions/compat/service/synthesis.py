@@ -41,9 +41,6 @@ class SpeechLimits:
     """What one request, and all streams together, may take.
 
     Attributes:
-        seconds: the longest speech of one request.
-        streams: how many streams are open at once.
-        buffered_bytes: how much of one stream waits for its reader.
         ahead_seconds: how much is spoken ahead of its reader, however few bytes that takes.
     """
 
@@ -81,8 +78,6 @@ class Synthesis:
     """Speaks in threads, for as long as somebody listens.
 
     Args:
-        admission: how much is spoken at once in this process, and how much may wait.
-        limits: of one request, and of all streams.
         now: a clock in seconds that never goes back.
     """
 
@@ -106,12 +101,7 @@ class Synthesis:
         """Speak, one after the other.
 
         Args:
-            speeches: of one request.
-            is_left: whether the client is gone; asked before each piece.
             client: who takes turns with others; None if that does not matter.
-
-        Returns:
-            Each as its encoder has written it.
 
         Raises:
             ClientLeftError: nobody waits any more.
@@ -140,7 +130,6 @@ class Synthesis:
         """Do in a thread what takes a while but speaks nothing, such as reading a long text.
 
         Args:
-            act: does it.
             client: who takes turns with others; None if that does not matter.
 
         Raises:
@@ -173,10 +162,8 @@ class Synthesis:
         how long it will take.
 
         Args:
-            speech: what is spoken.
             client: who takes turns with others; None if that does not matter.
             turn: of the text of which the speech is a sentence; None if it is all of it.
-            seconds_before: how much of the text has been spoken.
 
         Raises:
             OverloadedError: as many requests as may be here are here, or as many streams.
@@ -201,12 +188,7 @@ class Synthesis:
             task.cancel()
 
     def _make_place(self, client: str | None) -> None:
-        """Find a place for one more stream; whoever reads slowest loses it.
-
-        Raises:
-            OverloadedError: all streams are read as fast as they are spoken, or the client has half
-                of them.
-        """
+        """Find a place for one more stream; whoever reads slowest loses it."""
         of_client = sum(client is not None and each.client == client for each in self._streams)
         if of_client >= max(1, self.limits.streams // 2):
             raise OverloadedError(f"all {of_client} streams of this client are taken")
@@ -258,7 +240,6 @@ class SpokenStream:
     """What has been spoken and waits for its reader, piece by piece as it was encoded.
 
     Args:
-        limits: say after how much that waits nothing more is spoken.
         now: a clock in seconds that never goes back.
         client: whose it is; None if that does not matter.
     """

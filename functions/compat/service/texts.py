@@ -36,14 +36,7 @@ UNSAYABLE: Final = frozenset({TextErrorCode.NOTHING_TO_SAY, TextErrorCode.TEXT_U
 
 
 def speech_of(voice: TextSpeaker, text: str, options: SpeechOptions, sound: SoundFormat) -> Speech:
-    """Return a text as something to be spoken.
-
-    Args:
-        voice: that speaks.
-        text: of any length.
-        options: how it is spoken; the style is the voice's.
-        sound: the format of the answer.
-    """
+    """Return a text as something to be spoken."""
     asked, rate = replace(options, style=voice.style), voice.engine.sample_rate
     return Speech(
         partial(speak_long, voice.engine, text, asked),
@@ -63,10 +56,7 @@ def marked_speech_of(
     """Return a text as something to be spoken that tells when its words and phones begin.
 
     Args:
-        voice: that speaks.
         text: of at most `LONGEST_TEXT` characters.
-        options: how it is spoken; the style is the voice's.
-        sound: the format of the answer.
         note: is told of each mark, in seconds from the first sample on, in the thread that speaks,
             before the sound in which it lies.
     """
@@ -197,7 +187,6 @@ class SpokenPiece:
     Attributes:
         sentence: the text of the sentence that it begins; None if it goes on.
         begin: of this piece, in seconds from the first sample on.
-        sound: in the format that was asked for; PCM, mu-law or A-law.
         marks: of this piece, and perhaps of pieces that follow, in seconds from the first sample
             on; none unless they were asked for.
     """
@@ -225,14 +214,7 @@ async def speak_text_stream(
     Leaving the iterator ends the speech.
 
     Args:
-        synthesis: speaks; bounded.
-        voice: whose voice.
-        sentences: one after the other.
-        options: how they are spoken.
-        sound: PCM, mu-law or A-law: what is sent one after the other is one sound.
         client: who takes turns with others; None if that does not matter.
-        whole: all of the text, if it has come: it is refused at once if it is too long.
-        with_marks: whether to tell when words and phones begin, where the voice knows.
         count: counts the characters of a sentence around its beginning.
 
     Raises:

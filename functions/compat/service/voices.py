@@ -16,16 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextSpeaker:
-    """A voice that speaks text.
-
-    Attributes:
-        id: by which clients ask for it: a character's id, or ID:STYLE where the character has
-            several styles.
-        character: who speaks.
-        engine: that speaks.
-        style: of the engine.
-        style_name: for people; empty where there is only one.
-    """
+    """A voice that speaks text."""
 
     id: str
     character: LoadedCharacter
@@ -36,10 +27,6 @@ class TextSpeaker:
 
 class TextSpeakers:
     """The voices that speak text.
-
-    Args:
-        voices: the first one speaks for names that are somebody else's.
-        names: the ids of voices by further names.
 
     Raises:
         BundleError: there is none, or a name belongs to none.

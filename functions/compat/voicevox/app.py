@@ -47,12 +47,7 @@ if TYPE_CHECKING:
 
 
 class InfoRoutes:
-    """What the service is and which voices it has.
-
-    Args:
-        version: of the service.
-        voices: that it has.
-    """
+    """What the service is and which voices it has."""
 
     def __init__(self, version: str, voices: VoicevoxSpeakers) -> None:
         self._version_number = version
@@ -139,12 +134,7 @@ _Result = TypeVar("_Result")
 
 
 class DictionaryRoutes:
-    """The words that clients add.
-
-    Args:
-        dictionary: the words.
-        synthesis: compiles them when it is the request's turn: thousands take a while.
-    """
+    """The words that clients add."""
 
     def __init__(self, dictionary: UserDictionary, synthesis: Synthesis) -> None:
         self._dictionary = dictionary
@@ -287,7 +277,6 @@ class VoicevoxSettings:
 
     Attributes:
         version: of the service, as `GET /version` says it.
-        limits: of what is spoken.
         is_alone: whether there is no other instance, so that presets and words can be kept; if not,
             requests that change them answer 501.
         retry_after_seconds: when clients may come again that are sent away with 503.
@@ -301,14 +290,7 @@ class VoicevoxSettings:
 
 @dataclass(frozen=True)
 class VoicevoxServices:
-    """What the service speaks with.
-
-    Attributes:
-        voices: that speak.
-        presets: that clients keep.
-        dictionary: the words that clients add.
-        admission: how much is done at once in this process, and how much may wait.
-    """
+    """What the service speaks with."""
 
     voices: VoicevoxSpeakers
     presets: Presets
@@ -325,8 +307,6 @@ def build(
     """Build the application.
 
     Args:
-        settings: what it needs to know.
-        services: what it speaks with.
         synthesis: speaks for other dialects, too; None for one of its own.
         meter: counts what each key has; None for one without limits.
     """

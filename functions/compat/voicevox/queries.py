@@ -144,12 +144,7 @@ _LONGEST_PAUSE_SECONDS = 0.45
 
 
 def query_of(phrases: Sequence[AccentPhrase], text: str) -> AudioQuery:
-    """Make the query that a client changes and sends back.
-
-    Args:
-        phrases: of the text.
-        text: as the client sent it.
-    """
+    """Make the query that a client changes and sends back."""
     return AudioQuery(
         accent_phrases=[query_body_of(phrase) for phrase in phrases],
         speed_scale=1.0,
@@ -214,13 +209,7 @@ def _read_mora(body: MoraBody) -> Mora:
 
 
 def options_of(query: AudioQuery, style: int, seed: int = 0) -> SpeechOptions:
-    """Translate a query to the engines' options.
-
-    Args:
-        query: what the client asks for.
-        style: of the engine.
-        seed: of the chance in the voice.
-    """
+    """Translate a query to the engines' options."""
     pause = query.pause_length_scale
     if query.pause_length is not None:
         pause *= query.pause_length / _USUAL_PAUSE_SECONDS
@@ -264,12 +253,6 @@ def speak(
     engine: PhraseEngine, query: AudioQuery, style: int, *, raise_questions: bool = True
 ) -> Iterator[Samples]:
     """Speak a query, piece by piece.
-
-    Args:
-        engine: the voice.
-        query: what the client asks for.
-        style: of the engine.
-        raise_questions: whether questions are spoken as such.
 
     Returns:
         Pieces at the query's sample rate, float32 [N], or [N, 2] in stereo.
@@ -328,7 +311,6 @@ class KanaError(ValueError):
     """A reading that cannot be understood.
 
     Attributes:
-        code: what is wrong.
         arguments: the part of the reading (`text`), or the number of the phrase (`position`).
     """
 

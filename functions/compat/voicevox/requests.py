@@ -41,9 +41,6 @@ class UnusableParameterError(HTTPException):
     """A parameter of the address that cannot be used, described as FastAPI does.
 
     Args:
-        name: of the parameter.
-        kind: of the error, in pydantic's words.
-        message: likewise.
         value: what was sent; None if nothing was.
     """
 
@@ -182,8 +179,6 @@ def read_number(request: Request, name: str, default: int | None = None) -> int:
     """Return a parameter that is a number.
 
     Args:
-        request: that carries it.
-        name: of the parameter.
         default: what a missing one means; None if it must be there.
 
     Raises:
@@ -218,9 +213,6 @@ def read_seconds(request: Request, name: str, default: float, least: float | Non
     """Return a parameter that is a finite time in seconds, or what a missing one means.
 
     Args:
-        request: that carries it.
-        name: of the parameter.
-        default: what a missing one means.
         least: what it must be above; None if it may be 0.
 
     Raises:

@@ -40,12 +40,6 @@ class SpeakerStyle:
     """A style that clients can ask for.
 
     Attributes:
-        id: number by which clients ask for it.
-        name: shown to people.
-        engine: that speaks it.
-        engine_style: the number by which the engine knows it.
-        icon: a picture, PNG or JPEG; empty for the speaker's portrait.
-        samples: to listen to.
         marking: what is written into its speech; None for nothing.
     """
 
@@ -60,16 +54,7 @@ class SpeakerStyle:
 
 @dataclass(frozen=True)
 class VoicevoxSpeaker:
-    """A speaker that clients can ask for.
-
-    Attributes:
-        uuid: of the speaker.
-        name: shown to people.
-        version: of the voice.
-        policy: licence and credit, in Markdown.
-        portrait: a picture, PNG or JPEG.
-        styles: the ways in which the speaker speaks.
-    """
+    """A speaker that clients can ask for."""
 
     uuid: str
     name: str
@@ -114,8 +99,6 @@ class VoicevoxSpeakers:
 
     Args:
         speakers: in the order in which they are listed.
-        aliases: the ids of styles by further numbers, as bots know them that were written for
-            another engine.
     """
 
     def __init__(
@@ -160,10 +143,6 @@ def aliases_of(entries: Iterable[str], characters: Mapping[str, LoadedCharacter]
 
     Args:
         entries: each NUMBER=CHARACTER, such as `3=mei`.
-        characters: that are offered.
-
-    Returns:
-        The ids of styles: the first of each character.
 
     Raises:
         BundleError: an entry has another form, or no character takes text that has this id.

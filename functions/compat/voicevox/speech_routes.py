@@ -55,9 +55,6 @@ class QueryRoutes:
     """From text to query.
 
     Args:
-        voices: that read texts.
-        presets: with which queries can be made.
-        dictionary: the words that clients added.
         synthesis: reads texts when it is their turn: a long one takes a quarter of a second.
     """
 
@@ -147,13 +144,7 @@ _SEGMENT_SECONDS = 0.3
 
 
 class SynthesisRoutes:
-    """From query to speech; bounded.
-
-    Args:
-        voices: that speak.
-        synthesis: that speaks.
-        meter: counts what each key has.
-    """
+    """From query to speech; bounded."""
 
     def __init__(self, voices: VoicevoxSpeakers, synthesis: Synthesis, meter: Meter) -> None:
         self._meter = meter
@@ -205,10 +196,6 @@ class SynthesisRoutes:
         """Answer each sentence as soon as it is spoken, in a WAV file of unknown length.
 
         Args:
-            request: that asks for it.
-            query: what is spoken.
-            style: that speaks.
-            raise_questions: whether questions are spoken as such.
             start: how many seconds at the beginning are left out.
         """
         self._check([query])
@@ -298,11 +285,7 @@ class SynthesisRoutes:
         return self._meter.counting(owner, "voicevox", characters=characters, left=left)
 
     def _check(self, asked: Sequence[AudioQuery]) -> None:
-        """Refuse what is too long before anything is made.
-
-        Raises:
-            TextError: together the queries ask for more than is spoken at once.
-        """
+        """Refuse what is too long before anything is made."""
         limits = self._synthesiser.limits
         estimates = [queries.seconds_of(query) for query in asked]
         size = sum(

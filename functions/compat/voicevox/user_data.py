@@ -110,7 +110,6 @@ class UserDictionary:
     """Words that clients read otherwise, and a reader that knows them; threads may share it.
 
     Args:
-        make_reader: makes a reader that knows a compiled dictionary, or none.
         file: where the words are kept for all processes; None keeps them in this one.
     """
 
@@ -222,12 +221,7 @@ class UserDictionary:
 
 @dataclass(frozen=True, slots=True)
 class UserData:
-    """What clients leave with the service.
-
-    Attributes:
-        presets: their settings.
-        dictionary: their words, and what reads texts with them.
-    """
+    """What clients leave with the service."""
 
     presets: Presets
     dictionary: UserDictionary

@@ -120,13 +120,7 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
 
 @dataclass(frozen=True, slots=True)
 class _Deployables:
-    """Builds the deployables of the embedded cloud.
-
-    Attributes:
-        environments: the environment variables of each.
-        voices: the voices' documents.
-        topics: the topics.
-    """
+    """Builds the deployables of the embedded cloud."""
 
     environments: Mapping[str, Mapping[str, str]]
     voices: MemoryVoices
@@ -207,12 +201,7 @@ class _Deployables:
 
 
 class _Deliver:
-    """Pushes messages with an HTTP client.
-
-    Args:
-        client: sends the requests.
-        seconds: how long an answer may take: the longest acknowledgement deadline.
-    """
+    """Pushes messages with an HTTP client."""
 
     def __init__(self, client: httpx.AsyncClient, seconds: float) -> None:
         self._client = client

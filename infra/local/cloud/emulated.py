@@ -62,7 +62,6 @@ async def emulated_cloud(
     """Start every service, in parallel, and stop all of them at the end.
 
     Args:
-        options: what can be chosen about it.
         emulators: how the emulators are started, None if both run already.
 
     Raises:
@@ -173,14 +172,7 @@ async def _ask_everything(voices: VoiceStore) -> None:
 
 
 class _Starter:
-    """Starts the services of one local cloud.
-
-    Args:
-        options: what can be chosen about it.
-        addresses: where the services listen.
-        scratch: a folder for objects and the key.
-        supervisor: runs the processes.
-    """
+    """Starts the services of one local cloud."""
 
     def __init__(
         self, options: CloudOptions, addresses: Addresses, scratch: Path, supervisor: Supervisor

@@ -24,15 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LocalCloud:
-    """A running local cloud.
-
-    Attributes:
-        addresses: where its services listen.
-        has_page: whether the api also serves the page.
-        voices: its voices, to watch them from this process.
-        crashed: waits until a service has ended by itself, and returns the service's name.
-        pids: the process ids of the services that have a process of their own, by name.
-    """
+    """A running local cloud."""
 
     addresses: Addresses
     has_page: bool
@@ -103,13 +95,7 @@ class EmulatorsMissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Emulators:
-    """How the emulators are started.
-
-    Attributes:
-        java: the Java program.
-        firestore_jar: the Firestore emulator.
-        pubsub_jar: the Pub/Sub emulator.
-    """
+    """How the emulators are started."""
 
     java: str
     firestore_jar: Path

@@ -55,19 +55,7 @@ class Deliver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A push subscription.
-
-    Attributes:
-        name: its full name.
-        topic: full name of the topic it belongs to.
-        endpoint: the URL that messages are pushed to.
-        acknowledgement_seconds: how long an answer may take.
-        dead_letter_topic: full name of the topic for messages that are never acknowledged.
-        attempts: how often a message is delivered before it becomes a dead letter.
-        first_backoff_seconds: the pause after the first failure; it doubles after each.
-        longest_backoff_seconds: the longest pause.
-        unless: messages with an attribute of this name are not delivered.
-    """
+    """A push subscription."""
 
     name: str
     topic: str
@@ -103,12 +91,7 @@ class _Message:
 
 
 class MemoryTopics:
-    """All topics and push subscriptions of the embedded local cloud.
-
-    Args:
-        deliver: sends one push request.
-        subscriptions: every push subscription.
-    """
+    """All topics and push subscriptions of the embedded local cloud."""
 
     def __init__(self, deliver: Deliver, subscriptions: tuple[Subscription, ...]) -> None:
         self._deliver = deliver
@@ -193,11 +176,7 @@ class _Entry:
 
 
 class MemoryVoices:
-    """A `VoiceStore` for one event loop of one process.
-
-    Args:
-        now: the store's clock.
-    """
+    """A `VoiceStore` for one event loop of one process."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
@@ -281,11 +260,7 @@ class MemoryVoices:
 
 
 class MemoryOwnCharacters:
-    """An `OwnCharacterStore` for one event loop of one process.
-
-    Args:
-        now: the store's clock.
-    """
+    """An `OwnCharacterStore` for one event loop of one process."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now

@@ -22,10 +22,8 @@ async def local_cloud(
     """Start a local cloud and stop it at the end.
 
     Args:
-        options: what can be chosen about it.
         embedded: True to run without Google's emulators, False to require them, None to use them
             where they are installed.
-        note: takes one line that says why the emulators are not used.
 
     Raises:
         EmulatorsMissingError: the emulators are missing, and `embedded` is False or the options

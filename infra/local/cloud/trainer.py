@@ -55,13 +55,7 @@ def training_program(root: Path = ROOT) -> Path:
 
 
 class LocalTrainer:
-    """Both sides of the making of own characters in one process.
-
-    Args:
-        config: the api's settings.
-        options: what the operator allows.
-        store: the characters' documents.
-    """
+    """Both sides of the making of own characters in one process."""
 
     def __init__(
         self, config: ApiSettings, options: OwnCharacterOptions, store: OwnCharacterStore
@@ -107,13 +101,7 @@ class LocalTrainer:
 async def trainer_of(
     environment: Mapping[str, str], options: OwnCharacterOptions, url: str
 ) -> AsyncIterator[None]:
-    """Run a trainer beside an api of another process; their documents are in Firestore.
-
-    Args:
-        environment: the variables of the api.
-        options: what the operator allows.
-        url: where the api calls.
-    """
+    """Run a trainer beside an api of another process; their documents are in Firestore."""
     fields = {name.lower(): value for name, value in environment.items()}
     config = settings.load(ApiSettings, **fields)
     store = clients.open_own_characters(config)

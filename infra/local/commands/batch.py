@@ -70,10 +70,7 @@ class BatchReport:
     """The outcome of a job.
 
     Attributes:
-        job: the job.
-        voice: the voice, once it is done.
         error: why the job failed, else None.
-        is_there: whether the result was there already, so that nothing was to do.
     """
 
     job: BatchJob
@@ -91,10 +88,7 @@ def plan_jobs(
     the result of a file goes beside it, and the results of a folder go into a new folder beside it.
 
     Args:
-        paths: files and folders, at least one.
         output: the output, if the user gave one with `--output`.
-        suffix: the file name suffix of the results, with its dot.
-        character: is added to the names of results that would otherwise not differ.
 
     Raises:
         UsageError: something is missing, or two results would have the same name.
@@ -153,10 +147,6 @@ async def run_batch(
     """Convert every recording and show how it goes.
 
     Args:
-        options: what can be chosen about the local cloud.
-        jobs: what to convert.
-        wish: the character, pitch shift and format.
-        overwrite: whether existing files are replaced.
         embedded: True to run without Google's emulators; see `local_cloud`.
     """
     console = Console()
@@ -203,13 +193,7 @@ async def convert_all(
     """Convert every recording; a recording that fails does not affect the others.
 
     Args:
-        visitor: speaks to the service.
         reports: one per recording; the outcome is written into it.
-        wish: the character, pitch shift and format.
-        overwrite: whether existing files are replaced.
-        at_once: how many recordings are under way at the same time.
-        started: is called when a recording's turn begins.
-        ended: is called when a recording's turn is over.
     """
     turn = asyncio.Semaphore(at_once)
 

@@ -39,13 +39,7 @@ class CharacterOffers(Protocol):
 
 @dataclass
 class BundleWatch:
-    """Compares the folder of characters with what is offered.
-
-    Attributes:
-        folder: of the bundles.
-        bucket: opens what offers those that came after the start.
-        say: takes a sentence for the user.
-    """
+    """Compares the folder of characters with what is offered."""
 
     folder: Path
     bucket: Callable[[], CharacterOffers]

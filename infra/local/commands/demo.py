@@ -37,11 +37,7 @@ class Span:
     """A step of a voice.
 
     Attributes:
-        name: what it is called.
-        service: the deployable that did it.
         begin: when it began, in seconds since 1970.
-        end: when it ended.
-        span_id: its own id.
         parent_id: that of the step that it is a part of; None for the first step of a voice.
     """
 

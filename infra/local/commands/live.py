@@ -79,12 +79,7 @@ class LiveVisitor:
     """One connection; use it as an async context manager.
 
     Attributes:
-        url: where the service listens.
         ticket: from `POST /api/v1/voices`.
-        hear: whether to hear the character while speaking.
-        heard: what was heard so.
-        messages: the control messages that came.
-        sound: the binary messages of the result, together.
         close: code and reason with which the server closed, None if the connection broke.
         came_at: when a message of each type came first, and `sound` when all of it was there; in
             seconds on the clock `time.perf_counter`.
@@ -102,11 +97,7 @@ class LiveVisitor:
     _sound_bytes: int = 0
 
     async def __aenter__(self) -> Self:
-        """Connect.
-
-        Raises:
-            OSError, websockets.exceptions.InvalidHandshake: the server does not take part.
-        """
+        """Connect."""
         self._connecting = connect(
             self.url,
             subprotocols=[SUBPROTOCOL],
@@ -157,9 +148,6 @@ class LiveVisitor:
         """Send a whole recording, spread evenly over so many seconds.
 
         Args:
-            recording: a file.
-            content_type: its media type.
-            seconds: how long it takes.
             piece: how many bytes are sent at a time.
         """
         await self.start(content_type)
@@ -233,7 +221,6 @@ class SpeechSource:
 
     Attributes:
         path: a file, which is sent at the pace of speech; None for the microphone.
-        seconds: how long to record from the microphone.
     """
 
     path: Path | None
@@ -378,11 +365,7 @@ async def _recording(command: Sequence[str]) -> AsyncIterator[asyncio.StreamRead
 
 
 def _recorder(seconds: float) -> list[str]:
-    """Return the command that records a WAV of so many seconds to its standard output.
-
-    Raises:
-        UsageError: no program for that is installed.
-    """
+    """Return the command that records a WAV of so many seconds to its standard output."""
     length = f"{seconds:g}"
     if sys.platform == "linux" and shutil.which("arecord"):
         whole = f"{max(1, round(seconds))}"

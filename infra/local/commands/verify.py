@@ -34,10 +34,6 @@ async def run_verify(files: Sequence[Path], folder: Path) -> int:
 
     The keys are those of the environment (`WATERMARK_KEYS`, `C2PA_CERTIFICATES`), and without them
     those of the local cloud.
-
-    Args:
-        files: sounds.
-        folder: where the local cloud keeps its keys.
     """
     environment = _keys(os.environ, folder)
     secrets = tuple(SecretStr(each.strip()) for each in environment[_KEYS].split(","))

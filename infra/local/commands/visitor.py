@@ -41,12 +41,7 @@ def open_client() -> httpx.AsyncClient:
 
 
 class RequestRefusedError(Exception):
-    """The service did not convert a recording.
-
-    Attributes:
-        code: the service's stable code.
-        detail: its sentence.
-    """
+    """The service did not convert a recording."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(f"{code}: {detail}")
@@ -61,7 +56,6 @@ class RecordingRequest:
     Attributes:
         character: id of the character, None for the default.
         pitch_shift: semitones, None for automatic.
-        output_format: the format of the result.
     """
 
     character: str | None = None
@@ -74,10 +68,7 @@ class TextRequest:
     """A text that the visitor wants spoken.
 
     Attributes:
-        text: what is said.
         character: id of the character, None for the first that speaks text.
-        output_format: the format of the result.
-        speaking: how it is said, as the api takes it; what is left out is as usual.
     """
 
     text: str
@@ -87,14 +78,7 @@ class TextRequest:
 
 
 class Visitor:
-    """Uses one service.
-
-    Args:
-        client: for the HTTP requests; the visitor does not close it.
-        api: base address of the api.
-        voices: the voices' documents.
-        news_seconds: how long a voice may stay without news.
-    """
+    """Uses one service."""
 
     def __init__(
         self,
@@ -204,10 +188,6 @@ class Visitor:
 
 def read_recording(path: Path, created: Mapping[str, Any]) -> bytes:
     """Read a recording that a voice was created for.
-
-    Args:
-        path: of the recording.
-        created: the api's answer, which says how large a recording may be.
 
     Raises:
         RefusedError: it cannot be read, or is larger.

@@ -25,12 +25,6 @@ class Addresses:
     """Where the services of a local cloud listen; `HOST:PORT` for the emulators.
 
     Attributes:
-        api: base URL of the api.
-        on_upload: base URL of on_upload.
-        convert: base URL of the conversion container.
-        dead_letter: base URL of dead_letter.
-        sweep: base URL of sweep.
-        storage: base URL of the storage server.
         firestore: the Firestore emulator, or None where the documents are kept in memory.
         pubsub: the Pub/Sub emulator, or None where the topics are kept in memory.
         live: base URL of `live`, or None where it is not started.
@@ -165,7 +159,6 @@ def page_config(
     """Return the configuration of the page.
 
     Args:
-        addresses: where the services listen.
         app_check_token: the App Check token for the page; None if App Check is off.
         has_own_characters: whether visitors may make characters of their own voice.
         sign_in: how visitors sign in; None if they cannot.

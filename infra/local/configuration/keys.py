@@ -48,13 +48,7 @@ class SigningKey:
         return self._token({"iss": issuer, "aud": audience, "sub": "local"}, SECONDS_OF_A_DAY)
 
     def visitor_token(self, project_id: str, uid: str, **claims: object) -> str:
-        """Return a token like those of Firebase Authentication; it is valid for an hour.
-
-        Args:
-            project_id: the project of the accounts.
-            uid: whose it is.
-            claims: what it says besides.
-        """
+        """Return a token like those of Firebase Authentication; it is valid for an hour."""
         issuer = f"https://securetoken.google.com/{project_id}"
         said = {"iss": issuer, "aud": project_id, "sub": uid, "user_id": uid}
         return self._token({**claims, **said}, SECONDS_OF_AN_HOUR)
@@ -108,11 +102,7 @@ _ORGANIZATION: Final = "A local cloud of Voice Avatar, which nobody trusts"
 
 
 def provenance_environment(folder: Path) -> dict[str, str]:
-    """Return the settings that mark and sign results; their keys are made if there are none.
-
-    Args:
-        folder: where they are kept.
-    """
+    """Return the settings that mark and sign results; their keys are made if there are none."""
     made = _read(folder) or _keep(folder, make_provenance_keys())
     return {
         "WATERMARK_KEYS": made[WATERMARK_KEY],

@@ -31,7 +31,6 @@ class Scaling:
     """How the conversion container starts and stops, as on Cloud Run.
 
     Attributes:
-        idle_seconds: how long an instance without requests is kept.
         min_instances: 0, or 1 to keep an instance at all times.
     """
 
@@ -45,8 +44,6 @@ class LivenessProbe:
 
     Attributes:
         period_seconds: the time between two probes.
-        timeout_seconds: how long an answer may take.
-        failure_threshold: the converter is restarted after this many failed probes in a row.
     """
 
     period_seconds: float = 10.0
@@ -56,13 +53,7 @@ class LivenessProbe:
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterOptions:
-    """Whether visitors may make characters of their own voice.
-
-    Attributes:
-        per_day: how many all of them together may begin in a day.
-        command: the training command, whose program has PyTorch.
-        allows_public: whether their owners may show them to everybody.
-    """
+    """Whether visitors may make characters of their own voice."""
 
     per_day: int
     command: tuple[str, ...]
@@ -87,34 +78,18 @@ class CloudOptions:
     """The options of a local cloud.
 
     Attributes:
-        folder: where logs go.
-        min_seconds: the shortest recording.
-        max_seconds: the longest recording.
-        max_upload_bytes: the largest recording.
-        max_text_characters: the longest text.
-        max_speech_seconds: the longest speech of a text.
-        upload_url_seconds: how long an upload URL works.
-        upload_shards: over how many buckets recordings and results are spread, each.
-        conversion_deadline_seconds: the number that all timeouts derive from.
-        concurrency: how many voices are converted at once; as many as in Terraform's container.
-        backlog: how many more may wait.
-        wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests per minute the api takes from one address; 0 for
             any number, because here every visitor has the same address.
         sweep_period_seconds: the time between two sweeps; as in Terraform's schedule.
-        patience_seconds: the sweep puts a voice back that has not changed for this long.
         app_check: whether the api requires App Check tokens. The local cloud signs one and gives it
             to its page.
         web_root: folder of the built page, or None to serve none.
-        notice: where results say that they are synthetic: off, before or after.
         traces: the file that the steps of voices are appended to, or the address of a collector
             that takes OTLP over HTTP; None for neither.
-        page_origins: the sites whose pages may use the services, beside the local cloud's own page.
         api_port: the api's port; a free one if None.
         voicevox_port: the port of the routes of VOICEVOX; a free one if None or if it is taken.
         wyoming_port: the port for clients of Wyoming, a free one if it is taken; None for none.
         scaling: how the conversion container starts and stops; None to keep it running.
-        liveness: how the conversion container is asked whether it still works.
         own_characters: lets visitors make characters; None to offer none.
         sign_in: lets visitors sign in; None if they cannot.
     """

@@ -42,13 +42,7 @@ class AddressInUseError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a process is started from.
-
-    Attributes:
-        name: what it is, for messages and for its log file.
-        command: the program and its arguments.
-        environment: its environment variables.
-    """
+    """What a process is started from."""
 
     name: str
     command: Sequence[str]
@@ -56,13 +50,7 @@ class Program:
 
 
 class Process:
-    """One running process.
-
-    Args:
-        program: what it was started from.
-        process: the process.
-        log: the file that its output goes to.
-    """
+    """One running process."""
 
     def __init__(self, program: Program, process: asyncio.subprocess.Process, log: Path) -> None:
         self.program = program
@@ -112,15 +100,7 @@ class Process:
 
 
 class Supervisor:
-    """Starts processes and stops all of them at the end.
-
-    Args:
-        logs: the folder for their output.
-
-    Attributes:
-        processes: those that were started and not stopped.
-        ports: where free ports for them come from; they are kept until all are stopped.
-    """
+    """Starts processes and stops all of them at the end."""
 
     def __init__(self, logs: Path) -> None:
         self.ports = Ports()
@@ -166,8 +146,6 @@ class Supervisor:
         """Wait until a process, and no other one, answers at an address with a success.
 
         Args:
-            process: the process.
-            url: the address.
             pause_seconds: the pause between two requests.
 
         Raises:
@@ -218,9 +196,7 @@ async def start_with_free_ports(
     """Start servers again, with other ports, if another program takes a port of theirs first.
 
     Args:
-        start: starts them with ports that it chooses, and stops them when its argument is closed.
         stack: what `start` leaves there in the end is stopped with it.
-        most_starts: how often they are started at most.
 
     Raises:
         AddressInUseError: another program had a port of theirs at every start.

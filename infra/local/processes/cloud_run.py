@@ -25,12 +25,7 @@ LIVENESS_PATH: Final = "/healthz"
 
 
 async def wait_until_stuck(url: str, probe: LivenessProbe) -> None:
-    """Probe a server until it has failed often enough in a row.
-
-    Args:
-        url: its base URL.
-        probe: how often it is asked, and how many failures are enough.
-    """
+    """Probe a server until it has failed often enough in a row."""
     failures = 0
     async with httpx.AsyncClient(timeout=probe.timeout_seconds) as client:
         while failures < probe.failure_threshold:
@@ -42,14 +37,7 @@ async def wait_until_stuck(url: str, probe: LivenessProbe) -> None:
 async def keep_alive(
     url: str, probe: LivenessProbe, restart: Callable[[], Awaitable[None]]
 ) -> NoReturn:
-    """Restart a server whenever it is stuck.
-
-    Args:
-        url: its base URL.
-        probe: how it is probed.
-        restart: restarts it and returns when it serves again. An error is logged; the server is
-            then probed and restarted again.
-    """
+    """Restart a server whenever it is stuck."""
     while True:
         await wait_until_stuck(url, probe)
         try:
@@ -70,9 +58,6 @@ class RestartableApp:
     """Stands for the latest application that `start` made; use it as an async context manager.
 
     Requests that come during a restart wait for its end.
-
-    Args:
-        start: starts an application; leaving its block stops the application.
     """
 
     def __init__(self, start: Callable[[], AbstractAsyncContextManager[ASGIApp]]) -> None:
@@ -115,13 +100,7 @@ ANSWER_SECONDS: Final = 180.0
 
 
 async def post_regularly(client: httpx.AsyncClient, url: str, period_seconds: float) -> NoReturn:
-    """Send an empty POST request again and again; a failure is logged and changes nothing.
-
-    Args:
-        client: sends the requests.
-        url: where they go.
-        period_seconds: the pause before each request.
-    """
+    """Send an empty POST request again and again; a failure is logged and changes nothing."""
     while True:
         await asyncio.sleep(period_seconds)
         try:

@@ -19,12 +19,7 @@ _NOT_STARTED: Final = 127
 
 
 def main(parent: int, command: list[str]) -> int:
-    """Become the program; return an exit status only if that fails.
-
-    Args:
-        parent: the process to end with.
-        command: the program and its arguments.
-    """
+    """Become the program; return an exit status only if that fails."""
     # Not SIGKILL: a server with worker processes must be able to stop them.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:

@@ -49,10 +49,8 @@ class ContainerProgram:
     """What an instance is started from.
 
     Attributes:
-        name: of the service, for messages and logs.
         command: the program; it must listen at the port that `PORT` says.
         environment: its environment variables, but for `PORT`.
-        probe: the path that answers with a success when the instance is ready.
     """
 
     name: str
@@ -81,12 +79,6 @@ class Autoscaler:
     Cloud Run starts as many instances as the load needs; on one machine, more than one would only
     share the processors. An instance that fails its liveness probe is stopped; the next request
     starts another one.
-
-    Args:
-        supervisor: runs the processes.
-        container: what an instance is.
-        scaling: how instances start and stop.
-        liveness: how a running instance is asked whether it still works.
     """
 
     def __init__(
@@ -258,12 +250,7 @@ _CONNECTION_HEADERS: Final = frozenset(
 
 
 class ScaleToZeroProxy:
-    """An ASGI application that passes requests on to the running instance.
-
-    Args:
-        autoscaler: runs the instance.
-        client: passes requests on.
-    """
+    """An ASGI application that passes requests on to the running instance."""
 
     def __init__(self, autoscaler: Autoscaler, client: httpx.AsyncClient) -> None:
         self._autoscaler = autoscaler

@@ -51,10 +51,6 @@ def create_app(
     """Return the storage server, which needs the lifespan protocol and is empty at each start.
 
     Args:
-        root: the folder for a temporary folder with the contents; made if missing.
-        publish: publishes notifications.
-        keys: verify signed URLs: public keys by e-mail address, HMAC keys by access id.
-        now: the clock, with a time zone.
         patience: how long to wait for and between attempts to publish.
     """
 

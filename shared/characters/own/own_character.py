@@ -79,13 +79,7 @@ class TakenOverError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TrainingFailure:
-    """Why a training failed.
-
-    Attributes:
-        code: for programs.
-        message: for the owner.
-        recordings: the ids of those that are the reason, where it is some of them.
-    """
+    """Why a training failed."""
 
     code: TrainingErrorCode
     message: str
@@ -94,13 +88,7 @@ class TrainingFailure:
 
 @dataclass(frozen=True, slots=True)
 class TypedConsent:
-    """What the owner has typed and agreed to.
-
-    Attributes:
-        owner: the name of whose voice it is.
-        contact: an e-mail address or an https address.
-        day: when, as YYYY-MM-DD.
-    """
+    """What the owner has typed and agreed to."""
 
     owner: str
     contact: str
@@ -112,27 +100,10 @@ class OwnCharacter:
     """A character that a visitor makes.
 
     Attributes:
-        character_id: nobody can guess it; who knows it may speak with the character.
-        status: where it is.
-        name: as its owner calls it.
-        key_sha256: of the secret with which its owner changes and deletes it.
         owner: the Firebase uid of its owner; None without a sign-in.
-        consent: what the owner has typed.
-        sentence: what the owner has to say aloud.
-        created_at: when it was created.
-        updated_at: when it changed last.
         expire_at: when it is deleted unless it is ready by then; None for one that is ready.
-        trainings: how often its owner asked for a training.
         attempt: the fencing token: which attempt holds the lease; never the same one twice.
-        tries: how many attempts at this training count, because they were not handed back.
-        lease_expires_at: until when that attempt holds it.
-        stage: what the trainer does.
         share: how much of that stage is done, 0 to 1.
-        error: why the last training failed.
-        has_recordings: whether its recordings may still be there; after a training they go.
-        keeps_recordings: whether its owner keeps them for a better training.
-        has_bundle: whether a training has succeeded: somebody can speak with it.
-        visibility: who may speak with it.
     """
 
     character_id: str
@@ -336,12 +307,6 @@ def give_back(
 ) -> OwnCharacter:
     """End an attempt, so that the next one can begin at once.
 
-    Args:
-        character: which.
-        now: when.
-        attempt: which has ended.
-        counts: whether it failed, and was not only interrupted by whoever runs the trainer.
-
     Raises:
         TakenOverError: it is not this attempt's any more.
     """
@@ -421,11 +386,6 @@ def is_to_train_again(character: OwnCharacter) -> bool:
 
 def reopen(character: OwnCharacter, sentence: ConsentSentence, now: datetime) -> OwnCharacter:
     """Collect more recordings for a better training; the character stays as it is until then.
-
-    Args:
-        character: is ready, and its recordings were kept.
-        sentence: with which its owner agrees aloud to the new training.
-        now: the time.
 
     Raises:
         NotAllowedError: its recordings are deleted, or it is being made.

@@ -102,14 +102,7 @@ _GENERATIONS_PER_SECOND: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterCleaner:
-    """Cleans up after owners and trainers.
-
-    Attributes:
-        store: the characters' documents.
-        recordings: the bucket of the owners' recordings.
-        characters: the bucket of the bundles.
-        now: the time.
-    """
+    """Cleans up after owners and trainers."""
 
     store: OwnCharacterStore
     recordings: Bucket

@@ -31,9 +31,6 @@ def decode_into(
 
     Args:
         answer: takes interleaved samples as they were decoded.
-        recording: as it was uploaded.
-        job: its container, and how much may be written.
-        confined: whether this process runs behind the system call filter.
 
     Raises:
         OSError: the answer cannot be written, so that nobody can be told anything.
@@ -49,10 +46,7 @@ def decode_stream(
     """Write the samples of a recording to `answer` as they come; see wire.py for how.
 
     Args:
-        answer: takes the pieces; it is buffered.
         recording: as it is uploaded; it flushes `answer` before it waits for more.
-        job: its container, and how much may be written.
-        confined: whether this process runs behind the system call filter.
 
     Raises:
         OSError: nobody listens any more.

@@ -33,11 +33,7 @@ _MEMORY_OF_PROCESS: Final = Path("/proc/self/statm")
 
 
 def missing_protection(statm: Path = _MEMORY_OF_PROCESS) -> tuple[str, ...]:
-    """Name the missing means of forked processes with limits; none on Linux.
-
-    Args:
-        statm: the file in which Linux tells how much memory a process uses.
-    """
+    """Name the missing means of forked processes with limits; none on Linux."""
     means = {
         "fork": hasattr(os, "fork"),
         "safe passing of files between processes": hasattr(socket, "MSG_CMSG_CLOEXEC"),
@@ -95,12 +91,7 @@ class Decoder:
     def __init__(
         self, *, max_processes: int = 4, on_process: Callable[[int], None] | None = None
     ) -> None:
-        """Make a decoder that starts nothing yet.
-
-        Args:
-            max_processes: how many recordings are decoded at a time; the others wait.
-            on_process: is told the number of every decoding process before it gets its recording.
-        """
+        """Make a decoder that starts nothing yet."""
         self._processes = _choose_processes(on_process)
         self._slots = asyncio.Semaphore(max_processes)
 
@@ -165,11 +156,6 @@ class Decoder:
         """Begin to decode a recording while it comes, in a process with the same limits.
 
         How many recordings are decoded so at a time is for the caller to limit.
-
-        Args:
-            head: the beginning of the recording; it has to be sent, too.
-            limits: of the recording.
-            wall_seconds: time by the clock until the recording has ended.
 
         Raises:
             VoiceError: `unsupported_format`; perhaps only because the head is too short.

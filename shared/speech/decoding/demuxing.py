@@ -61,7 +61,6 @@ class DecodingBudget:
     """Counts the packets, bytes and seconds of one recording that were decoded.
 
     Args:
-        file_bytes: the size of the file; the most that it may have if it still comes.
         longest: the length in seconds of the longest recording.
     """
 
@@ -140,7 +139,6 @@ class Trimming:
         Both are equal if no sample does.
 
         Args:
-            frame: as it was decoded.
             packet: what the frame was decoded from.
         """
         count, padding = frame.samples, 0
@@ -232,12 +230,8 @@ class Format:
     """The recording's format, from the first decoded frame.
 
     Attributes:
-        codec: name of the codec.
         frame_format: FFmpeg's name of the sample type and layout.
         sample_rate: in Hz.
-        channels: how many there are.
-        sent: the numbers of the channels that are passed on; all of them if they fit.
-        weights: the weight of each of these in the mix.
     """
 
     codec: str
@@ -273,7 +267,6 @@ class Demuxer:
     Attributes:
         format: of the recording; None before the first chunk.
         samples: how many samples of each channel were decoded so far.
-        damaged: some of the recording could not be decoded.
     """
 
     def __init__(self, data: bytes | IncomingFile, container: Container) -> None:
@@ -543,14 +536,6 @@ class IncomingFile:
     """Reads a recording from a descriptor, waiting for what has not come yet.
 
     It cannot be sought in, so FFmpeg reads it once, from front to back.
-
-    Args:
-        descriptor: of the socket that the recording comes over.
-        most_bytes: how much is read at most; the recording ends there.
-        before_read: is called before each read, which may wait: what was decoded must be out then.
-
-    Attributes:
-        bytes_read: how much was read of it.
     """
 
     def __init__(

@@ -194,8 +194,6 @@ def mixed(
 
     Args:
         body: interleaved samples.
-        verdict: says what they are.
-        count: how many there should be of each channel, if that is known.
 
     Raises:
         VoiceError: there are not so many, or the verdict is impossible.
@@ -234,13 +232,7 @@ _KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
 
 @dataclass(frozen=True, slots=True)
 class DecodingProcess:
-    """The service's ends of what connects it with one decoding process.
-
-    Attributes:
-        content: takes the recording.
-        answer: says what was decoded.
-        status: says how the process ended; closing it kills the process.
-    """
+    """The service's ends of what connects it with one decoding process."""
 
     content: socket.socket
     answer: socket.socket
@@ -280,11 +272,6 @@ class DecodedStream:
     """A recording that is decoded while it comes; use as a context manager.
 
     It is heard as it comes: whether the whole is accepted as a recording shows only at its end.
-
-    Args:
-        process: decodes it.
-        job: what the process was told.
-        limits: of the recording.
     """
 
     def __init__(self, process: DecodingProcess, job: DecodingJob, limits: DecodeLimits) -> None:
@@ -379,11 +366,7 @@ class DecodedStream:
         return 0 < length <= len(self._received) - PIECE_LENGTH.size
 
     async def _receive(self, most: int) -> bytes:
-        """Read a piece; nothing if the process has ended.
-
-        Raises:
-            VoiceError: the piece is longer than it may be.
-        """
+        """Read a piece; nothing if the process has ended."""
         prefix = await self._read(PIECE_LENGTH.size)
         if len(prefix) < PIECE_LENGTH.size:
             return b""

@@ -53,13 +53,7 @@ class DecodeLimits:
     """The limits of one recording and of decoding it.
 
     Attributes:
-        min_seconds: the shortest recording; a tenth less is accepted.
         max_seconds: the longest recording; half a second more is accepted.
-        max_bytes: the largest encoded recording.
-        cpu_seconds: processor time of the decoding process; long recordings get more.
-        wall_seconds: time of the decoding process by the clock; long recordings get more.
-        memory_bytes: address space of the decoding process beyond what it starts with and two
-            copies of the recording as it was uploaded.
     """
 
     min_seconds: float = 1.0
@@ -118,12 +112,7 @@ class Recording:
     Attributes:
         samples: float32 [N], one channel, full scale is 1.0.
         sample_rate: in Hz, the recording's own.
-        container: the recording's container.
-        codec: name of the codec it was encoded with.
-        channels: how many channels were mixed into the one.
         damaged: a part of the recording could not be decoded and is missing in `samples`.
-        cpu_seconds: processor time of decoding; where it is unknown, time by the clock.
-        confined: the decoding process ran behind a system call filter.
     """
 
     samples: npt.NDArray[np.float32]

@@ -138,11 +138,7 @@ class _Zygote:
 
 
 class ForkedProcesses:
-    """Runs decoding processes; starts a zygote, and another one whenever it is found dead.
-
-    Args:
-        on_process: is told the number of every decoding process before it gets its recording.
-    """
+    """Runs decoding processes; starts a zygote, and another one whenever it is found dead."""
 
     def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
         self._on_process = on_process
@@ -289,11 +285,7 @@ _EXCEEDED: Final = 70  # the status of a process that wrote more than it may
 
 
 class SpawnedProcesses:
-    """Runs decoding processes, each a new interpreter that reads stdin and writes stdout.
-
-    Args:
-        on_process: is told the number of every decoding process before it gets its recording.
-    """
+    """Runs decoding processes, each a new interpreter that reads stdin and writes stdout."""
 
     def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
         self._on_process = on_process

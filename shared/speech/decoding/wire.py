@@ -56,11 +56,6 @@ class DecodingJob:
 
     Attributes:
         container: the recording's container, by its magic bytes.
-        max_seconds: decoding stops after this much audio.
-        cpu_seconds: limit of processor time.
-        memory_bytes: limit of address space beyond what the process starts with.
-        wall_seconds: limit of time by the clock.
-        answer_bytes: limit of the answer's size.
         incoming_bytes: if the recording is decoded while it comes, the most that may come;
             otherwise 0.
     """
@@ -90,15 +85,8 @@ class DecodingVerdict:
 
     Attributes:
         code: an error code, or "" if the recording was decoded.
-        message: the sentence that goes with the code.
-        codec: name of the codec.
-        sample_type: one of SAMPLE_TYPES.
         sample_rate: in Hz.
-        channels: how many channels the recording has.
-        weights: the weight of each channel that was sent in the mix.
         samples: how many samples of each channel were sent.
-        damaged: some of the recording could not be decoded.
-        confined: the system call filter was in force.
     """
 
     code: str = ""
@@ -125,12 +113,7 @@ class DecodingVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How the decoding process ended.
-
-    Attributes:
-        status: its exit status, or the negative number of the signal that killed it.
-        cpu_seconds: processor time it used.
-    """
+    """How the decoding process ended."""
 
     status: int
     cpu_seconds: float

@@ -145,14 +145,7 @@ class Confinement:
     def limit(
         self, *, cpu_seconds: int, memory_bytes: int, wall_seconds: float, answer_bytes: int = 0
     ) -> None:
-        """Set the operating system's limits for this process; they cannot be raised again.
-
-        Args:
-            cpu_seconds: processor time from the start of the process, then SIGXCPU.
-            memory_bytes: address space beyond what was in use when this object was made.
-            wall_seconds: time from now, then SIGALRM.
-            answer_bytes: size to which a file that is already open may grow.
-        """
+        """Set the operating system's limits for this process; they cannot be raised again."""
         signal.setitimer(signal.ITIMER_REAL, wall_seconds)
         # The soft limit sends SIGXCPU, which tells why the process ended; the hard one SIGKILL.
         _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
@@ -383,11 +376,8 @@ def _become_decoder(
     """Decode the recording that comes over `data` into `answer`, and end this process.
 
     Args:
-        data: descriptor of the socket that the recording comes over.
         answer: descriptor of the file for samples and verdict.
         told: descriptor to which this process's number is written, or None.
-        zygote: number of the process with which this one ends.
-        confinement: takes away what decoding does not need.
     """
     try:
         confinement.die_with_parent(zygote)

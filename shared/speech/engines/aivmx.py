@@ -35,13 +35,7 @@ STYLES_OF_A_SPEAKER = 32
 
 @dataclass(frozen=True)
 class Style:
-    """A way in which a speaker speaks.
-
-    Attributes:
-        id: number by which clients ask for it, unlike that of any other voice's style.
-        name: shown to people.
-        local_id: the row of the style vectors.
-    """
+    """A way in which a speaker speaks."""
 
     id: int
     name: str
@@ -50,14 +44,7 @@ class Style:
 
 @dataclass(frozen=True)
 class StyleBertSpeaker:
-    """Somebody whom a voice can speak as.
-
-    Attributes:
-        uuid: of the speaker.
-        name: shown to people.
-        local_id: the number that the graph knows the speaker by.
-        styles: the ways in which the speaker speaks.
-    """
+    """Somebody whom a voice can speak as."""
 
     uuid: str
     name: str
@@ -71,8 +58,6 @@ class StyleBertVoice:
 
     Attributes:
         sample_rate: of the speech, in Hz.
-        add_blank: whether the voice was trained with a blank around every phone.
-        speakers: whom it can speak as.
         style_vectors: one for each style, float32 [styles, 256]; the first is the neutral one.
     """
 
@@ -85,7 +70,6 @@ class StyleBertVoice:
         """Mix a style with the neutral one: float32 [256].
 
         Args:
-            local_id: of the style.
             weight: 0 for neutral, 1 for the style, more for more of it.
         """
         neutral = self.style_vectors[0]
@@ -203,15 +187,7 @@ class AivmxFacts:
     """What an AIVMX file says about its voice.
 
     Attributes:
-        uuid: of the voice.
-        name: of the voice.
-        version: of the voice, a semantic version.
-        description: for people; it may be empty.
-        creators: who made it.
         licence: the licence's text, in Markdown, or None if the voice is not to be published.
-        voice: speakers, styles and what else the engine needs to know.
-        icons: of the speakers, by their UUID.
-        media: of the styles, by their id.
     """
 
     uuid: str
@@ -279,9 +255,6 @@ class _HyperParameters(_Entry):
 def read_facts(metadata: Mapping[str, str]) -> AivmxFacts:
     """Read what a model's metadata says.
 
-    Args:
-        metadata: the entries of the model by name; others than the three are not looked at.
-
     Raises:
         AivmxError: an entry is missing, malformed or too large, or the voice is of an architecture
             that is not supported.
@@ -323,7 +296,6 @@ def style_id(speaker_uuid: str, local_id: int) -> int:
     """Number a style as AivisSpeech Engine does, so that its clients find it.
 
     Args:
-        speaker_uuid: of the speaker, in lower case.
         local_id: of the style, 0 to 31.
     """
     digest = hashlib.md5(speaker_uuid.encode(), usedforsecurity=False).hexdigest()

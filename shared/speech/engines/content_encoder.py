@@ -41,11 +41,7 @@ _TRIAL_FRAMES = 10
 
 
 class ContentEncoder:
-    """Hears what is said.
-
-    Args:
-        session: the graph.
-    """
+    """Hears what is said."""
 
     def __init__(self, session: GraphSession) -> None:
         self._session = session
@@ -67,10 +63,6 @@ class ContentEncoder:
 
     def hear(self, analysis: Analysis, chunks: Sequence[Chunk]) -> list[Samples | None]:
         """Hear the pieces of a recording.
-
-        Args:
-            analysis: of the recording.
-            chunks: its pieces, with their context.
 
         Returns:
             Of each piece, float32 [frames, size] from its `first` to its `last`; None where nobody

@@ -76,9 +76,7 @@ class VoiceStream:
         voice: speaks the frames; of this stream alone.
         sample_rate: of the recording, in Hz.
         spoken_rate: of the voice, a multiple of 100 Hz.
-        pitch: the character's.
         semitones: by how much to move the pitch, or None for the character's own policy.
-        noise: of the voice.
     """
 
     def __init__(
@@ -189,7 +187,6 @@ def join_phases(chunks: Sequence[Chunk], f0: Samples) -> list[Samples]:
     by a few hertz, so that the phase at the cut is that of the piece before.
 
     Args:
-        chunks: the pieces of the recording.
         f0: the contour of the whole recording in Hz, float32 [T].
 
     Returns:
@@ -311,8 +308,6 @@ class HarmonicEngine:
     """Converts with one `harmonic` graph; see Engine.
 
     Args:
-        manifest: of the character.
-        session: its graph.
         encoder: hears what the graph is given; None if it hears the recording itself.
         open_voice: opens a voice that goes on; None if nobody can hear it while they speak.
     """

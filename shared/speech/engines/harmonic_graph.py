@@ -26,12 +26,7 @@ def draw_noise(sample_rate: int) -> Samples:
 
 
 class Noise:
-    """The noise of one conversion.
-
-    Args:
-        stored: see draw_noise.
-        seed: of the conversion; it says where in the stored noise the conversion's begins.
-    """
+    """The noise of one conversion."""
 
     def __init__(self, stored: Samples, seed: int) -> None:
         self._stored = stored
@@ -191,7 +186,6 @@ class StateVoices:
         holders: the graphs that hold its weights: of the role `harmonic`, and of the encoder for
             streams that characters share, if the bundle names one.
         hop: samples per frame of the voice.
-        settings: how to run the graph.
     """
 
     def __init__(
@@ -206,11 +200,7 @@ class StateVoices:
         self._lock = Lock()
 
     def __call__(self) -> "StateVoice":
-        """Open a voice.
-
-        Raises:
-            BundleError: the runtime refuses the graph, or what it speaks of silence is no sound.
-        """
+        """Open a voice."""
         return StateVoice(self._loaded(), self._graph, self._hop)
 
     def _loaded(self) -> GraphSession:
@@ -245,7 +235,6 @@ class StateVoice:
     """A graph that keeps its state; see StreamingVoice.
 
     Args:
-        session: runs the graph.
         graph: of the role `harmonic_stream`.
         hop: samples per frame of the voice.
     """

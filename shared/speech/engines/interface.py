@@ -172,11 +172,7 @@ class EngineBuilder(Protocol):
     """Builds the engine of one character."""
 
     def __call__(self, character: CharacterBundle, settings: SessionSettings) -> Engine:
-        """Build the engine.
-
-        Raises:
-            BundleError: a graph does not load, or its output is wrong.
-        """
+        """Build the engine."""
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,7 @@ class HtsVoice:
         """Speak full-context labels: float32 [samples] at the voice's sample rate.
 
         Args:
-            labels: of the sounds alone, without the silence around them: the voice takes what is
-                asked of its tempo from long states first, and silence would give most of it.
             speed: how fast, 1 for the voice's own.
-            semitones: by how much higher.
         """
         pieces = _without_held(labels)
         return np.concatenate([self._speak_piece(each, speed, semitones) for each in pieces])
@@ -248,13 +245,7 @@ def _is_too_loud(wave: Samples) -> bool:
 def _loud_apart(
     labels: Sequence[str], seconds: Sequence[float], wave: Samples
 ) -> list[Sequence[str]]:
-    """Cut labels so that each one that is too loud is alone.
-
-    Args:
-        labels: that were spoken.
-        seconds: how long each of them takes beside the others.
-        wave: what they sound like.
-    """
+    """Cut labels so that each one that is too loud is alone."""
     ends = np.rint(np.cumsum(seconds) * (len(wave) / sum(seconds))).astype(int)
     begins = [0, *ends[:-1]]
     loud = [_is_too_loud(wave[begin:end]) for begin, end in zip(begins, ends, strict=True)]
@@ -269,11 +260,7 @@ class JapaneseEngine:
     """Speaks Japanese text with an HTS voice; see TextEngine.
 
     Args:
-        voice: that speaks.
-        reader: of the texts.
-        english: reads English words among them.
         sample_rate: of the speech, in Hz.
-        semitones: by how much higher than the voice the character speaks.
         gain: by what factor louder than the voice the character speaks.
     """
 
@@ -369,7 +356,6 @@ class JapaneseEngine:
         Args:
             breaths: the labels of each breath, with silence at both ends, and the pause before it
                 in seconds.
-            options: what is asked for.
         """
         speed = _bounded(options.speed)
         pieces = (
@@ -391,13 +377,7 @@ def _bounded(speed: float) -> float:
 def _marks(
     labels: Sequence[str], words: Iterator[tuple[int, str]], seconds: Iterable[float]
 ) -> Iterator[Mark]:
-    """Mark the phones of a breath and the words that begin with them.
-
-    Args:
-        labels: of the sounds.
-        words: the number and the text of each phone's word; so many are taken as there are labels.
-        seconds: how long each phone lasts.
-    """
+    """Mark the phones of a breath and the words that begin with them."""
     begin, before = 0.0, -1
     for label, lasts, (number, text) in zip(labels, seconds, words, strict=False):
         if number != before:
@@ -417,11 +397,7 @@ def _breaths(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], fl
 
 
 def split_breaths(labels: Sequence[str]) -> list[tuple[str, ...]]:
-    """Split the labels of a sentence at its pauses, so that each part can be spoken alone.
-
-    Returns:
-        The labels of each part with one of silence at both ends; parts without sound are left out.
-    """
+    """Split the labels of a sentence at its pauses, so that each part can be spoken alone."""
     silences = [
         place
         for place, label in enumerate(labels)

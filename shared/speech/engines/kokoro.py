@@ -57,8 +57,6 @@ class KokoroSynthesis:
     """Speaks symbols with a voice; any number of threads use it at once, without a lock.
 
     Args:
-        session: the network.
-        symbols: the number of each symbol.
         style: the voice's style vectors, float32 [510, 256].
         tract: by what factor the vocal tract is shorter than the network's voice has it.
     """
@@ -260,8 +258,6 @@ class KokoroEngine:
     heard.
 
     Args:
-        voice: that speaks.
-        front_end: reads the texts.
         sample_rate: of the speech, in Hz.
         gain: by what factor louder than the network the character speaks.
     """

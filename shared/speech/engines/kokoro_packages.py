@@ -46,7 +46,6 @@ class KokoroFiles:
 
     Attributes:
         voices: float32 [510, 256] each: a style vector for each number of symbols, from 1 on.
-        symbols: the number of each symbol.
     """
 
     voices: Mapping[str, Samples]
@@ -135,7 +134,6 @@ class Mixture:
     Attributes:
         sound: the weight of each voice in how the mixture sounds; weights may be below zero, which
             takes the mixture away from that voice, and sum up to 1.
-        manner: the weight of each voice in its rhythm and melody, likewise.
         tract: by what factor its vocal tract is shorter, and its pitch higher.
     """
 

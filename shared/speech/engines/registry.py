@@ -121,7 +121,6 @@ class LazyTextEngine:
 
     Args:
         sample_rate: of the speech, in Hz.
-        build: builds the engine; it is called once.
     """
 
     def __init__(self, sample_rate: int, build: Callable[[], PhraseEngine]) -> None:
@@ -181,11 +180,6 @@ def build_engine(
     engines: Mapping[str, EngineKind] = ENGINES,
 ) -> Engine:
     """Build the engine that a verified character names, and try its graphs on silence.
-
-    Args:
-        character: read with the same engines.
-        settings: how to run the graphs.
-        engines: by name.
 
     Raises:
         BundleError: a graph does not load, or its output is wrong.
@@ -279,12 +273,6 @@ def build_text_engine(
 
     Where the manifest names no engine for text, and the character's own engine speaks none, the
     built-in voice speaks and the character converts that.
-
-    Args:
-        character: a verified one.
-        engine: that converts recordings for it.
-        settings: how to run its graphs.
-        engines: by name.
 
     Raises:
         BundleError: no engine of its name speaks text, or its graphs do not work.

@@ -64,7 +64,6 @@ class RvcSettings:
     """What the manifest's settings say.
 
     Attributes:
-        options: how the voice is used.
         content_output: the output of the content encoder, or None for the first that fits.
     """
 
@@ -154,7 +153,6 @@ def is_complete(phrase: Sequence[Chunk], frames: int) -> bool:
 
     Args:
         phrase: its pieces, as `plan_phrases` returns them.
-        frames: how many there are of the recording so far.
     """
     return phrase[-1].end - PADDING + _PAUSE + _UNSURE <= frames
 
@@ -230,8 +228,6 @@ class RvcEngine:
     and the result is exactly as long as the recording.
 
     Args:
-        manifest: of the character.
-        voice: its networks.
         pitch_model: follows the pitch, or None for our own tracker.
     """
 

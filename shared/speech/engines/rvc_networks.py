@@ -34,9 +34,7 @@ class VoiceOptions:
     """How a voice is used; the defaults are those of the original tools' pages.
 
     Attributes:
-        speaker: its number in a voice of several.
         index_rate: share of the retrieved features, 0 to 1.
-        search: how they are looked for; see Retrieval.mix.
         protect: share of the retrieved features in unvoiced frames; see protect_unvoiced.
         loudness_mix: 1 keeps the voice's own loudness, 0 takes the recording's.
         unvoiced: what the synthesizer is told of unvoiced frames: 0 Hz, or a frequency between
@@ -84,7 +82,6 @@ class Synthesizer(Protocol):
         Args:
             features: float32 [T, C].
             contour: T frames of pitch, or None if it takes none.
-            speaker: number of the speaker.
             noise: for T frames.
 
         Returns:
@@ -121,10 +118,7 @@ class RvcVoice:
     """The networks and vectors of one voice.
 
     Attributes:
-        encoder: of the content.
-        synthesizer: of the voice.
         retrieval: features of the voice's training, or None.
-        options: how they are used.
     """
 
     encoder: FeatureEncoder
@@ -143,7 +137,6 @@ class RvcVoice:
         Args:
             wave: mono audio at 16 kHz, float32 [N], at least 400 samples.
             contour: at least T frames of pitch, or None if the synthesizer takes none.
-            random: where the noise comes from.
 
         Returns:
             float32 [T hop], with T = min(N // 160, 2 ((N - 400) // 320 + 1)).
@@ -216,8 +209,6 @@ class OnnxSynthesizer:
     """A synthesizer's graph; see Synthesizer.
 
     Args:
-        graph: that keeps the SynthesizerContract.
-        session: which runs it.
         sample_rate: of its speech in Hz.
     """
 
@@ -245,10 +236,6 @@ class OnnxSynthesizer:
 
     def try_out(self, channels: int, speaker: int) -> None:
         """Speak two short silences of unvoiced frames.
-
-        Args:
-            channels: how many values the character's content features have.
-            speaker: the character's.
 
         Raises:
             BundleError: the graph fails, or does not speak at the character's sample rate.
@@ -323,8 +310,6 @@ class OnnxContentEncoder:
     Which output says the features, along which axis, is read from a trial.
 
     Args:
-        graph: that keeps the ContentContract.
-        session: which runs it.
         channels: how many values the synthesizer's features have, or None if it does not say.
         output: the name of the output, or None for the first that fits.
 
@@ -428,11 +413,6 @@ def _kind(graph: Graph, output: str, kind: str) -> str | None:
 
 def read_retrieval(graph: Graph, session: GraphSession, channels: int) -> Retrieval:
     """Read the features of a voice's training out of their graph.
-
-    Args:
-        graph: that keeps the RetrievalContract.
-        session: which runs it, once.
-        channels: how many values the character's content features have.
 
     Raises:
         BundleError: the graph fails, or its vectors do not fit each other or the features.

@@ -38,11 +38,7 @@ class MelKind:
     """One kind of mel spectrogram.
 
     Attributes:
-        scale: on which the bands are spaced evenly: the one of HTK or of Slaney.
-        low_hz: where the lowest band begins.
-        high_hz: where the highest band ends.
         padding: samples reflected at either end.
-        floor: added to every power.
     """
 
     scale: Scale
@@ -61,7 +57,6 @@ def log_mel(wave: Array, kind: MelKind) -> Array:
 
     Args:
         wave: mono audio at 16 kHz, float32 [N], at least two samples.
-        kind: of the spectrogram.
 
     Returns:
         float32 [N // 160 + 1, 128]; a frame that would end after the padding repeats the last.
@@ -157,10 +152,6 @@ class PitchModelContract:
 
 class OnnxPitchModel:
     """A pitch model's graph; safe for threads.
-
-    Args:
-        graph: that keeps the PitchModelContract.
-        session: which runs it.
 
     Raises:
         BundleError: the graph fails, or gives something else than frames of 10 ms.

@@ -31,9 +31,6 @@ class VoiceInputs:
 
     Attributes:
         phones: P numbers of phones (2 P + 1 with blanks).
-        tones: likewise, of tones.
-        languages: likewise, of languages.
-        word2ph: how many of these belong to each character.
     """
 
     phones: tuple[int, ...]
@@ -43,12 +40,7 @@ class VoiceInputs:
 
 
 def voice_inputs(phonemes: Phonemes, *, add_blank: bool) -> VoiceInputs:
-    """Number the phones of a text.
-
-    Args:
-        phonemes: the text.
-        add_blank: whether the voice was trained with a blank around every phone.
-    """
+    """Number the phones of a text."""
     phones = tuple(IDS[phone] for phone in phonemes.phones)
     tones = tuple(FIRST_JAPANESE_TONE + tone for tone in phonemes.tones)
     languages = (JAPANESE,) * len(phones)
@@ -147,12 +139,7 @@ def read_vocabulary(metadata: Mapping[str, str]) -> Vocabulary:
 
 
 class BertEncoder:
-    """Turns the characters of a text into features; any number of threads use it at once.
-
-    Args:
-        session: the graph.
-        vocabulary: the characters that it knows.
-    """
+    """Turns the characters of a text into features; any number of threads use it at once."""
 
     def __init__(self, session: GraphSession, vocabulary: Vocabulary) -> None:
         self._session = session
@@ -214,14 +201,9 @@ class Inference:
     """How a text is spoken, in the terms of Style-Bert-VITS2; the defaults are its own.
 
     Attributes:
-        speaker: the number that the graph knows the speaker by.
-        style: row of the style vectors.
-        style_weight: how much of the style.
         sdp_ratio: how much of the durations is left to chance, 0 to 1.
-        noise_scale: how much chance there is in the sound.
         noise_scale_w: how much chance there is in the durations.
         length_scale: how long everything takes; 2 is half as fast.
-        seed: of the chance, not negative.
     """
 
     speaker: int = 0
@@ -235,13 +217,7 @@ class Inference:
 
 
 class StyleBertSynthesis:
-    """Speaks phones with a voice's graph; any number of threads use it at once, without a lock.
-
-    Args:
-        voice: what is known of the voice.
-        session: its graph.
-        encoder: the BERT of the voice.
-    """
+    """Speaks phones with a voice's graph; any number of threads use it at once, without a lock."""
 
     def __init__(self, voice: StyleBertVoice, session: GraphSession, encoder: BertEncoder) -> None:
         self._voice = voice
@@ -263,9 +239,7 @@ class StyleBertSynthesis:
         """Prepare what the graph takes.
 
         Args:
-            phonemes: of the text.
             features: BERT's, of the text's C characters and both ends, float32 [C + 2, 1024].
-            inference: how it is spoken.
         """
         numbers = voice_inputs(phonemes, add_blank=self._voice.add_blank)
         bert = np.repeat(features, numbers.word2ph, axis=0).T
@@ -287,10 +261,6 @@ class StyleBertSynthesis:
 
     def try_out(self, phonemes: Phonemes, file: str) -> None:
         """Run the graph on a short text.
-
-        Args:
-            phonemes: of the text.
-            file: name of the graph, for the error.
 
         Raises:
             BundleError: it fails, or its output is not what it must be.

@@ -61,14 +61,7 @@ _TRIAL = "あ"
 
 @dataclass(frozen=True, eq=False)
 class VoiceBundle:
-    """What a voice is built from.
-
-    Attributes:
-        voice: what is known of it.
-        synthesis: its own graph.
-        encoder: the graph of the BERT that it was trained with.
-        vocabulary: of the BERT.
-    """
+    """What a voice is built from."""
 
     voice: StyleBertVoice
     synthesis: Graph
@@ -85,9 +78,6 @@ def build_voice(
     """Build the engine of a voice, and let it try its graphs.
 
     Args:
-        bundle: what the voice is built from.
-        reader: of the texts.
-        settings: of the graphs; voices built with the same settings share their encoder.
         facts: what the voice's file says, None where there is none.
 
     Raises:
@@ -107,9 +97,6 @@ class StyleBertVits2Engine:
     """Speaks text with one voice; see TextEngine.
 
     Args:
-        voice: what is known of the voice.
-        synthesis: its graph and its encoder.
-        reader: of the texts.
         facts: what the voice's file says, None where there is none.
     """
 
@@ -202,8 +189,6 @@ class StyleBertVits2Engine:
 
         Args:
             sentences: in order.
-            inference: how they are spoken.
-            options: what else is asked for; its speed and style are not looked at.
         """
         rate = self.sample_rate
         waves = (self._synthesis.speak(sentence, inference) for sentence in sentences)

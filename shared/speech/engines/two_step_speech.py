@@ -29,12 +29,6 @@ class TwoStepSpeech:
 
     The voice is known, so that the pitch is moved by as much in every piece: a short one's own
     median would flatten the melody of the text.
-
-    Args:
-        voice: speaks.
-        voice_hz: how high it speaks: the median of its fundamental frequency.
-        engine: converts.
-        manifest: of the character.
     """
 
     def __init__(

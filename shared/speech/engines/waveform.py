@@ -118,13 +118,7 @@ def build(character: CharacterBundle, settings: SessionSettings) -> "WaveformEng
 
 
 class WaveformEngine:
-    """Converts with one graph from audio to audio; see Engine.
-
-    Args:
-        manifest: of the character.
-        session: its graph.
-        rank: how many dimensions the graph's input has.
-    """
+    """Converts with one graph from audio to audio; see Engine."""
 
     def __init__(self, manifest: CharacterManifest, session: GraphSession, rank: int) -> None:
         self._manifest = manifest

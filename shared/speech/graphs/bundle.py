@@ -16,7 +16,6 @@ class Graph:
     """One verified ONNX file of a bundle.
 
     Attributes:
-        file: its name.
         content: its bytes; none if an open session runs it already (see
         shared.speech.graphs.sessions). facts: its inputs and outputs. sha256: of the bytes, by
         which engines share the sessions; computed if it is not given.
@@ -49,7 +48,6 @@ class TensorContract:
     """An input or output that a graph must have.
 
     Attributes:
-        name: of the tensor.
         shapes: the shapes it may have: a number is a fixed size, a name a size that varies, None
             one that may be fixed or vary.
     """

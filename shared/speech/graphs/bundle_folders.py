@@ -51,10 +51,7 @@ def load_characters(
     with the service, must work.
 
     Args:
-        folder: of the bundles.
-        engines: those that their manifests may name.
         max_bytes: how many bytes the graphs of one bundle may have together.
-        read: reads a graph's file; see shared.speech.graphs.onnx_files.
 
     Raises:
         BundleError: one of these will not work, or there is none.
@@ -88,11 +85,8 @@ def load_character(
     The graphs are not run yet: building the engine does that, with the very bytes checked here.
 
     Args:
-        folder: the bundle.
-        engines: those that its manifest may name.
         max_bytes: how many bytes its graphs may have together.
         shared: the verified graphs that characters share, by SHA-256; those of this one are added.
-        read: reads a graph's file.
 
     Raises:
         BundleError: in one sentence, what is wrong with which file, field or tensor.
@@ -117,9 +111,6 @@ def assemble_character(
     """Put a character together from its manifest and its verified graphs, wherever they come from.
 
     Args:
-        manifest: of the character.
-        engines: those that the manifest may name.
-        find: returns the verified graph for an entry of the manifest.
         max_bytes: how many bytes the graphs may have together.
 
     Raises:
@@ -138,7 +129,6 @@ def verify_graph(entry: GraphFile, content: bytes, sha256: str | None = None) ->
     """Check that bytes are the graph that a manifest names, and that it is safe to load.
 
     Args:
-        entry: of the manifest.
         content: the bytes.
         sha256: of the bytes; None to compute it.
 
@@ -223,7 +213,6 @@ class FolderChanges:
 
     Attributes:
         new: bundles that have come or changed, by id, in order.
-        gone: bundles that are there no longer.
     """
 
     new: tuple[str, ...]
@@ -234,7 +223,6 @@ class WatchedFolder:
     """A folder of bundles. Those that come with the service never change.
 
     Args:
-        folder: of the bundles.
         known: the ids of those that are no news; None for all that lie in it now.
     """
 
@@ -284,10 +272,6 @@ def _traces(folder: Path) -> _Traces:
 
 def seal_manifest(folder: Path, max_bytes: int) -> None:
     """Write the sizes and SHA-256 of a bundle's graphs into its manifest.
-
-    Args:
-        folder: the bundle.
-        max_bytes: how large one graph may be.
 
     Raises:
         BundleError: the manifest has no graphs, or a file is missing or too large.

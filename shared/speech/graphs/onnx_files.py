@@ -87,7 +87,6 @@ class Tensor:
     """An input or output of a graph.
 
     Attributes:
-        name: of the tensor.
         element_type: "float32", "int64", ...
         shape: its sizes; a name or None where the size is not fixed. None if nothing is said.
     """
@@ -113,9 +112,6 @@ class ModelFacts:
 
 def inspect_model(content: bytes) -> ModelFacts:
     """Refuse a model that needs more than the standard operators and the data in its file.
-
-    Args:
-        content: the whole ONNX file.
 
     Raises:
         UnsafeModelError: it is malformed, uses an operator of another domain than ai.onnx, defines
@@ -353,10 +349,6 @@ def with_weights_of(content: bytes, other: bytes) -> bytes:
     Messages of protocol buffers are merged by writing one after the other
     (https://protobuf.dev/programming-guides/encoding/#last-one-wins), so a second graph with
     nothing but initialisers adds them to the first.
-
-    Args:
-        content: an inspected ONNX file; none of its tensors has the name of one that is added.
-        other: another one.
     """
     added = b"".join(_field(_WEIGHTS_GRAPH_INITIALIZER, tensor) for tensor in initialisers(other))
     return content + _field(_WEIGHTS_MODEL_GRAPH, added)
@@ -401,12 +393,7 @@ def read_content(path: Path) -> GraphContent:
 
 
 class PreloadedGraphs:
-    """Reads the graphs of all bundles of a folder in the background, the largest first.
-
-    Args:
-        folder: of the bundles. What cannot be read is left to whoever asks for it.
-        threads: that read; they are ended with this.
-    """
+    """Reads the graphs of all bundles of a folder in the background, the largest first."""
 
     def __init__(self, folder: Path, threads: ThreadPoolExecutor) -> None:
         self._threads = threads

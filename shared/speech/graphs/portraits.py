@@ -41,7 +41,6 @@ def check_picture(kind: str, content: bytes) -> None:
 
     Args:
         kind: `png` or `jpeg`.
-        content: the picture.
 
     Raises:
         PictureError: it is of another kind, malformed, too large, or carries other data.
@@ -161,10 +160,6 @@ def check_portrait(file: str, content: bytes) -> None:
 
     Only elements and attributes that draw are allowed; references may only name parts of the same
     drawing. An `image` holds its picture, PNG or JPEG, itself.
-
-    Args:
-        file: its name, for errors.
-        content: of the file.
 
     Raises:
         BundleError: it is too large, not an SVG, or contains more than a drawing.

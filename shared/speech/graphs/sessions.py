@@ -89,17 +89,6 @@ _FATAL_ONLY = 4  # errors come as exceptions
 class GraphSession:
     """One loaded graph; several threads may run it at the same time.
 
-    Args:
-        graph: the verified graph.
-        settings: how to run it.
-        is_optimised: whether it was optimised when it was exported; the runtime then does not
-            optimise it again when it loads it.
-        returns_memory: whether each run gives the memory back that it worked in. A large network
-            takes several times its own size; without this it keeps that for its next run.
-
-    Attributes:
-        facts: the graph's inputs and outputs.
-
     Raises:
         BundleError: the runtime refuses the graph, or cannot run it where the settings say.
     """
@@ -257,7 +246,6 @@ class SharedNetworks:
 
         Args:
             key: names what is loaded and by what it is loaded, such as a role and a SHA-256.
-            load: loads it; nothing else is loaded meanwhile, so that two callers load it once.
         """
         with self._lock:
             kept = self._kept.get(key)
@@ -278,12 +266,7 @@ _LEAST_WEIGHT_BYTES: Final = 1024
 
 
 class MappedWeights:
-    """Keeps networks for all processes that are given the same folder.
-
-    Args:
-        folder: where they lie; it belongs to the service alone, and is removed by whoever made it.
-        least_bytes: the smallest graph that is shared.
-    """
+    """Keeps networks for all processes that are given the same folder."""
 
     def __init__(self, folder: Path, least_bytes: int = LEAST_BYTES) -> None:
         self._folder = folder
@@ -293,10 +276,6 @@ class MappedWeights:
         """Return the file from which a graph is to be loaded; None for its own content.
 
         One process writes the file; the others wait for it.
-
-        Args:
-            graph: a verified one.
-            options: with which the graph is optimised.
 
         Raises:
             Exception: the runtime refuses the graph.
@@ -334,10 +313,6 @@ class SessionSettings:
     """How an engine runs its graphs.
 
     Attributes:
-        threads: how many threads the network of one conversion may use.
-        provider: where the graphs run; small ones that were optimised for a CPU stay there.
-        sharing: keeps the networks that several engines built with these settings use.
-        front_end: reads texts for all of them.
         weights: shares the weights of large networks with other processes; None for no sharing.
     """
 

@@ -92,14 +92,7 @@ def _chunk(name: bytes, content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A result, ready to be stored.
-
-    Attributes:
-        data: the file.
-        content_type: its media type.
-        extension: its file name extension, with the dot.
-        seconds: how long it plays.
-    """
+    """A result, ready to be stored."""
 
     data: bytes
     content_type: str
@@ -121,8 +114,6 @@ def encode(
     Args:
         samples: float32 [N], full scale 1.0; larger samples are clipped.
         sample_rate: in Hz; formats that do not know it get the samples resampled.
-        output_format: of the result.
-        marking: the statement that the file holds synthetic speech.
     """
     if output_format is OutputFormat.WAV:
         data = write_wav(samples, sample_rate, marking)

@@ -45,8 +45,6 @@ class CredentialSigner:
     """Puts signed statements into results; several threads may use it at once.
 
     Attributes:
-        certificates: of the signer and of those who vouch for it, as PEM, the signer's first.
-        sign: signs with the key of the first certificate; it may call a service.
         time_stamp_url: of an RFC 3161 time-stamp authority; None for no time stamp.
     """
 
@@ -64,8 +62,6 @@ class CredentialSigner:
         """Return a file with a signed statement in it.
 
         Args:
-            data: the file.
-            content_type: its media type, one of SIGNED_MEDIA_TYPES.
             statement: see `describe`.
 
         Raises:
@@ -137,12 +133,7 @@ class CredentialsFinding:
     """What a file's statement says.
 
     Attributes:
-        state: whether it holds.
-        made_with: the software that it names.
-        character: the id of the character that it names.
-        issuer: who signed it, as the certificate says.
         signed_at: the time in its time stamp, in RFC 3339; empty without one.
-        forbidden_uses: what it says that the character's owner forbids.
     """
 
     state: Credentials
@@ -169,12 +160,6 @@ def read_credentials(data: bytes, content_type: str, own_certificates: str) -> C
     """Read the statement of a file; nothing is fetched from the network.
 
     Call it where a file that somebody made to do harm can do none: the library is large.
-
-    Args:
-        data: the file.
-        content_type: its media type.
-        own_certificates: of the deployment's signers, the present and earlier ones, as PEM; may be
-            empty. Those of their authorities must be among them.
     """
     import c2pa  # noqa: PLC0415 - only verification needs it, and it is large
 
@@ -247,16 +232,7 @@ _MARK: Final = b"A result of reading: "
 async def read_credentials_apart(
     data: bytes, container: Container, own_certificates: str
 ) -> CredentialsFinding:
-    """Read the statement of a file.
-
-    Args:
-        data: the file.
-        container: what it is.
-        own_certificates: see read_credentials.
-
-    Returns:
-        What it says; a statement that cannot be read within the limits is invalid.
-    """
+    """Read the statement of a file."""
     content_type = _SIGNED.get(container)
     if content_type is None:
         return CredentialsFinding(Credentials.MISSING)

@@ -39,14 +39,7 @@ _XMP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """The statement about one result.
-
-    Attributes:
-        character_id: id of the character.
-        character_name: its name, for people.
-        credit: the voice owner's credit line, for people; may be empty.
-        is_from_text: whether the character spoke a text; otherwise a recording was converted.
-    """
+    """The statement about one result."""
 
     character_id: str
     character_name: str
@@ -122,14 +115,7 @@ def uses_for_people(uses: Iterable[str], language: str) -> list[str]:
 def describe(
     manifest: CharacterManifest, marking: Marking, made_at: datetime, *, notice: str = "off"
 ) -> dict[str, Any]:
-    """Return the statement about one result, as the C2PA library takes it.
-
-    Args:
-        manifest: of the character.
-        marking: what the file's tags say.
-        made_at: when it was made.
-        notice: whether the result holds a spoken notice: off, before or after.
-    """
+    """Return the statement about one result, as the C2PA library takes it."""
     agent = {"name": SOFTWARE, "version": SOFTWARE_VERSION}
     created = {
         "action": "c2pa.created",

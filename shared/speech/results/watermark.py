@@ -132,7 +132,6 @@ def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArra
     Args:
         size: samples of the transform.
         sample_rate: in Hz.
-        scale: of the bands' edges, for sound that is played faster or slower.
 
     Returns:
         float32 [BANDS, size // 2 + 1], 0 to 1; neighbours cross over 30 % of a band.
@@ -174,7 +173,6 @@ class Watermark:
     """Marks sound of one sample rate with one payload; several threads may use it at once.
 
     Attributes:
-        key: the deployment's.
         payload: 16 bits that the operator chose, as a number.
         sample_rate: in Hz.
     """
@@ -188,7 +186,6 @@ class Watermark:
 
         Args:
             samples: float32 [N], full scale 1.0.
-            seed: of the voice.
         """
         return self.open(seed).end_with(samples)
 
@@ -258,10 +255,7 @@ class WatermarkStream:
     Up to a chip of 40 ms waits for the rest of it.
 
     Args:
-        pattern: see Watermark.
-        bands: of a chip's spectrum.
         fade: how a chip comes and goes: float32 [samples of a chip], 0 to 1.
-        first_chip: with which chip of the pattern the sound begins.
     """
 
     def __init__(self, pattern: Samples, bands: _Bands, fade: Samples, first_chip: int) -> None:

@@ -98,7 +98,6 @@ def features(spectrum: Floats, pitch: float = 1.0) -> Floats:
     """Return what the network hears of a sound's frames.
 
     Args:
-        spectrum: see powers.
         pitch: by which factor the bands lie higher.
 
     Returns:
@@ -168,7 +167,6 @@ class WatermarkFinding:
 
     Attributes:
         payload: the 16 bits that agree best, as a number.
-        agreement: how well they agree, in standard deviations of what chance gives one try.
         speed: by which factor the sound plays faster than it was made.
     """
 
@@ -201,7 +199,6 @@ def find_watermark(
     Args:
         samples: float32 [N], full scale 1.0.
         sample_rate: in Hz.
-        keys: the deployment's: the present one and earlier ones.
 
     Returns:
         What agrees best, whether it counts as found or not; None for a sound that is silent, or
@@ -272,10 +269,6 @@ def _closest(bits: Floats, least: float) -> _Closest:
 
     No word agrees better with a row than the row's own signs do. So rows are left out whose signs
     agree worse than a word that was found already, or than is of interest.
-
-    Args:
-        bits: of each beginning and speed.
-        least: how well a watermark agrees that counts as found.
     """
     bounds = np.abs(bits).sum(axis=1)
     order = np.argsort(-bounds)

@@ -29,9 +29,7 @@ class Marker:
     """Marks what the engines of a deployment's characters speak.
 
     Attributes:
-        key: the deployment's.
         payload: the 16 bits, as a number.
-        payloads: those of characters that have others, by the character's id.
     """
 
     key: WatermarkKey
@@ -57,7 +55,6 @@ class MarkedEngine:
     """Marks what another engine converts; see Engine.
 
     Args:
-        engine: converts.
         watermark: for its sample rate.
     """
 
@@ -94,9 +91,7 @@ class MarkedAheadEngine(MarkedEngine):
     What is converted ahead is kept unmarked: only the whole sound is marked.
 
     Args:
-        engine: converts.
         watermark: for its sample rate.
-        ahead: the same engine.
     """
 
     def __init__(self, engine: Engine, watermark: Watermark, ahead: ConvertsAhead) -> None:
@@ -112,7 +107,6 @@ class MarkedStream:
     """Marks what is heard while somebody speaks; see Stream.
 
     Args:
-        stream: converts.
         watermark: marks; it holds up to 40 ms back.
     """
 
@@ -138,7 +132,6 @@ class MarkedTextEngine:
     """Marks what another engine speaks; see PhraseEngine.
 
     Args:
-        engine: speaks.
         watermark: for its sample rate.
     """
 
@@ -191,11 +184,7 @@ class WatermarkSettings(EnvironmentSettings):
     """The settings of whatever marks results, or looks for the mark.
 
     Attributes:
-        watermark_keys: the secret keys, separated by commas: the first one marks, all of them find.
-            Without one nothing is marked.
         watermark_bits: the 16 bits that are put into every result, as a number.
-        watermark_character_bits: other numbers for single characters, each CHARACTER=NUMBER,
-            separated by commas.
     """
 
     watermark_keys: SecretKeys = ()

@@ -131,7 +131,6 @@ def find_speech(levels: SpeechLevels, voiced: Frames) -> Frames:
     recording of silence or of steady quiet noise has no speech.
 
     Args:
-        levels: of the recording.
         voiced: which frames are voiced, bool [T].
 
     Returns:
@@ -190,8 +189,6 @@ class Analysis:
 
     Attributes:
         wave: at 16 kHz without rumble, float32 [160 T], silence after the recording's end.
-        track: its fundamental frequency.
-        levels: its levels.
         speech: the frames in which somebody speaks, bool [T].
     """
 

@@ -50,7 +50,6 @@ def follow_loudness(
     loudness is moved by a share towards the recording's.
 
     Args:
-        samples: the character's speech at any level.
         hop: its samples per frame.
         levels: of the recording, T frames.
         share: 1 follows every word's loudness, 0 none's.
@@ -147,10 +146,6 @@ def limiting_gains(needed: Samples, reach: int) -> Samples:
 
     Args:
         needed: of each block, and of `blocks_around(reach)` more on either side.
-        reach: how many blocks before and after a peak the gain changes.
-
-    Returns:
-        One for each block.
     """
     width = blocks_around(reach)
     window = np.hanning(width + 2)[1:-1]
@@ -189,8 +184,6 @@ def join_pieces(
     """Give each converted piece the recording's level there and join the pieces.
 
     Args:
-        analysis: of the recording.
-        chunks: the recording's pieces.
         pieces: each chunk converted, from its `first` frame to its `last`.
         hop: samples per frame of the converted pieces.
 
@@ -215,7 +208,6 @@ def finish(
         voice: the character's speech, aligned with the recording, float32 [M].
         sample_rate: of the voice, a multiple of 100 Hz.
         length: how many samples to return.
-        analysis: of the recording.
         followed: how far the voice follows the recording's loudness from word to word, 0 to 1.
 
     Returns:

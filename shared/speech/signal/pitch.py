@@ -63,7 +63,6 @@ def find_candidates(magnitudes: Array, hum: Array) -> Candidates:
 
     Args:
         magnitudes: of the frames' spectra; see magnitude_spectra.
-        hum: what of them is not speech; see steady_hum.
     """
     frames = len(magnitudes)
     correlations, totals, levels = _correlate(magnitudes, hum)
@@ -77,7 +76,6 @@ def magnitude_spectra(wave: Array, frames: int) -> Array:
 
     Args:
         wave: at 16 kHz; frame t is centred at sample 160 t and 20 ms long on either side.
-        frames: how many.
     """
     hop = HOP * _HEARD_RATE // SAMPLE_RATE
     heard = resample(wave, SAMPLE_RATE, _HEARD_RATE)

@@ -31,8 +31,6 @@ class SpokenPitch:
 
     Attributes:
         median: of the voiced frames.
-        low: a standard deviation below the mean, by rank.
-        high: a standard deviation above it.
         frames: how many voiced frames this was measured on, those beside the voice left out.
     """
 
@@ -52,7 +50,6 @@ def plan_pitch(track: F0Track, pitch: Pitch, semitones: float | None) -> Array:
 
     Args:
         track: the speaker's fundamental frequency, T frames.
-        pitch: the character's.
         semitones: by how much to move, or None for the character's own policy.
 
     Returns:
@@ -89,7 +86,6 @@ def move_pitch(
     Args:
         track: the speaker's fundamental frequency, T frames.
         spoken: how high the speaker speaks in general, or None if that is not known.
-        pitch: the character's.
         semitones: by how much to move, or None for the character's own policy.
     """
     voiced = np.flatnonzero(track.hertz)
@@ -156,7 +152,6 @@ def change_pitch(
     Args:
         samples: mono speech, float32 [N].
         sample_rate: in Hz.
-        semitones: by how much higher.
         intonation: by what factor the pitch moves further from its median, on a logarithmic scale.
 
     Returns:

@@ -23,7 +23,6 @@ def frame_power(samples: Samples, hop: int, frames: int) -> Samples:
     """Mean square of 20 ms around each frame: float32 [frames].
 
     Args:
-        samples: audio of any length.
         hop: samples per frame (10 ms); frame t is centred at sample hop * t.
         frames: how many frames.
     """
@@ -123,7 +122,6 @@ def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifes
     Args:
         samples: expected to be mono float32 [N].
         sample_rate: in Hz.
-        manifest: of the character, for its limits.
 
     Raises:
         ValueError: the samples are not mono float32 audio; this is the caller's mistake.

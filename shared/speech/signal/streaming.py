@@ -46,12 +46,7 @@ from shared.speech.signal.sound import Samples
 
 
 class History:
-    """Keeps at least the last `capacity` values of a series of float32.
-
-    Args:
-        capacity: how many values can be asked for.
-        shape: of one value.
-    """
+    """Keeps at least the last `capacity` values of a series of float32."""
 
     def __init__(self, capacity: int, shape: tuple[int, ...] = ()) -> None:
         self._capacity = capacity
@@ -213,7 +208,6 @@ class RecentSpeech:
         track: the frames' fundamental frequency.
         levels: the frames' levels; speech and floor are those of all that came so far.
         speech: the frames in which somebody speaks.
-        pitch: how high the speaker speaks, as far as is known.
     """
 
     begin: int
@@ -356,7 +350,6 @@ class StreamFinish:
         Args:
             voice: the character's speech from frame `first` on, in whole frames.
             first: a frame of the recording.
-            heard: what is known of the recording; it goes beyond the voice.
 
         Returns:
             Samples; some milliseconds are held back.

@@ -46,9 +46,7 @@ class Mora:
     """One mora, or a sign.
 
     Attributes:
-        kana: katakana, or the sign.
         sound: what it sounds like; None for a sign.
-        is_devoiced: whether its vowel is whispered.
     """
 
     kana: str
@@ -61,7 +59,6 @@ class AccentPhrase:
     """Morae that are spoken with one accent, and the signs after them.
 
     Attributes:
-        morae: at least one; the signs come last.
         accent: number of the last high mora, from 1.
     """
 
@@ -169,12 +166,7 @@ def _signs_from(morae: Sequence[Mora], position: int) -> int:
 
 
 def phonemes_of(phrases: Sequence[AccentPhrase], text: Phonemes | None = None) -> Phonemes:
-    """Turn accent phrases into phones.
-
-    Args:
-        phrases: what is said.
-        text: the text that they were made from; without it, they are their own text.
-    """
+    """Turn accent phrases into phones."""
     if text is None or not text.text:
         return _as_text(phrases)
     phones, tones = _sounds(phrases)
@@ -223,11 +215,6 @@ def align(word2ph: Sequence[int], phones: Sequence[str], given: Sequence[str]) -
 
     Phones that are the same stay with their character; those that are new go to the character
     whose phones they stand in for, or stand after.
-
-    Args:
-        word2ph: how many phones each of one or more characters has, both ends included.
-        phones: the phones of the text, both ends included.
-        given: the phones that are to be said, both ends included.
 
     Returns:
         Numbers that sum up to len(given), 1 at both ends.

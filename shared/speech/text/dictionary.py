@@ -58,10 +58,7 @@ class DictionaryWord:
     """A word and how it is read.
 
     Attributes:
-        surface: as it is written, in wide characters.
-        pronunciation: katakana.
         accent: number of the last high mora, 0 if the pitch does not fall.
-        type: what it is.
         priority: from 0 to 10, how readily it is found in a text.
     """
 
@@ -87,10 +84,7 @@ def make_word(
     """Check a word.
 
     Args:
-        surface: as it is written.
-        pronunciation: katakana or hiragana.
         accent: number of the last high mora, 0 if the pitch does not fall.
-        word_type: what it is.
         priority: from 0 to 10.
 
     Raises:
@@ -131,10 +125,6 @@ def _is_speakable(kana: str) -> bool:
 
 def compile_dictionary(words: Iterable[DictionaryWord], folder: Path) -> Path | None:
     """Compile words for shared.speech.text.front_end.Reader.
-
-    Args:
-        words: all of them.
-        folder: where the files are written.
 
     Returns:
         The compiled dictionary, or None if there are no words.

@@ -23,10 +23,8 @@ class Word:
     """One word as Open JTalk finds it.
 
     Attributes:
-        text: as it is written, in wide characters.
         reading: how it is pronounced, in katakana; `、` for what has no pronunciation.
         part_of_speech: such as `名詞`.
-        chained: whether it belongs to the accent phrase of the word before it.
     """
 
     text: str
@@ -40,7 +38,6 @@ class Reading:
     """How a text is read.
 
     Attributes:
-        words: its words.
         labels: its full-context labels, one for each phone, silence at both ends
             (https://hts.sp.nitech.ac.jp, the Japanese demo's `lab_format.pdf`); none if the text
             has no words.
@@ -102,9 +99,6 @@ def speakable(features: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Open JTalk leaves them out itself, but writes a line to stderr for each, where a service's log
     is.
-
-    Args:
-        features: words as Open JTalk describes them.
     """
     spoken: list[dict[str, Any]] = []
     is_after_mark = True
@@ -170,12 +164,6 @@ class EnglishReader:
     A word is looked for in the list of well-known words and then in Open JTalk's dictionary; what
     neither knows, a small network reads (kanalizer, 4.5 MB, about 6 ms a word), and what is no word
     is spelled.
-
-    Args:
-        reader: knows the dictionary.
-        words: well-known words, in lower case, and their katakana.
-        is_own_character: tells the words of a user's own dictionary, which go before everything
-        else.
     """
 
     def __init__(
@@ -246,11 +234,6 @@ class FrontEnd:
 
     Its packages take half a second and 100 MB to load. A process that only converts recordings
     never loads them.
-
-    Args:
-        make_reader: makes what knows the words.
-        is_own_character: tells the words of a user's own dictionary, which go before everything
-        else.
     """
 
     def __init__(

@@ -177,11 +177,7 @@ class _Label:
 
 
 def tones_of_phones(labels: Sequence[str]) -> list[ToneOfPhone]:
-    """Find the tones of all phones of a text, without its pauses.
-
-    Args:
-        labels: full-context labels of the text.
-    """
+    """Find the tones of all phones of a text, without its pauses."""
     return [
         ToneOfPhone(phone, tone)
         for phrase in _phrases([_parse(label) for label in labels])
@@ -264,10 +260,7 @@ class Phonemes:
     """A text as its phones; P phones and C characters, the padding at both ends included.
 
     Attributes:
-        words: the words of the text.
-        phones: P symbols (see shared.speech.text.phonemes).
         tones: P tones, 0 for low and 1 for high; 0 for signs.
-        word2ph: how many phones each character has, C numbers that sum up to P.
     """
 
     words: tuple[SpokenWord, ...]

@@ -206,11 +206,7 @@ _LARGEST_DENOMINATOR = 10
 
 
 def write_out(text: str) -> str:
-    """Write a text out as it is said; see the module.
-
-    Returns:
-        Text of kana, kanji, letters, digits and a few signs; empty if nothing can be said.
-    """
+    """Write a text out as it is said; see the module."""
     visible = _HIDDEN.sub("", text.translate(_ROMAN))
     spoken = unicodedata.normalize("NFKC", visible.translate(_UNUSUAL)).translate(_UNUSUAL)
     for pattern, replace in _RULES:

@@ -43,13 +43,7 @@ REFUSED: Final = b"GET /version HTTP/1.1\r\nHost: elsewhere.test\r\n\r\n" * PIPE
 
 @dataclass(frozen=True)
 class Service:
-    """A service that runs.
-
-    Attributes:
-        port: where it serves.
-        supervisor: its first process.
-        log: what it has written.
-    """
+    """A service that runs."""
 
     port: int
     supervisor: psutil.Process
@@ -161,12 +155,7 @@ async def test_a_worn_process_ends_its_answers_while_its_successor_serves(tmp_pa
 
 
 class FrameClient:
-    """A client of HTTP/2 that also reads what comes after GOAWAY, which h2 does not.
-
-    Args:
-        reader: of its connection.
-        writer: likewise.
-    """
+    """A client of HTTP/2 that also reads what comes after GOAWAY, which h2 does not."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer

@@ -75,16 +75,7 @@ class Instance:
 
 
 class FaultyCloud:
-    """The processes, and the test's view of them.
-
-    Args:
-        folder: for logs, objects and the key.
-        barriers: hold the processes up.
-        front: passes deliveries on.
-        addresses: where the services listen.
-        voices: the voices, not behind any proxy.
-        as_deployed: run the services without barriers, with the limits of their settings.
-    """
+    """The processes, and the test's view of them."""
 
     def __init__(
         self,
@@ -302,13 +293,7 @@ class FaultyCloud:
 async def faulty_cloud(
     emulators: Emulators, folder: Path, *, as_deployed: bool = False
 ) -> AsyncIterator[FaultyCloud]:
-    """Start emulators, storage, dead_letter, one on_upload and one conversion container.
-
-    Args:
-        emulators: which to start.
-        folder: for logs, objects and the key.
-        as_deployed: run the services without barriers, and deliver as often as in production.
-    """
+    """Start emulators, storage, dead_letter, one on_upload and one conversion container."""
     async with AsyncExitStack() as stack:
         barriers = await stack.enter_async_context(Barriers())
         addresses = _choose_addresses(stack.enter_context(Ports()))

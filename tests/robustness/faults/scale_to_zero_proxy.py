@@ -48,11 +48,7 @@ LOST = "lost"
 
 
 class Front:
-    """Delivers messages; `default[SERVICE]` is the address of the usual instance.
-
-    Args:
-        pubsub: the Pub/Sub emulator, HOST:PORT.
-    """
+    """Delivers messages; `default[SERVICE]` is the address of the usual instance."""
 
     def __init__(self, pubsub: str) -> None:
         self.default: dict[str, str] = {}

@@ -49,8 +49,6 @@ async def require_one_live_result(
     """Require that a voice is done, once; return it and the digest of its result.
 
     Args:
-        cloud: where.
-        voice_id: which voice.
         requested: whether on_upload must have requested a conversion; None if it may have.
     """
     await cloud.ended(voice_id)

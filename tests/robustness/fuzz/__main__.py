@@ -73,12 +73,7 @@ def main(arguments: Sequence[str]) -> int:
 def search_properties(
     seed: int, tests: Sequence[str] = ("tests/unit", "tests/integration")
 ) -> bool:
-    """Run the tests that draw inputs with others than usual; return whether all have passed.
-
-    Args:
-        seed: of the inputs.
-        tests: where they are.
-    """
+    """Run the tests that draw inputs with others than usual; return whether all have passed."""
     drawn = ("-m", "hypothesis", "--hypothesis-profile=default", f"--hypothesis-seed={seed}")
     command = (sys.executable, "-m", "pytest", "-q", *drawn, *tests)
     return subprocess.run(command, check=False).returncode == 0

@@ -77,14 +77,7 @@ class Tally:
     """What came of one target's inputs.
 
     Attributes:
-        target: its name.
-        tried: how many inputs.
-        kinds: how many were answered how.
         slowest: the longest that one took, in seconds.
-        memory_bytes: the largest that this process, or one it started, became.
-        failures: for every way to fail, the smallest input that did.
-        complaints: for every way to fail, what was said about that input.
-        current: the input that is tried now.
     """
 
     target: str
@@ -127,11 +120,7 @@ def fuzz(
     """Try inputs until the time is over or one fails.
 
     Args:
-        target: what is fed.
-        seconds: for how long; the last batch is finished.
         first_seed: of the first batch, the others count on; None for the same inputs every time.
-        examples: the size of a batch.
-        before: is told every input before it is tried, in case nothing can be told afterwards.
     """
     tally, end, batches = Tally(target.name), time.monotonic() + seconds, 0
     with _strict(tally), target.open() as feed:

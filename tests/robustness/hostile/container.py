@@ -38,14 +38,7 @@ ECHO = "echo"
 
 @dataclass(frozen=True)
 class Container:
-    """The container, and what it speaks to.
-
-    Attributes:
-        client: pushes messages to it.
-        voices: the voices' documents.
-        uploads: the bucket of the recordings.
-        results: the bucket of the results.
-    """
+    """The container, and what it speaks to."""
 
     client: httpx.AsyncClient
     voices: MemoryVoices

@@ -56,8 +56,6 @@ class Hostile:
     """One file.
 
     Attributes:
-        name: what it is.
-        make: makes it; what it refers to is given.
         ends: `done`, or the codes of the errors that it may end in.
     """
 

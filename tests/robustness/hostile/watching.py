@@ -21,12 +21,7 @@ IN_ALL_EVENTS = 0xFFF
 
 @dataclass(frozen=True)
 class Lures:
-    """What hostile recordings refer to.
-
-    Attributes:
-        file: a good recording that is not theirs.
-        port: of a server on this machine.
-    """
+    """What hostile recordings refer to."""
 
     file: Path
     port: int

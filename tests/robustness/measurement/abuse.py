@@ -76,12 +76,7 @@ _SETTLING_SECONDS: Final = 5.0
 
 @dataclass(frozen=True)
 class Stage:
-    """The service under attack.
-
-    Attributes:
-        cloud: its processes.
-        api: the address of the api, which believes one proxy.
-    """
+    """The service under attack."""
 
     cloud: FaultyCloud
     api: str
@@ -136,12 +131,6 @@ class Row:
     """What one attack has done.
 
     Attributes:
-        attack: which.
-        place: where it came from.
-        alone: what honest visitors waited before it.
-        beside: what they waited beside it.
-        counts: what became of its requests.
-        came_of_it: what became of the recordings that it has sent.
         most_let_in: how many of its requests a limit lets in; None without one.
     """
 

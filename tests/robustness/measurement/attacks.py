@@ -68,17 +68,7 @@ _FORM_BEGINS: Final = (
 
 @dataclass
 class Counts:
-    """What became of the client's requests.
-
-    Attributes:
-        sent: how many it has sent.
-        let_in: how many of them were accepted, or held open.
-        refused: how many were answered with an error.
-        broken: how many got no answer.
-        open: how many are held open now.
-        most_open: how many were held open at the same time.
-        voices: the voices that it has uploaded a recording for.
-    """
+    """What became of the client's requests."""
 
     sent: int = 0
     let_in: int = 0
@@ -106,11 +96,7 @@ class Counts:
             self.open -= 1
 
     async def hold(self, request: Awaitable[int]) -> None:
-        """Send a request that is to stall or to wait, and count what becomes of it.
-
-        Args:
-            request: returns the status of its answer.
-        """
+        """Send a request that is to stall or to wait, and count what becomes of it."""
         self.sent += 1
         answering = asyncio.ensure_future(request)
         try:
@@ -135,15 +121,7 @@ class Waits:
 
 
 class Attacker:
-    """One client that does its worst.
-
-    Args:
-        api: the address of the api, which believes one proxy.
-        addresses: the address that each request comes from.
-
-    Attributes:
-        counts: what became of its requests.
-    """
+    """One client that does its worst."""
 
     def __init__(self, api: str, addresses: Iterator[str]) -> None:
         self._voices_url = f"{api}/api/v1/voices"

@@ -58,13 +58,7 @@ _FEW_BYTES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What decoding one file took.
-
-    Attributes:
-        cpu_seconds: processor time of the decoding process.
-        memory_bytes: its peak of resident memory beyond what it started with.
-        file_bytes: the size of the file.
-    """
+    """What decoding one file took."""
 
     cpu_seconds: float
     memory_bytes: int
@@ -172,17 +166,7 @@ def seeds() -> Iterator[tuple[str, bytes]]:
 
 
 class Search:
-    """Keeps the costliest files by each objective, and looks for costlier ones.
-
-    Args:
-        meter: measures files.
-        seed: of the random changes.
-
-    Attributes:
-        elite: the costliest files by each objective, the costliest first.
-        tried: how many files were measured.
-        seconds: how long the search has taken, in all its parts.
-    """
+    """Keeps the costliest files by each objective, and looks for costlier ones."""
 
     def __init__(self, meter: Meter, seed: int) -> None:
         self._meter = meter

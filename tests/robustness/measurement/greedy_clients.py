@@ -54,15 +54,7 @@ _FORM_BEGINS: Final = (
 
 
 class GreedyClient:
-    """A client that asks for as much as it can.
-
-    Args:
-        address: of the service.
-        key: whose it uses.
-
-    Attributes:
-        counts: what became of its requests.
-    """
+    """A client that asks for as much as it can."""
 
     def __init__(self, address: str, key: str = "greedy") -> None:
         self.counts = Counts()

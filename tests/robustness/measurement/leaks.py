@@ -89,11 +89,7 @@ TEXT: Final = "今日はいい天気ですね。明日も晴れるそうです�
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a process has.
-
-    Attributes:
-        counts: by the name of what is counted.
-    """
+    """What a process has."""
 
     counts: Mapping[str, float]
 
@@ -169,14 +165,7 @@ async def open_connections() -> None:
 
 @dataclass
 class Dropping:
-    """Lets voices drop.
-
-    Args:
-        cloud: where.
-        visitor: speaks to it.
-        client: of the visitor.
-        random: chooses what drops, and when.
-    """
+    """Lets voices drop."""
 
     cloud: LocalCloud
     visitor: Visitor
@@ -301,15 +290,7 @@ def report_of(states: Mapping[str, State], dropping: Dropping) -> Report:
 
 
 async def find_leaks(drops: int, minutes: float) -> tuple[Report, list[str]]:
-    """Run once.
-
-    Args:
-        drops: how many voices drop, without those of the load.
-        minutes: how long the mixed load lasts.
-
-    Returns:
-        The tables, and what has leaked, as sentences.
-    """
+    """Run once."""
     with tempfile.TemporaryDirectory(prefix="voice-avatar-leaks-") as name:
         folder = Path(name)
         # Everything that is temporary is counted here.

@@ -86,11 +86,7 @@ def convert_folders(times: int, until: float | None = None) -> tuple[Report, lis
     """Convert a folder so many times.
 
     Args:
-        times: how often.
         until: when no further conversion is begun, as `time.time` says it; None for never.
-
-    Returns:
-        The table, and what went wrong, as sentences.
     """
     seconds, complaints = [], []
     with tempfile.TemporaryDirectory(prefix="voice-avatar-folders-") as name:
@@ -146,11 +142,7 @@ class Soak:
     """One run.
 
     Args:
-        cloud: where the voices are converted; its first container is never killed.
-        visitor: speaks to the api, the bucket and Firestore as a page does.
-        victim: the container that is killed and replaced.
         live: the instance of `live` that is killed and replaced.
-        voices_per_second: the load.
     """
 
     cloud: FaultyCloud

@@ -37,8 +37,6 @@ class Visit:
         voice_id: the voice; None until it was created.
         wait_seconds: from the upload to the end, None if there was none.
         voice: as it ended, None if it did not.
-        is_settled: whether every message about it was acknowledged.
-        results: the objects that lie in the results' bucket for it.
     """
 
     voice_id: str | None = None
@@ -66,9 +64,6 @@ class Figures:
     """What was counted.
 
     Attributes:
-        visits: every voice that somebody wanted.
-        kills: how many containers were killed in the middle of a conversion.
-        false_takeovers: how many workers that lived have lost the lease of a voice.
         memory: resident bytes of each process that lived from beginning to end, sample by sample.
     """
 

@@ -374,7 +374,6 @@ class Upload:
     """A form whose end is sent only when the test allows it.
 
     Args:
-        voice_id: whose recording it is.
         size: how many bytes of it are sent before it stops.
     """
 

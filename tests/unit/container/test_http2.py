@@ -65,7 +65,6 @@ async def served(
     Args:
         release: lets `/slow` answer.
         ended: is set when an answer of `/large` has been sent, or need not be.
-        requests: how many a connection may have.
     """
 
     async def healthz(_request: Request) -> Response:
@@ -114,11 +113,7 @@ def begin(client: h2.connection.H2Connection, stream: int, path: str = "/healthz
 
 
 async def ask(client: h2.connection.H2Connection, connection: Any, stream: int) -> int:
-    """Send one request over an open connection; return the status of its answer.
-
-    Raises:
-        ConnectionError: the server has closed the connection.
-    """
+    """Send one request over an open connection; return the status of its answer."""
     begin(client, stream)
     return await answer_to(client, connection, stream)
 

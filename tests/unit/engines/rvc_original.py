@@ -34,14 +34,7 @@ _INT16 = 32_768
 
 @dataclass(frozen=True)
 class Lengths:
-    """The lengths of the original pipeline in seconds; the defaults are its own on a CPU.
-
-    Attributes:
-        padding: reflected at either end, and heard beyond either end of a piece.
-        spacing: from one place where a long recording may be cut to the next.
-        search: how far from such a place the quietest moment is looked for.
-        longest: a longer recording is cut.
-    """
+    """The lengths of the original pipeline in seconds; the defaults are its own on a CPU."""
 
     padding: int = 1
     spacing: int = 38
@@ -77,12 +70,8 @@ def convert_as_original(
 
     Args:
         audio: mono audio at 16 kHz, [N].
-        voice: to convert with.
         track: follows the fundamental frequency of audio at 16 kHz, float32 [M] -> Hz every 160
             samples, 0 where unvoiced, at least [M // 160]. Not asked if the synthesizer takes none.
-        semitones: by how much the pitch is moved.
-        random: where the noise comes from: for each piece first the prior's, then the source's.
-        lengths: of padding and pieces, if not the default ones.
 
     Returns:
         int16 at the voice's sample rate; up to 20 ms shorter than the recording.

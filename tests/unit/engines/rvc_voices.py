@@ -72,8 +72,6 @@ def content_graph(
     """Make a content encoder: one convolution with the hearing and the stride of a real one.
 
     Args:
-        channels: of its first output; a further one has twice as many as the one before.
-        rank: of its input.
         is_transposed: whether it gives [1, C, T].
         outputs: how many there are: `features0`, `features1`, ...
     """

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 
 class FakeClient:
-    """Stands in for Cloud Storage's client and its bucket.
-
-    Args:
-        sign: signs an address, in a thread.
-        delete: deletes an object, in a thread.
-    """
+    """Stands in for Cloud Storage's client and its bucket."""
 
     def __init__(
         self, sign: Callable[[], None] = lambda: None, delete: Callable[[], None] = lambda: None

@@ -42,12 +42,7 @@ def serialized(message: ModelProto) -> bytes:
 
 
 def harmonic_graph(amplitude: float = 0.1, noise: float = 0.0) -> GraphProto:
-    """Make a graph of the harmonic contract that speaks a sine with the contract's phase.
-
-    Args:
-        amplitude: of the sine.
-        noise: how much of the noise input is added.
-    """
+    """Make a graph of the harmonic contract that speaks a sine with the contract's phase."""
     constants: dict[str, NDArray[Any]] = {
         "ramp": np.arange(HOP, dtype=np.float32).reshape(1, 1, HOP) / HOP,
         "rate": np.array(RATE, np.float64),

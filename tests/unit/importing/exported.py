@@ -22,11 +22,7 @@ VOICE_CHANGER = {"phone": "feats", "phone_lengths": "p_len", "ds": "sid"}
 
 
 class Export:
-    """A synthesizer that is made to look like another tool's.
-
-    Args:
-        kind: of the voice.
-    """
+    """A synthesizer that is made to look like another tool's."""
 
     def __init__(self, kind: Kind) -> None:
         self.original = build_synthesizer(read_voice(io.BytesIO(voice_bytes(kind))))

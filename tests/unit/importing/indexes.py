@@ -14,11 +14,8 @@ class Index:
 
     Attributes:
         width: numbers per vector.
-        sizes: vectors of every cell.
-        is_sparse: whether only the sizes of cells that are not empty are written.
         metric: 1 is Euclidean.
         direct_map: entries of the direct map, or None.
-        parts: replaces parts by name.
     """
 
     width: int = 4

@@ -17,11 +17,7 @@ Array = NDArray[np.float64]
 
 
 class Reference:
-    """One voice.
-
-    Args:
-        voice: whose weights are used.
-    """
+    """One voice."""
 
     def __init__(self, voice: VoiceFile) -> None:
         self._sizes = voice.sizes

@@ -44,12 +44,7 @@ def sampled(folder: Path, recording: Path, into: Path) -> Sample:
 
 
 class Desk:
-    """A voice owner's folder.
-
-    Args:
-        folder: an empty one.
-        brought: the characters' folder of a desk with an encoder.
-    """
+    """A voice owner's folder."""
 
     def __init__(self, folder: Path, brought: Path | None = None) -> None:
         self.folder = folder

@@ -21,15 +21,7 @@ HALF = np.dtype("<f2")
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor as the pickle describes it; what is None follows from the array.
-
-    Attributes:
-        array: the elements.
-        storage: the name of its storage class.
-        offset: of its first element.
-        shape: sizes.
-        strides: in elements.
-    """
+    """A tensor as the pickle describes it; what is None follows from the array."""
 
     array: NDArray[Any]
     storage: str | None = None

@@ -31,11 +31,8 @@ class Kind:
 
     Attributes:
         version: "v1" or "v2".
-        has_pitch: whether it takes a pitch.
         sample_rate: in Hz.
-        is_mrf: whether its vocoder is Applio's MRF HiFi-GAN.
         resblock: "1" or "2".
-        channels: before the first stage.
     """
 
     version: str = "v1"

@@ -23,11 +23,7 @@ PATIENCE_SECONDS = 30.0
 
 
 class Converter:
-    """Answers liveness probes with these statuses in turn, then with the last one.
-
-    Args:
-        statuses: at least one.
-    """
+    """Answers liveness probes with these statuses in turn, then with the last one."""
 
     def __init__(self, statuses: Sequence[int]) -> None:
         self._statuses = statuses

@@ -18,8 +18,6 @@ class TerraformModule:
     """What the module's files say, expressions as they are written.
 
     Attributes:
-        locals: local values by name.
-        resources: bodies by (type, name).
         variables: bodies by name, in their order.
     """
 

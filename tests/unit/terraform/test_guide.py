@@ -45,13 +45,7 @@ esac
 
 @dataclass(frozen=True)
 class Call:
-    """A program that was called.
-
-    Attributes:
-        folder: where it was called, from the checkout's root.
-        program: its name.
-        arguments: its arguments, joined by spaces.
-    """
+    """A program that was called."""
 
     folder: str
     program: str
@@ -63,7 +57,6 @@ class Followed:
     """What came of following the guide.
 
     Attributes:
-        checkout: the root of the checkout it was followed in.
         calls: every program that was called, in order.
     """
 

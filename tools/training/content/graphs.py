@@ -197,7 +197,6 @@ def make_live(bundle: Path, student: str) -> None:
     """Write the graph `harmonic_stream` of a character, and name both graphs in its manifest.
 
     Args:
-        bundle: of a character that hears with the shared encoder.
         student: the SHA-256 of the graph `content_stream`, which lies beside the bundle.
 
     Raises:

@@ -57,7 +57,6 @@ class SpeakerVectors(nn.Module):
     Args:
         weights: of the shared layers, by their places in a `Network`.
         vectors: float32 [voices, VECTOR_SIZE]; each is taken apart by `_parts`.
-        scales: of each voice.
     """
 
     mean: Tensor
@@ -132,10 +131,6 @@ def _parts(vectors: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
 
     Args:
         vectors: [voices, VECTOR_SIZE, ...].
-
-    Returns:
-        Rows of channels, and for each block rows of what is added in front of its gate (twice as
-        many) and of by how much more its answer counts (as many).
     """
     added, rest = vectors.tensor_split([SIZE.channels], 1)
     blocks = rest.chunk(SIZE.decoder_blocks, 1)
@@ -147,7 +142,6 @@ def begin(people: Mapping[str, Scale], average: Path = AVERAGE) -> SpeakerVector
 
     Args:
         people: their scales by name; its own people are `en_READER`, `hina`, `mei` and `ned`.
-        average: the file that holds it.
     """
     with np.load(average) as kept:
         weights = {
@@ -168,12 +162,7 @@ def vector_of(name: str, average: Path = AVERAGE) -> NDArray[np.float32]:
 
 
 def begin_from_nothing(people: Mapping[str, Scale], seed: int) -> SpeakerVectors:
-    """A decoder that knows nobody yet, with random weights.
-
-    Args:
-        people: their scales by name.
-        seed: of the weights and of the vectors.
-    """
+    """A decoder that knows nobody yet, with random weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         fresh = {
@@ -189,9 +178,7 @@ def save(voices: SpeakerVectors, names: Sequence[str], file: Path) -> None:
     """Write what `begin` reads, matrices with half precision.
 
     Args:
-        voices: trained.
         names: of the first of its speakers, in order; nothing is kept of the rest.
-        file: an .npz file; its folder is there.
     """
     state = {name: value.numpy() for name, value in voices.state_dict().items()}
     weights = {name: value for name, value in state.items() if name.startswith(_DECODER)}

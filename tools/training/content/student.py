@@ -78,13 +78,7 @@ class EncoderLesson:
 
 
 def lessons_of(files: Sequence[Path], ear: SharedEncoder, seed: int) -> Iterator[EncoderLesson]:
-    """Make lessons of recordings of any rate.
-
-    Args:
-        files: the recordings.
-        ear: the shared encoder.
-        seed: of the disturbances.
-    """
+    """Make lessons of recordings of any rate."""
     random = np.random.default_rng(seed)
     mel = MelSpectrum()
     for file in files:
@@ -134,12 +128,7 @@ Crop = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class StudentTraining:
-    """Draws crops of lessons.
-
-    Args:
-        lessons: of all speech.
-        seed: of what is drawn.
-    """
+    """Draws crops of lessons."""
 
     def __init__(self, lessons: list[EncoderLesson], seed: int) -> None:
         self._lessons = lessons
@@ -198,7 +187,6 @@ def running_normalise(network: Network, power: Tensor, history: Tensor, known: T
     """As `Network.normalise`, by what came so far; see tools.training.decoder.stream.
 
     Args:
-        network: whose usual mel spectrum is taken.
         power: mel power of a crop [batch, frames, bands].
         history: of every fourth frame before it.
         known: 1 where `history` is of the recording, otherwise 0.
@@ -225,14 +213,7 @@ def new_student() -> Network:
 
 
 def teach(student: Network, teaching: StudentTraining, minutes: float, progress: Path) -> Network:
-    """Teach it for so many minutes; return the average of its last weights.
-
-    Args:
-        student: learns.
-        teaching: what.
-        minutes: by the clock, breaks apart.
-        progress: keeps how far it is, and goes on from there.
-    """
+    """Teach it for so many minutes; return the average of its last weights."""
     halves = (student.entry, student.encoder, student.content)
     parameters = [parameter for half in halves for parameter in half.parameters()]
     optimiser = torch.optim.AdamW(parameters, _RATE, betas=(0.9, 0.98), weight_decay=1e-2)

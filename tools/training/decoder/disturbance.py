@@ -130,11 +130,7 @@ def _telephone(wave: Floats, random: Generator) -> Floats:
 
 
 class Disturbance:
-    """Other vocal tracts on mel power, and errors of the f0 tracker.
-
-    Args:
-        seed: of what is drawn.
-    """
+    """Other vocal tracts on mel power, and errors of the f0 tracker."""
 
     def __init__(self, seed: int) -> None:
         self._random = torch.Generator().manual_seed(seed)

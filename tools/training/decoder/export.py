@@ -174,7 +174,6 @@ def load_network(speaking: Path, hearing: Path | None = None, size: Size | None 
         speaking: `harmonic.onnx`. One that is given content has only what speaks.
         hearing: the graph of the role `content_stream`, for the rest of the network. Without it the
             encoder of a network that is given content has learnt nothing.
-        size: of the network.
 
     Raises:
         ExportError: a graph holds other weights than such a network has.
@@ -206,7 +205,6 @@ def with_weights(content: bytes, network: Network) -> bytes:
 
     Args:
         content: of `harmonic.onnx` or of `harmonic_stream.onnx`.
-        network: with the weights and the same usual mel spectrum.
 
     Raises:
         ExportError: it is a graph of another kind.

@@ -39,11 +39,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 class FoldedEar(nn.Module):
-    """Hears mel power, and holds the network that it is for.
-
-    Args:
-        network: of the graphs that are made of this.
-    """
+    """Hears mel power, and holds the network that it is for."""
 
     low_filters: Tensor
     high_filters: Tensor
@@ -165,7 +161,6 @@ class FoldedVoice(HarmonicVoice):
             cepstrum: [batch, frames, 35].
             voiced: [batch, frames].
             noise: of a hop more than there are frames [batch, (frames + 1) * hop].
-            tonal: low-pass filtered difference of pulses and noise, likewise.
 
         Returns:
             [2, batch, frames, FFT_SIZE / 2].

@@ -208,7 +208,6 @@ class HarmonicVoice(nn.Module):
         Args:
             before: f0 at the beginnings.
             after: f0 at the ends.
-            phase: cycles before the first hop.
 
         Returns:
             The pulses [batch, hops * hop], and the cycles before each hop [batch, hops] in double

@@ -52,7 +52,6 @@ def lacking(
 
     Args:
         recordings: of the voice itself, float32 at 24 kHz.
-        conversions: of each of them to the same voice, as long.
         rate: that the recordings were made at, in Hz.
     """
     pairs = zip(recordings, conversions, strict=True)
@@ -83,7 +82,6 @@ def give_back(network: Network, lacks: NDArray[np.float64]) -> None:
     """Add to what a network speaks, in place, what its conversions lack; loudness stays.
 
     Args:
-        network: trained.
         lacks: see `lacking`.
     """
     order = np.arange(len(network.cepstrum_mean))[1:, None]
@@ -105,7 +103,6 @@ def widen(
     """Scales the network's output, in place, by a share of what its variance lacks.
 
     Args:
-        network: trained.
         found: cepstra that it speaks, float32 [frames, 35].
         target: those that it should have spoken, float32 [frames, 35].
         share: 0 leaves the network as it is, 1 makes the variances equal.

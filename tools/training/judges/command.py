@@ -50,11 +50,7 @@ class JudgesFolders:
     """Where things lie.
 
     Attributes:
-        characters: the folder of the bundles.
-        strangers: recordings of people who speak English.
-        judges: recordings of voices that speak Japanese, and their texts.
         voices: in `voices/ID` recordings of a character's own voice.
-        models: keeps what is put together out of packages.
     """
 
     characters: Path
@@ -77,17 +73,7 @@ def judge(
     """Judge characters and write what was found into their cards.
 
     Args:
-        ids: of the characters; every one if none is named.
-        places: where things lie.
         trained_on: returns what a training kept of a character's own voice, at 16 kHz.
-        is_quick: two recordings of each speaker, to try the path.
-        is_live: as they are heard while somebody speaks; the cards stay as they are.
-        is_marked: also as results are that have a watermark, and with another seed, which shows
-            how much is chance; the cards stay as they are.
-        clean: so many recordings of each speaker alone, none of them disturbed.
-
-    Returns:
-        The table of all of them.
 
     Raises:
         BundleError: a character cannot be read, or not be heard while somebody speaks.
@@ -193,13 +179,7 @@ class JudgedClip(Protocol):
 def judge_clips(
     clips: Mapping[str, Sequence[JudgedClip]], languages: Mapping[str, str], panel: Panel
 ) -> str:
-    """Judge clips and return the table as a part of a page.
-
-    Args:
-        clips: of groups of speakers.
-        languages: that groups speak; words are not counted of the others.
-        panel: who judges.
-    """
+    """Judge clips and return the table as a part of a page."""
     converted = {id(clip.original): clip.converted for group in clips.values() for clip in group}
     recordings = [
         StrangerRecording(group, clip.name, languages.get(group, ""), clip.original, None)

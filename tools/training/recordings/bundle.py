@@ -59,15 +59,7 @@ def write_bundle(
     """Write graphs and manifest.
 
     Args:
-        target: the bundle's folder.
-        names: of the character.
-        consent: of the voice's owner.
-        trained: the network, and how high the owner speaks.
-        base: a bundle that hears with the shared encoder; its own graphs get the weights.
         portrait: an SVG, or None.
-
-    Returns:
-        The bundle's folder.
 
     Raises:
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
@@ -135,13 +127,7 @@ _MEASURED_WITH, _TIMES = 25, 2
 
 
 def give_spectrum(bundle: Path, network: Network, spoken: Sequence[Utterance]) -> None:
-    """Measure what conversions with a bundle lack in the long term, and give it back.
-
-    Args:
-        bundle: has the weights of the network.
-        network: is changed in place.
-        spoken: by the voice itself.
-    """
+    """Measure what conversions with a bundle lack in the long term, and give it back."""
     some = spoken[:: max(1, len(spoken) // _MEASURED_WITH)]
     waves = [resample(one.samples, one.rate, OUTPUT_RATE) for one in some]
     for _ in range(_TIMES):

@@ -62,9 +62,6 @@ class TrainingFolders:
     """Where things lie.
 
     Attributes:
-        characters: the folder of the bundles.
-        base: the bundle whose graphs get the owner's weights.
-        work: the folder for what trainings keep.
         judges: the folder of the recogniser; beside the work if None.
     """
 
@@ -80,14 +77,7 @@ class TrainingFolders:
 
 
 def main(arguments: Sequence[str], places: TrainingFolders, ask: Ask, encoder: Embedding) -> int:
-    """Do what is asked for; exit with 0 if it was done, otherwise 1.
-
-    Args:
-        arguments: of the command line.
-        places: where things lie.
-        ask: shows a question and returns the answer.
-        encoder: tells voices apart.
-    """
+    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     options = _parser(places).parse_args(arguments)
     places = replace(places, work=options.work, judges=places.models)
     if options.clear is not None:
@@ -246,12 +236,7 @@ def _tell(selection: Selection, work: WorkFolder, progress: TrainingProgress) ->
 
 
 def clear(characters: Sequence[str], work: Path) -> int:
-    """Delete what trainings have kept, or list it if none is named; 1 if one kept nothing.
-
-    Args:
-        characters: their ids.
-        work: the folder for what trainings keep.
-    """
+    """Delete what trainings have kept, or list it if none is named; 1 if one kept nothing."""
     found = sorted(path for path in work.glob("*") if path.is_dir())
     kept = {path.name: WorkFolder(path) for path in found}
     for name in [] if characters else kept:
@@ -271,11 +256,6 @@ def clear(characters: Sequence[str], work: Path) -> int:
 
 def measure(character: str, places: TrainingFolders, encoder: Embedding) -> str:
     """Measure a character of recordings again; write its card; its tables.
-
-    Args:
-        character: the id.
-        places: where things lie.
-        encoder: tells voices apart.
 
     Raises:
         RecordingsError: what its training kept is not there.

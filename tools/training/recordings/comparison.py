@@ -26,7 +26,6 @@ def synthesise(voice: HarmonicVoice, cepstra: NDArray[np.floating], log_f0: Floa
     """Speak parameters, at 16 kHz.
 
     Args:
-        voice: the synthesis.
         cepstra: mel-generalised cepstrum, [frames, 35].
         log_f0: natural logarithm of Hz, 0 where unvoiced, [frames]; not all of it may be.
     """
@@ -56,10 +55,8 @@ class ComparedClip:
     """What is compared: a recording, what the synthesis alone can say of it, and its conversion.
 
     Attributes:
-        name: of the recording.
         original: float32 [N] at 16 kHz.
         synthesis: the same from its own envelopes; None of strangers.
-        converted: by the character.
     """
 
     name: str
@@ -87,14 +84,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was measured, and what there is to listen to.
-
-    Attributes:
-        owner: figures of held-out recordings of the owner.
-        strangers: figures of other people.
-        owner_clips: held-out recordings.
-        stranger_clips: recordings of other people.
-    """
+    """What was measured, and what there is to listen to."""
 
     owner: Figures
     strangers: Figures
@@ -103,14 +93,7 @@ class Comparison:
 
 
 class Judge:
-    """Listens to a character.
-
-    Args:
-        bundle: of the character.
-        references: the owner's recordings that say what the owner sounds like.
-        encoder: hears likeness.
-        ear: hears content.
-    """
+    """Listens to a character."""
 
     def __init__(
         self, bundle: Path, references: Sequence[Utterance], encoder: Embedding, ear: SharedEncoder

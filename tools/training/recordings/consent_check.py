@@ -53,13 +53,7 @@ class ConsentRecogniser(Protocol):
 
 @dataclass(frozen=True)
 class SpokenConsent:
-    """A spoken consent that was checked.
-
-    Attributes:
-        day: of its sentence.
-        likeness: cosine of its voice and the recordings', as a speaker encoder hears them.
-        are_words_checked: whether a recogniser heard the sentence in it.
-    """
+    """A spoken consent that was checked."""
 
     day: dt.date
     likeness: float
@@ -89,10 +83,6 @@ def check_spoken_consent(
     """Check a recording of the sentence.
 
     Args:
-        recording: the file.
-        sentence: what was to be said.
-        owner: the usable speech of the recordings; what is from this file does not count.
-        encoder: tells voices apart.
         recogniser: understands the words; None if none is installed.
 
     Raises:
@@ -132,8 +122,6 @@ def voice_likeness(speech: Floats, owner: Sequence[Utterance], encoder: Embeddin
 
     Args:
         speech: float32 [N] at 16 kHz, at least 3 s.
-        owner: usable speech of the owner, at least one utterance.
-        encoder: tells voices apart.
     """
     groups = list(_groups(owner))
     step = -(-len(groups) // _MOST_GROUPS)
@@ -144,10 +132,6 @@ def missing_parts(sentence: ConsentSentence, heard: str) -> list[str]:
     """Return which parts of a sentence were not heard; one of the four words may be missing.
 
     A recogniser writes words in its own way, so Japanese is compared by its sounds.
-
-    Args:
-        sentence: what was to be said.
-        heard: what a recogniser wrote.
     """
     if sentence.language == "ja":
         read = _reading()
@@ -229,11 +213,6 @@ class ConsentRequest:
     """The sentence that an owner was shown, and which recording was accepted; kept in a folder.
 
     It is no part of what a training keeps, which is made anew when a recording is added.
-
-    Args:
-        folder: keeps them.
-        character: id of the character.
-        today: tells the day.
     """
 
     def __init__(self, folder: Path, character: str, today: Callable[[], dt.date]) -> None:
@@ -247,10 +226,7 @@ class ConsentRequest:
         """Return the owner's recording; show the sentence if there is none yet.
 
         Args:
-            recordings: the folder of the owner's recordings.
             given: the file that the owner named; None for the one in the folder.
-            language: of a new sentence.
-            ask: shows a question and returns the answer.
 
         Raises:
             RecordingsError: there is no recording, and nobody is there to make one.

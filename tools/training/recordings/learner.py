@@ -40,11 +40,6 @@ class Plan:
     """How long and how fast; a step takes `batch` crops of 1.6 s.
 
     Attributes:
-        steps: of the training.
-        batch: crops of a step.
-        rate: of the weights that all voices share.
-        vectors_rate: of the vectors that tell voices apart. An owner's begins as the mean of all;
-            if it stays near it, the shared weights take on what the others sound like.
         flat: the share of the steps before the rates fall.
     """
 
@@ -68,13 +63,7 @@ class Batch:
 
 
 class Lessons:
-    """Draws batches from people's lessons.
-
-    Args:
-        people: the lessons of each voice; at least one with one.
-        shares: of the crops that each voice gets.
-        seed: of the draws; the same step gets the same batch, also after a break.
-    """
+    """Draws batches from people's lessons."""
 
     def __init__(
         self, people: Sequence[Sequence[Lesson]], shares: Sequence[float], seed: int
@@ -183,10 +172,7 @@ class Learner:
     """One training, with a checkpoint in a file that is replaced as it goes on.
 
     Args:
-        voices: changed in place.
-        plan: how long and how fast.
         loss: of the voices at a step, with the distance of the envelopes in dB.
-        file: the checkpoint.
     """
 
     def __init__(
@@ -286,9 +272,6 @@ class Material:
     """What a decoder is trained with.
 
     Attributes:
-        owner: the owner's utterances.
-        others: of other people by name, whose voices are learnt beside, so that what the owner
-            has not said is not forgotten; may be empty.
         pairs: what strangers and the owner said alike, frame by frame; hardly anybody has any.
     """
 
@@ -302,10 +285,6 @@ class TrainingEffort:
     """How much is trained.
 
     Attributes:
-        plan: of the decoder.
-        seed: of everything that is drawn.
-        owner_share: of what is learnt is the owner's.
-        is_harsh: what is heard is disturbed more.
         compensated: the share of the variance that lacks at the end, and is given back.
     """
 
@@ -330,14 +309,7 @@ class TrainedDecoder:
 
 @dataclass(frozen=True)
 class Training:
-    """The stages of one training.
-
-    Attributes:
-        ear: hears what the decoder is given.
-        effort: how much is trained.
-        work: where it goes on after a break.
-        progress: is told about every stage.
-    """
+    """The stages of one training."""
 
     ear: SharedEncoder
     effort: TrainingEffort

@@ -175,7 +175,6 @@ class Pair:
 
     Attributes:
         stranger: float32 [N], as long as the owner's.
-        owner: says the same.
     """
 
     stranger: Floats
@@ -183,15 +182,7 @@ class Pair:
 
 
 class Preparation:
-    """Turns utterances into lessons.
-
-    Args:
-        ear: hears them.
-        seed: of the disturbances.
-        versions: how many disturbed versions of each utterance.
-        is_harsh: half of them and of those of pairs, of which there are twice as many, are spoilt
-            in one way as badly as it happens.
-    """
+    """Turns utterances into lessons."""
 
     def __init__(
         self,

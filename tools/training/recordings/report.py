@@ -177,9 +177,6 @@ def write_page(folder: Path, name: str, judgement: Comparison, judged: str = "")
 
     Args:
         folder: for the page, with the samples.
-        name: of the character.
-        judgement: with what there is to listen to.
-        judged: what judges say of it, as a part of a page.
     """
     own, strangers = _chosen(judgement)
     pictures = (folder / f"sample-{number}.png" for number in count(1))
@@ -245,10 +242,7 @@ def write_owners_card(
     come with the training.
 
     Args:
-        folder: is there.
-        seconds: how much speech was learnt.
         dropped: how much was not, in seconds by reason.
-        judgement: with what there is to listen to.
         recogniser: understands the others, who speak English; None if their words do not count.
     """
     owner, others = judgement.owner_clips, judgement.stranger_clips

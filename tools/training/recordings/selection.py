@@ -59,10 +59,6 @@ def tell_apart(utterances: Sequence[Utterance], encoder: Embedding) -> SpeakerGr
 
     3 s of one person and that person's mean have a cosine of at least 0.82, 3 s of somebody else
     of at most 0.81 (13 people, the nearest of the same sex and language).
-
-    Args:
-        utterances: at least one.
-        encoder: gives the embeddings.
     """
     groups = list(_groups(utterances))
     embeddings = np.stack([encoder.embed(_joined(utterances, group)) for group in groups])
@@ -141,9 +137,6 @@ class Selection:
 
     Attributes:
         utterances: usable speech of one person, in the order of files and time.
-        dropped: parts of readable files that are not used.
-        unreadable: files that cannot be read, and why.
-        left_over: files that were not needed any more.
     """
 
     utterances: list[Utterance]
@@ -159,11 +152,6 @@ class Selection:
 
 def select(folder: Path, encoder: Embedding, report: Callable[[str], None]) -> Selection:
     """Read a folder and choose what is used.
-
-    Args:
-        folder: with recordings; the spoken consent is none of them.
-        encoder: tells voices apart.
-        report: is told the name of every file before it is read.
 
     Raises:
         RecordingsError: there is less than two minutes of usable speech of one person.
@@ -297,12 +285,7 @@ _TAUGHT_PER_FILE = 15.0
 
 @dataclass(frozen=True)
 class OtherPeople:
-    """Other people's speech.
-
-    Attributes:
-        taught: whose voices are learnt beside the owner's, by name.
-        strangers: who are never learnt, by name; they show what is made of anybody.
-    """
+    """Other people's speech."""
 
     taught: Mapping[str, Sequence[Utterance]]
     strangers: dict[str, list[Utterance]]

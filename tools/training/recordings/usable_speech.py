@@ -91,7 +91,6 @@ class RecordingPiece:
     """A part of a recording.
 
     Attributes:
-        file: its name, relative to the folder.
         start: seconds in the file at which it begins.
         samples: float32 [N], one channel.
         rate: in Hz, the recording's own, at most 48 000.
@@ -227,7 +226,6 @@ class Utterance:
     """Usable speech without long pauses.
 
     Attributes:
-        file: in which it was.
         start: seconds in the file.
         samples: float32 [N].
         rate: in Hz.

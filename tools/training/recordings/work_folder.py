@@ -15,13 +15,7 @@ from shared.characters.own.own_character import TrainingErrorCode
 
 
 class RecordingsError(ValueError):
-    """A character cannot be made of the recordings; the message is one sentence that says why.
-
-    Args:
-        message: for their owner.
-        code: the same for programs.
-        files: those that are the reason, where it is some of them.
-    """
+    """A character cannot be made of the recordings; the message is one sentence that says why."""
 
     def __init__(
         self,
@@ -115,10 +109,6 @@ class WorkFolder:
         """Opens the folder; what was made of other recordings or with other choices is removed.
 
         Args:
-            path: the folder, made if it is not there.
-            recordings: names, sizes and times of its files are compared, but for the spoken
-                consent, which may come when the owner's answers are already kept.
-            choices: whatever else the results depend on.
             beside: folders of more recordings, whose files are compared in the same way; None
                 for those that come with the training.
 

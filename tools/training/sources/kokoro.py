@@ -83,11 +83,7 @@ def alone(name: str) -> Mixture:
 
 
 def stranger(seed: int) -> Mixture:
-    """Mix a voice by chance, with little of those that judge, and of recordings under CC BY.
-
-    Args:
-        seed: of the chance.
-    """
+    """Mix a voice by chance, with little of those that judge, and of recordings under CC BY."""
     random = default_rng((7, seed))
     sound, manner = (_mixed(random, _KONIWA, spread) for spread in (0.6, 0.4))
     while max(abs(sound[name]) for name in _KONIWA) > 1 or max(sound[n] for n in _LITTLE) > 0.4:
@@ -122,11 +118,7 @@ Line = tuple[str, str]
 
 
 class _Writer:
-    """Writes what voices say.
-
-    Args:
-        folder: that all goes to.
-    """
+    """Writes what voices say."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

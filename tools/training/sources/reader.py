@@ -150,8 +150,6 @@ def read(
 
     Args:
         voice: of flite, or one that Festival has, for example ``"ked_diphone"``.
-        words: English.
-        scratch: a folder for what the voice writes.
         registers: of voices of flite; the voice's own if None.
 
     Raises:
@@ -176,11 +174,7 @@ def read(
 
 
 def read_japanese(texts: list[str]) -> Iterator[TimedSpeech]:
-    """Read each text once with the HTS voice Mei, slower or faster, lower or higher.
-
-    Args:
-        texts: Japanese.
-    """
+    """Read each text once with the HTS voice Mei, slower or faster, lower or higher."""
     random, voice = Random(_SEED), HtsVoice()
     for text in texts:
         labels = pyopenjtalk.extract_fullcontext(text)[1:-1]  # without the silence around it

@@ -126,12 +126,7 @@ def test_characters_without_a_portrait_differ_in_their_colours() -> None:
 
 
 class AtTheTerminal:
-    """Speaks the sentence that is shown, with one voice after the other, and saves it.
-
-    Args:
-        file: where it is asked to be saved.
-        voices: flite's, one for each time.
-    """
+    """Speaks the sentence that is shown, with one voice after the other, and saves it."""
 
     def __init__(self, file: Path, *voices: str) -> None:
         self._file = file
