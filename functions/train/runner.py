@@ -250,7 +250,7 @@ class TrainingRunner:
         )
 
     async def _decode_all(self, character: OwnCharacter, folder: Path) -> None:
-        """Write the recordings as WAV, so that what visitors upload is read in the sandbox alone."""
+        """Write the recordings as WAV: uploads are decoded in the sandbox alone."""
         speech = folder / "recordings"
         speech.mkdir()
         seconds = 0.0

@@ -65,7 +65,6 @@ def commit(root: Path) -> str | None:
         "--porcelain",
         "functions",
         "shared",
-        "speech",
         "infra",
     )
     changes = subprocess.run(status, capture_output=True, text=True, check=False)
