@@ -216,7 +216,6 @@ class Starter:
 
     Args:
         folder: for the key and the bytecode; it is made.
-        has_bytecode: whether all modules are compiled beforehand, as in the container's image.
     """
 
     def __init__(self, folder: Path, *, has_bytecode: bool) -> None:

@@ -19,12 +19,7 @@ from shared.voices.voice import Input, Options, Result, Voice
 
 @dataclass(eq=False, slots=True)
 class Visitor:
-    """A client that waits for one voice.
-
-    Attributes:
-        snapshot: the voice as it is stored.
-        answer: the status line, and the Unix time at which the whole answer had arrived.
-    """
+    """A client that waits for one voice."""
 
     snapshot: Snapshot
     answer: asyncio.Task[tuple[str, float]]
