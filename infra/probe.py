@@ -45,7 +45,7 @@ class ProbeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a probe saw.
+    """The result of a probe.
 
     Attributes:
         seconds: from the end of the upload to the last byte of the result; None if none came.

@@ -41,7 +41,7 @@ _MANY: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended: its exit code and what it wrote."""
+    """The exit code and the output of a program."""
 
     code: int
     output: str
@@ -58,7 +58,7 @@ class RunProgram(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What is known about some dependencies.
+    """Known vulnerabilities of some dependencies.
 
     Attributes:
         unchecked: why some of them, or all, could not be checked; "" if all were.

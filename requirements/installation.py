@@ -29,7 +29,7 @@ _ERROR_LINES: Final = 30
 
 @dataclass
 class Shown:
-    """What a person sees of pip.
+    """The progress of pip, as a person sees it.
 
     Attributes:
         now: a clock in seconds that never goes back.

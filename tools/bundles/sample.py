@@ -1,4 +1,4 @@
-"""What an imported voice sounds like: python -m tools.bundles.sample FOLDER RECORDING INTO.
+"""Convert a sample with a bundle: python -m tools.bundles.sample FOLDER RECORDING INTO.
 
 It runs in a process of its own, as measuring does: the graphs are somebody's.
 """

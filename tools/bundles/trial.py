@@ -41,7 +41,7 @@ _AUDIBLE = 1e-3
 
 @dataclass(frozen=True)
 class TrialReport:
-    """What a bundle needs.
+    """Time and memory that a bundle needs.
 
     Attributes:
         real_time_factor: seconds of work per second of recording in the fastest of several
@@ -67,7 +67,7 @@ class TrialReport:
 
     @property
     def memory(self) -> str:
-        """How much memory was added, in words."""
+        """Describe the memory that was added."""
         if self.peak_megabytes is None:
             return "an amount of memory that this system does not measure"
         return f"{self.peak_megabytes:.0f} MB of memory"

@@ -54,7 +54,7 @@ _SECONDS = 3.0
 
 @dataclass(frozen=True)
 class InspectedEncoder:
-    """What an encoder takes and gives.
+    """Inputs and outputs of an encoder.
 
     Attributes:
         rank: of the input: [1, N] or [1, 1, N].
@@ -85,7 +85,7 @@ class InspectedEncoder:
 
 @dataclass(frozen=True)
 class Quantisation:
-    """What became of an encoder whose weights are whole numbers of 8 bits.
+    """The outcome of storing an encoder's weights in 8 bits.
 
     Attributes:
         distance: root mean square of the difference, as a share of the features' own.
@@ -253,7 +253,7 @@ OUTPUTS: Sequence[FeatureOutput] = (FeatureOutput("output", FEATURES, channels_f
 
 @dataclass(frozen=True)
 class BertReport:
-    """What a BERT that works needs.
+    """Time and memory that a BERT needs.
 
     Attributes:
         milliseconds: for a text of 14 characters, with one thread.
@@ -336,7 +336,7 @@ _FILE = "model"
 
 @dataclass(frozen=True)
 class InspectedPitchModel:
-    """What a pitch model hears.
+    """The pitch that a model finds.
 
     Attributes:
         tone_hz: what it makes of a tone of 220 Hz with overtones, the median of its frames.
@@ -351,7 +351,7 @@ class InspectedPitchModel:
 
 
 def is_pitch_model(content: bytes) -> bool:
-    """Whether a graph takes what pitch models take."""
+    """Return whether a graph has the inputs of a pitch model."""
     try:
         PitchModelContract().check(_graph(content))
     except (BundleError, UnsafeModelError):

@@ -39,7 +39,7 @@ CONTRACT = ("phone", "phone_lengths", "pitch", "pitchf", "ds", "rnd", "noise")
 
 @dataclass(frozen=True)
 class Family:
-    """What one tool's exports look like.
+    """The form of one tool's exports.
 
     Attributes:
         zeros: inputs that are given zeros: where a piece of audio begins, and at which phase.

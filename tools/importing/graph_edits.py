@@ -213,7 +213,7 @@ def _increments(graph: EditedGraph, running_sum: onnx.NodeProto) -> str | None:
 
 
 def _is_enlarged(graph: EditedGraph, tensor: str) -> bool:
-    """Whether a tensor is frames repeated for every sample."""
+    """Return whether a tensor repeats frames for every sample."""
     for _ in range(_FARTHEST):
         node = graph.producer(tensor)
         if node is None:

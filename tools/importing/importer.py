@@ -69,7 +69,7 @@ THREADS = (1, 2)
 
 @dataclass(frozen=True)
 class Trials:
-    """How a new bundle is tried."""
+    """Settings of the trial of a new bundle."""
 
     measure: Callable[[Path, int], TrialReport]
     sample: Callable[[Path, Path, Path], Sample]

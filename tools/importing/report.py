@@ -34,7 +34,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What was found with a finished bundle."""
+    """Measurements of a finished bundle."""
 
     reports: Mapping[int, TrialReport]
     sample: Sample

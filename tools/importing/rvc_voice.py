@@ -48,7 +48,7 @@ class ImportedVoice:
 
     @property
     def features(self) -> int:
-        """How many numbers of every frame it takes."""
+        """The numbers of each frame that it takes."""
         return FEATURE_SIZES[self.version]
 
 
@@ -121,7 +121,7 @@ _OCTAVE = 2.0
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What whoever imports a voice may choose.
+    """Options of an import.
 
     Attributes:
         median_hz: of the character's speech, to which visitors are moved; None moves nobody.
@@ -138,7 +138,7 @@ class ImportOptions:
 
 @dataclass(frozen=True)
 class BundleParts:
-    """What a bundle is made of.
+    """Parts of a bundle.
 
     Attributes:
         retrieval: the graph with the vectors of the voice's recordings, or None.

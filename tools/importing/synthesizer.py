@@ -66,7 +66,7 @@ _KERNEL = 7
 
 @dataclass(frozen=True)
 class LayerNames:
-    """What the layers of a decoder are called."""
+    """Names of a decoder's layers."""
 
     upsample: str
     block: str

@@ -27,7 +27,7 @@ _SEED = 5
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a synthesizer under trial takes.
+    """Inputs of a synthesizer under trial.
 
     Attributes:
         features: per frame.

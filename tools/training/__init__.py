@@ -1,4 +1,4 @@
-"""How the demo character was made: data, training, export and measured quality."""
+"""Training of characters: data, learning, export and measured quality."""
 
 import os
 

@@ -37,7 +37,7 @@ def _judging(options: argparse.Namespace) -> judging.JudgesFolders:
 
 
 def _own_voice(character: str) -> list[Floats]:
-    """What a training with recordings kept of its owner's speech, at 16 kHz."""
+    """Return the owner's speech that a training kept, at 16 kHz."""
     kept = WorkFolder(_RECORDINGS.work / character)
     if not kept.has("selection"):
         return []

@@ -34,7 +34,7 @@ _VERSIONS = 3
 
 @dataclass(frozen=True)
 class Sources:
-    """Who is learnt.
+    """A voice that the average voice learns.
 
     Attributes:
         others: recordings of other people; None takes the readers that come with the training.

@@ -1,4 +1,4 @@
-"""Gives a character the mean of the weights of its decoder and of another one.
+"""Give a character the mean of the weights of two decoders.
 
     python -m tools.training.blend ID OTHER [--share S]
 

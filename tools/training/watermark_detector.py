@@ -47,7 +47,7 @@ _SECONDS = 4.0
 
 
 class WatermarkLessons(NamedTuple):
-    """What was heard, and how it was marked.
+    """A marked sound and its mark.
 
     Attributes:
         heard: features, float32 [N, CHIPS CHIP_FRAMES, BANDS, 2].

@@ -95,7 +95,7 @@ class EmulatorsMissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Emulators:
-    """How the emulators are started."""
+    """Settings of the emulators."""
 
     java: str
     firestore_jar: Path

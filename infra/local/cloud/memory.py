@@ -186,7 +186,6 @@ class MemoryVoices:
 
     @property
     def count(self) -> int:
-        """How many voices there are."""
         return len(self._entries)
 
     async def create(self, voice: Voice) -> None:

@@ -1,4 +1,4 @@
-"""Says of files whether they were made with the keys of this machine, or of a deployment."""
+"""Check whether files were made with the keys of this machine, or of a deployment."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordingRequest:
-    """What the visitor asks for.
+    """The visitor's request.
 
     Attributes:
         character: id of the character, None for the default.

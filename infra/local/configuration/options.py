@@ -28,7 +28,7 @@ LOCAL_ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*")
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """How the conversion container starts and stops, as on Cloud Run.
+    """Scaling of the conversion container, as on Cloud Run.
 
     Attributes:
         min_instances: 0, or 1 to keep an instance at all times.
@@ -40,7 +40,7 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class LivenessProbe:
-    """How a running converter is asked whether it still works; Terraform sets the same numbers.
+    """The liveness probe of a running converter; Terraform sets the same numbers.
 
     Attributes:
         period_seconds: the time between two probes.
@@ -53,7 +53,7 @@ class LivenessProbe:
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterOptions:
-    """Whether visitors may make characters of their own voice."""
+    """Limits of characters of visitors' own voices."""
 
     per_day: int
     command: tuple[str, ...]
@@ -62,7 +62,7 @@ class OwnCharacterOptions:
 
 @dataclass(frozen=True, slots=True)
 class SignInOptions:
-    """How visitors sign in, where something takes the place of Firebase Authentication.
+    """The stand-in for Firebase Authentication.
 
     Attributes:
         address: where it is, `http://HOST:PORT`; pages ask it as they ask Firebase's emulator.

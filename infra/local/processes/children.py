@@ -42,7 +42,7 @@ class AddressInUseError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a process is started from."""
+    """The command and environment of a process."""
 
     name: str
     command: Sequence[str]
@@ -69,7 +69,7 @@ class Process:
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs."""
+        """Return whether the process runs."""
         return self._process.returncode is None
 
     def send_signal(self, number: int) -> None:

@@ -46,7 +46,7 @@ _END_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ContainerProgram:
-    """What an instance is started from.
+    """The command and environment of an instance.
 
     Attributes:
         command: the program; it must listen at the port that `PORT` says.
@@ -103,7 +103,7 @@ class Autoscaler:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the minimum of instances runs."""
+        """Return whether the minimum of instances runs."""
         return not self._min_instances or _is_up(self._starting)
 
     @asynccontextmanager

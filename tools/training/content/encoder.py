@@ -194,7 +194,7 @@ class Projection:
 
 
 class EncoderNetwork(nn.Module):
-    """What is exported to ONNX: wave [1, 320 K] at 16 kHz to content [1, 2 K, 128]."""
+    """The network that is exported: wave [1, 320 K] at 16 kHz to content [1, 2 K, 128]."""
 
     def __init__(self, whisper: WhisperEncoder, projection: Projection) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ VECTOR_SIZE = SIZE.channels * (1 + 3 * SIZE.decoder_blocks)
 
 @dataclass(frozen=True)
 class Scale:
-    """How one person speaks.
+    """The vector of one speaker.
 
     Attributes:
         mean: of the cepstra while the person speaks, float32 [35].
@@ -127,7 +127,7 @@ class SpeakerVectors(nn.Module):
 
 
 def _parts(vectors: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-    """What vectors add behind the first layer, and by how much they change each block.
+    """Projections of a speaker's vector: one for the first layer, two for each block.
 
     Args:
         vectors: [voices, VECTOR_SIZE, ...].
@@ -154,7 +154,7 @@ def begin(people: Mapping[str, Scale], average: Path = AVERAGE) -> SpeakerVector
 
 
 def vector_of(name: str, average: Path = AVERAGE) -> NDArray[np.float32]:
-    """What a person of the average decoder is told apart by; the mean of all for anybody else."""
+    """Return a speaker's vector of the average decoder, or the mean of all for other speakers."""
     with np.load(average) as kept:
         known = dict(zip(kept["names"].tolist(), kept["speaker.weight"], strict=True))
     vector = known[name] if name in known else np.mean(list(known.values()), 0)

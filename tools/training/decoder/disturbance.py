@@ -1,4 +1,4 @@
-"""What rooms, microphones and lines do to speech, made ahead because it needs the samples."""
+"""Rooms, microphones and lines, applied to speech before the training because they need samples."""
 
 from io import BytesIO
 

@@ -29,7 +29,7 @@ class ExportError(RuntimeError):
 
 @dataclass(frozen=True)
 class Melody:
-    """How high the target speaks, from log f0 of its voiced frames."""
+    """Compute the target's register from log f0 of its voiced frames."""
 
     median_hz: float
     log_std: float

@@ -1,4 +1,4 @@
-"""What the exported graphs hear and speak with: transforms with a fraction of the usual work.
+"""Transforms of the exported graphs, with a fraction of the usual work.
 
 A Fourier transform as a product with a table of cosines and one of sines is quicker than its size
 suggests if the tables are small. Both symmetries of a real transform make them so. About the
@@ -155,7 +155,7 @@ class FoldedVoice(HarmonicVoice):
     def spoken_frames(
         self, cepstrum: Tensor, voiced: Tensor, noise: Tensor, tonal: Tensor
     ) -> Tensor:
-        """What each frame speaks, from a hop before its centre, by parity.
+        """Compute the samples of each frame, from a hop before its centre, by parity.
 
         Args:
             cepstrum: [batch, frames, 35].

@@ -108,7 +108,7 @@ class Network(nn.Module):
         return self.parameters_of(self.exit(self.decoder(self.join(x))))
 
     def melody(self, f0: Tensor) -> Tensor:
-        """How high is spoken, relative to the target's usual pitch."""
+        """The pitch relative to the target's usual one."""
         return (torch.log(f0) - self.melody_mean) / self.melody_spread
 
     def parameters_of(self, out: Tensor) -> tuple[Tensor, Tensor]:
@@ -147,7 +147,7 @@ def log_level(power: Tensor, loud: Tensor) -> Tensor:
 
 
 def loud_weight(log: Tensor) -> Tensor:
-    """How much each frame counts for the mean spectrum [batch, frames, 1]: quiet ones little."""
+    """Weigh the frames for the mean spectrum [batch, frames, 1]: quiet ones count little."""
     height = torch.log(torch.exp(log).mean(-1))
     return torch.sigmoid((height + 4) * 1.5)[..., None]
 

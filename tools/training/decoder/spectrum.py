@@ -1,4 +1,4 @@
-"""Gives a voice the long-term spectrum back that its conversions lack.
+"""Restore the long-term spectrum that conversions lack.
 
 A decoder learns the mean of logarithms. Where a sound varies, as a hiss does, the power of that
 mean is less than the mean power, so that conversions have too little above 2 kHz. What lacks on
@@ -46,7 +46,7 @@ _EDGES = _auditory_axis(50, 11_900, _BANDS + 1)
 def lacking(
     recordings: Sequence[Floats], conversions: Sequence[Floats], rate: int = OUTPUT_RATE
 ) -> NDArray[np.float64]:
-    """What conversions lack on average: log amplitude in 48 bands of a mel axis to 12 kHz.
+    """Compute the mean lack of conversions: log amplitude in 48 mel bands to 12 kHz.
 
     It is at most 12 dB, and nothing where the recordings have nothing.
 

@@ -1,4 +1,4 @@
-"""How much of what is said is understood wrongly, in characters or in words."""
+"""Error rates of recognised speech, in characters or in words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIGNS = frozenset("PSC")
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """What is wrong of what was said; rates of several sentences are added up."""
+    """Errors of recognised speech; those of several sentences are added up."""
 
     wrong: int = 0
     said: int = 0
@@ -114,7 +114,7 @@ class JudgedCharacter:
 
 
 class CharacterJudgement:
-    """Lets a panel judge, and keeps what it said of recordings as they are."""
+    """A panel of judges that keeps its judgements of unconverted recordings."""
 
     def __init__(self, panel: Panel, report: Callable[[int, int], None]) -> None:
         self._panel = panel
@@ -157,7 +157,7 @@ class CharacterJudgement:
         return rows
 
     def _said(self, recording: StrangerRecording) -> str | None:
-        """What was said: as written, or as it is understood of the recording as it is."""
+        """Return the reference text: as written, or as recognised in the unconverted recording."""
         recogniser = self._panel.recogniser
         if recording.text is not None or recogniser is None or not recording.language:
             return recording.text

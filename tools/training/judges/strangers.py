@@ -1,4 +1,4 @@
-"""What characters are judged by: recordings of people whom they have never heard.
+"""Recordings of unseen speakers, by which characters are judged.
 
 - Japanese sentences that voices of Kokoro speak: `python -m tools.training.sources.kokoro
 .training/kokoro --only

@@ -52,7 +52,7 @@ _MOST_CLIPS = 12
 
 @dataclass(frozen=True)
 class ComparedClip:
-    """What is compared: a recording, what the synthesis alone can say of it, and its conversion.
+    """A recording, its analysis and synthesis alone, and its conversion.
 
     Attributes:
         original: float32 [N] at 16 kHz.
@@ -84,7 +84,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was measured, and what there is to listen to."""
+    """Measurements, and samples to listen to."""
 
     owner: Figures
     strangers: Figures

@@ -61,7 +61,7 @@ class SpokenConsent:
 
     @property
     def statement(self) -> str:
-        """What the character's consent says of it."""
+        """The sentence in the character's consent."""
         words = "a recogniser heard the sentence" if self.are_words_checked else "words not checked"
         return (
             f"Spoken consent of {self.day.isoformat()}: in the voice of the recordings (likeness"
@@ -167,7 +167,7 @@ def _is_one_of(word: str, said: Sequence[str]) -> bool:
 
 
 def _is_among(wanted: str, sounds: str) -> bool:
-    """Whether a part of the sounds is nearly what is wanted."""
+    """Return whether a part of the sounds is nearly the wanted one."""
     lengths = range(max(1, len(wanted) - 1), len(wanted) + 2)
     parts = (sounds[at : at + length] for length in lengths for at in range(len(sounds)))
     return any(edits(wanted, part) <= _MOST_WRONG * len(wanted) for part in parts)
@@ -272,7 +272,7 @@ class ConsentRequest:
             return None
 
     def _holds(self, sentence: ConsentSentence, recording: Path) -> bool:
-        """Whether a recording was made when it could be, or was accepted before."""
+        """Return whether a recording was made in time, or was accepted before."""
         try:
             if self._accepted.exists() and self._accepted.read_text() == _digest(recording):
                 return True

@@ -37,7 +37,7 @@ Report = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how fast; a step takes `batch` crops of 1.6 s.
+    """Length and rates of a training; a step takes `batch` crops of 1.6 s.
 
     Attributes:
         flat: the share of the steps before the rates fall.
@@ -139,7 +139,7 @@ class Disturber:
 
 
 class Objective(nn.Module):
-    """How far envelopes, their changes and the voicing are off."""
+    """Compute the error of envelopes, their changes and the voicing."""
 
     axis: Tensor
 
@@ -161,7 +161,7 @@ class Objective(nn.Module):
 
 
 def scale_of(lessons: Sequence[Lesson]) -> Scale:
-    """How the person speaks whose lessons these are."""
+    """The speaker's scale of envelopes and pitch."""
     spoken = np.concatenate([x.cepstra[x.speaking].astype(np.float32) for x in lessons])
     melody = np.concatenate([x.log_f0[x.log_f0 > 0] for x in lessons])
     middle, width = float(np.median(melody)), float(melody.std() + 1e-3)
@@ -269,7 +269,7 @@ _OWNER = "owner"
 
 @dataclass(frozen=True)
 class Material:
-    """What a decoder is trained with.
+    """Lessons and weights of a training.
 
     Attributes:
         pairs: what strangers and the owner said alike, frame by frame; hardly anybody has any.
@@ -282,7 +282,7 @@ class Material:
 
 @dataclass(frozen=True)
 class TrainingEffort:
-    """How much is trained.
+    """Amounts of a training.
 
     Attributes:
         compensated: the share of the variance that lacks at the end, and is given back.

@@ -1,4 +1,4 @@
-"""What the decoder learns from: content that the encoder hears, and the owner's envelopes."""
+"""Lessons of the decoder: content of the encoder, and the owner's envelopes."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -171,7 +171,7 @@ def _join(row: Sequence[Utterance]) -> Utterance:
 
 @dataclass(frozen=True)
 class Pair:
-    """What a stranger and the owner say alike, sound for sound.
+    """A sentence of a stranger and the owner, aligned sound for sound.
 
     Attributes:
         stranger: float32 [N], as long as the owner's.

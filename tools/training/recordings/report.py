@@ -1,4 +1,4 @@
-"""What a training says: what was used of the recordings, and how the character was measured."""
+"""The report of a training: the speech that was used, and the character's measurements."""
 
 import base64
 import html

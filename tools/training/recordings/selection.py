@@ -1,4 +1,4 @@
-"""What of a folder of recordings is used, what is not and why, and whether it is enough."""
+"""Select usable speech of a folder, with the reasons for the rest."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ _SECOND_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class SpeakerGroups:
-    """Who speaks.
+    """The speaker of a recording.
 
     Attributes:
         owner: whether each utterance is in the voice that is heard most, bool [utterances].
@@ -133,7 +133,7 @@ _CODES = {
 
 @dataclass(frozen=True)
 class Selection:
-    """What is used of a folder.
+    """The usable speech of a folder.
 
     Attributes:
         utterances: usable speech of one person, in the order of files and time.
@@ -146,7 +146,7 @@ class Selection:
 
     @property
     def seconds(self) -> float:
-        """How much speech is used."""
+        """Return the seconds of usable speech."""
         return sum(utterance.seconds for utterance in self.utterances)
 
 
@@ -261,7 +261,7 @@ def _files(dropped: Sequence[DroppedSpeech], reason: str | None) -> Sequence[str
 
 
 def seconds_by_reason(dropped: Sequence[DroppedSpeech]) -> Counter[str]:
-    """How much was dropped for each reason."""
+    """Return the seconds that were dropped for each reason."""
     total: Counter[str] = Counter()
     for part in dropped:
         total[part.reason] += part.seconds  # type: ignore[assignment]

@@ -35,7 +35,7 @@ _BELOW_LOUD_DB = 30.0
 
 
 def resounds(wave: Floats) -> bool:
-    """Whether somebody speaks in a room that resounds; False where too little is to be heard.
+    """Return whether the room has an echo; False where there is too little speech.
 
     Of 70 readers of LibriSpeech, 9 s each, none seems to; after an invented room of 0.8 s as loud
     as the voice, 69 of 70 do, after one of 0.4 s at half that power, none.
@@ -48,7 +48,7 @@ def resounds(wave: Floats) -> bool:
 
 
 def fast_fall(wave: Floats) -> float | None:
-    """How fast the sound falls where it falls fast, in dB a second; None if it hardly does.
+    """Measure the fast decay of the sound in dB a second; None if there is hardly any.
 
     The tenth of the falls that is the steepest begins here; each lasts 120 ms and is the slope of
     the level in that time. After the signal's decay rates of Wen, Habets and Naylor, "Blind
@@ -133,7 +133,7 @@ def find_recordings(folder: Path) -> list[OwnerRecording]:
 
 
 def _visible(path: Path) -> bool:
-    """Whether it is a file, and not one that macOS leaves beside every real one."""
+    """Return whether a path is a file, and not a companion file of macOS."""
     return path.is_file() and not path.name.startswith(".")
 
 
@@ -238,7 +238,6 @@ class Utterance:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
         return len(self.samples) / self.rate
 
 
@@ -253,7 +252,6 @@ class DroppedSpeech:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
         return self.end - self.start
 
 
@@ -316,7 +314,7 @@ def _fault(piece: RecordingPiece, analysis: Analysis, begin: int, end: int) -> s
 
 
 def persistence(wave: Floats) -> float:
-    """How far the partials stay where they are for 160 ms: speech up to 0.2, music above 0.3.
+    """Measure how steady the partials are for 160 ms: speech up to 0.2, music above 0.3.
 
     The correlation of the spectra's fine structure with that of 160 ms later, where it is loud. The
     partials of a voice glide; those of instruments last as long as a note.
@@ -355,7 +353,7 @@ def _above_noise(analysis: Analysis, begin: int, end: int) -> float:
 
 
 def height_db(utterances: list[Utterance]) -> float:
-    """How strong the highest sounds are, 4.3 to 5.5 kHz against 2.3 to 3.3 kHz, in dB.
+    """Measure the level of 4.3 to 5.5 kHz against 2.3 to 3.3 kHz, in dB.
 
     20 s of anybody gave -20 or more; telephones and their codecs give -30 or less.
     """
@@ -375,5 +373,5 @@ def _spectra(utterance: Utterance) -> NDArray[np.float32]:
 
 
 def is_telephone(utterances: list[Utterance]) -> bool:
-    """Whether nothing of the speech lies above 4 kHz."""
+    """Return whether no speech lies above 4 kHz."""
     return height_db(utterances) < _LEAST_HIGH_DB

@@ -128,7 +128,7 @@ class WorkFolder:
         return cls(path)
 
     def kept(self, name: str, make: Callable[[], Made]) -> Made:
-        """What was made before under this name, or is made now."""
+        """Return the stored value of this name, or make and store it."""
         if self.has(name):
             kept: Made = self.read(name)
             return kept
@@ -139,11 +139,9 @@ class WorkFolder:
         return made
 
     def has(self, name: str) -> bool:
-        """Whether something was made under this name."""
         return self._file(name).exists()
 
     def read(self, name: str) -> Any:
-        """What was made under this name."""
         return pickle.loads(self._file(name).read_bytes())
 
     def _file(self, name: str) -> Path:
@@ -151,7 +149,6 @@ class WorkFolder:
 
     @property
     def megabytes(self) -> float:
-        """How much room it takes."""
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()) / 1e6
 
     @property

@@ -39,7 +39,7 @@ class Register:
     spread_hz: float
 
     def options(self) -> list[str]:
-        """What flite is told."""
+        """Options of flite."""
         mean = f"int_f0_target_mean={self.mean_hz:.1f}"
         return ["--setf", mean, "--setf", f"int_f0_target_stddev={self.spread_hz:.1f}"]
 
@@ -127,7 +127,7 @@ _JAPANESE = Path(__file__).parents[1] / "sources" / "texts" / "hina_ja.txt"
 
 @dataclass(frozen=True)
 class Registers:
-    """How high sentences are read: a mean that is drawn for each, and a spread, in Hz.
+    """The pitch of sentences: a mean that is drawn for each, and a spread, in Hz.
 
     A diphone voice speaks nearly on one note, and a character that has heard no other melody is at
     a loss with visitors who have one.
@@ -138,7 +138,7 @@ class Registers:
     spread_hz: float
 
     def draw(self, random: Random) -> Register:
-        """That of one sentence."""
+        """Draw the pitch of one sentence."""
         mean = random.uniform(self.lowest_mean_hz, self.highest_mean_hz)
         return Register(mean, self.spread_hz)
 
