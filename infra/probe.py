@@ -59,7 +59,7 @@ class ProbeResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class ProbeApi:
     """The api, and what it is asked with."""
 
     client: httpx.Client
@@ -72,7 +72,7 @@ class Api:
         return self.client.request(method, url, headers=self.headers, **more)
 
 
-def probe(api: Api, wish: dict[str, str], recording: bytes, within: float) -> ProbeResult:
+def probe(api: ProbeApi, wish: dict[str, str], recording: bytes, within: float) -> ProbeResult:
     """Convert a recording, check the result, and erase the voice.
 
     Args:
@@ -101,7 +101,7 @@ def probe(api: Api, wish: dict[str, str], recording: bytes, within: float) -> Pr
     return ProbeResult(ok=not said, seconds=seconds, voice_id=voice_id, said=said)
 
 
-def _wait(api: Api, voice_id: str) -> Any:
+def _wait(api: ProbeApi, voice_id: str) -> Any:
     begin = time.monotonic()
     while True:
         response = api.ask("GET", f"conversion/{voice_id}")
@@ -130,7 +130,7 @@ def _require_same(content: bytes, sha256: str) -> None:
         raise ProbeError("the result is not what the service says that it is")
 
 
-def _erase(api: Api, voice_id: str) -> None:
+def _erase(api: ProbeApi, voice_id: str) -> None:
     try:
         api.ask("DELETE", f"voices/{voice_id}")
     except httpx.HTTPError as error:
@@ -159,7 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     token = os.environ.get(ATTESTATION_VARIABLE)
     headers = {"X-Firebase-AppCheck": token} if token else {}
     with httpx.Client(timeout=REQUEST_SECONDS) as client:
-        found = probe(Api(client, wish.api.rstrip("/"), headers), voice, recording, wish.within)
+        found = probe(
+            ProbeApi(client, wish.api.rstrip("/"), headers), voice, recording, wish.within
+        )
     print(json.dumps({"event": "probe", **asdict(found)}))  # noqa: T201 - it is a command
     return 0 if found.ok else 1
 

@@ -80,7 +80,7 @@ LIMITED_ELSEWHERE: Final = {
     # Calls of our own methods, which have limits themselves.
     "shared/conversion/characters.py connect": "CONNECT_SECONDS, and the store's",
     "functions/live/main.py drain": "finishing_seconds, and the worker's",
-    "shared/conversion/composition.py open_conversion_services": "see shared/conversion/characters.py",
+    "shared/conversion/composition.py open_conversion_services": "see characters.py beside it",
     "infra/local/cloud/embedded.py converters": "see functions/live/main.py",
     "infra/local/commands/live.py __aenter__": "OPENING_SECONDS, a second time around it",
     "shared/google/sharded_bucket.py connect": "CONNECT_SECONDS, in each bucket",

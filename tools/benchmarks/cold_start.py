@@ -47,17 +47,17 @@ NOT_COMPILED: Final = "without"
 SPOKEN_SECONDS: Final = 3.0  # the recording that the target of the wait is about
 
 
-class Plan(NamedTuple):
+class ColdStartPlan(NamedTuple):
     """Numbers of whole starts, of their parts and of imports; of visits, by seconds."""
 
     starts: Mapping[str, tuple[int, int, int]]
     visits: Mapping[float, int]
 
 
-FULL: Final = Plan(
+FULL: Final = ColdStartPlan(
     {COMPILED: (9, 9, 5), NOT_COMPILED: (3, 1, 1)}, {1.0: 5, 3.0: 25, 5.0: 5, 10.0: 3}
 )
-QUICK: Final = Plan({COMPILED: (2, 1, 1), NOT_COMPILED: (0, 0, 0)}, {1.0: 1, 3.0: 1})
+QUICK: Final = ColdStartPlan({COMPILED: (2, 1, 1), NOT_COMPILED: (0, 0, 0)}, {1.0: 1, 3.0: 1})
 
 
 class Starts(NamedTuple):
@@ -105,7 +105,7 @@ async def run(*, quick: bool) -> Report:
     )
 
 
-def measure_starts(folder: Path, plan: Plan) -> Starts:
+def measure_starts(folder: Path, plan: ColdStartPlan) -> Starts:
     compiled = Starter(folder / "compiled", has_bytecode=True)
     # Compiles every module that one of the measured processes imports.
     compiled.start_converter()
@@ -138,7 +138,7 @@ def measure_starts(folder: Path, plan: Plan) -> Starts:
     )
 
 
-async def measure_waits(plan: Plan) -> Waits:
+async def measure_waits(plan: ColdStartPlan) -> Waits:
     waits: Waits = defaultdict(list)
     recordings = {seconds: webm(seconds) for seconds in plan.visits}
     async with scaled_cloud() as cloud:

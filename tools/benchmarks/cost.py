@@ -96,7 +96,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingJob:
     """The use of one own character."""
 
     seconds: float = 137  # on two CPUs, with 3:21 minutes of speech (docs/own-characters.md)
@@ -252,7 +252,7 @@ def sweep_day_dollars(usage: Usage, prices: Prices) -> float:
     return usage.sweeps * one + prices.scheduler_job_day
 
 
-def training_dollars(used: Training, prices: Prices, job: JobPrices) -> dict[str, float]:
+def training_dollars(used: TrainingJob, prices: Prices, job: JobPrices) -> dict[str, float]:
     billed = used.seconds + used.start_seconds
     renewals = billed / _RENEW_SECONDS
     # Its document and the one that its owner listens to: begun, asked for, leased, six stages,

@@ -52,7 +52,7 @@ LONG: Final = (
 _TIMEOUT_SECONDS: Final = 600.0
 
 
-class Plan(NamedTuple):
+class TextPlan(NamedTuple):
     """A voice, its load for some seconds at a rate, its saturation, and repeated first sounds."""
 
     voice: str
@@ -62,8 +62,8 @@ class Plan(NamedTuple):
     first_sounds: int
 
 
-FULL: Final = (Plan("メイ", 6.0, 8.0, 6.0, 7), Plan(CHARACTER, 12.0, 0.5, 15.0, 1))
-QUICK: Final = (Plan("メイ", 3.0, 8.0, 4.0, 3), Plan(CHARACTER, 6.0, 0.5, 8.0, 1))
+FULL: Final = (TextPlan("メイ", 6.0, 8.0, 6.0, 7), TextPlan(CHARACTER, 12.0, 0.5, 15.0, 1))
+QUICK: Final = (TextPlan("メイ", 3.0, 8.0, 4.0, 3), TextPlan(CHARACTER, 6.0, 0.5, 8.0, 1))
 QUICK_LAYERS: Final = 4
 
 
@@ -117,7 +117,7 @@ async def run(*, quick: bool) -> Report:
     )
 
 
-async def _measure(plan: Plan, server: Server, client: httpx.AsyncClient) -> Measured:
+async def _measure(plan: TextPlan, server: Server, client: httpx.AsyncClient) -> Measured:
     speakers = (await client.get("/speakers")).json()
     (style,) = (each["styles"][0]["id"] for each in speakers if each["name"] == plan.voice)
     bot = _Bot(client, style)

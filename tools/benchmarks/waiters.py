@@ -50,7 +50,7 @@ COUNTS_SECONDS: Final = 120.0  # the time that a busy process may take to return
 ANSWER_SECONDS: Final = 10.0  # the time that a client waits for the answer after its voice is done
 
 
-class Plan(NamedTuple):
+class WaitersPlan(NamedTuple):
     """Numbers of waiting clients, and voices that become done meanwhile at a rate per second."""
 
     crowds: tuple[int, ...] = (100, 500, 1000, 5000)
@@ -58,15 +58,15 @@ class Plan(NamedTuple):
     rate: float = 25.0
 
 
-QUICK: Final = Plan(crowds=(100,), changes=100)
-WARM_UP: Final = Plan(crowds=(50,), changes=150, rate=50.0)
+QUICK: Final = WaitersPlan(crowds=(100,), changes=100)
+WARM_UP: Final = WaitersPlan(crowds=(50,), changes=150, rate=50.0)
 
 Answer = float | str
 """Milliseconds from a document's change to the whole answer, or the error that came instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredWaits:
     """The measurement with one number of clients; memory in megabytes."""
 
     clients: int
@@ -110,8 +110,8 @@ COLUMNS: Final = (
 
 async def run(*, quick: bool) -> Report:
     allow_many_files()
-    plan = QUICK if quick else Plan()
-    measured: list[Measured] = []
+    plan = QUICK if quick else WaitersPlan()
+    measured: list[MeasuredWaits] = []
     async with emulator("firestore") as address:
         # Java becomes faster while it runs.
         await measure(WARM_UP.crowds[0], WARM_UP, address)
@@ -132,7 +132,7 @@ async def run(*, quick: bool) -> Report:
     return Report("waiters", (table,), facts, ratios(measured))
 
 
-def ratios(measured: Sequence[Measured]) -> dict[str, float]:
+def ratios(measured: Sequence[MeasuredWaits]) -> dict[str, float]:
     """Divide the need of the fewest clients by that of the process with one client.
 
     Raises:
@@ -159,7 +159,7 @@ def allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def measure(clients: int, plan: Plan, firestore: str) -> Measured:
+async def measure(clients: int, plan: WaitersPlan, firestore: str) -> MeasuredWaits:
     async with AsyncExitStack() as stack:
         stack.enter_context(changed_environment({FIRESTORE_VARIABLE: firestore}))
         api = await stack.enter_async_context(running_api(firestore))
@@ -177,7 +177,7 @@ async def measure(clients: int, plan: Plan, firestore: str) -> Measured:
         memory, threads = api.megabytes(), api.process.num_threads()
         streams = (await api.counts())["streams"]
         answers = await finish_some(voices, crowd, visitors, plan)
-        return Measured(
+        return MeasuredWaits(
             clients=clients,
             waiting=waiting,
             arrival_seconds=arrival_seconds,
@@ -203,7 +203,7 @@ async def arrive(visitors: list[Visitor], crowd: Crowd, api: Api, clients: int) 
 
 
 async def finish_some(
-    voices: VoiceStore, crowd: Crowd, visitors: list[Visitor], plan: Plan
+    voices: VoiceStore, crowd: Crowd, visitors: list[Visitor], plan: WaitersPlan
 ) -> list[Answer]:
     """Finish voices at random times and return the answers; a new client replaces each."""
     loop, arrivals = asyncio.get_running_loop(), random.Random(1)

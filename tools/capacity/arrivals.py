@@ -70,7 +70,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class CrowdForecast:
     """A day of visitors.
 
     Attributes:

@@ -100,7 +100,7 @@ class Processor:
         self._schedule()
 
 
-class Instance:
+class ServiceInstance:
     """An instance of a service."""
 
     def __init__(self, env: simpy.Environment, cpus: float, parameters: Parameters) -> None:
@@ -163,7 +163,7 @@ class Service:
         self.env, self.shape = env, shape
         self._parameters, self._region, self._draw, self._weight = parameters, region, draw, weight
         # The instances by the number of their requests; a dictionary keeps their order.
-        self._levels: list[dict[Instance, None]] = [{} for _ in range(shape.slots + 1)]
+        self._levels: list[dict[ServiceInstance, None]] = [{} for _ in range(shape.slots + 1)]
         self._waiting: deque[Event] = deque()
         self._is_asked = False
         self._pace = parameters["cloud_run.starts_per_second"] / weight
@@ -197,12 +197,12 @@ class Service:
             return None
         return turn.value
 
-    def work(self, instance: Instance, seconds: float) -> Event:
+    def work(self, instance: ServiceInstance, seconds: float) -> Event:
         """Return an event that occurs after so much processor time of an instance."""
         self._cpu_seconds += seconds
         return instance.processor.work(seconds)
 
-    def leave(self, instance: Instance) -> None:
+    def leave(self, instance: ServiceInstance) -> None:
         """Give a slot back; the next request takes it."""
         self._account()
         self._move(instance, -1)
@@ -212,17 +212,17 @@ class Service:
         """Bring the areas up to date at the end of the simulation."""
         self._account()
 
-    def _least_busy(self) -> Instance | None:
+    def _least_busy(self) -> ServiceInstance | None:
         for level in range(self.shape.slots if self.started else 0):
             if self._levels[level]:
                 return next(iter(self._levels[level]))
         return None
 
-    def _occupy(self, instance: Instance) -> None:
+    def _occupy(self, instance: ServiceInstance) -> None:
         self._account()
         self._move(instance, 1)
 
-    def _move(self, instance: Instance, change: int) -> None:
+    def _move(self, instance: ServiceInstance, change: int) -> None:
         del self._levels[instance.busy][instance]
         self.active += (instance.busy + change > 0) - (instance.busy > 0)
         instance.busy += change
@@ -250,7 +250,7 @@ class Service:
         minimum = math.ceil(self.shape.minimum(self.env.now) / self._weight)
         return min(minimum, self.shape.maximum)
 
-    def _new_instance(self) -> Instance | None:
+    def _new_instance(self) -> ServiceInstance | None:
         shape = self.shape
         if self.started + self.starting >= shape.maximum or self._region.free_cpus < shape.cpus:
             return None
@@ -258,9 +258,9 @@ class Service:
         self._region.free_cpus -= shape.cpus
         self.starting += 1
         self.most_instances = max(self.most_instances, self.started + self.starting)
-        return Instance(self.env, shape.cpus, self._parameters)
+        return ServiceInstance(self.env, shape.cpus, self._parameters)
 
-    def _make_ready(self, instance: Instance) -> None:
+    def _make_ready(self, instance: ServiceInstance) -> None:
         self._account()
         self.starting -= 1
         self.started += 1
@@ -277,7 +277,7 @@ class Service:
             self._credit -= 1.0
             self.env.process(self._run_start(instance))
 
-    def _run_start(self, instance: Instance) -> Steps:
+    def _run_start(self, instance: ServiceInstance) -> Steps:
         yield self.env.timeout(self._draw(self._parameters.duration("start.platform")))
         yield self.work(instance, self._draw(self.shape.start))
         self._make_ready(instance)
@@ -337,7 +337,7 @@ class Service:
             self._region.free_cpus += self.shape.cpus
 
 
-class Subscription:
+class PushSubscription:
     """A push subscription: a window of outstanding messages, retry backoff, and push backoff.
 
     Negative acknowledgements stop the delivery of all messages of the subscription for a while,

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tools.capacity import report
-from tools.capacity.arrivals import Crowd, read_arrivals
+from tools.capacity.arrivals import CrowdForecast, read_arrivals
 from tools.capacity.outcome import Summary, Target, summarise, waits_of
 from tools.capacity.parameters import (
     Duration,
@@ -186,7 +186,7 @@ def write_sizes(console: Console, seed: int) -> None:
     with _progress(console) as progress:
         runner = Runner(parameters, seed, _teller(progress))
         for rate, minutes in MINUTES.items():
-            crowd = Crowd(peak=float(rate), minutes=minutes)
+            crowd = CrowdForecast(peak=float(rate), minutes=minutes)
             arrivals = crowd.arrivals(parameters, np.random.default_rng(seed)).sample()
             # The instances are there already.
             convert = round(rate * parameters["processor.converter"] / (2 * target)) + 1
@@ -269,7 +269,9 @@ def _settings(wish: argparse.Namespace) -> Settings:
 def _arrivals(wish: argparse.Namespace, parameters: Parameters) -> Arrivals:
     chance = np.random.default_rng(wish.seed)
     if wish.arrivals is None:
-        return Crowd(wish.per_day, wish.peak, wish.flash, wish.minutes).arrivals(parameters, chance)
+        return CrowdForecast(wish.per_day, wish.peak, wish.flash, wish.minutes).arrivals(
+            parameters, chance
+        )
     if any(each is not None for each in (wish.per_day, wish.peak, wish.flash, wish.minutes)):
         raise PlanningError("--arrivals says who comes; leave --per-day, --peak and --flash out.")
     return read_arrivals(wish.arrivals, parameters, chance)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tools.capacity.parameters import PlanningError
-from tools.capacity.simulation import Outcome
+from tools.capacity.simulation import VoiceEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +91,7 @@ class Summary:
 
     settings: Settings
     visitors: int
-    counts: Mapping[Outcome, int]
+    counts: Mapping[VoiceEnd, int]
     late: int
     in_line: int
     waits: Mapping[int, float]
@@ -105,7 +105,7 @@ class Summary:
     @property
     def lost(self) -> int:
         """Voices of visitors who stayed that were never converted."""
-        lost = (Outcome.REFUSED, Outcome.DEAD, Outcome.UNDER_WAY)
+        lost = (VoiceEnd.REFUSED, VoiceEnd.DEAD, VoiceEnd.UNDER_WAY)
         return sum(self.counts[outcome] for outcome in lost)
 
     @property
@@ -124,7 +124,7 @@ def summarise(simulation: Simulation) -> Summary:
     return Summary(
         settings=simulation.settings,
         visitors=simulation.arrivals.visitors,
-        counts={outcome: weight * ends.count(outcome) for outcome in Outcome},
+        counts={outcome: weight * ends.count(outcome) for outcome in VoiceEnd},
         late=weight * int(((waits > patience) & np.isfinite(waits)).sum()),
         in_line=weight * sum(visit.turns > 0 for visit in visits),
         waits=percentiles(waits),
@@ -139,9 +139,9 @@ def summarise(simulation: Simulation) -> Summary:
 
 def waits_of(simulation: Simulation) -> tuple[Numbers, Numbers]:
     """Return arrival and wait of each visitor who stayed, in seconds; infinite if lost."""
-    stayed = [visit for visit in simulation.visits if visit.outcome is not Outcome.LEFT]
+    stayed = [visit for visit in simulation.visits if visit.outcome is not VoiceEnd.LEFT]
     waits = [
-        visit.ended - visit.released if visit.outcome is Outcome.DONE else np.inf
+        visit.ended - visit.released if visit.outcome is VoiceEnd.DONE else np.inf
         for visit in stayed
     ]
     return np.array([visit.arrived for visit in stayed]), np.array(waits, dtype=np.float64)
@@ -160,7 +160,7 @@ def bill(simulation: Simulation) -> dict[str, float]:
     """Compute the cost of the simulated time in US dollars, without the free quotas."""
     prices, settings = simulation.parameters, simulation.settings
     weight = simulation.arrivals.weight
-    done = [visit for visit in simulation.visits if visit.outcome is Outcome.DONE]
+    done = [visit for visit in simulation.visits if visit.outcome is VoiceEnd.DONE]
     voices = weight * len(done)
     container = (float(settings.convert_cpu), settings.gib)
     function = (prices["deployed.function_cpus"], prices["deployed.function_gib"])

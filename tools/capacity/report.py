@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from tools.capacity.outcome import PERCENTILES
 from tools.capacity.parameters import PlanningError
-from tools.capacity.simulation import Outcome
+from tools.capacity.simulation import VoiceEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,8 +68,8 @@ def study_tables(summaries: Mapping[str, Summary], found: Found | None) -> list[
             f"{each.most_instances.convert:,}",
             f"{each.late:,}",
             f"{each.in_line:,}",
-            f"{each.counts[Outcome.REFUSED]:,}",
-            f"{each.lost - each.counts[Outcome.REFUSED]:,}",
+            f"{each.counts[VoiceEnd.REFUSED]:,}",
+            f"{each.lost - each.counts[VoiceEnd.REFUSED]:,}",
             f"{each.dollars:,.2f}",
         )
         for name, each in named.items()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from tools.capacity.arrivals import Arrivals, Crowd
+from tools.capacity.arrivals import Arrivals, CrowdForecast
 from tools.capacity.outcome import Numbers, Summary, percentiles, summarise, waits_of
 from tools.capacity.parameters import PlanningError
 from tools.capacity.settings import BusyHours, Instances, Quota, Signing
@@ -157,7 +157,7 @@ def search(
 
 
 def _require_possible(runner: Runner, target: Target, settings: Settings) -> None:
-    few = Crowd(per_day=FEW).arrivals(runner.parameters, np.random.default_rng(runner.seed))
+    few = CrowdForecast(per_day=FEW).arrivals(runner.parameters, np.random.default_rng(runner.seed))
     idle = replace(settings, minimum=Instances(2, 2, 2), lifted=frozenset(Quota))
     ((_, waits),) = runner.run([idle], few, waits_of)
     alone = percentiles(waits)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import simpy
 
-from tools.capacity.cloud import RateLimit, Region, Service, Shape, Subscription
+from tools.capacity.cloud import PushSubscription, RateLimit, Region, Service, Shape
 from tools.capacity.parameters import Duration
 from tools.capacity.settings import MOST_INSTANCES, Instances, Quota, Signing
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tools.capacity.arrivals import Arrivals
-    from tools.capacity.cloud import Instance, Steps
+    from tools.capacity.cloud import ServiceInstance, Steps
     from tools.capacity.parameters import Parameters
     from tools.capacity.settings import Settings
 
@@ -30,7 +30,7 @@ SPOKEN_SECONDS: Final = 3.0
 """The length of the recordings by which the converter's whole work was measured."""
 
 
-class Outcome(StrEnum):
+class VoiceEnd(StrEnum):
     """The end of a voice."""
 
     UNDER_WAY = "under way"
@@ -41,14 +41,14 @@ class Outcome(StrEnum):
 
 
 @dataclass(slots=True)
-class Visit:
+class SimulatedVisit:
     """A visitor and the visitor's voice; all times are seconds of the simulation."""
 
     arrived: float
     spoken: float
     released: float = 0.0
     ended: float = 0.0
-    outcome: Outcome = Outcome.UNDER_WAY
+    outcome: VoiceEnd = VoiceEnd.UNDER_WAY
     turns: int = 0
     in_line: float = 0.0
 
@@ -78,7 +78,7 @@ class Simulation:
         self._random, self._told = random.Random(seed), told  # noqa: S311 - nothing secret
         self._durations = {name: each.duration for name, each in parameters}
         self.visits = [
-            Visit(arrived, spoken)
+            SimulatedVisit(arrived, spoken)
             for arrived, spoken in zip(
                 arrivals.times.tolist(), arrivals.spoken.tolist(), strict=True
             )
@@ -91,7 +91,7 @@ class Simulation:
         )
         attempts = settings.delivery_attempts
         self.uploads, self.conversions, self.texts = (
-            Subscription(env, parameters, attempts) for _ in range(3)
+            PushSubscription(env, parameters, attempts) for _ in range(3)
         )
         whole = parameters["processor.converter"]
         conversion = parameters.duration("processor.conversion")
@@ -138,7 +138,7 @@ class Simulation:
             yield self.env.timeout(visit.arrived - self.env.now)
             self.env.process(self._visit(visit))
 
-    def _visit(self, visit: Visit) -> Steps:
+    def _visit(self, visit: SimulatedVisit) -> Steps:
         texts, live = self.parameters["visitor.texts"], self.parameters["visitor.live"]
         kind = self._random.random()
         if kind < texts:
@@ -154,11 +154,11 @@ class Simulation:
             visit.released = visit.arrived + visit.spoken
             yield self.env.timeout(max(0.0, visit.released - self.env.now))
             if self._random.random() < self.parameters["visitor.leaving"]:
-                self._end(visit, Outcome.LEFT)
+                self._end(visit, VoiceEnd.LEFT)
                 return
         yield from self._upload(visit)
 
-    def _create(self, visit: Visit, *, warms_up: bool) -> Steps:
+    def _create(self, visit: SimulatedVisit, *, warms_up: bool) -> Steps:
         """Return whether the api has created the voice before the visitor gave up."""
         while True:
             yield self._pause("visitor.way")
@@ -171,13 +171,13 @@ class Simulation:
             if not (yield from self._come_back(visit, instance)):
                 return False
 
-    def _serve(self, instance: Instance, *, warms_up: bool) -> None:
+    def _serve(self, instance: ServiceInstance, *, warms_up: bool) -> None:
         instance.served.add(self.env.now)
         if warms_up and self.settings.warm_up:
             self._warm_up(instance)
         self.api.leave(instance)
 
-    def _upload(self, visit: Visit) -> Steps:
+    def _upload(self, visit: SimulatedVisit) -> Steps:
         start = self.parameters.duration("visitor.upload_start")
         longer = self.parameters["visitor.upload_per_spoken"]
         while True:
@@ -189,9 +189,9 @@ class Simulation:
                 return
         yield self._pause("google.storage_write", "google.notification")
         if not (yield from self.uploads.deliver(lambda: self._handle_upload(visit))):
-            self._end(visit, Outcome.DEAD)
+            self._end(visit, VoiceEnd.DEAD)
 
-    def _handle_upload(self, visit: Visit) -> Steps:
+    def _handle_upload(self, visit: SimulatedVisit) -> Steps:
         yield self._pause("google.push")
         instance = yield from self.on_upload.enter()
         if instance is None:
@@ -204,7 +204,7 @@ class Simulation:
         self.on_upload.leave(instance)
         return True
 
-    def _send_text(self, visit: Visit) -> Steps:
+    def _send_text(self, visit: SimulatedVisit) -> Steps:
         visit.released = visit.arrived
         while True:
             yield self._pause("visitor.way")
@@ -222,11 +222,13 @@ class Simulation:
         yield from self._write_document()
         self._serve(instance, warms_up=True)
 
-    def _convert(self, visit: Visit, subscription: Subscription, work: Duration) -> Steps:
+    def _convert(
+        self, visit: SimulatedVisit, subscription: PushSubscription, work: Duration
+    ) -> Steps:
         if not (yield from subscription.deliver(lambda: self._handle_conversion(visit, work))):
-            self._end(visit, Outcome.DEAD)
+            self._end(visit, VoiceEnd.DEAD)
 
-    def _handle_conversion(self, visit: Visit, work: Duration) -> Steps:
+    def _handle_conversion(self, visit: SimulatedVisit, work: Duration) -> Steps:
         yield self._pause("google.push")
         instance = yield from self.convert.enter()
         if instance is None:
@@ -236,7 +238,7 @@ class Simulation:
         finally:
             self.convert.leave(instance)
 
-    def _carry_out(self, visit: Visit, instance: Instance, work: Duration) -> Steps:
+    def _carry_out(self, visit: SimulatedVisit, instance: ServiceInstance, work: Duration) -> Steps:
         convert = self.convert
         yield convert.work(instance, self._beside)
         yield self._pause("google.firestore_read")
@@ -259,7 +261,7 @@ class Simulation:
             yield self._pause("google.storage_write")
         return True
 
-    def _speak_live(self, visit: Visit) -> Steps:
+    def _speak_live(self, visit: SimulatedVisit) -> Steps:
         """Return whether the voice has ended; one that found no place is uploaded."""
         if not (yield from self._create(visit, warms_up=False)):
             return True
@@ -270,7 +272,7 @@ class Simulation:
         yield self.env.timeout(max(0.0, visit.released - self.env.now))
         is_leaving = self._random.random() < self.parameters["visitor.leaving"]
         if is_leaving:
-            self._end(visit, Outcome.LEFT)
+            self._end(visit, VoiceEnd.LEFT)
         if instance is None:
             return is_leaving
         try:
@@ -278,7 +280,7 @@ class Simulation:
         finally:
             self.live.leave(instance)
 
-    def _convert_live(self, visit: Visit, instance: Instance) -> Steps:
+    def _convert_live(self, visit: SimulatedVisit, instance: ServiceInstance) -> Steps:
         if not (yield from self._take(Quota.UPLOADS_WRITES)):
             return False
         yield self._pause("google.storage_write")
@@ -303,11 +305,11 @@ class Simulation:
                         yield self._pause("google.storage_write")
         return True
 
-    def _tell(self, visit: Visit, way: str) -> Steps:
+    def _tell(self, visit: SimulatedVisit, way: str) -> Steps:
         yield self._pause(way)
-        self._end(visit, Outcome.DONE)
+        self._end(visit, VoiceEnd.DONE)
 
-    def _come_back(self, visit: Visit, instance: Instance | None) -> Steps:
+    def _come_back(self, visit: SimulatedVisit, instance: ServiceInstance | None) -> Steps:
         """Let a refused visitor wait in line; return whether the visitor tries again.
 
         An instance of the api gives turns at the pace at which it has served. A visitor who met no
@@ -324,7 +326,7 @@ class Simulation:
             self.api.leave(instance)
         left = parameters["line.patience"] - visit.in_line
         if seconds > left:
-            self._end(visit, Outcome.REFUSED)
+            self._end(visit, VoiceEnd.REFUSED)
             return False
         jitter = parameters["line.jitter"] * self._random.random()
         seconds = min(left, seconds * (1.0 + jitter))
@@ -333,7 +335,7 @@ class Simulation:
         yield self.env.timeout(seconds)
         return True
 
-    def _warm_up(self, instance: Instance) -> None:
+    def _warm_up(self, instance: ServiceInstance) -> None:
         """Send a warm-up unless as many are under way as the recent arrivals will take slots."""
         instance.arrivals.add(self.env.now)
         window = self.parameters["deployed.warm_up_window"]
@@ -342,7 +344,7 @@ class Simulation:
         if instance.warm_ups < min(self.settings.warm_ups_at_once, wanted):
             self.env.process(self._send_warm_up(instance))
 
-    def _send_warm_up(self, api: Instance) -> Steps:
+    def _send_warm_up(self, api: ServiceInstance) -> Steps:
         api.warm_ups += 1
         instance = yield from self.convert.enter()
         if instance is not None:
@@ -350,16 +352,16 @@ class Simulation:
             self.convert.leave(instance)
         api.warm_ups -= 1
 
-    def _end(self, visit: Visit, outcome: Outcome) -> None:
-        if visit.outcome is not Outcome.UNDER_WAY:
+    def _end(self, visit: SimulatedVisit, outcome: VoiceEnd) -> None:
+        if visit.outcome is not VoiceEnd.UNDER_WAY:
             return
         visit.outcome, visit.ended = outcome, self.env.now
         self._ended += 1
         if self._ended % PROGRESS_EVERY == 0:
             self._told(PROGRESS_EVERY * self.arrivals.weight)
         waited = self.env.now - visit.released
-        if outcome is not Outcome.LEFT and (
-            outcome is not Outcome.DONE or waited > self._allowance.seconds
+        if outcome is not VoiceEnd.LEFT and (
+            outcome is not VoiceEnd.DONE or waited > self._allowance.seconds
         ):
             self._late += 1
         is_over = self._ended == len(self.visits) or self._late > self._allowance.voices
@@ -380,7 +382,7 @@ class Simulation:
     def _pause(self, *names: str) -> simpy.Event:
         return self.env.timeout(sum(self._draw(self._durations[name]) for name in names))
 
-    def _first_work(self, instance: Instance) -> float:
+    def _first_work(self, instance: ServiceInstance) -> float:
         if instance.has_converted:
             return 0.0
         instance.has_converted = True

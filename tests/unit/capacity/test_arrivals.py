@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tools.capacity import arrivals
-from tools.capacity.arrivals import Crowd, daily_rates, read_arrivals
+from tools.capacity.arrivals import CrowdForecast, daily_rates, read_arrivals
 from tools.capacity.parameters import PlanningError, read_parameters
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 PARAMETERS = read_parameters()
 
 
-def drawn(crowd: Crowd) -> np.ndarray:
+def drawn(crowd: CrowdForecast) -> np.ndarray:
     return crowd.arrivals(PARAMETERS, np.random.default_rng(0)).times
 
 
 def test_a_day_has_as_many_visitors_as_are_expected_in_order() -> None:
-    times = drawn(Crowd(per_day=20_000))
+    times = drawn(CrowdForecast(per_day=20_000))
     assert len(times) == 20_000
     assert (np.diff(times) >= 0).all()
     assert times[0] >= 0
@@ -28,20 +28,20 @@ def test_a_day_has_as_many_visitors_as_are_expected_in_order() -> None:
 
 
 def test_a_day_follows_its_curve() -> None:
-    counts = np.histogram(drawn(Crowd(per_day=400_000)), bins=24, range=(0, 86_400))[0]
+    counts = np.histogram(drawn(CrowdForecast(per_day=400_000)), bins=24, range=(0, 86_400))[0]
     expected = daily_rates().reshape(24, 3600).sum(axis=1) / 86_400 * 400_000
     assert counts == pytest.approx(expected, rel=0.05)
     assert daily_rates().mean() == pytest.approx(1.0)
 
 
 def test_a_peak_is_the_rate_of_the_busiest_moment() -> None:
-    times = drawn(Crowd(peak=20.0))
+    times = drawn(CrowdForecast(peak=20.0))
     busiest = np.histogram(times, bins=288, range=(0, 86_400))[0].max() / 300
     assert busiest == pytest.approx(20.0, rel=0.06)
 
 
 def test_a_crowd_arrives_within_a_minute_and_leaves_again() -> None:
-    times = drawn(Crowd(per_day=1_000_000, flash=100.0))
+    times = drawn(CrowdForecast(per_day=1_000_000, flash=100.0))
     assert len(times) == 1_000_000
     evening = 20 * 3600
 
@@ -55,14 +55,14 @@ def test_a_crowd_arrives_within_a_minute_and_leaves_again() -> None:
 
 
 def test_the_busiest_minutes_alone_keep_the_rate_and_the_time_of_day() -> None:
-    arrivals = Crowd(peak=50.0, minutes=5).arrivals(PARAMETERS, np.random.default_rng(0))
+    arrivals = CrowdForecast(peak=50.0, minutes=5).arrivals(PARAMETERS, np.random.default_rng(0))
     assert len(arrivals.times) == pytest.approx(15_000, rel=0.05)
     assert arrivals.seconds == 300
     assert 19 * 3600 < arrivals.begin < 22 * 3600
 
 
 def test_every_visitor_speaks_for_a_convertible_time() -> None:
-    arrivals = Crowd(per_day=50_000).arrivals(PARAMETERS, np.random.default_rng(0))
+    arrivals = CrowdForecast(per_day=50_000).arrivals(PARAMETERS, np.random.default_rng(0))
     assert arrivals.spoken.min() >= 1.0
     assert arrivals.spoken.max() <= 10.0
     assert np.median(arrivals.spoken) == pytest.approx(3.0, rel=0.03)
@@ -82,12 +82,12 @@ def test_every_visitor_speaks_for_a_convertible_time() -> None:
 )
 def test_a_crowd_that_cannot_be_is_refused(crowd: dict[str, float], said: str) -> None:
     with pytest.raises(PlanningError, match=said):
-        Crowd(**crowd)
+        CrowdForecast(**crowd)
 
 
 def test_more_voices_than_memory_has_room_for_are_refused() -> None:
     with pytest.raises(PlanningError, match="Add --minutes 5"):
-        drawn(Crowd(peak=10_000.0))
+        drawn(CrowdForecast(peak=10_000.0))
 
 
 def test_visitors_can_come_from_a_file(tmp_path: Path) -> None:

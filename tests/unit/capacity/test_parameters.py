@@ -10,7 +10,7 @@ import pytest
 
 from functions.api import problems, warmup
 from shared.voices.store import SHARDS
-from tools.benchmarks.cost import JobPrices, Prices, Training, training_dollars
+from tools.benchmarks.cost import JobPrices, Prices, TrainingJob, training_dollars
 from tools.capacity.parameters import (
     CLOUD,
     KINDS,
@@ -75,7 +75,7 @@ def test_prices_are_those_of_the_page_about_deploying() -> None:
 
 
 def test_a_character_costs_what_the_page_about_own_characters_says() -> None:
-    parameters, training, job = read_parameters(), Training(), JobPrices()
+    parameters, training, job = read_parameters(), TrainingJob(), JobPrices()
     dollars = training_dollars(training, Prices(), job)
     assert parameters["training.seconds"] == training.seconds + training.start_seconds
     assert (parameters["training.cpus"], parameters["training.gib"]) == (

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.unit.capacity.planning import simulated
 from tools.capacity import report
-from tools.capacity.arrivals import Arrivals, Crowd
+from tools.capacity.arrivals import Arrivals, CrowdForecast
 from tools.capacity.outcome import Summary, Target, summarise, waits_of
 from tools.capacity.parameters import Duration, Parameters, read_parameters
 from tools.capacity.search import Found, Runner, search
@@ -14,7 +14,7 @@ PARAMETERS = read_parameters()
 
 
 def few(parameters: Parameters) -> Arrivals:
-    return Crowd(peak=4.0, minutes=4).arrivals(parameters, np.random.default_rng(0))
+    return CrowdForecast(peak=4.0, minutes=4).arrivals(parameters, np.random.default_rng(0))
 
 
 def searched(

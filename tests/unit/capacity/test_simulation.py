@@ -9,11 +9,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.unit.capacity.planning import WARM, evenly, exact_parameters, simulated
-from tools.capacity.arrivals import Arrivals, Crowd
+from tools.capacity.arrivals import Arrivals, CrowdForecast
 from tools.capacity.outcome import Summary, summarise, waits_of
 from tools.capacity.parameters import Duration, Parameters, read_parameters
 from tools.capacity.settings import BusyHours, Instances, Quota, Settings, Signing
-from tools.capacity.simulation import Allowance, Outcome, Simulation
+from tools.capacity.simulation import Allowance, Simulation, VoiceEnd
 
 PARAMETERS = read_parameters()
 
@@ -35,7 +35,7 @@ DEPLOYMENTS = st.builds(
 )
 
 CROWDS = st.builds(
-    lambda rate, flash: Crowd(peak=rate, flash=flash, minutes=4),
+    lambda rate, flash: CrowdForecast(peak=rate, flash=flash, minutes=4),
     st.floats(0.01, 2.0),
     st.none() | st.floats(1.0, 10.0),
 )
@@ -52,19 +52,19 @@ def summary_of(parameters: Parameters, settings: Settings, arrivals: Arrivals) -
 @hypothesis_settings(max_examples=25, deadline=None)
 @given(settings=DEPLOYMENTS, crowd=CROWDS, seed=st.integers(0, 2**16))
 def test_no_voice_is_lost_and_no_bound_exceeded_whatever_the_settings(
-    settings: Settings, crowd: Crowd, seed: int
+    settings: Settings, crowd: CrowdForecast, seed: int
 ) -> None:
     arrivals = crowd.arrivals(PARAMETERS, np.random.default_rng(seed))
     simulation = simulated(PARAMETERS, settings, arrivals, seed)
     summary = summarise(simulation)
     assert sum(summary.counts.values()) == summary.visitors == len(arrivals.times)
     for visit in simulation.visits:
-        assert visit.outcome is Outcome.UNDER_WAY or visit.ended >= visit.arrived
+        assert visit.outcome is VoiceEnd.UNDER_WAY or visit.ended >= visit.arrived
     for service in simulation.services:
         assert 0 <= service.most_instances <= service.shape.maximum
         assert max(service.samples) <= service.shape.maximum
         assert 0 <= service.busy <= service.started * service.shape.slots
-    if not summary.counts[Outcome.UNDER_WAY]:
+    if not summary.counts[VoiceEnd.UNDER_WAY]:
         # Records, acknowledgements and warm-ups end after the voices.
         simulation.env.run(simulation.env.now + 1500.0)
         assert not any(service.busy for service in simulation.services)
@@ -128,7 +128,7 @@ def test_surplus_instances_end_after_a_quarter_of_an_hour_but_the_minimum_stays(
 def test_the_autoscaler_keeps_three_fifths_of_the_slots_busy() -> None:
     settings = Settings(minimum=Instances(1, 1, 1), lifted=frozenset(Quota))
     parameters = exact_parameters()
-    arrivals = Crowd(peak=60.0, minutes=12).arrivals(parameters, np.random.default_rng(0))
+    arrivals = CrowdForecast(peak=60.0, minutes=12).arrivals(parameters, np.random.default_rng(0))
     simulation = simulated(parameters, settings, arrivals)
     samples = simulation.convert.samples[60:130]
     # Little: a converter's slot is busy for the length of its request.
@@ -149,9 +149,9 @@ def test_a_full_service_refuses_after_ten_seconds_and_its_message_comes_again() 
     simulation = simulated(parameters, settings, evenly(6, 0.1))
     counts = summarise(simulation).counts
     assert simulation.convert.gave_up > 0
-    assert counts[Outcome.DONE] >= 1
-    assert counts[Outcome.DEAD] >= 1
-    assert counts[Outcome.DONE] + counts[Outcome.DEAD] == 6
+    assert counts[VoiceEnd.DONE] >= 1
+    assert counts[VoiceEnd.DEAD] >= 1
+    assert counts[VoiceEnd.DONE] + counts[VoiceEnd.DEAD] == 6
     assert summarise(simulation).waits[99] == np.inf
 
 
@@ -180,11 +180,11 @@ def test_push_backoff_has_the_two_documented_figures(refusals: int, pause: float
 def test_signing_calls_beyond_the_quota_of_a_minute_are_refused() -> None:
     parameters = exact_parameters(quota__sign_blob=30.0, line__patience=0.0)
     summary = summary_of(parameters, WARM, evenly(40, 0.5))
-    assert summary.counts[Outcome.REFUSED] > 0
+    assert summary.counts[VoiceEnd.REFUSED] > 0
     assert summary.quotas[Quota.SIGN_BLOB].refused > 0
     assert list(summary.quotas) == [Quota.SIGN_BLOB]
     again = summary_of(parameters, replace(WARM, signing=Signing.HMAC), evenly(40, 0.5))
-    assert again.counts[Outcome.REFUSED] == 0
+    assert again.counts[VoiceEnd.REFUSED] == 0
     assert not again.quotas
 
 
@@ -215,13 +215,13 @@ def test_a_window_of_pushes_opens_with_success() -> None:
 
 
 def test_the_same_seed_gives_the_same_day() -> None:
-    arrivals = Crowd(per_day=3000).arrivals(PARAMETERS, np.random.default_rng(3))
+    arrivals = CrowdForecast(per_day=3000).arrivals(PARAMETERS, np.random.default_rng(3))
     one, two = (simulated(PARAMETERS, WARM, arrivals, seed=5) for _ in range(2))
     assert one.visits == two.visits
 
 
 def test_a_tenth_of_the_visitors_stands_for_all() -> None:
-    arrivals = Crowd(peak=60.0, minutes=5).arrivals(PARAMETERS, np.random.default_rng(3))
+    arrivals = CrowdForecast(peak=60.0, minutes=5).arrivals(PARAMETERS, np.random.default_rng(3))
     settings = Settings(minimum=Instances(10, 10, 30), lifted=frozenset(Quota))
     whole = summary_of(PARAMETERS, settings, arrivals)
     sampled = summary_of(PARAMETERS, settings, arrivals.sample(most=1000))
@@ -260,7 +260,7 @@ def test_whoever_is_refused_waits_in_line_and_is_served_in_the_next_minute() -> 
     parameters = exact_parameters(quota__sign_blob=30.0)
     summary = summary_of(parameters, WARM, evenly(20, 0.5, seconds=240.0))
     # Each voice signs twice, and a minute has room for fifteen.
-    assert summary.counts[Outcome.DONE] == 20
+    assert summary.counts[VoiceEnd.DONE] == 20
     assert 0 < summary.in_line <= 10
     assert 20.0 < summary.waits[99] < 120.0
 
@@ -283,15 +283,15 @@ def test_more_buckets_take_more_recordings() -> None:
     one = summary_of(parameters, WARM, evenly(400, 0.1))
     four = summary_of(parameters, replace(WARM, upload_shards=4), evenly(400, 0.1))
     assert Quota.UPLOADS_WRITES in one.quotas
-    assert one.counts[Outcome.REFUSED] > four.counts[Outcome.REFUSED] == 0
+    assert one.counts[VoiceEnd.REFUSED] > four.counts[VoiceEnd.REFUSED] == 0
 
 
 def test_visitors_leave_type_or_speak_live_by_their_shares() -> None:
     leaving = summary_of(exact_parameters(visitor__leaving=0.5), WARM, evenly(400, 0.5)).counts
-    assert 120 < leaving[Outcome.LEFT] < 280
-    assert leaving[Outcome.LEFT] + leaving[Outcome.DONE] == 400
+    assert 120 < leaving[VoiceEnd.LEFT] < 280
+    assert leaving[VoiceEnd.LEFT] + leaving[VoiceEnd.DONE] == 400
     texts = summary_of(exact_parameters(visitor__texts=0.999999), WARM, evenly(50, 0.5))
-    assert texts.counts[Outcome.DONE] == 50
+    assert texts.counts[VoiceEnd.DONE] == 50
     # A text is there with the click.
     assert 0.2 < texts.waits[50] < 1.0
     settings = replace(WARM, minimum=Instances(2, 2, 8, 2))
@@ -305,6 +305,6 @@ def test_who_finds_no_connection_uploads_instead() -> None:
     parameters = exact_parameters(visitor__live=0.999999)
     settings = replace(WARM, minimum=Instances(2, 2, 8, 1), maximum=Instances(8, 8, 50, 1))
     simulation = simulated(parameters, settings, evenly(100, 0.01, spoken=9.0))
-    assert summarise(simulation).counts[Outcome.DONE] == 100
+    assert summarise(simulation).counts[VoiceEnd.DONE] == 100
     assert simulation.live.most_instances == 1
     assert simulation.convert.requests >= 60

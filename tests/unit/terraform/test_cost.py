@@ -14,7 +14,7 @@ from tools.benchmarks.cost import (
     JobPrices,
     Measurement,
     Prices,
-    Training,
+    TrainingJob,
     Usage,
     conversion_dollars,
     make_report,
@@ -149,7 +149,7 @@ def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated()
     rows = re.findall(
         r"^\| (job|api|Firestore|Cloud Storage|a month)[^|]*\| ([\d.]+) \|$", page, re.MULTILINE
     )
-    dollars = training_dollars(Training(), Prices(), JobPrices())
+    dollars = training_dollars(TrainingJob(), Prices(), JobPrices())
 
     assert [float(price) for _, price in rows] == [round(each, 5) for each in dollars.values()]
     together = re.search(r"^\| \*\*together\*\* \| \*\*([\d.]+)\*\* \|$", page, re.MULTILINE)
@@ -158,5 +158,5 @@ def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated()
 
 
 def test_a_job_is_paid_for_while_it_runs() -> None:
-    used, job = Training(seconds=100, start_seconds=20), JobPrices(cpu_second=1, gib_second=0.5)
+    used, job = TrainingJob(seconds=100, start_seconds=20), JobPrices(cpu_second=1, gib_second=0.5)
     assert training_dollars(used, Prices(), job)["job"] == pytest.approx(120 * (2 + 4 * 0.5))
