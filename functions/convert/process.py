@@ -49,12 +49,11 @@ def run(
 
     # Checked once before the processes start: they would all fail, at different times.
     load_characters(config.characters_dir, ENGINES, config.max_bundle_bytes)
-    # What is there already is shared by the processes, as long as nobody writes to it.
+    # The processes share all present objects, as long as nobody writes to them.
     gc.freeze()
     gc.enable()
     supervision.run(config, serve_one)
 
 
 def main() -> None:
-    """Run the container."""
     run_container(ConvertSettings, partial(run, serve_one=_serve))

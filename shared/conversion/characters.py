@@ -1,4 +1,4 @@
-"""The characters that can convert, and the loan of one for as long as it is used."""
+"""The characters that can convert: their loan, their load, and the rehearsal of a start."""
 
 from __future__ import annotations
 
@@ -50,13 +50,20 @@ if TYPE_CHECKING:
     from shared.voices.store import VoiceStore
 
 
+_LOG = logging.getLogger(__name__)
+
+SAMPLE_RATE: Final = 48_000
+SECONDS: Final = 1.0
+_HERTZ: Final = 150.0
+_HARMONICS: Final = 12
+_SYLLABLES_PER_SECOND: Final = 3.0
+_LOUDNESS: Final = 0.1
+_MARKING: Final = Marking("rehearsal", "Rehearsal", "nobody")
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedCharacter:
-    """A character that can convert.
-
-    Attributes:
-        text_engine: speaks texts; None if the character takes none.
-    """
+    """A character that can convert; without a text engine it takes no texts."""
 
     manifest: CharacterManifest
     engine: Engine
@@ -64,19 +71,17 @@ class LoadedCharacter:
 
     @property
     def marking(self) -> Marking:
-        """The tags in its converted files."""
         return Marking(self.manifest.id, self.manifest.name.en, self.manifest.credit)
 
     @property
     def text_marking(self) -> Marking:
-        """The tags in files of texts that it speaks."""
         return replace(self.marking, is_from_text=True)
 
 
 class CharacterLender(Protocol):
-    """Lends characters; whatever happens to them meanwhile, one that is lent stays as it is."""
+    """Lends characters; one that is lent stays as it is, whatever happens to it meanwhile."""
 
-    def using(self, character_id: str) -> AbstractAsyncContextManager[LoadedCharacter]:
+    def lend(self, character_id: str) -> AbstractAsyncContextManager[LoadedCharacter]:
         """Lend a character for the time inside the context; it may have to be loaded first.
 
         Raises:
@@ -96,12 +101,7 @@ class BuiltInCharacters:
         return character_id in self._characters
 
     @asynccontextmanager
-    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
-        """Lend a character; see Characters.
-
-        Raises:
-            VoiceError: `unknown_character`.
-        """
+    async def lend(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
         character = self._characters.get(character_id)
         if character is None:
             raise unknown_character(character_id)
@@ -109,7 +109,6 @@ class BuiltInCharacters:
 
 
 def unknown_character(character_id: str) -> VoiceError:
-    """Return the error of a voice whose character there is not."""
     message = f"There is no character {character_id!r}; choose one of those that the api lists."
     return VoiceError(ErrorCode.UNKNOWN_CHARACTER, message)
 
@@ -120,8 +119,8 @@ class CharacterLoader:
     A graph that a loaded character runs already is not read again.
 
     Args:
-        max_bytes: how many bytes the graphs of one character may have together.
-        marker: marks what the characters speak; None to mark nothing.
+        max_bytes: the most bytes of the graphs of one character together.
+        marker: puts a watermark into their speech; None for no watermark.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class CharacterLoader:
         """
         manifest = character.manifest
         check_size(manifest, self._max_bytes)
-        # Held until the engine is built, so that what is not read stays open.
+        # Held until the engine is built, so that the graphs that are not read stay open.
         running = self._running(manifest)
         roles = {graph.sha256: role for role, graph in manifest.graphs.items()}
         contents = {
@@ -195,9 +194,6 @@ def build_character(
 ) -> LoadedCharacter:
     """Build the engines of a verified character.
 
-    Args:
-        marker: marks what they speak; None to mark nothing.
-
     Raises:
         BundleError: a graph does not load, or its output is wrong.
     """
@@ -218,11 +214,7 @@ def build_characters(
     marker: Marker | None = None,
     read: Callable[[Path], GraphContent] = read_content,
 ) -> dict[str, LoadedCharacter]:
-    """Load every character bundle of a folder and build its engine.
-
-    Args:
-        max_bytes: how many bytes the graphs of one bundle may have together.
-        marker: marks what they speak; None to mark nothing.
+    """Load every character bundle of a folder and build its engines.
 
     Raises:
         BundleError: a bundle will not work, or there is none.
@@ -234,7 +226,7 @@ def build_characters(
 
 
 def return_memory() -> None:
-    """Give the operating system back what the process has freed.
+    """Return freed memory to the operating system.
 
     glibc would keep it: after a network of 100 MB had been loaded, run and dropped, the process
     still held 240 MB of it.
@@ -246,17 +238,6 @@ def return_memory() -> None:
             trim(0)
 
 
-_LOG = logging.getLogger(__name__)
-
-SAMPLE_RATE: Final = 48_000
-SECONDS: Final = 1.0
-_HERTZ: Final = 150.0
-_HARMONICS: Final = 12
-_SYLLABLES_PER_SECOND: Final = 3.0
-_LOUDNESS: Final = 0.1
-_MARKING: Final = Marking("rehearsal", "Rehearsal", "nobody")
-
-
 def build_and_rehearse(
     folder: Path,
     session: SessionSettings,
@@ -264,7 +245,6 @@ def build_and_rehearse(
     marker: Marker | None,
     read: Callable[[Path], GraphContent],
 ) -> dict[str, LoadedCharacter]:
-    """Build the characters, and convert a hum with each of them."""
     characters = build_characters(folder, session, max_bytes, marker, read)
     for character in characters.values():
         rehearse_conversion(character)

@@ -1,4 +1,4 @@
-"""The lease of a voice while it is converted: taking it, renewing it, handing it back.
+"""The lease of a voice while it is converted: take it, renew it, hand it back.
 
 All times are the store's. The lease is renewed by compare-and-set on the state that this worker
 wrote last, so a takeover, a deletion and a dead letter all show as the same error: a conflict.
@@ -38,29 +38,29 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 RENEWALS: Final = 4
-"""How many times a lease is renewed in its length."""
+"""Renewals in the length of a lease."""
 
 LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0
 """Firestore's guideline for one document."""
 
 SHARE_OF_WORK: Final = 0.25
-"""How much a lease grows with the time that its attempt has worked.
+"""The growth of a lease with the time that its attempt has worked.
 
-So whoever waits for a dead worker waits little compared with the work, and a long conversion
-survives a long pause of the store.
+A visitor whose worker died waits little compared with the work, and a long conversion survives a
+long pause of the store.
 """
 
 DELAYS: Final = 4
-"""How many of the longest delays, and one pause between writes, a lease must outlast.
+"""A lease outlasts one pause between writes and this many of the longest delays.
 
-From the read before the lease is taken to the first renewal that the store has written are three;
-the fourth is for delays that grow.
+There are three from the read before the lease is taken to the first renewal that the store has
+written; the fourth is for delays that grow.
 """
 
 _SAFETY: Final = timedelta(milliseconds=50)
 
 _LENGTHS: Final = 100_000
-"""How many different lengths a new lease can have, a microsecond apart."""
+"""Different lengths that a new lease can have, a microsecond apart."""
 
 
 async def take_lease(
@@ -72,11 +72,11 @@ async def take_lease(
 ) -> Lease:
     """Lease a voice as its next attempt.
 
-    If another attempt's lease has not ended, wait for its end once: so the voice of a dead worker
-    is taken over at that moment and not only at the next delivery.
+    If another attempt's lease has not ended, wait for its end once, so that the voice of a dead
+    worker is taken over at that moment and not only at the next delivery.
 
     Args:
-        sleep: waits for some seconds; None not to wait for the end of another attempt's lease.
+        sleep: None not to wait for the end of another attempt's lease.
 
     Raises:
         LeaseHeldError: the other worker has renewed its lease, so it is alive.
@@ -114,11 +114,11 @@ async def _take(
 
 
 def lease_length(delay: float, worked: float = 0.0) -> timedelta:
-    """Return for how long a worker asks for a voice.
+    """Return how long a lease is to last.
 
     Args:
-        delay: how late its renewals come at most, in seconds: the store or the processor is slow.
-        worked: for how many seconds the attempt has worked.
+        delay: seconds by which its renewals may come late: the store or the processor is slow.
+        worked: seconds for which the attempt has worked.
     """
     least = max(LEASE.total_seconds(), LEAST_SECONDS_BETWEEN_WRITES + DELAYS * delay)
     return min(timedelta(seconds=least + SHARE_OF_WORK * worked), LONGEST_LEASE)
@@ -128,7 +128,7 @@ class Lease:
     """One attempt's ownership of a voice.
 
     Args:
-        delay: how many seconds it took to take the lease.
+        delay: seconds that it took to take the lease.
     """
 
     def __init__(self, voices: VoiceStore, snapshot: Snapshot, delay: float) -> None:
@@ -138,7 +138,7 @@ class Lease:
         self._taken_at = self._read_at = self._monotonic()
         self._delay = delay
         self._one_write = asyncio.Lock()
-        self._stage = snapshot.voice.stage
+        self.stage = snapshot.voice.stage
         self._stage_changed = asyncio.Event()
 
     @property
@@ -148,21 +148,15 @@ class Lease:
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt."""
         return self._snapshot.voice.attempt
 
-    @property
-    def stage(self) -> str | None:
-        """What the attempt is doing."""
-        return self._stage
-
     def enter_stage(self, stage: str) -> None:
-        """Note what the attempt is doing; the next renewal, which comes soon, writes it."""
-        self._stage = stage
+        """Begin a stage; the next renewal, which comes soon, writes it."""
+        self.stage = stage
         self._stage_changed.set()
 
     @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    async def hold(self) -> AsyncIterator[None]:
         """Renew the lease while the work inside goes on; cancel the work if the lease is lost.
 
         Raises:
@@ -171,7 +165,7 @@ class Lease:
         work = asyncio.current_task()
         lost: list[LeaseLostError] = []
 
-        async def keep() -> None:
+        async def renew_until_lost() -> None:
             try:
                 await self._renew_for_ever()
             except LeaseLostError as error:
@@ -179,7 +173,7 @@ class Lease:
                 if work is not None:
                     work.cancel()
 
-        keeper = asyncio.create_task(keep())
+        renewals = asyncio.create_task(renew_until_lost())
         try:
             yield
         except asyncio.CancelledError:
@@ -187,9 +181,9 @@ class Lease:
                 raise lost[0] from None
             raise
         finally:
-            keeper.cancel()
+            renewals.cancel()
             with suppress(asyncio.CancelledError):
-                await keeper
+                await renewals
 
     async def finish(
         self, result: Result, seconds: float | None, timings: Mapping[str, float]
@@ -200,14 +194,25 @@ class Lease:
             LeaseLostError: this attempt no longer owns the voice; nothing was committed.
             ConflictError, StoreUnavailableError: it is unknown whether the result was committed.
         """
-        commit = partial(
-            finish, attempt=self.attempt, result=result, seconds=seconds, timings=timings
-        )
-        await self._write(partial(_finish_once, result=result, finish=commit))
+        attempt = self.attempt
+
+        def finish_once(voice: Voice, now: datetime) -> Voice:
+            if voice.status is Status.DONE and voice.result == result:
+                return voice  # the answer to our own write was lost
+            return finish(voice, now, attempt, result, seconds=seconds, timings=timings)
+
+        await self._write(finish_once)
 
     async def fail(self, error: VoiceError) -> None:
         """Commit that the voice failed permanently; raises like `finish`."""
-        await self._write(partial(_fail_once, attempt=self.attempt, error=error))
+        attempt = self.attempt
+
+        def fail_once(voice: Voice, now: datetime) -> Voice:
+            if voice.status is Status.FAILED and voice.attempt == attempt:
+                return voice  # the answer to our own write was lost
+            return fail_attempt(voice, now, attempt, error)
+
+        await self._write(fail_once)
 
     async def release(self, *, counts: bool) -> None:
         """Hand the voice back, so that the next delivery need not wait for the lease's end.
@@ -235,7 +240,7 @@ class Lease:
                         await self._stage_changed.wait()
             self._stage_changed.clear()
             try:
-                await self._renew_in_time()
+                await self._renew()
             except LeaseLostError:
                 raise
             except Exception as error:  # noqa: BLE001 - without further renewals the lease would be lost
@@ -244,23 +249,19 @@ class Lease:
                 # Try again as soon as another write is allowed.
                 self._stage_changed.set()
 
-    async def _renew_in_time(self) -> None:
+    async def _renew(self) -> None:
         """Renew the lease; give a call up that hangs, while there is time for another one."""
         begin = self._monotonic()
         most = max(self._remaining_seconds() / 2, DELAYS * self._delay)
         try:
-            async with asyncio.timeout(most):
-                await self._renew()
+            async with asyncio.timeout(most), self._one_write:
+                # After our own commit there is nothing left to renew, and the lease was not lost.
+                if not self.voice.status.is_final:
+                    length = lease_length(self._delay, self._monotonic() - self._taken_at)
+                    renewal = partial(renew, attempt=self.attempt, stage=self.stage, length=length)
+                    await self._write_locked(renewal)
         finally:
             self._delay = max(self._delay, self._monotonic() - begin)
-
-    async def _renew(self) -> None:
-        async with self._one_write:
-            # After our own commit there is nothing left to renew, and the lease was not lost.
-            if not self.voice.status.is_final:
-                length = lease_length(self._delay, self._monotonic() - self._taken_at)
-                change = partial(renew, attempt=self.attempt, stage=self._stage, length=length)
-                await self._write_locked(change)
 
     def _remaining_seconds(self) -> float:
         """Return how long the lease lasts; a renewal that comes late still gets some time."""
@@ -276,32 +277,12 @@ class Lease:
             wanted = transition(self._snapshot.voice, self._now())
             snapshot = await self._voices.replace(self._snapshot, wanted)
         except ConflictError:
-            snapshot = await self._write_again(transition)
+            try:
+                snapshot = await change(self._voices, self.voice.voice_id, transition)
+            except UnknownVoiceError as error:
+                raise LeaseLostError(f"voice {self.voice.voice_id} was deleted") from error
         self._snapshot, self._read_at = snapshot, self._monotonic()
-
-    async def _write_again(self, transition: Callable[[Voice, datetime], Voice]) -> Snapshot:
-        try:
-            return await change(self._voices, self.voice.voice_id, transition)
-        except UnknownVoiceError as error:
-            raise LeaseLostError(f"voice {self.voice.voice_id} was deleted") from error
 
     def _now(self) -> datetime:
         elapsed = self._monotonic() - self._read_at
         return self._snapshot.read_at + timedelta(seconds=elapsed)
-
-
-def _finish_once(
-    voice: Voice,
-    now: datetime,
-    result: Result,
-    finish: Callable[[Voice, datetime], Voice],
-) -> Voice:
-    """Finish a voice, unless it is done with this result: then our own write's answer was lost."""
-    is_committed = voice.status is Status.DONE and voice.result == result
-    return voice if is_committed else finish(voice, now)
-
-
-def _fail_once(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:
-    """Fail a voice, unless this attempt has failed it: then our own write's answer was lost."""
-    is_committed = voice.status is Status.FAILED and voice.attempt == attempt
-    return voice if is_committed else fail_attempt(voice, now, attempt, error)

@@ -1,4 +1,4 @@
-"""How long the stages of a conversion take, and how long a process has been running."""
+"""Measurements of the stages of a conversion, of its threads, and of the age of a process."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _START: Final = 19
 
 MOST_LAPS: Final = 100
-"""How many laps a stopwatch remembers; a recording of minutes has its stages many times."""
+"""The laps that a stopwatch remembers; a recording of minutes has its stages many times."""
 
 
 class Lap(NamedTuple):
-    """One time that a stage took place, in seconds of the stopwatch's clock."""
+    """One run of a stage, in seconds of the stopwatch's clock."""
 
     stage: str
     begin: float
@@ -61,14 +61,14 @@ class Stopwatch:
 
 
 class Stages:
-    """Says which stage of a conversion begins and measures how long it takes."""
+    """Reports each stage of a conversion when it begins, and measures it."""
 
     def __init__(self, report: Callable[[str], None], stopwatch: Stopwatch | None = None) -> None:
         self._report = report
         self.stopwatch = stopwatch or Stopwatch()
 
     def enter(self, name: str, *, timed_as: str | None = None) -> AbstractContextManager[None]:
-        """Begin a stage; the time inside the context counts as that stage's.
+        """Begin a stage, and measure it inside the context.
 
         Args:
             timed_as: its name on the stopwatch; None if its parts are measured one by one.
@@ -78,11 +78,7 @@ class Stages:
 
 
 def process_age_ms(status: Path = Path("/proc/self/stat")) -> float | None:
-    """Measure for how many milliseconds this process has been running; None where this is unknown.
-
-    Args:
-        status: the file in which Linux tells it, to a hundredth of a second.
-    """
+    """Measure the age of this process in milliseconds; None where Linux's `status` is missing."""
     if not status.exists():
         return None
     ticks = float(status.read_text().rpartition(")")[2].split()[_START])
@@ -97,8 +93,8 @@ _T = TypeVar("_T")
 class ThreadWork:
     """Runs functions in threads.
 
-    Whoever waits for a function may be cancelled; its thread goes on to the function's end, and
-    takes a processor until then.
+    A cancelled caller stops no thread: it goes on to the function's end, and takes a processor
+    until then.
     """
 
     def __init__(self, most: int = 16) -> None:
@@ -108,11 +104,7 @@ class ThreadWork:
     async def run(
         self, function: Callable[_P, _T], /, *arguments: _P.args, **named: _P.kwargs
     ) -> _T:
-        """Run a function in a thread, with the context of the caller.
-
-        Raises:
-            Exception: what the function raises.
-        """
+        """Run a function in a thread, with the context of the caller."""
         context = contextvars.copy_context()
         work = partial(context.run, function, *arguments, **named)
         future: Future[_T] = self._executor.submit(work)
@@ -122,6 +114,6 @@ class ThreadWork:
         return await asyncio.wrap_future(future)
 
     def longest_seconds(self) -> float:
-        """Measure for how long the oldest call has been running; 0 if none runs."""
+        """Return the age of the oldest call that runs; 0 if none runs."""
         now = time.monotonic()
         return now - min(tuple(self._started.values()), default=now)

@@ -107,12 +107,12 @@ class Stage:
 
     async def use(self, name: str) -> Any:
         """Borrow a character for a moment, and return its revision."""
-        async with self.characters.using(name) as character:
+        async with self.characters.lend(name) as character:
             return character.engine
 
     @asynccontextmanager
     async def kept(self, name: str) -> AsyncIterator[Any]:
-        async with self.characters.using(name) as character:
+        async with self.characters.lend(name) as character:
             yield character.engine
 
     @property
@@ -125,7 +125,7 @@ async def test_a_built_in_character_is_lent_without_asking_the_bucket() -> None:
     stage = Stage("mei")
     stage.shelf.error = StorageUnavailableError("down")
 
-    async with stage.characters.using("mei") as character:
+    async with stage.characters.lend("mei") as character:
         assert character is MEI
 
     assert stage.shelf.asked == 0

@@ -31,13 +31,13 @@ MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
 
 
 async def test_a_built_in_character_is_lent() -> None:
-    async with BuiltInCharacters({"mei": MEI}).using("mei") as character:
+    async with BuiltInCharacters({"mei": MEI}).lend("mei") as character:
         assert character is MEI
 
 
 async def test_a_character_that_there_is_not_is_named() -> None:
     with pytest.raises(VoiceError, match="'nobody'") as caught:
-        async with BuiltInCharacters({"mei": MEI}).using("nobody"):
+        async with BuiltInCharacters({"mei": MEI}).lend("nobody"):
             pass
 
     assert caught.value.code is ErrorCode.UNKNOWN_CHARACTER

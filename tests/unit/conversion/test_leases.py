@@ -159,7 +159,7 @@ async def test_a_lease_whose_answer_was_lost_is_not_taken_for_another_workers() 
     lease = await leased(store)
 
     assert (lease.attempt, loop_seconds()) == (1, 0.0)
-    async with lease.kept():
+    async with lease.hold():
         await asyncio.sleep(2 * LEASE.total_seconds())
     assert (await stored(store, lease)).attempt == 1
 
@@ -198,7 +198,7 @@ async def test_a_living_workers_voice_is_left_to_it() -> None:
     store = Store()
     living = await leased(store)
 
-    async with living.kept():
+    async with living.hold():
         with pytest.raises(LeaseHeldError):
             await take_lease(store, living.voice.voice_id, an_upload(living.voice.voice_id))
 
@@ -230,7 +230,7 @@ async def test_a_kept_lease_never_ends_and_is_written_seldom() -> None:
     store = Store()
     lease = await leased(store)
 
-    async with lease.kept():
+    async with lease.hold():
         for _ in range(100):
             await asyncio.sleep(1)
             assert (await stored(store, lease)).lease_remaining(loop_now()) > LEASE / 2
@@ -248,7 +248,7 @@ async def test_a_lease_is_renewed_four_times_in_its_length_however_old_the_proce
     lease = await leased(store)
     begin = loop_seconds()
 
-    async with lease.kept():
+    async with lease.hold():
         await asyncio.sleep(60)
 
     pauses = [(lease_length(0.0, a - begin), b - a) for a, b in pairwise([begin, *store.writes])]
@@ -275,7 +275,7 @@ async def test_a_stage_is_written_soon_but_not_more_than_once_a_second() -> None
     store = Store()
     lease = await leased(store)
 
-    async with lease.kept():
+    async with lease.hold():
         for number in range(40):
             lease.enter_stage(f"stage {number}")
             await asyncio.sleep(0.125)
@@ -292,7 +292,7 @@ async def test_a_lease_taken_by_another_stops_the_work() -> None:
     lease = await leased(store)
 
     async def work() -> None:
-        async with lease.kept():
+        async with lease.hold():
             await take_over(store, lease)
             await asyncio.Event().wait()
 
@@ -310,7 +310,7 @@ async def test_a_deleted_voice_stops_the_work() -> None:
     lease = await leased(store)
 
     async def work() -> None:
-        async with lease.kept():
+        async with lease.hold():
             await store.delete(lease.voice.voice_id)
             await asyncio.Event().wait()
 
@@ -325,7 +325,7 @@ async def test_a_store_out_of_reach_for_a_while_does_not_stop_the_work() -> None
     store.unavailable = 3
 
     with log_book() as book:
-        async with lease.kept():
+        async with lease.hold():
             await asyncio.sleep(30)
 
     assert len(book.of("lease_not_renewed")) == 3
@@ -343,7 +343,7 @@ def test_whatever_hinders_a_renewal_the_next_is_tried_and_the_end_is_the_works_o
         # A conflict is looked into at once, and so takes ten more.
         store.unavailable, store.error = 11, error
 
-        async with lease.kept():
+        async with lease.hold():
             await asyncio.sleep(60)
             assert (await stored(store, lease)).lease_remaining(loop_now()) > timedelta(0)
             await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
@@ -358,7 +358,7 @@ def test_whatever_hinders_a_renewal_the_next_is_tried_and_the_end_is_the_works_o
 async def convert_for(seconds: float, store: Store, lease: Lease) -> None:
     """Keep a lease for so long, and require that it never ends meanwhile."""
     end = loop_seconds() + seconds
-    async with lease.kept():
+    async with lease.hold():
         while loop_seconds() < end:
             await asyncio.sleep(0.25)
             assert store.voice(lease).lease_remaining(loop_now()) > timedelta(0), loop_seconds()
@@ -423,7 +423,7 @@ def test_a_worker_that_gets_no_processor_for_a_while_keeps_its_lease(stall: floa
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)
 
-        async with lease.kept():
+        async with lease.hold():
             for _ in range(60):
                 await asyncio.sleep(0.01)
                 # Nothing of this process runs meanwhile, the renewal neither.
@@ -447,7 +447,7 @@ async def test_a_stage_that_could_not_be_written_is_written_when_it_can_be() -> 
     lease = await leased(store)
     store.unavailable = 2
 
-    async with lease.kept():
+    async with lease.hold():
         lease.enter_stage("storing")
         await asyncio.sleep(3.5)
         assert (await stored(store, lease)).stage == "storing"
@@ -458,7 +458,7 @@ async def test_an_outer_cancellation_is_not_mistaken_for_a_lost_lease() -> None:
     lease = await leased(Store())
 
     async def work() -> None:
-        async with lease.kept():
+        async with lease.hold():
             await asyncio.Event().wait()
 
     working = asyncio.create_task(work())
@@ -475,7 +475,7 @@ async def test_an_error_of_the_work_passes_and_the_renewal_ends() -> None:
     lease = await leased(store)
 
     with pytest.raises(ValueError, match="x"):
-        async with lease.kept():
+        async with lease.hold():
             raise ValueError("x")
     await asyncio.sleep(60)
 
@@ -503,7 +503,7 @@ async def test_after_its_commit_a_lease_is_neither_renewed_nor_lost() -> None:
     lease = await leased(store)
     result = a_result(lease.voice.voice_id)
 
-    async with lease.kept():
+    async with lease.hold():
         await lease.finish(result, 2.5, {})
         await asyncio.sleep(10 * LEASE.total_seconds())
 

@@ -164,7 +164,7 @@ class FakeCharacters:
         self.lent = 0
 
     @asynccontextmanager
-    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+    async def lend(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
         assert character_id == "mei"
         await asyncio.sleep(self.loading_seconds)
         if self.outcome is not None:
@@ -543,7 +543,7 @@ async def test_a_text_takes_turns_and_the_time_of_others_does_not_count_to_its_d
     await stage.conversion.begun.acquire()
 
     async def run_between() -> None:
-        async with stage.admission.running():
+        async with stage.admission.turn():
             await asyncio.sleep(2 * DEADLINE)
 
     between = asyncio.create_task(run_between())

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from functions.convert.routes import convert_routes
-from shared.container.app import ConvertingApp
 from shared.conversion.characters import LoadedCharacter, unknown_character
+from shared.conversion.composition import ConvertingApp
 from shared.ports import NoTokenNeeded
 from shared.voices.objects import StorageUnavailableError
 from tests.support.characters import a_manifest
@@ -46,7 +46,7 @@ class FakeCharacters:
         self._error = error
 
     @asynccontextmanager
-    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+    async def lend(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
         self.lent.append(character_id)
         if self._error is not None:
             raise self._error

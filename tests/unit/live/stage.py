@@ -19,7 +19,7 @@ from functions.live.service import ConnectionAdmission, LiveService, ServiceLimi
 from functions.live.session import SessionDependencies
 from infra.local.cloud.memory import MemoryVoices
 from shared.container.admission import Admission
-from shared.container.app import ConvertingApp
+from shared.conversion.composition import ConvertingApp
 from shared.conversion.stages import Outcome, UnstoredResult
 from shared.conversion.stopwatch import ThreadWork
 from shared.conversion.worker import Worker
@@ -135,7 +135,7 @@ class AnyCharacter:
     """Lends a character that nobody looks at."""
 
     @asynccontextmanager
-    async def using(self, _character_id: str) -> AsyncIterator[LoadedCharacter]:
+    async def lend(self, _character_id: str) -> AsyncIterator[LoadedCharacter]:
         yield cast("LoadedCharacter", None)
 
 

@@ -179,7 +179,7 @@ async def test_while_others_are_converted_nothing_is_converted_ahead(
     engine = SlowEngine(asyncio.get_running_loop())
     async with beginning(executor, engine) as (begin, _, admission):
         running = begin()
-        async with admission.running():
+        async with admission.turn():
             feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
             await asyncio.sleep(0.5)
         assert engine.asked.empty()

@@ -167,11 +167,11 @@ class LendingCharacters(BuiltInCharacters):
     loans = 0
 
     @asynccontextmanager
-    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+    async def lend(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
         self.lent += 1
         self.loans += 1
         try:
-            async with super().using(character_id) as character:
+            async with super().lend(character_id) as character:
                 yield character
         finally:
             self.loans -= 1

@@ -17,8 +17,8 @@ from functions.compat.voicevox.user_data import Presets, UserDictionary
 from functions.convert.routes import convert_routes
 from functions.sweep.main import create_app as create_sweep
 from shared.container.admission import Admission
-from shared.container.app import ConvertingApp
 from shared.conversion.characters import BuiltInCharacters
+from shared.conversion.composition import ConvertingApp
 from shared.ports import TokenRefusedError
 from shared.runtime.push import push_app
 from tests.unit.api.stage import Stage
