@@ -5,36 +5,47 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from infra.local.cloud.memory import MemoryVoices
-from shared.container.admission import stay
+from shared.container.admission import Admission, stay
 from shared.conversion.characters import LoadedCharacter
 from shared.conversion.stages import Outcome, UnstoredResult
 from shared.conversion.stopwatch import Lap, Stages
+from shared.conversion.worker import Worker
+from shared.ports import NO_TRACES
 from shared.speech.decoding.recording import Recording
 from shared.speech.results.audio_files import Encoded
 from shared.speech.results.statement import Marking
+from shared.voices import voice as voices_of
 from shared.voices.media import Container
+from shared.voices.messages import PushMessage, parse_conversion_message
 from shared.voices.objects import StorageUnavailableError
-from shared.voices.store import StoreUnavailableError
+from shared.voices.store import StoreUnavailableError, change
+from shared.voices.voice import Status
 from tests.support.characters import a_manifest
 from tests.support.clock import loop_now
-from tests.support.voices import a_result
+from tests.support.messages import conversion_message
+from tests.support.voices import a_queued, a_result, an_upload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
 
     from shared.container.admission import PassOn
-    from shared.conversion.stages import EarlyResult
+    from shared.conversion.characters import CharacterLender
+    from shared.conversion.stages import Conversion, EarlyResult
+    from shared.ports import Traces
     from shared.speech.decoding.recording import DecodeLimits
     from shared.speech.engines.interface import Engine
     from shared.voices.store import Snapshot
-    from shared.voices.voice import Result, Voice
+    from shared.voices.voice import ErrorCode, Result, Voice
 
 MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
+DEADLINE = 60.0
 SOUND = b"RIFF" + b"sound" * 1000
 
 
@@ -237,3 +248,89 @@ class FakeConversion:
         self.results = {
             name for name in self.results if name == keep or not name.startswith(prefix)
         }
+
+
+class Stage:
+    """A worker and its collaborators."""
+
+    def __init__(
+        self,
+        running: int = 2,
+        waiting: int = 2,
+        traces: Traces = NO_TRACES,
+        characters: CharacterLender | None = None,
+    ) -> None:
+        self.traces = traces
+        self.voices = LoopVoices()
+        self.characters = FakeCharacters()
+        self.lender = characters or self.characters
+        self.conversion = FakeConversion()
+        self.running, self.waiting = running, waiting
+        self.worker = self.another_worker()
+
+    def another_worker(self, conversion: FakeConversion | None = None) -> Worker:
+        self.admission = Admission(running=self.running, waiting=self.waiting)
+        return Worker(
+            self.voices,
+            self.lender,
+            cast("Conversion", conversion or self.conversion),
+            self.admission,
+            DEADLINE,
+            traces=self.traces,
+        )
+
+    async def add(self, voice: Voice | None = None, client: str | None = None) -> PushMessage:
+        """Create a voice; return its conversion message."""
+        voice = voice or a_queued()
+        await self.voices.create(voice)
+        message = conversion_message(voice.voice_id, uploaded_at="2026-03-04T05:06:07.123456Z")
+        request = parse_conversion_message(message)
+        return PushMessage(replace(request, client=client).encode(), message.attributes)
+
+    async def handle_new(self) -> PushMessage:
+        """Create a voice and handle its message, which is returned."""
+        message = await self.add()
+        await self.worker.handle(message)
+        return message
+
+    async def begin(self, message: PushMessage) -> asyncio.Task[None]:
+        """Handle a message, up to the beginning of its conversion."""
+        work = asyncio.create_task(self.worker.handle(message))
+        await self.conversion.begun.acquire()
+        return work
+
+    async def begin_stopped(self, gate: str = "may_make") -> tuple[PushMessage, asyncio.Task[None]]:
+        """Begin with a voice whose conversion stops at a gate."""
+        message = await self.add()
+        getattr(self.conversion, gate).clear()
+        return message, await self.begin(message)
+
+    async def voice(self, message: PushMessage) -> Voice:
+        return (await self.voices.read(voice_id_of(message))).voice
+
+    async def status(self, message: PushMessage) -> Status:
+        return (await self.voice(message)).status
+
+    async def error_code(self, message: PushMessage) -> ErrorCode:
+        error = (await self.voice(message)).error
+        assert error is not None
+        return error.code
+
+    async def require_free(self, message: PushMessage) -> None:
+        """Require that a voice was handed back, so that the next attempt need not wait."""
+        voice = await self.voice(message)
+        assert voice.status is Status.CONVERTING
+        assert not voice.lease_remaining(loop_now())
+
+    async def take_over(self, message: PushMessage) -> None:
+        """Lease a voice for another worker, whatever lease there is."""
+
+        def steal(voice: Voice, now: datetime) -> Voice:
+            free = replace(voice, lease_expires_at=None)
+            return voices_of.lease(free, now, an_upload(voice.voice_id))
+
+        await change(self.voices, voice_id_of(message), steal)
+
+
+def voice_id_of(message: PushMessage) -> str:
+    return parse_conversion_message(message).voice_id

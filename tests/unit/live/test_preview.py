@@ -1,4 +1,4 @@
-"""Hearing the character while speaking: what is sent, and everything that ends it."""
+"""The preview that a visitor hears while speaking, and everything that ends it."""
 
 from __future__ import annotations
 
@@ -150,14 +150,14 @@ class Stage:
         self.voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
         character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
         self.characters = LendingCharacters({"mei": character})
-        self.listeners = RecordingStreams(self.tools(self.decoder.open_stream, executor), places)
+        self.streams = RecordingStreams(self.tools(self.decoder.open_stream, executor), places)
 
     def tools(self, open_stream: Any, executor: ThreadPoolExecutor) -> StreamDependencies:
         admission = Admission(running=2, waiting=0)
         return StreamDependencies(open_stream, self.characters, admission, executor, executor)
 
     def open(self) -> RecordingStream:
-        return self.listeners(self.voice, self.visitor.send)
+        return self.streams.open(self.voice, self.visitor.send)
 
 
 class LendingCharacters(BuiltInCharacters):
@@ -249,7 +249,7 @@ async def test_without_a_place_the_visitor_is_told_and_a_place_becomes_free(stag
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
     assert (await refused.character(), await refused.decoded()) == (None, None)
     await closed(hearing)
-    assert stage.listeners.places_left == 1
+    assert stage.streams.places_left == 1
     assert stage.characters.loans == 0
 
 
@@ -263,7 +263,7 @@ async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(st
     assert character is not None
     assert cast("str", recording) == "the whole"
     assert (len(stage.decoder.streams), stage.characters.lent) == (1, 1)
-    assert stage.listeners.places_left == 1
+    assert stage.streams.places_left == 1
     assert stage.characters.loans == 1
     await closed(hearing)
     assert stage.characters.loans == 0
@@ -316,7 +316,7 @@ async def test_an_error_ends_what_is_heard_and_nothing_else(stage: Stage, piece:
     assert await hearing.character() is not None
     await closed(hearing)
     assert stage.visitor.messages.empty()
-    assert stage.listeners.places_left == 1
+    assert stage.streams.places_left == 1
 
 
 async def test_when_converting_takes_too_long_hearing_ends(
@@ -347,7 +347,7 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
         stage = Stage(executor, engine)
         limits = DecodeLimits(max_seconds=30.0)
         opening = partial(decoder.open_stream, limits=limits, wall_seconds=30.0)
-        stage.listeners = RecordingStreams(stage.tools(opening, executor), 1)
+        stage.streams = RecordingStreams(stage.tools(opening, executor), 1)
         hearing = stage.open()
         for begin in range(0, len(data), 300):
             hearing.feed(data[begin : begin + 300])

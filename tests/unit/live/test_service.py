@@ -1,4 +1,4 @@
-"""What the client of one connection is told, and what becomes of its voice."""
+"""The answers to the client of one connection, and the end of its voice."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from shared.voices import voice as voices_of
 from shared.voices.objects import ObjectExistsError, StorageUnavailableError
 from shared.voices.store import change, conversion_answer
 from shared.voices.voice import ErrorCode, Status, new_voice_id
+from tests.support.conversion import SOUND
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import ERROR, an_upload
@@ -26,7 +27,6 @@ from tests.unit.live.stage import (
     LISTENING_SECONDS,
     MAX_BYTES,
     SITE,
-    SOUND,
     Stage,
     an_end,
 )
@@ -95,21 +95,21 @@ async def test_the_sound_is_sent_before_it_is_stored() -> None:
 @in_virtual_time
 async def test_done_is_told_before_the_recording_is_emptied() -> None:
     stage = Stage()
-    stage.conversion.may_empty.clear()
+    stage.conversion.may_discard.clear()
     client = stage.speak(await stage.add())
     await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS)
 
     assert client.messages[-1]["type"] == "done", "nothing comes after it"
     assert not client.task.done()
 
-    stage.conversion.may_empty.set()
+    stage.conversion.may_discard.set()
     assert (await client.ended()).close == (1000, "")
 
 
 @in_virtual_time
 async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer() -> None:
     stage = Stage()
-    stage.conversion.empty_error = StorageUnavailableError("down")
+    stage.conversion.discard_error = StorageUnavailableError("down")
     voice_id = await stage.add()
     with log_book() as book:
         client = await stage.speak(voice_id).ended()
@@ -480,7 +480,7 @@ class TestFaults:
     @in_virtual_time
     async def test_if_the_result_cannot_be_stored_the_voice_is_handed_back(self) -> None:
         stage = Stage()
-        stage.results.is_out_of_reach = True
+        stage.conversion.store_error = StorageUnavailableError("down")
         client = await stage.speak(voice_id := await stage.add()).ended()
 
         assert client.messages[-1] == retried("unavailable", stored=True)
@@ -496,7 +496,7 @@ class TestFaults:
         stage.conversion.may_store.set()
 
         assert (await client.ended()).messages[-1] == retried("unavailable", stored=True)
-        assert stage.conversion.discarded == [voice_id]
+        assert stage.conversion.results == set()
 
 
 class TestTwoForOneVoice:
@@ -585,7 +585,7 @@ class TestTwoForOneVoice:
             voice = await stage.voice(voice_id)
             won = [each for each in clients if each.types[-1:] == ["done"]]
             assert len([each for each in clients if each.sound]) <= 1
-            assert len(stage.results.objects) == (voice.status is Status.DONE)
+            assert len(stage.conversion.results) == (voice.status is Status.DONE)
             assert voice.attempt == (voice.status is Status.DONE)
             # Who lost is told to wait for the document, or that the voice has its recording.
             for client in clients:
@@ -682,8 +682,8 @@ class TestStopping:
         assert not snapshot.voice.lease_remaining(snapshot.read_at)
 
 
-class FakeListening:
-    """Notes what it gets, and when it ends."""
+class FakeStream:
+    """Records its input and its end."""
 
     def __init__(self, send: Callable[[str | bytes], bool] | None) -> None:
         self._send = send
@@ -707,13 +707,13 @@ class FakeListening:
         assert not self.is_closed
 
 
-class FakeListeners:
+class FakeStreams:
     def __init__(self) -> None:
-        self.begun: list[FakeListening] = []
+        self.begun: list[FakeStream] = []
 
-    def __call__(self, voice: Voice, send: Callable[[str | bytes], bool] | None) -> FakeListening:
+    def open(self, voice: Voice, send: Callable[[str | bytes], bool] | None) -> FakeStream:
         assert voice.voice_id
-        self.begun.append(FakeListening(send))
+        self.begun.append(FakeStream(send))
         return self.begun[-1]
 
 
@@ -726,24 +726,24 @@ async def send_slowly(client: Client) -> None:
 class TestListening:
     @in_virtual_time
     async def test_who_listens_gets_every_byte_and_ends_before_the_result(self) -> None:
-        listeners = FakeListeners()
-        stage = Stage(listen=cast("RecordingStreams", listeners))
+        streams = FakeStreams()
+        stage = Stage(streams=cast("RecordingStreams", streams))
         client = stage.start(await stage.add(), hear=True)
         await send_slowly(client)
         client.send(an_end(DATA))
         await client.ended()
 
         assert client.messages[0]["hear"] is True
-        (listening,) = listeners.begun
-        assert listening.ends == [DATA]
+        (stream,) = streams.begun
+        assert stream.ends == [DATA]
         assert client.sound.startswith(b"heard")
         assert client.sound.endswith(SOUND)
-        assert cast("FakeListening", stage.conversion.early) is listening
-        assert listening.is_closed
+        assert cast("FakeStream", stage.conversion.early) is stream
+        assert stream.is_closed
 
     @in_virtual_time
     async def test_who_does_not_ask_hears_nothing(self) -> None:
-        stage = Stage(listen=cast("RecordingStreams", FakeListeners()))
+        stage = Stage(streams=cast("RecordingStreams", FakeStreams()))
         client = await stage.speak(await stage.add()).ended()
         assert (client.messages[0]["hear"], client.sound) == (False, SOUND)
 
@@ -752,12 +752,12 @@ class TestListening:
     async def test_nobody_listens_to_a_recording_that_is_not_complete(
         self, last: dict[str, Any]
     ) -> None:
-        listeners = FakeListeners()
-        stage = Stage(listen=cast("RecordingStreams", listeners))
+        streams = FakeStreams()
+        stage = Stage(streams=cast("RecordingStreams", streams))
         client = stage.start(await stage.add())
         await send_slowly(client)
         client.send(last)
         await client.ended()
 
-        assert listeners.begun[0].is_closed
+        assert streams.begun[0].is_closed
         assert stage.conversion.made == []
