@@ -14,6 +14,7 @@ from shared.container.admission import (
     Share,
 )
 from shared.runtime.push import OverloadedError
+from tests.support.clock import Clock
 from tests.support.reachable import objects_kept_by
 from tests.support.virtual_time import settle
 
@@ -72,14 +73,6 @@ async def test_what_nobody_waits_for_leaves_half_of_the_places_free() -> None:
 async def test_a_single_place_is_for_those_who_wait() -> None:
     async with Admission(running=1, waiting=0).turn_ahead() as may_run:
         assert not may_run
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 def taken(admission: Admission, stack: ExitStack, client: str | None, wanted: int) -> int:

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-import sys
-import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
@@ -15,7 +12,7 @@ import pytest
 from shared.conversion.characters import LoadedCharacter
 from shared.conversion.provenance import SpokenNotice
 from shared.conversion.stages import Conversion, conversion_options
-from shared.conversion.stopwatch import Stages, Stopwatch, process_age_ms
+from shared.conversion.stopwatch import Stages
 from shared.speech.decoding.recording import DecodeLimits, Recording
 from shared.speech.engines.interface import ConversionOptions, EarlyPieces, Mark, MarkedPiece
 from shared.speech.engines.text_interface import SpeechOptions
@@ -25,11 +22,11 @@ from shared.voices.objects import ObjectFacts, StorageUnavailableError
 from shared.voices.voice import ErrorCode, Options, OutputFormat, Speaking, Voice, VoiceError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
+from tests.support.conversion import FakeDecoder, a_recording
 from tests.support.voices import NOW, an_upload, is_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from shared.speech.decoding.decoder import Decoder
     from shared.speech.engines.text_interface import PhraseEngine
@@ -38,31 +35,6 @@ if TYPE_CHECKING:
 SPEECH = b"an encoded recording"
 TEXT = "はい。"
 MAX_BYTES = 1000
-
-
-class FakeDecoder:
-    """Decodes any input to hardly more than half a second at 16 kHz."""
-
-    def __init__(self) -> None:
-        self.container = Container.WEBM
-        self.error: Exception | None = None
-        self.decoded: list[bytes] = []
-
-    async def decode(self, data: bytes, *, limits: DecodeLimits) -> Recording:
-        assert limits.max_bytes == MAX_BYTES
-        self.decoded.append(data)
-        if self.error is not None:
-            raise self.error
-        return Recording(
-            samples=np.full(8001, 0.25, np.float32),
-            sample_rate=16_000,
-            container=self.container,
-            codec="opus",
-            channels=1,
-            damaged=False,
-            cpu_seconds=0.01,
-            confined=True,
-        )
 
 
 class FakeEngine:
@@ -194,6 +166,7 @@ async def test_a_recording_becomes_a_result_in_the_wanted_format(
     assert result.synthetic["character"] == "mei"
     assert "Synthetic" in result.synthetic["comment"]
     assert stage.decoder.decoded == [SPEECH]
+    assert stage.decoder.limits == DecodeLimits(max_bytes=MAX_BYTES)
 
 
 async def test_every_stage_is_reported_and_timed(stage: Stage) -> None:
@@ -319,7 +292,7 @@ async def test_the_largest_recording_is_converted(stage: Stage) -> None:
 
 
 async def test_a_recording_that_is_not_what_it_was_announced_as_is_refused(stage: Stage) -> None:
-    stage.decoder.container = Container.WAV
+    stage.decoder.recording = a_recording(container=Container.WAV)
 
     assert await failed_code(stage, stage.voice()) is ErrorCode.CONTENT_TYPE_MISMATCH
 
@@ -408,7 +381,7 @@ async def test_every_voice_has_noise_of_its_own_and_the_same_in_each_attempt(sta
 
 
 class Early:
-    """What was done while the recording came; `recording` was decoded."""
+    """The work that was done while the recording came."""
 
     def __init__(self, recording: Recording | None = None) -> None:
         self.ahead = EarlyPieces()
@@ -438,8 +411,7 @@ async def test_what_was_converted_ahead_is_there_for_the_conversion_and_was_aske
 
 
 async def test_what_was_decoded_while_it_came_is_not_decoded_again(stage: Stage) -> None:
-    limits = DecodeLimits(max_bytes=MAX_BYTES)
-    early = Early(await FakeDecoder().decode(SPEECH, limits=limits))
+    early = Early(a_recording())
     stages = Stages(stage.stages.append)
     voice = stage.voice()
 
@@ -509,51 +481,6 @@ async def test_other_attempts_leftovers_are_discarded_and_the_result_stays(stage
     await stage.conversion.discard_others(done)
 
     assert set(stage.results.objects) == {f"{voice.voice_id}/1.wav"}
-
-
-def test_a_stopwatch_adds_up_and_counts_failed_stages_too() -> None:
-    ticks = iter([0.0, 0.001, 1.0, 1.00201, 5.0, 5.01])
-    watch = Stopwatch(lambda: next(ticks))
-
-    for _ in range(2):
-        with watch.stage("read"):
-            pass
-    with pytest.raises(ValueError, match="x"), watch.stage("decode"):
-        raise ValueError("x")
-
-    assert watch.milliseconds() == {"read": 3.01, "decode": 10.0}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-def test_a_process_knows_for_how_long_it_has_been_running(tmp_path: Path) -> None:
-    (tmp_path / "stat").write_text(
-        "7 (python -m (x) y) S" + 18 * " 0" + f" {os.sysconf('SC_CLK_TCK')} 0"
-    )
-
-    least = time.clock_gettime(time.CLOCK_BOOTTIME)
-    age = process_age_ms(tmp_path / "stat")
-    most = time.clock_gettime(time.CLOCK_BOOTTIME)
-
-    assert age is not None
-    assert least - 0.001 <= age / 1000 + 1 <= most + 0.001
-
-
-def test_an_unknown_process_age_is_reported_as_unknown(
-    tmp_path: Path,
-) -> None:
-    assert process_age_ms(tmp_path / "stat") is None
-
-
-def test_a_stage_is_reported_when_it_begins_and_timed_if_it_has_a_name_for_that() -> None:
-    reported: list[str] = []
-    stages = Stages(reported.append, Stopwatch(iter([0.0, 0.5]).__next__))
-
-    with stages.enter("reading", timed_as="read"):
-        assert reported == ["reading"]
-    with stages.enter("converting"):
-        assert reported == ["reading", "converting"]
-
-    assert stages.stopwatch.milliseconds() == {"read": 500.0}
 
 
 @pytest.mark.parametrize("place", ["before", "after"])

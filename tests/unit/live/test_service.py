@@ -203,16 +203,13 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "message", ["x", "[]", b"bytes before start", {"type": "cancel"}, an_end(b"")]
     )
-    def test_a_first_message_that_is_no_start_is_refused(
+    @in_virtual_time
+    async def test_a_first_message_that_is_no_start_is_refused(
         self, message: str | bytes | dict[str, Any]
     ) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            client = Stage().connect()
-            client.send(message)
-            assert (await client.ended()).close == (1007, "malformed")
-
-        test()
+        client = Stage().connect()
+        client.send(message)
+        assert (await client.ended()).close == (1007, "malformed")
 
     @in_virtual_time
     async def test_a_second_start_is_refused(self) -> None:
@@ -314,19 +311,16 @@ class TestRefusals:
         assert (await third.ended()).types[-1] == "done"
 
     @pytest.mark.parametrize("limits", [{"sockets": 2}, {"sockets_per_client": 2}])
-    def test_too_many_connections_are_refused(self, limits: dict[str, int]) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            stage = Stage(**limits)  # type: ignore[arg-type]
-            held = [stage.start(await stage.add()) for _ in range(2)]
-            await settle()
-            assert (await stage.connect().ended()).close == (1013, "busy")
+    @in_virtual_time
+    async def test_too_many_connections_are_refused(self, limits: dict[str, int]) -> None:
+        stage = Stage(**limits)  # type: ignore[arg-type]
+        held = [stage.start(await stage.add()) for _ in range(2)]
+        await settle()
+        assert (await stage.connect().ended()).close == (1013, "busy")
 
-            held[0].leave()
-            await held[0].ended()
-            assert (await stage.speak(await stage.add()).ended()).types[-1] == "done"
-
-        test()
+        held[0].leave()
+        await held[0].ended()
+        assert (await stage.speak(await stage.add()).ended()).types[-1] == "done"
 
 
 class TestLeaving:
@@ -462,20 +456,17 @@ class TestFaults:
         assert client.messages[-1]["type"] == "failed"
 
     @pytest.mark.parametrize("error", [ResourceLimitError("memory"), MemoryError("no room")])
-    def test_after_any_other_error_the_voice_is_handed_back(self, error: Exception) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            stage = Stage()
-            stage.conversion.error = error
-            client = await stage.speak(voice_id := await stage.add()).ended()
+    @in_virtual_time
+    async def test_after_any_other_error_the_voice_is_handed_back(self, error: Exception) -> None:
+        stage = Stage()
+        stage.conversion.error = error
+        client = await stage.speak(voice_id := await stage.add()).ended()
 
-            assert client.messages[-1] == retried("unavailable", stored=True)
-            voice = await stage.voice(voice_id)
-            now = (await stage.voices.read(voice_id)).read_at
-            assert voice.status is Status.CONVERTING
-            assert not voice.lease_remaining(now)
-
-        test()
+        assert client.messages[-1] == retried("unavailable", stored=True)
+        voice = await stage.voice(voice_id)
+        now = (await stage.voices.read(voice_id)).read_at
+        assert voice.status is Status.CONVERTING
+        assert not voice.lease_remaining(now)
 
     @in_virtual_time
     async def test_if_the_result_cannot_be_stored_the_voice_is_handed_back(self) -> None:
@@ -564,37 +555,34 @@ class TestTwoForOneVoice:
         assert (await stage.voice(voice_id)).status is Status.WAITING
 
     @pytest.mark.parametrize("uploaded_after", [0, 3, 40, 400])
-    def test_of_many_connections_and_an_upload_at_once_one_recording_is_stored_and_converted(
+    @in_virtual_time
+    async def test_of_many_connections_and_an_upload_at_once_one_recording_is_stored_and_converted(
         self, uploaded_after: int
     ) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            stage = Stage(max_held_bytes=1 << 20)
-            voice_id = await stage.add()
-            clients = [stage.speak(voice_id, bytes([number]) * 5_000) for number in range(8)]
-            for _ in range(uploaded_after):
-                await asyncio.sleep(0)
-            with suppress(ObjectExistsError):
-                await stage.uploads.write(voice_id, io.BytesIO(DATA), content_type="audio/webm")
-            stored = None
-            for client in clients:
-                await client.ended()
-                stored = stored or stage.uploads.objects[voice_id]
+        stage = Stage(max_held_bytes=1 << 20)
+        voice_id = await stage.add()
+        clients = [stage.speak(voice_id, bytes([number]) * 5_000) for number in range(8)]
+        for _ in range(uploaded_after):
+            await asyncio.sleep(0)
+        with suppress(ObjectExistsError):
+            await stage.uploads.write(voice_id, io.BytesIO(DATA), content_type="audio/webm")
+        stored = None
+        for client in clients:
+            await client.ended()
+            stored = stored or stage.uploads.objects[voice_id]
 
-            assert stage.uploads.objects[voice_id] == stored
-            voice = await stage.voice(voice_id)
-            won = [each for each in clients if each.types[-1:] == ["done"]]
-            assert len([each for each in clients if each.sound]) <= 1
-            assert len(stage.conversion.results) == (voice.status is Status.DONE)
-            assert voice.attempt == (voice.status is Status.DONE)
-            # Who lost is told to wait for the document, or that the voice has its recording.
-            for client in clients:
-                if client not in won and client.messages[-1]["type"] == "retry":
-                    assert client.messages[-1]["stored"]
-                elif client not in won:
-                    assert client.close == (1008, "already_uploaded")
-
-        test()
+        assert stage.uploads.objects[voice_id] == stored
+        voice = await stage.voice(voice_id)
+        won = [each for each in clients if each.types[-1:] == ["done"]]
+        assert len([each for each in clients if each.sound]) <= 1
+        assert len(stage.conversion.results) == (voice.status is Status.DONE)
+        assert voice.attempt == (voice.status is Status.DONE)
+        # Who lost is told to wait for the document, or that the voice has its recording.
+        for client in clients:
+            if client not in won and client.messages[-1]["type"] == "retry":
+                assert client.messages[-1]["stored"]
+            elif client not in won:
+                assert client.close == (1008, "already_uploaded")
 
     @pytest.mark.parametrize(
         "step",
@@ -603,26 +591,23 @@ class TestTwoForOneVoice:
             lambda voice, now: voices_of.lease(voice, now, an_upload(voice.voice_id)),
         ],
     )
-    def test_what_happened_to_the_voice_since_the_start_is_seen_at_the_end(
+    @in_virtual_time
+    async def test_what_happened_to_the_voice_since_the_start_is_seen_at_the_end(
         self, step: Callable[[Voice, Any], Voice]
     ) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            stage = Stage()
-            client = stage.start(voice_id := await stage.add())
-            client.send(DATA)
-            await settle()
-            await change(stage.voices, voice_id, step)
-            client.send(an_end(DATA))
-            last = (await client.ended()).messages[-1]
+        stage = Stage()
+        client = stage.start(voice_id := await stage.add())
+        client.send(DATA)
+        await settle()
+        await change(stage.voices, voice_id, step)
+        client.send(an_end(DATA))
+        last = (await client.ended()).messages[-1]
 
-            status = (await stage.voice(voice_id)).status
-            if status is Status.CONVERTING:
-                assert last == retried("unavailable", stored=True)
-            else:
-                assert (last["type"], status) == ("done", Status.DONE)
-
-        test()
+        status = (await stage.voice(voice_id)).status
+        if status is Status.CONVERTING:
+            assert last == retried("unavailable", stored=True)
+        else:
+            assert (last["type"], status) == ("done", Status.DONE)
 
     @in_virtual_time
     async def test_a_lease_counts_from_the_moment_at_which_it_is_taken(self) -> None:
