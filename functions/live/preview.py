@@ -37,14 +37,12 @@ _Computed = TypeVar("_Computed")
 
 _LOG = logging.getLogger(__name__)
 
-HEARD_RATE: Final = 24_000
-"""Sample rate of the preview, in Hz."""
+HEARD_RATE: Final = 24_000  # sample rate of the preview, in Hz
 
 MOST_WAITING_SECONDS: Final = 0.5
 """The longest conversion of a part; a preview that comes later disturbs the visitor."""
 
-_MOST_SECONDS: Final = 0.2
-"""The length of a part that is converted at once."""
+_MOST_SECONDS: Final = 0.2  # the length of a part that is converted at once
 
 _FIRST_SAMPLE: Final = struct.Struct("<I")
 _FULL_SCALE: Final = 32_767

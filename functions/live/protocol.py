@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 PATH: Final = "/live"
 SUBPROTOCOL: Final = "voice-avatar.live.v1"
 
-LARGEST_CONTROL_MESSAGE: Final = 2048
-"""The most characters of a control message from a client."""
+LARGEST_CONTROL_MESSAGE: Final = 2048  # the most characters of a control message from a client
 
 LARGEST_PIECE: Final = 256 * 1024
 """The largest binary message to a client: a converted recording comes in pieces of this size.
@@ -34,11 +33,8 @@ LARGEST_PIECE: Final = 256 * 1024
 Clients limit the messages that they accept, the Python library `websockets` to 1 MiB.
 """
 
-START_SECONDS: Final = 5.0
-"""The time that a client has to send `start`."""
-
-IDLE_SECONDS: Final = 5.0
-"""The longest pause of a client after `start`."""
+START_SECONDS: Final = 5.0  # the time that a client has to send `start`
+IDLE_SECONDS: Final = 5.0  # the longest pause of a client after `start`
 
 RECEIVED_SECONDS: Final = 1.0
 """The time between two messages that report the number of bytes received."""

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-FLUSH_SECONDS: Final = 10.0
-"""The time that a client has to read the rest of its answers."""
+FLUSH_SECONDS: Final = 10.0  # the time that a client has to read the rest of its answers
 
 CLOSING_SECONDS: Final = 1.0
 """The wait for the client's part of the closing handshake.

@@ -14,8 +14,7 @@ from shared.runtime.settings import CommaSeparated, TicketKeys  # noqa: TC001 - 
 CATCHING_UP_SECONDS: Final = 20.0
 """A client's time beyond the longest recording, because its network may be slow."""
 
-HANDING_BACK_SECONDS: Final = 3.0
-"""The time for handing voices back."""
+HANDING_BACK_SECONDS: Final = 3.0  # the time for handing voices back
 
 HEARINGS_PER_CPU: Final = 4
 """Visitors that hear the character for each CPU: together they take a fifth of it, so that the

@@ -38,8 +38,7 @@ MOST_WAITING_BYTES: Final = 256 * 1024
 FINISHING_SECONDS: Final = 5.0
 """The time for the decoding of the last bytes; after that the whole is decoded instead."""
 
-_HEAD_BYTES: Final = 1024
-"""The bytes of a recording that are enough to tell its format."""
+_HEAD_BYTES: Final = 1024  # the bytes of a recording that are enough to tell its format
 
 
 class RecordingFeed:

@@ -67,14 +67,12 @@ CONTROL_FRAMES_PER_REQUEST: Final = 16
 MOST_RESETS: Final = 200
 """The most requests taken back before their answer begins, beyond those that are answered whole."""
 
-LARGEST_MESSAGE: Final = 64 * 1024
-"""The largest message from a client in bytes."""
+LARGEST_MESSAGE: Final = 64 * 1024  # the largest message from a client in bytes
 
 MOST_QUEUED_MESSAGES: Final = 4
 """The messages of one client that wait to be handled; the next ones wait in the network."""
 
-MOST_EMPTY_FRAMES: Final = 1000
-"""The most pings, pongs and empty fragments between two messages."""
+MOST_EMPTY_FRAMES: Final = 1000  # the most pings, pongs and empty fragments between two messages
 
 
 class BoundedH2Protocol(H2Protocol):

@@ -33,8 +33,7 @@ MOST_BYTES: Final = 40 << 20
 """The most of an unread body that is read after the answer: more than the largest recording has."""
 
 MOST_SECONDS: Final = 20.0
-IDLE_SECONDS: Final = 1.0
-"""The wait for the rest of a body, and for its next piece."""
+IDLE_SECONDS: Final = 1.0  # the wait for the rest of a body, and for its next piece
 
 
 class UnreadBodies:

@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-RENEWALS: Final = 4
-"""Renewals in the length of a lease."""
-
-LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0
-"""Firestore's guideline for one document."""
+RENEWALS: Final = 4  # renewals in the length of a lease
+LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0  # Firestore's guideline for one document
 
 SHARE_OF_WORK: Final = 0.25
 """The growth of a lease with the time that its attempt has worked.
@@ -59,8 +56,7 @@ written; the fourth is for delays that grow.
 
 _SAFETY: Final = timedelta(milliseconds=50)
 
-_LENGTHS: Final = 100_000
-"""Different lengths that a new lease can have, a microsecond apart."""
+_LENGTHS: Final = 100_000  # different lengths that a new lease can have, a microsecond apart
 
 
 async def take_lease(
