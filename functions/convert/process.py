@@ -32,11 +32,7 @@ def run(
     config: ConvertSettings,
     serve_one: Callable[[ConvertSettings, Supervision | None], Coroutine[Any, Any, None]],
 ) -> None:
-    """Run as many processes as the settings say, each of which serves, until SIGTERM.
-
-    Raises:
-        BundleError: a character bundle will not work, or there is none.
-    """
+    """Run the planned processes, each of which serves, until SIGTERM; may raise BundleError."""
     if config.is_alone:
         asyncio.run(serve_one(config, None))
         return

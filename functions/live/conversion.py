@@ -36,12 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CompleteRecording:
-    """A complete recording.
-
-    Attributes:
-        voice: the voice, as it was read at `read_at` of the loop's time.
-        stream: the work that was done while the recording came; None if there was none.
-    """
+    """A complete recording of a voice as it was read at `read_at` of the loop's time."""
 
     voice: Snapshot
     read_at: float
@@ -126,7 +121,6 @@ class LiveAttempt(Attempt):
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until the computation has its turn."""
         await self._has_turn.wait()
         yield
 
@@ -150,7 +144,6 @@ class LiveAttempt(Attempt):
         self._answer.send_end(voice)
 
     async def aclose(self) -> None:
-        """Stop the computation, if it goes on."""
         self._computation.cancel()
         await asyncio.gather(self._computation, return_exceptions=True)
 

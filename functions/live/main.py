@@ -18,7 +18,7 @@ from starlette.routing import WebSocketRoute
 from functions.live.conversion import LiveConversion
 from functions.live.messages import ConnectionLimits, HeldBytes
 from functions.live.protocol import PATH
-from functions.live.service import ConnectionAdmission, LiveService, ServiceLimits
+from functions.live.service import ConnectionAdmission, LiveService
 from functions.live.session import SessionDependencies
 from functions.live.settings import LiveSettings
 from functions.live.stream import RecordingStreams, StreamDependencies
@@ -56,9 +56,7 @@ def build(
 ) -> ConvertingApp:
     """Build the application from its settings and its services; it can convert at once.
 
-    Args:
-        admission: one that other work shares; None for one of the settings.
-        others: serves every route but those of `live`; None if there is no other.
+    Other work may share the admission; `others` serve every route but those of `live`.
     """
     stores, tools = services.stores, services.tools
     conversion = build_conversion(config, stores, tools)
@@ -79,9 +77,10 @@ def build(
     )
     per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
     connections = ConnectionAdmission(config.allowed_origins, config.sockets, per_client)
-    each = ConnectionLimits(config.max_upload_bytes, config.max_messages, config.listening_seconds)
-    limits = ServiceLimits(each, HeldBytes(config.max_held_bytes))
-    service = LiveService(connections, limits, shared)
+    limits = ConnectionLimits(
+        config.max_upload_bytes, config.max_messages, config.listening_seconds
+    )
+    service = LiveService(connections, limits, HeldBytes(config.max_held_bytes), shared)
 
     async def drain() -> None:
         await service.drain(config.finishing_seconds)

@@ -46,7 +46,7 @@ class VisitorGoneError(Exception):
 
 
 class CancelledByVisitorError(Exception):
-    """The client sent `cancel` before `end`."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,7 @@ class HeldBytes:
 
     @contextmanager
     def share(self) -> Iterator[Callable[[int], None]]:
-        """Yield the counter of one connection's bytes, until its end.
-
-        The counter raises RecordingRefusedError if there is no memory for more bytes.
-        """
+        """Yield the counter of one connection; it raises RecordingRefusedError at the limit."""
         own = 0
 
         def hold(size: int) -> None:
@@ -90,12 +87,7 @@ class HeldBytes:
 
 @dataclass(slots=True)
 class RecordingIntake:
-    """Receives one recording.
-
-    Attributes:
-        receive: returns the next message of the client.
-        hold: counts the bytes that are kept.
-    """
+    """Receives one recording message by message; `hold` counts the bytes that are kept."""
 
     receive: Callable[[], Awaitable[str | bytes]]
     limits: ConnectionLimits
@@ -104,12 +96,7 @@ class RecordingIntake:
     _messages: int = 0
 
     async def start(self) -> StartRecording:
-        """Wait for the first message.
-
-        Raises:
-            RecordingRefusedError: it did not come in time, or it is no `start`.
-            VisitorGoneError: the connection has ended.
-        """
+        """Wait for the first message; raises like `receive_recording`."""
         message = await self._next(protocol.START_SECONDS)
         if isinstance(message, StartRecording):
             return message
@@ -191,7 +178,6 @@ class MessageSender:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def send(self, message: str | bytes) -> None:
-        """Send a message after all before it."""
         self._unsent += 1
         self._messages.put_nowait(message)
 
@@ -203,7 +189,6 @@ class MessageSender:
         return True
 
     async def flush(self, seconds: float) -> None:
-
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._messages.join()
@@ -222,11 +207,7 @@ class MessageSender:
 
 
 class ClientAnswer:
-    """The answer to one client about its recording.
-
-    Attributes:
-        is_stored: whether the recording is in storage, so that the client need not upload it.
-    """
+    """The answer to one client about its recording, which it must upload unless it `is_stored`."""
 
     def __init__(self, sender: MessageSender) -> None:
         self._sender = sender

@@ -115,7 +115,6 @@ class SoundPreview:
         return await asyncio.get_running_loop().run_in_executor(self._executor, compute)
 
     def _send_samples(self, heard: Samples) -> None:
-        """Send samples; a visitor who reads too slowly does not hear them."""
         if len(heard):
             pcm = np.rint(heard * _FULL_SCALE).astype("<i2")
             self._send(_FIRST_SAMPLE.pack(self._sent) + pcm.tobytes())

@@ -25,28 +25,17 @@ if TYPE_CHECKING:
 PATH: Final = "/live"
 SUBPROTOCOL: Final = "voice-avatar.live.v1"
 
-LARGEST_CONTROL_MESSAGE: Final = 2048  # the most characters of a control message from a client
-
-LARGEST_PIECE: Final = 256 * 1024
-"""The largest binary message to a client: a converted recording comes in pieces of this size.
-
-Clients limit the messages that they accept, the Python library `websockets` to 1 MiB.
-"""
-
+LARGEST_CONTROL_MESSAGE: Final = 2048  # characters, from a client
+LARGEST_PIECE: Final = 256 * 1024  # to a client; the Python library `websockets` takes 1 MiB
 START_SECONDS: Final = 5.0  # the time that a client has to send `start`
 IDLE_SECONDS: Final = 5.0  # the longest pause of a client after `start`
-
-RECEIVED_SECONDS: Final = 1.0
-"""The time between two messages that report the number of bytes received."""
-
-HEARTBEAT_SECONDS: Final = 5.0
-"""The time after which a client that waits gets the same message again, as a sign of life."""
-
+RECEIVED_SECONDS: Final = 1.0  # the time between two messages about the bytes received
+HEARTBEAT_SECONDS: Final = 5.0  # the time after which they repeat, as a sign of life
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Close(Enum):
-    """The codes of RFC 6455, and stable reasons, with which the service closes a connection."""
+    """A code of RFC 6455 and a stable reason."""
 
     NORMAL = (1000, "")
     MALFORMED = (1007, "malformed")
@@ -89,7 +78,7 @@ class PreviewEnd(Enum):
 
 
 class MalformedError(ValueError):
-    """A message is none of this protocol."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +100,7 @@ class EndRecording:
 
 @dataclass(frozen=True, slots=True)
 class CancelRecording:
-    """The visitor does not want the recording to be converted."""
+    pass
 
 
 def parse(text: str) -> StartRecording | EndRecording | CancelRecording:
@@ -166,12 +155,10 @@ def ready(*, max_bytes: int, max_seconds: float, hear: bool) -> str:
 
 
 def received(size: int) -> str:
-    """Report the number of bytes received."""
     return _message("received", bytes=size)
 
 
 def hearing_ended(reason: PreviewEnd) -> str:
-    """End the preview; the recording goes on."""
     return _message("hearing_ended", reason=reason.value)
 
 
@@ -183,22 +170,16 @@ def converted(data: bytes, content_type: str) -> Iterator[str | bytes]:
 
 
 def done(facts: Mapping[str, Any]) -> str:
-    """Report that the voice is done, with the fields of `GET /api/v1/conversion/{voice_id}`."""
+    """Report the voice with the fields of `GET /api/v1/conversion/{voice_id}`."""
     return _message("done", **facts)
 
 
 def failed(code: str, message: str) -> str:
-    """Report that the recording cannot be converted, with the error in the document."""
     return _message("failed", code=code, message=message)
 
 
 def retry(reason: RetryReason, *, stored: bool) -> str:
-    """Report that this connection will not bring the result.
-
-    Args:
-        stored: True if the recording is stored, so that the client only waits for the document;
-            False if the client must upload it.
-    """
+    """Report that this connection brings no result; one that is not stored must be uploaded."""
     return _message("retry", reason=reason.value, stored=stored)
 
 

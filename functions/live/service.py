@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import PlainTextResponse
@@ -38,10 +37,8 @@ _LOG = logging.getLogger(__name__)
 FLUSH_SECONDS: Final = 10.0  # the time that a client has to read the rest of its answers
 
 CLOSING_SECONDS: Final = 1.0
-"""The wait for the client's part of the closing handshake.
-
-If the server ended the connection while bytes of the client are on their way, the system would
-reset it, and the client might never read the reason.
+"""The wait for the client's part of the closing handshake. If the server ended the connection while
+bytes of the client are on their way, the system would reset it, and the reason might be lost.
 """
 
 
@@ -71,11 +68,7 @@ class ConnectionAdmission:
 
     @contextmanager
     def place(self, websocket: WebSocket) -> Iterator[None]:
-        """Count a connection, for as long as it is open.
-
-        Raises:
-            RecordingRefusedError: there is no place for it.
-        """
+        """Count a connection while it is open; raise RecordingRefusedError without a place."""
         if not self.places_left:
             raise RecordingRefusedError(Close.BUSY, "all connections are taken")
         try:
@@ -89,22 +82,19 @@ class ConnectionAdmission:
             raise RecordingRefusedError(Close.BUSY, str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceLimits:
-    """The limits of each connection, and the counter of the bytes of all."""
-
-    each: ConnectionLimits
-    held: HeldBytes
-
-
 class LiveService:
-    """Serves the connections of one instance."""
+    """The connections of one instance, each within limits, which hold their bytes together."""
 
     def __init__(
-        self, admission: ConnectionAdmission, limits: ServiceLimits, shared: SessionDependencies
+        self,
+        admission: ConnectionAdmission,
+        limits: ConnectionLimits,
+        held_bytes: HeldBytes,
+        shared: SessionDependencies,
     ) -> None:
         self._admission = admission
         self._limits = limits
+        self._held_bytes = held_bytes
         self._shared = shared
         self._is_draining = False
         self._receptions: set[asyncio.Task[CompleteRecording | None]] = set()
@@ -161,9 +151,9 @@ class LiveService:
             else:
                 await websocket.send_bytes(message)
 
-        with self._limits.held.share() as hold:
+        with self._held_bytes.share() as hold:
             async with MessageSender(send) as sender:
-                intake = RecordingIntake(receive, self._limits.each, hold)
+                intake = RecordingIntake(receive, self._limits, hold)
                 session = Session(self._shared, intake, sender)
                 recording = await self._receive_recording(session)
                 if recording is not None:

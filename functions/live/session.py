@@ -29,11 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SessionDependencies:
-    """The collaborators of all sessions.
-
-    Attributes:
-        streams: work on recordings while they come; None to wait for their end.
-    """
+    """The collaborators of all sessions; without streams recordings wait for their end."""
 
     tickets: Tickets
     voices: VoiceStore
@@ -43,8 +39,6 @@ class SessionDependencies:
 
 
 class Session:
-    """Serves one connection."""
-
     def __init__(
         self, shared: SessionDependencies, intake: RecordingIntake, sender: MessageSender
     ) -> None:
@@ -58,14 +52,7 @@ class Session:
         self._reported_at = 0.0
 
     async def receive_recording(self) -> CompleteRecording | None:
-        """Receive the recording.
-
-        Returns:
-            The recording, or None if the client was told to upload it.
-
-        Raises:
-            RecordingRefusedError, CancelledByVisitorError, VisitorGoneError: there is no recording.
-        """
+        """Receive the recording, or tell the client to upload it; raises like the intake."""
         start = await self._intake.start()
         try:
             voice_id = self._shared.tickets.verify(start.ticket)
@@ -110,11 +97,7 @@ class Session:
             return recording
 
     async def convert(self, recording: CompleteRecording) -> None:
-        """Convert the recording and send the outcome.
-
-        Raises:
-            RecordingRefusedError: the voice was deleted meanwhile.
-        """
+        """Convert the recording and send the outcome; raises RecordingRefusedError for no voice."""
         with about_voice(recording.voice.voice.voice_id):
             heartbeat = asyncio.create_task(self._repeat_received())
             try:

@@ -60,8 +60,5 @@ class LiveSettings(ConverterSettings):
 
     @property
     def finishing_seconds(self) -> float:
-        """The time for complete recordings when the instance stops.
-
-        The rest of the time is for handing their voices back.
-        """
+        """The time for complete recordings at the end, before their voices are handed back."""
         return max(1.0, self.graceful_timeout - HANDING_BACK_SECONDS)

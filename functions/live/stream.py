@@ -32,18 +32,12 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-MOST_WAITING_BYTES: Final = 256 * 1024
-"""The bytes that may wait to be decoded; with more, the instance is short of time."""
-
-FINISHING_SECONDS: Final = 5.0
-"""The time for the decoding of the last bytes; after that the whole is decoded instead."""
-
+MOST_WAITING_BYTES: Final = 256 * 1024  # to be decoded; with more, the instance is short of time
+FINISHING_SECONDS: Final = 5.0  # for the last bytes; after that the whole is decoded instead
 _HEAD_BYTES: Final = 1024  # the bytes of a recording that are enough to tell its format
 
 
 class RecordingFeed:
-    """The bytes of one recording that wait to be decoded."""
-
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._waiting_bytes = 0
@@ -77,11 +71,7 @@ class RecordingFeed:
                 await asyncio.gather(sending, return_exceptions=True)
 
     async def _begin(self, open_stream: OpenStream) -> tuple[DecodedStream, bytes]:
-        """Begin to decode; recorders may hand out the first bytes one by one.
-
-        Returns:
-            The stream, and the bytes that have come until then.
-        """
+        """Begin to decode; return the bytes so far, which recorders may hand out one by one."""
         head = b""
         while True:
             piece = await self._pieces.get()
@@ -238,7 +228,6 @@ class RecordingStream:
             self._end_preview(PreviewEnd.UNAVAILABLE)
 
     def _end_preview(self, reason: PreviewEnd | None = None) -> None:
-        """End the preview; tell the visitor the reason, if there is one."""
         send, self._send = self._send, None
         if self._preview is not None:
             self._preview.stop(reason)

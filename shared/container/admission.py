@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 
 
 CREDIT_SECONDS: Final = 0.5
-"""Time that a new client, or text, has ahead of the others: a short request is done in one turn."""
+"""Time that a new client or text has ahead of others, so that a short request needs one turn."""
 
-OTHERS_SECONDS: Final = 60.0
-"""Time after its last request in which a client counts among the others."""
-
-REST_SECONDS: Final = 1.0
-"""Time in which a client has no place after a hostile recording, while others come."""
+OTHERS_SECONDS: Final = 60.0  # after its last request a client counts among the others for so long
+REST_SECONDS: Final = 1.0  # after a hostile recording a client has no place, while others come
 
 PassOn: TypeAlias = "Callable[[], Awaitable[None]]"
 """Lets others run between two pieces of work."""
@@ -38,11 +35,7 @@ async def stay() -> None:
 
 @dataclass(eq=False)
 class Share:
-    """The time for which a client, or one text of it, has had places.
-
-    Attributes:
-        served: the time of the part of it that was served last.
-    """
+    """The time for which a client, or a text, has had places, and that of its part served last."""
 
     seconds: float = float("-inf")
     served: float = 0.0
@@ -55,8 +48,6 @@ class Share:
 
 @dataclass(eq=False)
 class _Place:
-    """A place that a text has, or waits for."""
-
     name: Client
     client: Share
     text: Share
@@ -94,11 +85,7 @@ class FairQueue:
         self._served = 0.0
 
     def should_pass_on(self, client: Client, text: Share | None = None) -> bool:
-        """Return whether another one waits that has had less.
-
-        Args:
-            text: of the client, that has the place; None to ask for other clients alone.
-        """
+        """Return whether another one waits that has had less; without a text, another client."""
         self._count(client)
         known = self._clients.get(client)
         if known is None:
@@ -108,11 +95,9 @@ class FairQueue:
 
     @asynccontextmanager
     async def slot(self, client: Client = None, text: Share | None = None) -> AsyncIterator[None]:
-        """Wait for a place, and have it inside the context.
+        """Wait for a place, and have it inside the context; None is a client, too.
 
-        Args:
-            client: None is a client, too.
-            text: the share of a text that queues again and again; None for work that comes once.
+        A text that queues again and again has a share of its own.
         """
         text = text or Share()
         share = text.whole = self._clients.setdefault(client, Share())
@@ -154,7 +139,6 @@ class FairQueue:
         return has_one_all and self._taken < self._places + self._spare
 
     def _count(self, client: Client) -> None:
-        """Count the time that a client has had its places."""
         now = self._now()
         for place in self._held:
             if place.name == client:
@@ -185,10 +169,7 @@ class Slots(Protocol):
 
 
 class Turn:
-    """Work of a client that runs piece by piece, and takes turns with others in between.
-
-    Inside of the context it has a place.
-    """
+    """Work of a client that runs piece by piece and takes turns; in the context it has a place."""
 
     def __init__(
         self,
@@ -214,7 +195,6 @@ class Turn:
         self._held.enter_context(self._count_work())
 
     async def end(self) -> None:
-        """Give the place back, if it has one."""
         await self._held.aclose()
 
     async def pass_on(self) -> None:
@@ -227,10 +207,7 @@ class Turn:
 class Admission:
     """Limits the requests that are accepted and the conversions that run at the same time.
 
-    Args:
-        running: conversions at once.
-        waiting: requests that may wait beside them.
-        slots: limit the work of several processes; None for a queue of this one alone.
+    `slots` limit the work of several processes; None for a queue of this one alone.
     """
 
     def __init__(
@@ -261,12 +238,10 @@ class Admission:
     def admit(self, client: str | None = None, *, waits: bool = False) -> Iterator[None]:
         """Accept one request, for as long as it is handled.
 
-        Args:
-            client: None if it does not matter whose request it is.
-            waits: whether it may wait in the queue, so that a client has half of all places.
+        A client has half of the places that run, and if it `waits` half of all, while others come.
 
         Raises:
-            OverloadedError: all places are taken, or this client has its share while others come.
+            OverloadedError: all places are taken, or all of this client.
         """
         if client is not None:
             self._seen.pop(client, None)
@@ -302,10 +277,7 @@ class Admission:
 
     @asynccontextmanager
     async def turn_ahead(self) -> AsyncIterator[bool]:
-        """Count one more conversion for which nobody waits yet; yield False if too many run.
-
-        Half of the places stay free for the others.
-        """
+        """Count a conversion for which nobody waits; yield False if too many others run."""
         if self._running >= self._few:
             yield False
             return
@@ -314,7 +286,7 @@ class Admission:
 
     @contextmanager
     def count_work(self) -> Iterator[None]:
-        """Count a conversion or text that runs, and the time that it takes."""
+        """Count a running conversion or text, and its time."""
         begin = self._now()
         self._running += 1
         try:

@@ -95,8 +95,7 @@ def memory_needs(limits: DecodeLimits, fetched: int | None = None) -> MemoryNeed
     Terraform calculates the same in `infra/terraform/convert.tf`; a test compares the two.
 
     Args:
-        fetched: bytes that the characters from the bucket, and the load of another one, may take
-            in one process; None if there is no bucket.
+        fetched: bytes in one process of the characters from the bucket, and of one more's load.
     """
     conversion = max(CONVERSION_BYTES, limits.peak_bytes)
     if fetched is None:
@@ -109,13 +108,9 @@ def plan(
 ) -> ProcessPlan:
     """Plan enough conversions for every CPU, but no more than fit into the memory.
 
-    Several processes leave memory for one more: a worn one ends its work beside the new one.
-
-    For a few CPUs one process is enough. It starts soonest, loads the characters only once, and
-    receives every message, even if all come through one connection.
-
-    Args:
-        workers: a fixed number of processes; None to plan it, too.
+    Several processes leave memory for one more: a worn one ends its work beside the new one. For a
+    few CPUs one process is enough. It starts soonest, loads the characters only once, and receives
+    every message, even if all come through one connection.
     """
     cpus = max(1, round(resources.cpus))
     processes = workers or math.ceil(cpus / CPUS_PER_PROCESS)
@@ -137,9 +132,6 @@ def read_resources(root: Path = Path("/")) -> Resources:
 
     This works with both versions of cgroups (https://docs.kernel.org/admin-guide/cgroup-v2.html and
     https://docs.kernel.org/admin-guide/cgroup-v1/). A limit that cannot be read does not count.
-
-    Args:
-        root: the folder of `proc` and `sys`.
     """
     has_affinity = hasattr(os, "sched_getaffinity")
     cpus = float(len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1)

@@ -55,23 +55,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-PIECE_BYTES: Final = 4096
-"""The bytes of a connection that are handled at once: at most 455 empty frames."""
-
-MOST_CONTROL_FRAMES: Final = 1000
-"""The most frames on a connection that carry no request and no data of one."""
-
-CONTROL_FRAMES_PER_REQUEST: Final = 16
-"""The further ones that each request allows: window updates, its share of pings and priorities."""
-
-MOST_RESETS: Final = 200
-"""The most requests taken back before their answer begins, beyond those that are answered whole."""
-
+PIECE_BYTES: Final = 4096  # handled at once: at most 455 empty frames
+MOST_CONTROL_FRAMES: Final = 1000  # without a request or data of one, on one connection
+CONTROL_FRAMES_PER_REQUEST: Final = 16  # more for each request: window updates, pings, priorities
+MOST_RESETS: Final = 200  # requests taken back before their answer, beyond those answered whole
 LARGEST_MESSAGE: Final = 64 * 1024  # the largest message from a client in bytes
 
-MOST_QUEUED_MESSAGES: Final = 4
-"""The messages of one client that wait to be handled; the next ones wait in the network."""
-
+MOST_QUEUED_MESSAGES: Final = 4  # of one client; the next ones wait in the network
 MOST_EMPTY_FRAMES: Final = 1000  # the most pings, pongs and empty fragments between two messages
 
 

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from shared.container.supervision import Supervision
 
 
-MOST_BYTES: Final = 40 << 20
-"""The most of an unread body that is read after the answer: more than the largest recording has."""
-
-MOST_SECONDS: Final = 20.0
-IDLE_SECONDS: Final = 1.0  # the wait for the rest of a body, and for its next piece
+MOST_BYTES: Final = 40 << 20  # of an unread body, after the answer: more than a recording has
+MOST_SECONDS: Final = 20.0  # the wait for the rest of a body
+IDLE_SECONDS: Final = 1.0  # the wait for its next piece
 
 
 class UnreadBodies:
@@ -105,17 +103,10 @@ async def _read_for_ever(receive: Receive) -> Any:
         await receive()
 
 
-UNREAD_SECONDS: Final = 20.0
-"""The time after which the system ends the connection of a client that does not read."""
-
-INTERRUPTED_SECONDS: Final = 0.7
-"""The time that work under way has after Ctrl-C; speaking a text may take a minute."""
-
-RETIRING_SECONDS: Final = 3600.0
-"""The time that a worn process has to end its work: as long as the longest speech is heard."""
-
-LINGER_SECONDS: Final = 1.0
-"""The time in which a worn process still answers requests on connections that it has accepted."""
+UNREAD_SECONDS: Final = 20.0  # until the system ends the connection of a client that does not read
+INTERRUPTED_SECONDS: Final = 0.7  # for work under way after Ctrl-C; a text may take a minute
+RETIRING_SECONDS: Final = 3600.0  # for a worn process: as long as the longest speech is heard
+LINGER_SECONDS: Final = 1.0  # for requests on connections that a worn process has accepted
 
 
 async def _do_nothing() -> None:
@@ -138,11 +129,7 @@ class Work:
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Listen; the system ends connections that nobody reads (`TCP_USER_TIMEOUT`, RFC 5482).
-
-    Raises:
-        SettingsError: another program has the port, or it may not be taken.
-    """
+    """Listen; the system ends connections that nobody reads (`TCP_USER_TIMEOUT`, RFC 5482)."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
@@ -183,9 +170,6 @@ async def serve_until_signal(
     After SIGTERM the work under way may end. After SIGINT, which is Ctrl-C, the process ends within
     a second, unless it `finishes_when_interrupted`. A worn process takes nothing new and ends its
     work.
-
-    Raises:
-        SettingsError: the port cannot be used.
     """
     # Imported here, because the local cloud serves with a server of its own.
     from hypercorn.asyncio import serve  # noqa: PLC0415
@@ -303,8 +287,6 @@ def _open_server(config: ServingSettings, supervision: Supervision | None) -> Co
 
 
 class LogSettings(Protocol):
-    """Settings of a process's log."""
-
     def configure_logs(self) -> None: ...
 
 

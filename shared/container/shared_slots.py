@@ -100,11 +100,7 @@ class SharedSlots:
             self._give_signs()
 
     def should_pass_on(self, client: str | None, text: Share | None = None) -> bool:
-        """Return whether another one waits that has had less, in whichever process.
-
-        Args:
-            text: of the client, that has the slot; None to ask for other clients alone.
-        """
+        """Return whether another one waits that has had less; without a text, another client."""
         waiting = self._waiting_clients()
         least = waiting.pop(_name_of(client), math.inf)
         if text is not None:
@@ -112,7 +108,6 @@ class SharedSlots:
         return bool(waiting) or (text is not None and least < text.seconds)
 
     def _count(self, text: Share) -> None:
-        """Count the time that a text has had its slot."""
         now = self._now()
         text.seconds += now - self._begun[text]
         self._begun[text] = now
@@ -197,7 +192,6 @@ class _Queue:
 
     @contextmanager
     def waiting(self, text: Share) -> Iterator[None]:
-        """Let all processes see that a text waits."""
         descriptor = _share(self._file)
         self._texts.append(text)
         self._publish()
@@ -216,7 +210,6 @@ class _Queue:
         return any(each.seconds <= text.seconds for each in self._texts)
 
     def is_next(self, text: Share) -> bool:
-        """Return whether it is the turn of a text that waits."""
         return text is min(self._texts, key=lambda each: each.seconds)
 
     def served(self) -> float:
@@ -224,7 +217,6 @@ class _Queue:
         return _read(self._served, 0.0)
 
     def serve(self, text: Share) -> None:
-        """Let all processes see that a text is served."""
         _write(self._served, max(self.served(), text.seconds))
 
     def _publish(self) -> None:

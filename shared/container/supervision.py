@@ -47,8 +47,6 @@ RETIRE: Final[int] = getattr(signal, "SIGUSR2", 0)
 
 
 class Condition(IntEnum):
-    """The condition of a process."""
-
     STARTING = 0
     SERVING = 1
     WORN = 2
@@ -81,10 +79,7 @@ class Supervision:
     async def send_heartbeats(
         self, is_stuck: Callable[[], bool], is_worn: Callable[[], bool]
     ) -> None:
-        """Send heartbeats until this process is orphaned.
-
-        This never returns once the process is stuck: Gunicorn then replaces it after the timeout.
-        """
+        """Send heartbeats until this process is orphaned; never return if it is stuck."""
         while not is_stuck() and not self._is_orphaned():
             self._notify()
             self._report_condition(Condition.WORN if is_worn() else Condition.SERVING)
@@ -137,8 +132,6 @@ class _Application(BaseApplication):
 
 
 class ConvertWorker(Worker):
-    """One process."""
-
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)  # type: ignore[no-untyped-call] # Gunicorn is not typed
         # Made before the fork, so that both processes have it.
@@ -148,17 +141,13 @@ class ConvertWorker(Worker):
 
     @property
     def condition(self) -> Condition:
-        """The condition that both this process and Gunicorn's see."""
         return Condition(self._condition[0])
 
     def report_condition(self, condition: Condition) -> None:
         self._condition[0] = condition
 
     def init_signals(self) -> None:
-        """Install none of Gunicorn's handlers: `serve_until_signal` installs its own.
-
-        Until then nothing is under way, and a process that is still loading ends at once.
-        """
+        """Let signals end a process at once, until `serve_until_signal` installs its handlers."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, lambda *_: os._exit(0))
         # SIGABRT then prints where each thread of a hanging process is.
@@ -190,10 +179,7 @@ class _Supervisor(Arbiter):
         self._is_retiring = False
 
     def manage_workers(self) -> None:
-        """Start processes that are missing, and let a worn one retire when its successor serves.
-
-        Gunicorn calls this every second, and whenever a process has ended.
-        """
+        """Start missing processes, and let a worn one retire; Gunicorn calls this every second."""
         self._replace_worn()
         super().manage_workers()  # type: ignore[no-untyped-call] # likewise
 
@@ -220,8 +206,7 @@ class _Supervisor(Arbiter):
 def _end_at_once(_arbiter: object, worker: Any) -> None:
     """End a process whose work is done: freeing its networks one by one takes seconds.
 
-    Gunicorn calls this in the process, while the exception that ends it is handled, and in its own
-    process for one that has ended.
+    Gunicorn calls this in the process while its exception is handled, and in its own process.
     """
     if os.getpid() != worker.pid:
         return

@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-BROKEN_SECONDS: Final = 20.0
-"""The time for which a character that does not work is not loaded again."""
-
-MEMORY_WAIT_SECONDS: Final = 30.0
-"""The time that a load waits until enough of the characters that are lent are returned."""
+BROKEN_SECONDS: Final = 20.0  # until a character that does not work is loaded again
+MEMORY_WAIT_SECONDS: Final = 30.0  # until enough of the lent characters are returned
 
 
 class CacheFullError(PassingError):
@@ -42,12 +39,7 @@ class CacheFullError(PassingError):
 
 @dataclass(frozen=True, slots=True)
 class CacheLimits:
-    """Limits of the cache.
-
-    Attributes:
-        memory_bytes: the most bytes of the graphs of all fetched characters together.
-        refresh_seconds: the time after which the bucket is asked whether it has a new revision.
-    """
+    """Limits of the cache: bytes of all graphs, and seconds until the bucket is asked again."""
 
     memory_bytes: int
     refresh_seconds: float
@@ -55,11 +47,7 @@ class CacheLimits:
 
 @dataclass(eq=False)
 class _Copy:
-    """One revision of a character in this process.
-
-    Attributes:
-        graphs: the sizes of its graphs by SHA-256, once they are known.
-    """
+    """One revision of a character in this process; `graphs` are its sizes by SHA-256 once known."""
 
     revision: int
     checked_at: float

@@ -117,10 +117,6 @@ class CharacterLoader:
     """Loads characters from the bucket into memory; no file of them is written.
 
     A graph that a loaded character runs already is not read again.
-
-    Args:
-        max_bytes: the most bytes of the graphs of one character together.
-        marker: puts a watermark into their speech; None for no watermark.
     """
 
     def __init__(
@@ -146,8 +142,7 @@ class CharacterLoader:
 
         Raises:
             BundleError: it will not work.
-            IncompleteCharacterError: a part of it is gone or was replaced meanwhile.
-            StorageUnavailableError: Cloud Storage did not answer.
+            PassingError: a part of it is gone or was replaced meanwhile, or Cloud Storage is down.
         """
         manifest = character.manifest
         check_size(manifest, self._max_bytes)
@@ -192,11 +187,7 @@ def build_character(
     engines: Mapping[str, EngineKind] = ENGINES,
     marker: Marker | None = None,
 ) -> LoadedCharacter:
-    """Build the engines of a verified character.
-
-    Raises:
-        BundleError: a graph does not load, or its output is wrong.
-    """
+    """Build the engines of a verified character; raises BundleError if a graph does not work."""
     engine = build_engine(character, settings, engines)
     text_engine = build_text_engine(character, engine, settings)
     if marker is not None:
@@ -214,11 +205,7 @@ def build_characters(
     marker: Marker | None = None,
     read: Callable[[Path], GraphContent] = read_content,
 ) -> dict[str, LoadedCharacter]:
-    """Load every character bundle of a folder and build its engines.
-
-    Raises:
-        BundleError: a bundle will not work, or there is none.
-    """
+    """Build the engines of every bundle of a folder; raises BundleError if one does not work."""
     return {
         name: build_character(character, session, marker=marker)
         for name, character in load_characters(folder, ENGINES, max_bytes, read).items()
@@ -228,8 +215,7 @@ def build_characters(
 def return_memory() -> None:
     """Return freed memory to the operating system.
 
-    glibc would keep it: after a network of 100 MB had been loaded, run and dropped, the process
-    still held 240 MB of it.
+    glibc would keep it: 240 MB after a network of 100 MB had been loaded, run and dropped.
     """
     if sys.platform == "linux":
         # malloc_trim(3) is glibc's; another C library may not have it.
@@ -252,10 +238,7 @@ def build_and_rehearse(
 
 
 def rehearse_conversion(character: LoadedCharacter) -> None:
-    """Convert and encode a hum with a character that takes speech.
-
-    A failure is only logged: the first real recording shows whether it was more than bad luck.
-    """
+    """Convert and encode a hum; a failure is only logged, because it may not last."""
     if not character.manifest.takes_speech:
         return
     try:

@@ -53,11 +53,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The store and the buckets of an instance.
-
-    Attributes:
-        open_characters: opens the bucket of the characters; None if there is none.
-    """
+    """The store and the buckets of an instance; without a bucket of characters the last is None."""
 
     voices: VoiceStore
     uploads: Bucket
@@ -76,9 +72,7 @@ class ConversionServices:
 class ConvertingApp(Starlette):
     """An application with the probes of start and of life; its server awaits `drain` at the end.
 
-    Args:
-        drain: hands back the work under way, because the instance stops; the worker's if None.
-        others: serves every other route; None if there is no other.
+    `others` serve every other route.
     """
 
     def __init__(
@@ -119,7 +113,6 @@ def lend_characters(
 def build_conversion(
     config: ConverterSettings, stores: Stores, tools: ConversionTools
 ) -> Conversion:
-
     return Conversion(
         uploads=stores.uploads,
         results=stores.results,
@@ -142,11 +135,7 @@ def open_verifier(
 
 
 def open_credentials(config: CredentialSettings) -> ResultCredentials | None:
-    """Open the signer of results, and load its library beside the start; None without certificates.
-
-    Raises:
-        SettingsError: the key is wrong.
-    """
+    """Open the signer of results and load its library in the background; None without one."""
     if not config.c2pa_certificates:
         return None
     try:

@@ -41,17 +41,13 @@ RENEWALS: Final = 4  # renewals in the length of a lease
 LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0  # Firestore's guideline for one document
 
 SHARE_OF_WORK: Final = 0.25
-"""The growth of a lease with the time that its attempt has worked.
-
-A visitor whose worker died waits little compared with the work, and a long conversion survives a
-long pause of the store.
+"""The growth of a lease with the time of its work: a long conversion survives a long pause of the
+store, and a visitor whose worker died waits little compared with the work.
 """
 
 DELAYS: Final = 4
-"""A lease outlasts one pause between writes and this many of the longest delays.
-
-There are three from the read before the lease is taken to the first renewal that the store has
-written; the fourth is for delays that grow.
+"""A lease outlasts one pause between writes and so many of the longest delays: three until the
+store has written the first renewal, and one for delays that grow.
 """
 
 _SAFETY: Final = timedelta(milliseconds=50)
@@ -110,22 +106,13 @@ async def _take(
 
 
 def lease_length(delay: float, worked: float = 0.0) -> timedelta:
-    """Return how long a lease is to last.
-
-    Args:
-        delay: seconds by which its renewals may come late: the store or the processor is slow.
-        worked: seconds for which the attempt has worked.
-    """
+    """Return the length of a lease after so many seconds of delay in its renewals and of work."""
     least = max(LEASE.total_seconds(), LEAST_SECONDS_BETWEEN_WRITES + DELAYS * delay)
     return min(timedelta(seconds=least + SHARE_OF_WORK * worked), LONGEST_LEASE)
 
 
 class Lease:
-    """One attempt's ownership of a voice.
-
-    Args:
-        delay: seconds that it took to take the lease.
-    """
+    """One attempt's ownership of a voice, which it took `delay` seconds to get."""
 
     def __init__(self, voices: VoiceStore, snapshot: Snapshot, delay: float) -> None:
         self._voices = voices
@@ -153,11 +140,7 @@ class Lease:
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """Renew the lease while the work inside goes on; cancel the work if the lease is lost.
-
-        Raises:
-            LeaseLostError: another attempt owns the voice, or it was deleted.
-        """
+        """Renew the lease during the work inside; if it is lost, end that with LeaseLostError."""
         work = asyncio.current_task()
         lost: list[LeaseLostError] = []
 
@@ -214,9 +197,6 @@ class Lease:
         """Hand the voice back, so that the next delivery need not wait for the lease's end.
 
         It raises nothing, because it is called after another error, and the lease ends anyway.
-
-        Args:
-            counts: whether it counts as a failed attempt; see `shared.voices.voice.release`.
         """
         try:
             await self._write(partial(release, attempt=self.attempt, counts=counts))

@@ -119,7 +119,6 @@ class SpokenNotice:
 
 
 def open_notice(config: NoticeSettings) -> SpokenNotice | None:
-
     if config.notice == "off":
         return None
     return SpokenNotice(config.notice, config.notice_languages)
@@ -208,7 +207,6 @@ class ResultCredentials:
         return self._unsigned(encoded, reason)
 
     def close(self) -> None:
-
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _unsigned(self, encoded: Encoded, reason: str) -> Encoded:

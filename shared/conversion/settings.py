@@ -75,7 +75,6 @@ class ConverterSettings(
 
     @property
     def decode_limits(self) -> DecodeLimits:
-
         return DecodeLimits(
             min_seconds=self.min_seconds,
             max_seconds=self.max_seconds,

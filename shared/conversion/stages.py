@@ -116,12 +116,7 @@ class Conversion:
         enter_stage: Callable[[str], None],
         pass_on: PassOn = stay,
     ) -> Outcome:
-        """Convert a leased voice; see `Attempt.convert`.
-
-        Raises:
-            VoiceError: the voice cannot be converted; trying again cannot help.
-            StorageUnavailableError, DecoderUnavailableError: trying again may help.
-        """
+        """Convert a leased voice; see `Attempt.convert`, and `make` for its errors."""
         if voice.input is None:
             raise ValueError(f"voice {voice.voice_id} was leased without its input")
         upload = voice.input
@@ -197,11 +192,7 @@ class Conversion:
         return UnstoredResult(encoded, marking, seconds, _write_phones(marks, late))
 
     async def store(self, voice: Voice, made: UnstoredResult, stages: Stages) -> Outcome:
-        """Store the result of a leased voice's present attempt.
-
-        Raises:
-            StorageUnavailableError: trying again may help.
-        """
+        """Store the result of a leased voice's present attempt; raises StorageUnavailableError."""
         with stages.enter("storing", timed_as="store"):
             result = await self._store(voice, made)
         watch = stages.stopwatch

@@ -43,10 +43,7 @@ async def start_tools(
     """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
 
     This goes on in another process and another thread. Until the caller awaits the tools, it can
-    do the other parts of the cold start.
-
-    Args:
-        front_end: reads texts, perhaps with words of users.
+    do the other parts of the cold start. A front end may have words of users.
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
     session = SessionSettings(config.threads, config.provider, front_end=front_end or FrontEnd())

@@ -32,11 +32,7 @@ class Lap(NamedTuple):
 
 
 class Stopwatch:
-    """Adds up the milliseconds of named stages.
-
-    Attributes:
-        laps: the stages one by one, in the order in which they ended.
-    """
+    """Adds up the milliseconds of named stages, and keeps their laps in the order of their ends."""
 
     def __init__(self, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._seconds = seconds
@@ -45,7 +41,6 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the time inside to a stage."""
         begin = self._seconds()
         try:
             yield
@@ -56,7 +51,6 @@ class Stopwatch:
                 self.laps.append(Lap(name, begin, elapsed))
 
     def milliseconds(self) -> dict[str, float]:
-        """Return the time of each stage so far, to a hundredth of a millisecond."""
         return {name: round(value, 2) for name, value in self._milliseconds.items()}
 
 
@@ -68,11 +62,7 @@ class Stages:
         self.stopwatch = stopwatch or Stopwatch()
 
     def enter(self, name: str, *, timed_as: str | None = None) -> AbstractContextManager[None]:
-        """Begin a stage, and measure it inside the context.
-
-        Args:
-            timed_as: its name on the stopwatch; None if its parts are measured one by one.
-        """
+        """Begin a stage, and measure it inside the context if it has a name on the stopwatch."""
         self._report(name)
         return nullcontext() if timed_as is None else self.stopwatch.stage(timed_as)
 
@@ -91,11 +81,7 @@ _T = TypeVar("_T")
 
 
 class ThreadWork:
-    """Runs functions in threads.
-
-    A cancelled caller stops no thread: it goes on to the function's end, and takes a processor
-    until then.
-    """
+    """Runs functions in threads, which go on to their ends when the caller is cancelled."""
 
     def __init__(self, most: int = 16) -> None:
         self._executor = ThreadPoolExecutor(most, "conversion")

@@ -77,12 +77,7 @@ _FORBIDDEN: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceFinding:
-    """The signs in a file.
-
-    Attributes:
-        watermark: the best match of the deployment's keys; None if nothing was searched, because
-            there is no key, or the sound is silent or too short.
-    """
+    """The signs in a file; without a key, or in silence, no watermark was searched: None."""
 
     credentials: CredentialsFinding
     watermark: WatermarkFinding | None

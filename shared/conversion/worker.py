@@ -56,18 +56,16 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 IN_A_THREAD: Final = frozenset({"converting", "speaking", "encoding"})
-"""The stages that work in a thread of this process, which nothing can stop.
-
-Calls of Cloud Storage end by themselves, and decoding has a process of its own, which is killed.
+"""The stages in a thread of this process, which nothing can stop. Calls of Cloud Storage end by
+themselves, and decoding has a process of its own, which is killed.
 """
 
 AFTER_STORING: Final = frozenset({ErrorCode.DEADLINE_EXCEEDED, ErrorCode.INTERNAL})
 """The errors of voices whose result may be in storage already."""
 
 MOST_ATTEMPTS_AT_A_LIMIT: Final = 2
-"""The last attempt at a recording whose decoding hits a limit of the machine.
-
-Each attempt takes as much as a recording may take, so it must not go round the queue.
+"""The last attempt at a recording whose decoding hits a limit of the machine: each takes as much
+as a recording may take, so it must not go round the queue.
 """
 
 NOT_OURS: Final = (PassingError, OSError, MemoryError, ObjectMissingError, ObjectExistsError)
@@ -108,8 +106,7 @@ class Attempt(ABC):
     def turn(self) -> AbstractAsyncContextManager[Turn | None]:
         """Wait until the conversion may run, and count it while it does.
 
-        The wait does not count towards the deadline, nor does the time in which the turn lets
-        others run; without a turn it never does.
+        The wait does not count towards the deadline, nor does the time of others in between.
         """
 
     @abstractmethod
@@ -132,11 +129,7 @@ class Attempt(ABC):
 
 
 class QueuedAttempt(Attempt):
-    """An attempt that a conversion message asks for.
-
-    Raises:
-        MalformedMessageError: it is no conversion message.
-    """
+    """An attempt that a conversion message asks for; raises MalformedMessageError for any other."""
 
     def __init__(
         self,
@@ -208,7 +201,6 @@ class Worker:
 
     @property
     def worked_seconds(self) -> float:
-        """The time of all conversions together."""
         return self._admission.worked_seconds
 
     async def handle(self, message: PushMessage) -> None:
@@ -381,8 +373,7 @@ class Worker:
     async def _end(self, attempt: Attempt, voice: Voice) -> Voice:
         """Announce that a voice is final, then tidy up, for which nobody has to wait.
 
-        A worker can die before it has tidied up, and Cloud Storage can be unavailable. The message,
-        or the event of the upload, then comes again to repeat only this.
+        If that fails, the message, or the event of the upload, comes again to repeat only this.
         """
         attempt.announce_end(voice)
         with self._traces.step(attempt.voice_id, "tidy"):
@@ -393,10 +384,7 @@ class Worker:
         return voice
 
     async def _discard_uncommitted(self, voice: Voice) -> None:
-        """Delete the result that an attempt has stored, unless it is the result of the voice.
-
-        A commit whose answer was lost looks like a lost lease.
-        """
+        """Delete an attempt's result, unless its commit only looked like a lost lease."""
         try:
             current = (await self._voices.read(voice.voice_id)).voice
         except UnknownVoiceError:

@@ -14,7 +14,7 @@ from starlette.routing import WebSocketRoute
 from functions.live.conversion import LiveConversion
 from functions.live.messages import ConnectionLimits, HeldBytes
 from functions.live.protocol import PATH, SUBPROTOCOL
-from functions.live.service import ConnectionAdmission, LiveService, ServiceLimits
+from functions.live.service import ConnectionAdmission, LiveService
 from functions.live.session import SessionDependencies
 from shared.container.admission import Admission
 from shared.conversion.composition import ConvertingApp
@@ -133,9 +133,9 @@ class Stage:
         connections = ConnectionAdmission(
             (SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1)
         )
-        each = ConnectionLimits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
-        limits = ServiceLimits(each, HeldBytes(self.max_held_bytes))
-        self.service = LiveService(connections, limits, shared)
+        limits = ConnectionLimits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
+        held_bytes = HeldBytes(self.max_held_bytes)
+        self.service = LiveService(connections, limits, held_bytes, shared)
         route = WebSocketRoute(PATH, self.service.serve)
         decoder = cast("Decoder", FakeDecoder())
         self.app = ConvertingApp([route], self.worker, decoder, drain=self.drain)
