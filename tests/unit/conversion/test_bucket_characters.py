@@ -123,6 +123,11 @@ class Stage:
         return [name for name, _ in self.loader.loaded]
 
 
+@pytest.fixture
+def stage() -> Stage:
+    return Stage("ada")
+
+
 @in_virtual_time
 async def test_a_built_in_character_is_lent_without_asking_the_bucket() -> None:
     stage = Stage("mei")
@@ -135,8 +140,7 @@ async def test_a_built_in_character_is_lent_without_asking_the_bucket() -> None:
 
 
 @in_virtual_time
-async def test_a_character_is_loaded_once_and_kept() -> None:
-    stage = Stage("ada")
+async def test_a_character_is_loaded_once_and_kept(stage: Stage) -> None:
 
     for _ in range(3):
         await stage.use("ada")
@@ -145,8 +149,7 @@ async def test_a_character_is_loaded_once_and_kept() -> None:
 
 
 @in_virtual_time
-async def test_voices_that_wait_for_a_character_share_its_load() -> None:
-    stage = Stage("ada")
+async def test_voices_that_wait_for_a_character_share_its_load(stage: Stage) -> None:
     stage.loader.seconds = 5.0
 
     await asyncio.gather(*(stage.use("ada") for _ in range(4)))
@@ -155,8 +158,7 @@ async def test_voices_that_wait_for_a_character_share_its_load() -> None:
 
 
 @in_virtual_time
-async def test_a_load_goes_on_when_the_voice_that_began_it_is_given_up() -> None:
-    stage = Stage("ada")
+async def test_a_load_goes_on_when_the_voice_that_began_it_is_given_up(stage: Stage) -> None:
     stage.loader.seconds = 5.0
     first = asyncio.create_task(stage.use("ada"))
     await settle()
@@ -231,8 +233,9 @@ async def test_a_character_that_never_fits_is_broken() -> None:
 
 
 @in_virtual_time
-async def test_voices_finish_with_what_they_began_with_and_later_ones_use_the_new() -> None:
-    stage = Stage("ada")
+async def test_voices_finish_with_what_they_began_with_and_later_ones_use_the_new(
+    stage: Stage,
+) -> None:
     async with stage.borrow("ada") as before:
         stage.bucket.put("ada", revision=2)
         assert await stage.use("ada") == 1
@@ -259,8 +262,7 @@ async def test_a_replaced_character_takes_room_until_it_is_returned() -> None:
 
 
 @in_virtual_time
-async def test_a_removed_character_is_unknown_after_a_while() -> None:
-    stage = Stage("ada")
+async def test_a_removed_character_is_unknown_after_a_while(stage: Stage) -> None:
     async with stage.borrow("ada"):
         del stage.bucket.characters["ada"]
         await asyncio.sleep(REFRESH_SECONDS)
@@ -272,8 +274,7 @@ async def test_a_removed_character_is_unknown_after_a_while() -> None:
 
 
 @in_virtual_time
-async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach() -> None:
-    stage = Stage("ada")
+async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach(stage: Stage) -> None:
     await stage.use("ada")
     stage.bucket.error = StorageUnavailableError("down")
     await asyncio.sleep(REFRESH_SECONDS)
@@ -288,8 +289,7 @@ async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach() -> 
 
 
 @in_virtual_time
-async def test_a_character_that_cannot_be_fetched_now_is_fetched_later() -> None:
-    stage = Stage("ada")
+async def test_a_character_that_cannot_be_fetched_now_is_fetched_later(stage: Stage) -> None:
     stage.loader.error = StorageUnavailableError("down")
     with pytest.raises(StorageUnavailableError):
         await stage.use("ada")
@@ -303,8 +303,10 @@ async def test_a_character_that_cannot_be_fetched_now_is_fetched_later() -> None
     "error", [BundleError("voice.onnx: expected SHA-256 a, found b."), ManifestError("wrong")]
 )
 @in_virtual_time
-async def test_a_broken_character_is_logged_and_not_loaded_again_at_once(error: Exception) -> None:
-    stage = Stage("ada")
+async def test_a_broken_character_is_logged_and_not_loaded_again_at_once(
+    stage: Stage,
+    error: Exception,
+) -> None:
     stage.loader.error = error
     with log_book() as book:
         for _ in range(3):
@@ -319,8 +321,7 @@ async def test_a_broken_character_is_logged_and_not_loaded_again_at_once(error: 
 
 
 @in_virtual_time
-async def test_a_broken_character_works_as_soon_as_it_is_replaced() -> None:
-    stage = Stage("ada")
+async def test_a_broken_character_works_as_soon_as_it_is_replaced(stage: Stage) -> None:
     stage.loader.error = BundleError("broken")
     with pytest.raises(VoiceError):
         await stage.use("ada")

@@ -39,13 +39,17 @@ if TYPE_CHECKING:
     from tests.unit.live.stage import Client
 
 
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
 def retried(reason: str, *, stored: bool) -> dict[str, Any]:
     return {"type": "retry", "reason": reason, "stored": stored}
 
 
 @in_virtual_time
-async def test_a_recording_is_converted_and_everything_is_stored() -> None:
-    stage = Stage()
+async def test_a_recording_is_converted_and_everything_is_stored(stage: Stage) -> None:
     voice_id = await stage.add()
 
     client = await stage.speak(voice_id).ended()
@@ -79,8 +83,7 @@ async def test_a_recording_is_converted_and_everything_is_stored() -> None:
 
 
 @in_virtual_time
-async def test_the_sound_is_sent_before_it_is_stored() -> None:
-    stage = Stage()
+async def test_the_sound_is_sent_before_it_is_stored(stage: Stage) -> None:
     stage.conversion.may_store.clear()
     client = stage.speak(await stage.add())
     await settle()
@@ -93,8 +96,7 @@ async def test_the_sound_is_sent_before_it_is_stored() -> None:
 
 
 @in_virtual_time
-async def test_done_is_told_before_the_recording_is_emptied() -> None:
-    stage = Stage()
+async def test_done_is_told_before_the_recording_is_emptied(stage: Stage) -> None:
     stage.conversion.may_discard.clear()
     client = stage.speak(await stage.add())
     await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS)
@@ -107,8 +109,7 @@ async def test_done_is_told_before_the_recording_is_emptied() -> None:
 
 
 @in_virtual_time
-async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer() -> None:
-    stage = Stage()
+async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer(stage: Stage) -> None:
     stage.conversion.discard_error = StorageUnavailableError("down")
     voice_id = await stage.add()
     with log_book() as book:
@@ -121,8 +122,7 @@ async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer() -
 
 
 @in_virtual_time
-async def test_the_computing_does_not_wait_for_the_recording_to_be_stored() -> None:
-    stage = Stage()
+async def test_the_computing_does_not_wait_for_the_recording_to_be_stored(stage: Stage) -> None:
     voice_id = await stage.add()
     goes_on = asyncio.Event()
     write = stage.uploads.write
@@ -143,8 +143,7 @@ async def test_the_computing_does_not_wait_for_the_recording_to_be_stored() -> N
 
 
 @in_virtual_time
-async def test_a_recording_that_cannot_be_converted_fails_the_voice() -> None:
-    stage = Stage()
+async def test_a_recording_that_cannot_be_converted_fails_the_voice(stage: Stage) -> None:
     stage.conversion.error = ERROR
     voice_id = await stage.add()
 
@@ -157,8 +156,7 @@ async def test_a_recording_that_cannot_be_converted_fails_the_voice() -> None:
 
 class TestRefusals:
     @in_virtual_time
-    async def test_a_page_of_another_site_gets_no_connection(self) -> None:
-        stage = Stage()
+    async def test_a_page_of_another_site_gets_no_connection(self, stage: Stage) -> None:
         refused = await stage.connect(origin="https://evil.example").ended()
         assert (refused.status, refused.sent) == (403, [])
 
@@ -180,8 +178,7 @@ class TestRefusals:
         assert asyncio.get_running_loop().time() - begin == pytest.approx(protocol.START_SECONDS)
 
     @in_virtual_time
-    async def test_a_client_that_falls_silent_is_closed(self) -> None:
-        stage = Stage()
+    async def test_a_client_that_falls_silent_is_closed(self, stage: Stage) -> None:
         client = stage.start(await stage.add())
         client.send(b"x")
 
@@ -212,8 +209,7 @@ class TestRefusals:
         assert (await client.ended()).close == (1007, "malformed")
 
     @in_virtual_time
-    async def test_a_second_start_is_refused(self) -> None:
-        stage = Stage()
+    async def test_a_second_start_is_refused(self, stage: Stage) -> None:
         client = stage.start(voice_id := await stage.add())
         client.send(
             {"type": "start", "ticket": stage.ticket(voice_id), "content_type": "audio/ogg"}
@@ -222,16 +218,14 @@ class TestRefusals:
         assert (await client.ended()).close == (1007, "malformed")
 
     @in_virtual_time
-    async def test_a_wrong_ticket_is_refused_before_anything_is_read(self) -> None:
-        stage = Stage()
+    async def test_a_wrong_ticket_is_refused_before_anything_is_read(self, stage: Stage) -> None:
         stage.voices.is_out_of_reach = True
         for ticket in ("", "a.b.c", stage.ticket(new_voice_id())[:-1]):
             client = stage.start(new_voice_id(), ticket=ticket)
             assert (await client.ended()).close == (1008, "ticket_refused")
 
     @in_virtual_time
-    async def test_parts_of_two_tickets_are_no_ticket(self) -> None:
-        stage = Stage()
+    async def test_parts_of_two_tickets_are_no_ticket(self, stage: Stage) -> None:
         mine, yours = await stage.add(), await stage.add()
         voice_id, expires_at, signature = stage.ticket(mine).split(".")
         other_id, _, other_signature = stage.ticket(yours).split(".")
@@ -255,14 +249,12 @@ class TestRefusals:
         assert (await stage.voice(mine)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_a_type_that_recordings_may_not_have_is_refused(self) -> None:
-        stage = Stage()
+    async def test_a_type_that_recordings_may_not_have_is_refused(self, stage: Stage) -> None:
         client = stage.start(await stage.add(), content_type="text/html")
         assert (await client.ended()).close == (1008, "unsupported_content_type")
 
     @in_virtual_time
-    async def test_a_replayed_ticket_is_refused(self) -> None:
-        stage = Stage()
+    async def test_a_replayed_ticket_is_refused(self, stage: Stage) -> None:
         voice_id = await stage.add()
         await stage.speak(voice_id).ended()
 
@@ -272,15 +264,13 @@ class TestRefusals:
         assert stage.uploads.objects[voice_id].data == DATA
 
     @in_virtual_time
-    async def test_the_ticket_of_a_deleted_voice_is_refused(self) -> None:
-        stage = Stage()
+    async def test_the_ticket_of_a_deleted_voice_is_refused(self, stage: Stage) -> None:
         client = await stage.speak(new_voice_id()).ended()
         assert client.close == (1008, "unknown_voice")
         assert not stage.uploads.objects
 
     @in_virtual_time
-    async def test_too_many_bytes_are_refused(self) -> None:
-        stage = Stage()
+    async def test_too_many_bytes_are_refused(self, stage: Stage) -> None:
         client = await stage.speak(await stage.add(), bytes(MAX_BYTES + 1)).ended()
         assert client.close == (1009, "too_large")
         assert not stage.uploads.objects
@@ -334,8 +324,7 @@ class TestLeaving:
             assert (await client.ended()).close is not None
 
     @in_virtual_time
-    async def test_a_cancelled_recording_is_stored_nowhere(self) -> None:
-        stage = Stage()
+    async def test_a_cancelled_recording_is_stored_nowhere(self, stage: Stage) -> None:
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
         client.send({"type": "cancel"})
@@ -345,8 +334,7 @@ class TestLeaving:
         assert (await stage.voice(voice_id)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_a_connection_that_breaks_can_be_opened_again(self) -> None:
-        stage = Stage()
+    async def test_a_connection_that_breaks_can_be_opened_again(self, stage: Stage) -> None:
         broken = stage.start(voice_id := await stage.add())
         broken.send(DATA[:1000])
         broken.leave()
@@ -358,9 +346,8 @@ class TestLeaving:
 
     @in_virtual_time
     async def test_a_client_that_leaves_after_the_end_finds_the_result_in_the_document(
-        self,
+        self, stage: Stage
     ) -> None:
-        stage = Stage()
         client = stage.speak(voice_id := await stage.add())
         client.leave()
         await client.ended()
@@ -368,8 +355,7 @@ class TestLeaving:
         assert (await stage.voice(voice_id)).status is Status.DONE
 
     @in_virtual_time
-    async def test_a_client_that_reads_nothing_loses_only_its_answers(self) -> None:
-        stage = Stage()
+    async def test_a_client_that_reads_nothing_loses_only_its_answers(self, stage: Stage) -> None:
         client = stage.speak(voice_id := await stage.add())
         client.reads.clear()
         await settle()
@@ -379,8 +365,7 @@ class TestLeaving:
         assert client.sent == []
 
     @in_virtual_time
-    async def test_a_client_that_waits_long_hears_from_the_server(self) -> None:
-        stage = Stage()
+    async def test_a_client_that_waits_long_hears_from_the_server(self, stage: Stage) -> None:
         stage.conversion.may_make.clear()
         client = stage.speak(await stage.add())
         await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS + 1)
@@ -406,8 +391,9 @@ class TestFaults:
             assert (await stage.voice(voice_id)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_if_the_store_does_not_answer_the_recording_is_to_be_uploaded(self) -> None:
-        stage = Stage()
+    async def test_if_the_store_does_not_answer_the_recording_is_to_be_uploaded(
+        self, stage: Stage
+    ) -> None:
         voice_id = await stage.add()
         stage.voices.is_out_of_reach = True
 
@@ -418,9 +404,8 @@ class TestFaults:
 
     @in_virtual_time
     async def test_if_the_store_stops_answering_a_stored_recording_is_left_to_its_event(
-        self,
+        self, stage: Stage
     ) -> None:
-        stage = Stage()
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
         await settle()
@@ -433,8 +418,9 @@ class TestFaults:
         assert stage.uploads.objects[voice_id].data == DATA
 
     @in_virtual_time
-    async def test_if_the_recording_cannot_be_stored_it_is_to_be_uploaded(self) -> None:
-        stage = Stage()
+    async def test_if_the_recording_cannot_be_stored_it_is_to_be_uploaded(
+        self, stage: Stage
+    ) -> None:
         stage.uploads.is_out_of_reach = True
         client = await stage.speak(voice_id := await stage.add()).ended()
 
@@ -444,9 +430,8 @@ class TestFaults:
 
     @in_virtual_time
     async def test_after_a_mistake_of_the_program_the_client_is_told_that_the_voice_failed(
-        self,
+        self, stage: Stage
     ) -> None:
-        stage = Stage()
         stage.conversion.error = RuntimeError("a bug")
         client = await stage.speak(voice_id := await stage.add()).ended()
 
@@ -457,8 +442,9 @@ class TestFaults:
 
     @pytest.mark.parametrize("error", [ResourceLimitError("memory"), MemoryError("no room")])
     @in_virtual_time
-    async def test_after_any_other_error_the_voice_is_handed_back(self, error: Exception) -> None:
-        stage = Stage()
+    async def test_after_any_other_error_the_voice_is_handed_back(
+        self, stage: Stage, error: Exception
+    ) -> None:
         stage.conversion.error = error
         client = await stage.speak(voice_id := await stage.add()).ended()
 
@@ -469,8 +455,9 @@ class TestFaults:
         assert not voice.lease_remaining(now)
 
     @in_virtual_time
-    async def test_if_the_result_cannot_be_stored_the_voice_is_handed_back(self) -> None:
-        stage = Stage()
+    async def test_if_the_result_cannot_be_stored_the_voice_is_handed_back(
+        self, stage: Stage
+    ) -> None:
         stage.conversion.store_error = StorageUnavailableError("down")
         client = await stage.speak(voice_id := await stage.add()).ended()
 
@@ -478,8 +465,7 @@ class TestFaults:
         assert (await stage.voice(voice_id)).status is Status.CONVERTING
 
     @in_virtual_time
-    async def test_a_voice_deleted_meanwhile_is_converted_no_further(self) -> None:
-        stage = Stage()
+    async def test_a_voice_deleted_meanwhile_is_converted_no_further(self, stage: Stage) -> None:
         stage.conversion.may_store.clear()
         client = stage.speak(voice_id := await stage.add())
         await settle()
@@ -492,8 +478,9 @@ class TestFaults:
 
 class TestTwoForOneVoice:
     @in_virtual_time
-    async def test_of_two_connections_with_one_recording_one_converts_it(self) -> None:
-        stage = Stage()
+    async def test_of_two_connections_with_one_recording_one_converts_it(
+        self, stage: Stage
+    ) -> None:
         stage.conversion.may_store.clear()
         voice_id = await stage.add()
         clients = [stage.speak(voice_id) for _ in range(2)]
@@ -509,8 +496,9 @@ class TestTwoForOneVoice:
         assert (await stage.voice(voice_id)).attempt == 1
 
     @in_virtual_time
-    async def test_the_later_of_two_connections_is_told_what_the_earlier_one_made(self) -> None:
-        stage = Stage()
+    async def test_the_later_of_two_connections_is_told_what_the_earlier_one_made(
+        self, stage: Stage
+    ) -> None:
         voice_id = await stage.add()
         first, second = (stage.speak(voice_id) for _ in range(2))
         await first.ended()
@@ -519,8 +507,9 @@ class TestTwoForOneVoice:
         assert second.types == ["ready", "done"]
 
     @in_virtual_time
-    async def test_of_two_connections_with_different_recordings_one_is_stored(self) -> None:
-        stage = Stage()
+    async def test_of_two_connections_with_different_recordings_one_is_stored(
+        self, stage: Stage
+    ) -> None:
         voice_id = await stage.add()
         clients = [stage.speak(voice_id, data) for data in (DATA, DATA[::-1])]
         for client in clients:
@@ -533,8 +522,9 @@ class TestTwoForOneVoice:
         assert (await stage.voice(voice_id)).attempt == 1
 
     @in_virtual_time
-    async def test_a_recording_that_was_uploaded_meanwhile_is_converted_once(self) -> None:
-        stage = Stage()
+    async def test_a_recording_that_was_uploaded_meanwhile_is_converted_once(
+        self, stage: Stage
+    ) -> None:
         voice_id = await stage.add()
         generation = stage.uploads.put(voice_id, DATA)
 
@@ -544,8 +534,7 @@ class TestTwoForOneVoice:
         assert (found.input.generation, found.attempt) == (generation, 1)
 
     @in_virtual_time
-    async def test_another_recording_that_was_uploaded_meanwhile_wins(self) -> None:
-        stage = Stage()
+    async def test_another_recording_that_was_uploaded_meanwhile_wins(self, stage: Stage) -> None:
         voice_id = await stage.add()
         stage.uploads.put(voice_id, b"another recording")
 
@@ -593,9 +582,8 @@ class TestTwoForOneVoice:
     )
     @in_virtual_time
     async def test_what_happened_to_the_voice_since_the_start_is_seen_at_the_end(
-        self, step: Callable[[Voice, Any], Voice]
+        self, stage: Stage, step: Callable[[Voice, Any], Voice]
     ) -> None:
-        stage = Stage()
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
         await settle()
@@ -610,8 +598,7 @@ class TestTwoForOneVoice:
             assert (last["type"], status) == ("done", Status.DONE)
 
     @in_virtual_time
-    async def test_a_lease_counts_from_the_moment_at_which_it_is_taken(self) -> None:
-        stage = Stage()
+    async def test_a_lease_counts_from_the_moment_at_which_it_is_taken(self, stage: Stage) -> None:
         stage.conversion.may_make.clear()
         client = stage.start(voice_id := await stage.add())
         for _ in range(5):
@@ -629,8 +616,7 @@ class TestTwoForOneVoice:
 
 class TestStopping:
     @in_virtual_time
-    async def test_recordings_that_still_come_are_told_to_go_elsewhere(self) -> None:
-        stage = Stage()
+    async def test_recordings_that_still_come_are_told_to_go_elsewhere(self, stage: Stage) -> None:
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
         await settle()
@@ -641,8 +627,9 @@ class TestStopping:
         assert not stage.uploads.objects
 
     @in_virtual_time
-    async def test_a_recording_that_is_complete_is_converted_before_the_end(self) -> None:
-        stage = Stage()
+    async def test_a_recording_that_is_complete_is_converted_before_the_end(
+        self, stage: Stage
+    ) -> None:
         stage.conversion.may_make.clear()
         client = stage.speak(await stage.add())
         await settle()
@@ -654,8 +641,7 @@ class TestStopping:
         assert (await client.ended()).types[-1] == "done"
 
     @in_virtual_time
-    async def test_a_conversion_that_takes_too_long_is_handed_back(self) -> None:
-        stage = Stage()
+    async def test_a_conversion_that_takes_too_long_is_handed_back(self, stage: Stage) -> None:
         stage.conversion.may_make.clear()
         client = stage.speak(voice_id := await stage.add())
         await settle()
