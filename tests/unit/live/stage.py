@@ -32,7 +32,7 @@ from tests.support.conversion import (
 from tests.support.voices import a_waiting
 
 if TYPE_CHECKING:
-    from functions.live.stream import RecordingStreams
+    from functions.live.stream import RecordingStream, RecordingStreams
     from shared.conversion.stages import Conversion
     from shared.speech.decoding.decoder import Decoder
     from shared.voices.voice import Voice
@@ -173,6 +173,12 @@ class Stage:
             client.send(data[begin : begin + 1000])
         client.send(an_end(data))
         return client
+
+
+async def close(stream: RecordingStream) -> None:
+    stream.close()
+    async with asyncio.timeout(30):
+        await asyncio.gather(stream.task, return_exceptions=True)
 
 
 def an_end(data: bytes) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -28,10 +27,12 @@ from shared.speech.decoding.decoder import Decoder
 from shared.speech.decoding.recording import DecodeLimits
 from shared.voices import voice as voices_of
 from shared.voices.voice import Options
+from tests.unit.live.stage import close
 from tests.unit.signal import signals
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
+    from concurrent.futures import ThreadPoolExecutor
 
     from shared.speech.engines.interface import ConversionOptions
     from shared.speech.signal.sound import Samples
@@ -90,12 +91,6 @@ def opus(*parts: float) -> bytes:
     return file.getvalue()
 
 
-@pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as running:
-        yield running
-
-
 @asynccontextmanager
 async def beginning(
     executor: ThreadPoolExecutor, engine: FastEngine, *, places: int = 1, running: int = 2
@@ -117,12 +112,6 @@ def feed(stream: RecordingStream, data: bytes) -> None:
         stream.feed(data[begin : begin + 300])
 
 
-async def closed(listening: RecordingStream) -> None:
-    listening.close()
-    async with asyncio.timeout(30):
-        await asyncio.gather(listening.task, return_exceptions=True)
-
-
 async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_options(
     executor: ThreadPoolExecutor,
 ) -> None:
@@ -134,7 +123,7 @@ async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_opti
             stream.feed(data[byte : byte + 300])
             await asyncio.sleep(0.005)
         (first, options), (second, _) = await engine.next(), await engine.next()
-        await closed(stream)
+        await close(stream)
 
     assert first == pytest.approx(WORD_SECONDS + 0.9, abs=0.35)
     assert second == pytest.approx(first + WORD_SECONDS + PAUSE_SECONDS, abs=0.7)
@@ -149,7 +138,7 @@ async def test_for_a_fast_character_nothing_is_decoded(executor: ThreadPoolExecu
         stream.end()
         assert (await stream.character(), await stream.decoded()) == (None, None)
         assert streams.places_left == 1
-        await closed(stream)
+        await close(stream)
 
 
 async def test_without_a_place_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
@@ -157,7 +146,7 @@ async def test_without_a_place_nothing_is_decoded(executor: ThreadPoolExecutor) 
     async with beginning(executor, engine, places=0) as (begin, _, _):
         stream = begin()
         feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
-        await closed(stream)
+        await close(stream)
 
     assert engine.asked.empty()
 
@@ -169,7 +158,7 @@ async def test_the_place_is_given_back(executor: ThreadPoolExecutor) -> None:
         feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
         await engine.next()
         assert streams.places_left == 0
-        await closed(stream)
+        await close(stream)
         assert streams.places_left == 1
 
 
@@ -183,7 +172,7 @@ async def test_while_others_are_converted_nothing_is_converted_ahead(
             feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
             await asyncio.sleep(0.5)
         assert engine.asked.empty()
-        await closed(stream)
+        await close(stream)
 
 
 async def test_an_error_is_logged_and_the_next_pause_is_tried(
@@ -202,7 +191,7 @@ async def test_an_error_is_logged_and_the_next_pause_is_tried(
                 await asyncio.sleep(0.01)
         feed(stream, data[len(data) // 2 :])
         await engine.next()
-        await closed(stream)
+        await close(stream)
 
 
 @pytest.mark.parametrize("data", [bytes(MOST_WAITING_BYTES + 1), b"no recording" * 200])
@@ -216,6 +205,6 @@ async def test_what_cannot_be_decoded_is_left_to_the_end(
         await asyncio.sleep(0.1)
         stream.feed(b"more")
         assert streams.places_left == 1
-        await closed(stream)
+        await close(stream)
 
     assert engine.asked.empty()
