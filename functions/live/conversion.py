@@ -47,7 +47,7 @@ class CompleteRecording:
 
 @dataclass(frozen=True, slots=True)
 class LiveConversion:
-    """Stores, leases and converts recordings that came over a WebSocket."""
+    """The conversion of recordings that came over a WebSocket."""
 
     voices: VoiceStore
     uploads: Bucket

@@ -59,7 +59,7 @@ class ConnectionLimits:
 
 
 class HeldBytes:
-    """Counts the bytes of recordings that all connections hold in memory."""
+    """The number of bytes of recordings that all connections hold in memory."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -87,7 +87,7 @@ class HeldBytes:
 
 @dataclass(slots=True)
 class RecordingIntake:
-    """Receives one recording message by message; `hold` counts the bytes that are kept."""
+    """The intake of one recording, message by message; `hold` counts its bytes."""
 
     receive: Callable[[], Awaitable[str | bytes]]
     limits: ConnectionLimits
@@ -156,7 +156,7 @@ class RecordingIntake:
 
 
 class MessageSender:
-    """Sends messages from a task of its own; use it as an async context manager.
+    """A sender of messages with a task of its own; use it as an async context manager.
 
     A client that reads slowly delays only its own messages. Messages that may be left out do not
     even wait for it, so a sender holds little more than the result.

@@ -49,7 +49,7 @@ _FULL_SCALE: Final = 32_767
 
 
 class SoundPreview:
-    """Converts decoded samples and sends them to the visitor, until it is stopped."""
+    """A preview from decoded samples, which goes on until it is stopped."""
 
     def __init__(
         self, engine: Engine, options: ConversionOptions, send: Send, executor: Executor
@@ -108,21 +108,21 @@ class SoundPreview:
                 heard = await self._compute(partial(stream.push, part))
                 if time.monotonic() - began > MOST_WAITING_SECONDS:
                     return PreviewEnd.BUSY
-                self._send_samples(heard if resampler is None else resampler.resample_chunk(heard))
+                if resampler is not None:
+                    heard = resampler.resample_chunk(heard)
+                if len(heard):
+                    # A visitor who reads too slowly does not hear them.
+                    pcm = np.rint(heard * _FULL_SCALE).astype("<i2")
+                    self._send(_FIRST_SAMPLE.pack(self._sent) + pcm.tobytes())
+                    self._sent += len(heard)
             waiting.clear()
 
     async def _compute(self, compute: Callable[[], _Computed]) -> _Computed:
         return await asyncio.get_running_loop().run_in_executor(self._executor, compute)
 
-    def _send_samples(self, heard: Samples) -> None:
-        if len(heard):
-            pcm = np.rint(heard * _FULL_SCALE).astype("<i2")
-            self._send(_FIRST_SAMPLE.pack(self._sent) + pcm.tobytes())
-            self._sent += len(heard)
-
 
 class EarlyPhrases:
-    """Converts one recording's phrases, as soon as a pause ends them, into `options.ahead`."""
+    """One recording's phrases, converted into `options.ahead` as soon as a pause ends them."""
 
     def __init__(
         self,

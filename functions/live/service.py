@@ -43,7 +43,7 @@ bytes of the client are on their way, the system would reset it, and the reason 
 
 
 class ConnectionAdmission:
-    """Admits connections by their origin, their protocol and their number."""
+    """The admission of connections by their origin, their protocol and their number."""
 
     def __init__(
         self, allowed_origins: Collection[str], sockets: int, per_client: PlacesPerClient

@@ -103,7 +103,7 @@ class StreamDependencies:
 
 
 class RecordingStreams:
-    """Opens the streams of recordings; as many are decoded at once as there are places."""
+    """The streams of recordings; as many are decoded at once as there are places."""
 
     def __init__(self, tools: StreamDependencies, places: int) -> None:
         self.tools = tools
@@ -170,35 +170,32 @@ class RecordingStream:
         except TimeoutError:
             return None
 
-    async def _run(self) -> None:
-        with about_voice(self._voice.voice_id), self._report_failures():
-            await self._work()
-
     def _resolve_results(self) -> None:
         for result in (self._character, self._recording):
             if not result.done():
                 result.set_result(None)
 
-    async def _work(self) -> None:
-        tools, options = self._streams.tools, conversion_options(self._voice, self.ahead)
-        async with tools.characters.lend(self._voice.character) as character:
-            engine, phrases = character.engine, None
-            if isinstance(engine, ConvertsAhead):
-                phrases = EarlyPhrases(engine, options, tools.admission, tools.ahead_in)
-            elif self._send is None:
-                return
-            if not self._streams.places_left:
-                self._end_preview(PreviewEnd.BUSY)
-                return
-            if self._send is not None:
-                self._preview = SoundPreview(engine, options, self._send, tools.heard_in)
-            self._character.set_result(character)
-            try:
-                self._recording.set_result(await self._decode(phrases))
-                await self._is_over.wait()
-            finally:
-                if phrases is not None:
-                    await phrases.finish()
+    async def _run(self) -> None:
+        with about_voice(self._voice.voice_id), self._report_failures():
+            tools, options = self._streams.tools, conversion_options(self._voice, self.ahead)
+            async with tools.characters.lend(self._voice.character) as character:
+                engine, phrases = character.engine, None
+                if isinstance(engine, ConvertsAhead):
+                    phrases = EarlyPhrases(engine, options, tools.admission, tools.ahead_in)
+                elif self._send is None:
+                    return
+                if not self._streams.places_left:
+                    self._end_preview(PreviewEnd.BUSY)
+                    return
+                if self._send is not None:
+                    self._preview = SoundPreview(engine, options, self._send, tools.heard_in)
+                self._character.set_result(character)
+                try:
+                    self._recording.set_result(await self._decode(phrases))
+                    await self._is_over.wait()
+                finally:
+                    if phrases is not None:
+                        await phrases.finish()
 
     async def _decode(self, phrases: EarlyPhrases | None) -> Recording | None:
         self._streams.places_left -= 1

@@ -61,7 +61,7 @@ class _Place:
 
 
 class FairQueue:
-    """Gives places to the client that has had least time.
+    """A queue that gives places to the client that has had least time.
 
     Of one client it is the turn of the text that has had least, so a short text does not wait for
     the whole of a long one. A new one begins at the time that was served last (start-time fair
@@ -159,7 +159,7 @@ class FairQueue:
 
 
 class Slots(Protocol):
-    """Limits work that is done at once, like `FairQueue`, whose methods it has."""
+    """A limit of work that is done at once, with the methods of `FairQueue`."""
 
     def slot(
         self, client: str | None = None, text: Share | None = None
@@ -205,7 +205,7 @@ class Turn:
 
 
 class Admission:
-    """Limits the requests that are accepted and the conversions that run at the same time.
+    """The limits of accepted requests, and of the conversions that run at the same time.
 
     `slots` limit the work of several processes; None for a queue of this one alone.
     """
@@ -250,9 +250,15 @@ class Admission:
                 del self._seen[next(iter(self._seen))]
         if self._admitted >= self._most:
             raise OverloadedError(f"all {self._most} places are taken")
-        most_of_one = self._most_in_queue if waits else self._most_of_one
-        if client is not None and self._has_its_share(client, most_of_one):
-            raise OverloadedError("all places of this client are taken, or it has to rest")
+        if client is not None:
+            now = self._now()
+            has_others = any(
+                seen > now - OTHERS_SECONDS for other, seen in self._seen.items() if other != client
+            )
+            most_of_one = self._most_in_queue if waits else self._most_of_one
+            has_share = self._admitted_of[client] >= most_of_one
+            if has_others and (has_share or self._rests_until.get(client, now) > now):
+                raise OverloadedError("all places of this client are taken, or it has to rest")
         counted = [] if client is None else [client]
         self._admitted += 1
         self._admitted_of.update(counted)
@@ -294,11 +300,3 @@ class Admission:
         finally:
             self._running -= 1
             self.worked_seconds += self._now() - begin
-
-    def _has_its_share(self, client: str, most: int) -> bool:
-        now = self._now()
-        has_others = any(
-            other != client and seen > now - OTHERS_SECONDS for other, seen in self._seen.items()
-        )
-        rests = self._rests_until.get(client, now) > now
-        return has_others and (rests or self._admitted_of[client] >= most)

@@ -214,7 +214,7 @@ class ServingSettings(EnvironmentSettings):
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is only one process, which is never replaced."""
+        """True for a single process, which is never replaced."""
         return self.processes == 1 and self.max_work_seconds == 0
 
     @property

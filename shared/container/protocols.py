@@ -113,6 +113,8 @@ class BoundedH2Protocol(H2Protocol):
         for event in events:
             if self._resets_left < 0:
                 return
+            has_had_all = self.keep_alive_requests >= self.config.keep_alive_max_requests
+            takes_no_more = has_had_all or self.context.terminated.is_set()
             if isinstance(event, h2.events.RequestReceived) and event.stream_id in ended:
                 continue
             if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
@@ -123,7 +125,7 @@ class BoundedH2Protocol(H2Protocol):
             elif isinstance(event, h2.events.RequestReceived) and not _is_readable(event):
                 self._reset(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
                 await self._flush()
-            elif isinstance(event, h2.events.RequestReceived) and self._should_refuse():
+            elif isinstance(event, h2.events.RequestReceived) and takes_no_more:
                 await self._refuse(event.stream_id)
             else:
                 if isinstance(event, h2.events.RequestReceived):
@@ -147,10 +149,6 @@ class BoundedH2Protocol(H2Protocol):
             self._resets_left -= 1
         if (waiting := self.stream_buffers.get(stream_id)) is not None:
             await waiting.close()
-
-    def _should_refuse(self) -> bool:
-        has_had_all = self.keep_alive_requests >= self.config.keep_alive_max_requests
-        return has_had_all or self.context.terminated.is_set()
 
     async def _refuse(self, stream_id: int) -> None:
         """Refuse a request; its client may send it again over another connection."""

@@ -162,8 +162,14 @@ class SharedSlots:
 
     async def _wait_for_sign(self) -> None:
         loop, given = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake_all() -> None:
+            os.read(self._signs, _MOST_SIGNS)
+            for each in self._waiting:
+                each.set()
+
         if not self._waiting:
-            loop.add_reader(self._signs, self._wake)
+            loop.add_reader(self._signs, wake_all)
         self._waiting.add(given)
         try:
             async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
@@ -174,11 +180,6 @@ class SharedSlots:
             self._waiting.remove(given)
             if not self._waiting:
                 loop.remove_reader(self._signs)
-
-    def _wake(self) -> None:
-        os.read(self._signs, _MOST_SIGNS)
-        for given in self._waiting:
-            given.set()
 
 
 class _Queue:

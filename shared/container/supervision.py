@@ -218,7 +218,7 @@ def _end_at_once(_arbiter: object, worker: Any) -> None:
 
 
 class GunicornLog:
-    """Sends Gunicorn's log entries to our log, which is configured and needs no requests."""
+    """Gunicorn's logger, which passes entries to our log; the platform logs the requests."""
 
     def __init__(self, cfg: Any) -> None:
         self.cfg = cfg

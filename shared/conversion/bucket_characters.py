@@ -61,7 +61,7 @@ class _Copy:
 
 
 class BucketCharacters:
-    """Lends the built-in characters and those in the bucket; see CharacterLender."""
+    """The built-in characters and those in the bucket; see CharacterLender."""
 
     def __init__(
         self,

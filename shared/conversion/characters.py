@@ -79,7 +79,7 @@ class LoadedCharacter:
 
 
 class CharacterLender(Protocol):
-    """Lends characters; one that is lent stays as it is, whatever happens to it meanwhile."""
+    """A lender of characters; one that is lent stays as it is, whatever happens meanwhile."""
 
     def lend(self, character_id: str) -> AbstractAsyncContextManager[LoadedCharacter]:
         """Lend a character for the time inside the context; it may have to be loaded first.
@@ -114,7 +114,7 @@ def unknown_character(character_id: str) -> VoiceError:
 
 
 class CharacterLoader:
-    """Loads characters from the bucket into memory; no file of them is written.
+    """A loader of characters from the bucket into memory; no file of them is written.
 
     A graph that a loaded character runs already is not read again.
     """
@@ -134,7 +134,7 @@ class CharacterLoader:
         self._marker = marker
 
     def hold_shared(self, character: PublishedCharacter) -> object:
-        """Hold the networks that a character shares with loaded ones, while this is kept."""
+        """Hold the networks that a character shares with loaded ones while the result lives."""
         return self._running(character.manifest)
 
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:

@@ -76,7 +76,7 @@ class NoticeSettings(EnvironmentSettings):
 
 
 class SpokenNotice:
-    """Adds the notice to results; each character speaks it once, and it is kept."""
+    """The notice in results; each character speaks it once, and it is kept."""
 
     def __init__(self, place: Literal["before", "after"], languages: Sequence[str]) -> None:
         self._place: Literal["before", "after"] = place
@@ -156,7 +156,7 @@ class CredentialSettings(EnvironmentSettings):
 
 
 class ResultCredentials:
-    """Puts signed statements into results; without a signature in time they go out unsigned."""
+    """The signed statements in results; without one in time they go out unsigned."""
 
     def __init__(
         self,

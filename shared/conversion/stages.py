@@ -79,7 +79,7 @@ class EarlyResult(Protocol):
 
 
 class Conversion:
-    """Converts voices; all conversions of the process share its parts.
+    """The conversion of voices; all conversions of the process share its parts.
 
     Args:
         credentials: signs statements in results; None for none.

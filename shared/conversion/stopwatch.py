@@ -32,7 +32,7 @@ class Lap(NamedTuple):
 
 
 class Stopwatch:
-    """Adds up the milliseconds of named stages, and keeps their laps in the order of their ends."""
+    """The milliseconds of named stages, and their laps in the order of their ends."""
 
     def __init__(self, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._seconds = seconds
@@ -55,7 +55,7 @@ class Stopwatch:
 
 
 class Stages:
-    """Reports each stage of a conversion when it begins, and measures it."""
+    """The stages of a conversion, each reported when it begins, and measured."""
 
     def __init__(self, report: Callable[[str], None], stopwatch: Stopwatch | None = None) -> None:
         self._report = report
@@ -81,7 +81,7 @@ _T = TypeVar("_T")
 
 
 class ThreadWork:
-    """Runs functions in threads, which go on to their ends when the caller is cancelled."""
+    """Threads that run functions, and go on to their ends when the caller is cancelled."""
 
     def __init__(self, most: int = 16) -> None:
         self._executor = ThreadPoolExecutor(most, "conversion")

@@ -124,11 +124,11 @@ _MOST_WAITING: Final = 4
 
 
 class VerifierBusyError(PassingError):
-    """As many files as may wait are waiting."""
+    """Too many files wait already."""
 
 
 class Verifier:
-    """Verifies one file after the other, so that many of them leave conversions their time."""
+    """A verifier of one file after the other, so that many leave conversions their time."""
 
     def __init__(
         self,

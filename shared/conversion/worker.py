@@ -166,7 +166,7 @@ class QueuedAttempt(Attempt):
 
 
 class Worker:
-    """Carries out attempts, and handles the messages that ask for one."""
+    """The worker of one instance, which carries out attempts and handles conversion messages."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class Worker:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a conversion hangs in a thread, so that the process must be replaced.
+        """True if a conversion hangs in a thread, so that the process must be replaced.
 
         A voice whose character came late is handed back before its conversion is over. The thread
         goes on, and hangs if it takes longer than any conversion may.

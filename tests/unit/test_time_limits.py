@@ -58,7 +58,7 @@ LIMITED_ELSEWHERE: Final = {
     "shared/conversion/worker.py carry_out": "the work has a deadline",
     "functions/compat/service/synthesis.py _in_thread": "a piece is as long as its budget",
     "functions/compat/service/synthesis.py _change": "slow readers are ended",
-    "functions/live/stream.py _work": "until the session has its answer",
+    "functions/live/stream.py _run": "until the session has its answer",
     "functions/live/conversion.py turn": "until the computation begins or ends",
     "functions/train/runner.py _make": "decoding and the trainer have limits",
     "functions/train/trainer.py _kill": "the process is killed",
@@ -80,7 +80,7 @@ LIMITED_ELSEWHERE: Final = {
     # Calls of our own methods, which have limits themselves.
     "shared/conversion/characters.py connect": "CONNECT_SECONDS, and the store's",
     "functions/live/main.py drain": "finishing_seconds, and the worker's",
-    "shared/conversion/composition.py open_conversion_services": "see shared/conversion/characters.py",
+    "shared/conversion/composition.py open_conversion_services": "see connect",
     "infra/local/cloud/embedded.py converters": "see functions/live/main.py",
     "infra/local/commands/live.py __aenter__": "OPENING_SECONDS, a second time around it",
     "shared/google/sharded_bucket.py connect": "CONNECT_SECONDS, in each bucket",
@@ -91,7 +91,7 @@ LIMITED_ELSEWHERE: Final = {
     # Decoding processes: `run` and `open` have limits; what is heard ends with its session.
     "shared/speech/decoding/subprocesses.py _send": "run has one",
     "shared/speech/decoding/subprocesses.py is_running": "the socket does not block",
-    "shared/speech/decoding/subprocesses.py _send": "run has one",
+    "shared/speech/decoding/subprocesses.py _spawned_send": "run has one",
     "shared/speech/decoding/process_output.py _read": "listening_seconds, in the session",
     "shared/speech/decoding/process_output.py receive": "run, open or the session has one",
     "shared/speech/decoding/process_output.py receive_message": "likewise",
