@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +18,7 @@ from shared.conversion.stopwatch import Lap, Stages
 from shared.conversion.worker import Worker
 from shared.ports import NO_TRACES
 from shared.speech.decoding.recording import Recording
+from shared.speech.engines.interface import Mark, MarkedPiece
 from shared.speech.results.audio_files import Encoded
 from shared.speech.results.statement import Marking
 from shared.voices import voice as voices_of
@@ -32,7 +33,7 @@ from tests.support.messages import conversion_message
 from tests.support.voices import a_queued, a_result, an_upload
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
     from datetime import datetime
 
     from shared.container.admission import PassOn
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from shared.conversion.stages import Conversion, EarlyResult
     from shared.ports import Traces
     from shared.speech.decoding.recording import DecodeLimits
-    from shared.speech.engines.interface import Engine
+    from shared.speech.engines.interface import ConversionOptions, Engine
+    from shared.speech.engines.text_interface import SpeechOptions
+    from shared.speech.signal.sound import Samples, StageClock
     from shared.voices.store import Snapshot
     from shared.voices.voice import ErrorCode, Result, Voice
 
@@ -86,6 +89,78 @@ class FakeDecoder:
         if self.error is not None:
             raise self.error
         return self.recording
+
+
+class FakeEngine:
+    """Negates every sample; records the options, and the length and rate of each recording."""
+
+    sample_rate = 16_000
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.asked: list[ConversionOptions] = []
+        self.converted: list[tuple[int, int]] = []
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        self.asked.append(options)
+        if self.error is not None:
+            raise self.error
+        self.converted.append((len(samples), sample_rate))
+        with stopwatch.stage("network") if stopwatch else nullcontext():
+            return -samples
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        raise NotImplementedError
+
+
+class FakeSpeaker:
+    """Speaks any text in pieces of a second or another length; records texts and options."""
+
+    def __init__(
+        self,
+        pieces: int = 2,
+        error: Exception | None = None,
+        *,
+        sample_rate: int = 100,
+        samples: int = 100,
+    ) -> None:
+        self.pieces = pieces
+        self.error = error
+        self.sample_rate = sample_rate
+        self.samples = samples
+        self.asked: list[tuple[str, SpeechOptions]] = []
+        self.estimated = 0.0
+        self.spoken = 0
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        del text, options
+        return self.estimated
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        self.asked.append((text, options))
+        if self.error is not None:
+            raise self.error
+        return self.speak_pieces()
+
+    def speak_pieces(self) -> Iterator[Samples]:
+        for _ in range(self.pieces):
+            self.spoken += 1
+            yield np.full(self.samples, 0.25, np.float32)
+
+
+class MarkingSpeaker(FakeSpeaker):
+    """Marks a word and a phone in the middle of every piece."""
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        middle = self.samples / self.sample_rate / 2
+        marks = (Mark("word", "はい", middle), Mark("phone", "h", middle))
+        return (MarkedPiece(piece, marks) for piece in self.speak(text, options))
 
 
 class FakeCharacters:

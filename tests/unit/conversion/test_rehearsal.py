@@ -19,41 +19,13 @@ from shared.voices.media import Container, sniff
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
-from tests.support.conversion import FakeDecoder
+from tests.support.conversion import FakeDecoder, FakeEngine
 from tests.support.logs import log_book
 
 if TYPE_CHECKING:
     from shared.speech.decoding.decoder import Decoder
-    from shared.speech.engines.interface import ConversionOptions
-    from shared.speech.signal.sound import Samples, StageClock
 
 RATE = 16_000
-
-
-class FakeEngine:
-    """Keeps the number of samples of each conversion."""
-
-    sample_rate = RATE
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.converted: list[int] = []
-        self._error = error
-
-    def convert(
-        self,
-        samples: Samples,
-        sample_rate: int,
-        options: ConversionOptions,
-        stopwatch: StageClock | None = None,
-    ) -> Samples:
-        assert (sample_rate, options.pitch_shift, stopwatch) == (SAMPLE_RATE, None, None)
-        if self._error is not None:
-            raise self._error
-        self.converted.append(len(samples))
-        return samples
-
-    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
-        raise NotImplementedError
 
 
 async def test_the_decoder_decodes_a_recording() -> None:
@@ -82,7 +54,8 @@ def test_a_character_converts_a_recording_of_its_own() -> None:
 
     rehearse_conversion(LoadedCharacter(a_manifest("mei"), engine))
 
-    assert engine.converted == [SECONDS * SAMPLE_RATE]
+    assert engine.converted == [(SECONDS * SAMPLE_RATE, SAMPLE_RATE)]
+    assert [options.pitch_shift for options in engine.asked] == [None]
 
 
 def test_a_character_that_fails_is_named_and_does_not_stop_the_start() -> None:

@@ -14,7 +14,7 @@ from shared.conversion.provenance import SpokenNotice
 from shared.conversion.stages import Conversion, conversion_options
 from shared.conversion.stopwatch import Stages
 from shared.speech.decoding.recording import DecodeLimits, Recording
-from shared.speech.engines.interface import ConversionOptions, EarlyPieces, Mark, MarkedPiece
+from shared.speech.engines.interface import ConversionOptions, EarlyPieces
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.voices import voice as voices_of
 from shared.voices.media import TEXT_CONTENT_TYPE, Container
@@ -22,65 +22,22 @@ from shared.voices.objects import ObjectFacts, StorageUnavailableError
 from shared.voices.voice import ErrorCode, Options, OutputFormat, Speaking, Voice, VoiceError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
-from tests.support.conversion import FakeDecoder, a_recording
+from tests.support.conversion import (
+    FakeDecoder,
+    FakeEngine,
+    FakeSpeaker,
+    MarkingSpeaker,
+    a_recording,
+)
 from tests.support.voices import NOW, an_upload, is_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from shared.speech.decoding.decoder import Decoder
     from shared.speech.engines.text_interface import PhraseEngine
-    from shared.speech.signal.sound import Samples, StageClock
 
 SPEECH = b"an encoded recording"
 TEXT = "はい。"
 MAX_BYTES = 1000
-
-
-class FakeEngine:
-    """Negates every sample, and records the options."""
-
-    sample_rate = 16_000
-
-    def __init__(self) -> None:
-        self.asked: list[ConversionOptions] = []
-        self.error: Exception | None = None
-
-    def convert(
-        self,
-        samples: Samples,
-        sample_rate: int,
-        options: ConversionOptions,
-        stopwatch: StageClock | None = None,
-    ) -> Samples:
-        assert sample_rate == 16_000
-        self.asked.append(options)
-        if self.error is not None:
-            raise self.error
-        assert stopwatch is not None
-        with stopwatch.stage("network"):
-            return -samples
-
-    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
-        raise NotImplementedError
-
-
-class FakeSpeaker:
-    """Speaks any text in pieces of hardly more than half a second, and records the options."""
-
-    sample_rate = 8_000
-
-    def __init__(self, pieces: int) -> None:
-        self.pieces = pieces
-        self.asked: list[tuple[str, SpeechOptions]] = []
-
-    def estimate(self, text: str, options: SpeechOptions) -> float:
-        del text, options
-        return self.pieces * 4001 / self.sample_rate
-
-    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        self.asked.append((text, options))
-        return (np.full(4001, 0.25, np.float32) for _ in range(self.pieces))
 
 
 class Stage:
@@ -96,7 +53,7 @@ class Stage:
         self.uploads = MemoryBucket("uploads")
         self.results = results or MemoryBucket("results")
         self.decoder, self.engine = FakeDecoder(), FakeEngine()
-        self.speaker = FakeSpeaker(pieces)
+        self.speaker = FakeSpeaker(pieces, sample_rate=8000, samples=4001)
         speaker = cast("PhraseEngine", self.speaker)
         self.character = LoadedCharacter(a_manifest("mei"), self.engine, speaker)
         self.stages: list[str] = []
@@ -167,6 +124,7 @@ async def test_a_recording_becomes_a_result_in_the_wanted_format(
     assert "Synthetic" in result.synthetic["comment"]
     assert stage.decoder.decoded == [SPEECH]
     assert stage.decoder.limits == DecodeLimits(max_bytes=MAX_BYTES)
+    assert stage.engine.converted == [(8001, 16_000)]
 
 
 async def test_every_stage_is_reported_and_timed(stage: Stage) -> None:
@@ -515,14 +473,6 @@ async def test_a_text_may_be_as_long_as_without_the_notice() -> None:
     assert outcome.result.seconds == pytest.approx(3.3, abs=0.02)
 
 
-class MarkingSpeaker(FakeSpeaker):
-    """Knows that in the middle of every piece a word and its phone begin."""
-
-    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        marks = (Mark("word", "はい", 0.25), Mark("phone", "h", 0.25))
-        return (MarkedPiece(piece, marks) for piece in self.speak(text, options))
-
-
 @pytest.mark.parametrize(
     ("place", "phones"),
     [
@@ -536,7 +486,7 @@ async def test_the_result_of_a_text_says_when_its_phones_are_heard(
     place: Literal["before", "after"] | None, phones: str
 ) -> None:
     stage = Stage(notice=place and SpokenNotice(place, ["en"]))
-    speaker = cast("PhraseEngine", MarkingSpeaker(2))
+    speaker = cast("PhraseEngine", MarkingSpeaker(2, sample_rate=8000, samples=4001))
     stage.character = replace(stage.character, text_engine=speaker)
 
     outcome = await stage.run(stage.text())
