@@ -39,8 +39,8 @@ _LOG = logging.getLogger(__name__)
 
 HEARD_RATE: Final = 24_000  # sample rate of the preview, in Hz
 
+# The longest conversion of a part; a preview that comes later disturbs the visitor.
 MOST_WAITING_SECONDS: Final = 0.5
-"""The longest conversion of a part; a preview that comes later disturbs the visitor."""
 
 _MOST_SECONDS: Final = 0.2  # the length of a part that is converted at once
 

@@ -36,10 +36,9 @@ _LOG = logging.getLogger(__name__)
 
 FLUSH_SECONDS: Final = 10.0  # the time that a client has to read the rest of its answers
 
+# The wait for the client's part of the closing handshake. If the server ended the connection while
+# bytes of the client are on their way, the system would reset it, and the reason might be lost.
 CLOSING_SECONDS: Final = 1.0
-"""The wait for the client's part of the closing handshake. If the server ended the connection while
-bytes of the client are on their way, the system would reset it, and the reason might be lost.
-"""
 
 
 class ConnectionAdmission:

@@ -11,14 +11,14 @@ from shared.container.process_plan import read_resources
 from shared.conversion.settings import ConverterSettings
 from shared.runtime.settings import CommaSeparated, TicketKeys  # noqa: TC001 - pydantic reads them
 
+# A client's time beyond the longest recording, because its network may be slow.
 CATCHING_UP_SECONDS: Final = 20.0
-"""A client's time beyond the longest recording, because its network may be slow."""
 
 HANDING_BACK_SECONDS: Final = 3.0  # the time for handing voices back
 
+# Visitors that hear the character for each CPU: together they take a fifth of it, so that the
+# conversions of complete recordings do not wait.
 HEARINGS_PER_CPU: Final = 4
-"""Visitors that hear the character for each CPU: together they take a fifth of it, so that the
-conversions of complete recordings do not wait."""
 
 
 class LiveSettings(ConverterSettings):

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     Client = str | None
 
 
+# Time that a new client or text has ahead of others, so that a short request needs one turn.
 CREDIT_SECONDS: Final = 0.5
-"""Time that a new client or text has ahead of others, so that a short request needs one turn."""
 
 OTHERS_SECONDS: Final = 60.0  # after its last request a client counts among the others for so long
 REST_SECONDS: Final = 1.0  # after a hostile recording a client has no place, while others come
 
+# Lets others run between two pieces of work.
 PassOn: TypeAlias = "Callable[[], Awaitable[None]]"
-"""Lets others run between two pieces of work."""
 
 
 async def stay() -> None:

@@ -24,45 +24,31 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 
+# Memory of one process with its characters and the parent of its decoding processes. Measured: with
+# one conversion 210 MB for 10 s of speech, 300 MB for 60 s; the content encoder that characters
+# share takes 104 MB more.
 PROCESS_BYTES: Final = 285 * MIB
-"""Memory of one process with its characters and the parent of its decoding processes.
 
-Measured: with one conversion 210 MB for 10 s of speech, 300 MB for 60 s; the content encoder that
-characters share takes 104 MB more.
-"""
-
+# Memory of each conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s. If decoding may
+# take more, that counts: see `memory_needs`.
 CONVERSION_BYTES: Final = 75 * MIB
-"""Memory of each conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s.
 
-If decoding may take more, that counts: see `memory_needs`.
-"""
-
+# Memory of a conversion by a character from the bucket: such networks are large. Measured: 480 MB
+# with 10 s of speech and an RVC voice of 40 kHz, which takes no more at once.
 FETCHED_CONVERSION_BYTES: Final = 640 * MIB
-"""Memory of a conversion by a character from the bucket: such networks are large.
 
-Measured: 480 MB with 10 s of speech and an RVC voice of 40 kHz, which takes no more at once.
-"""
-
+# CPUs that one process keeps busy. Nine tenths of a conversion run without the interpreter's lock
+# or in the decoder's process, so that the lock is free for about this many conversions at once.
 CPUS_PER_PROCESS: Final = 4
-"""CPUs that one process keeps busy.
 
-Nine tenths of a conversion run without the interpreter's lock or in the decoder's process, so that
-the lock is free for about this many conversions at once.
-"""
-
+# Conversions that share a CPU. One waits for Firestore, a bucket or the decoder's process while the
+# other computes. With one conversion per CPU, a tenth of the CPUs' time is lost even with every
+# service on the same machine (docs/architecture.md, decision 22).
 CONVERSIONS_PER_CPU: Final = 2
-"""Conversions that share a CPU.
 
-One waits for Firestore, a bucket or the decoder's process while the other computes. With one
-conversion per CPU, a tenth of the CPUs' time is lost even with every service on the same machine
-(docs/architecture.md, decision 22).
-"""
-
+# Work after which one of several processes is replaced, so that no leak grows for ever. Requests do
+# not count: anybody can send them, also without a key.
 WORN_AFTER_SECONDS: Final = 3600.0
-"""Work after which one of several processes is replaced, so that no leak grows for ever.
-
-Requests do not count: anybody can send them, also without a key.
-"""
 
 _UNLIMITED: Final = 1 << 60
 

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 _HEARTBEATS_PER_TIMEOUT: Final = 4
 
+# The signal at which a process takes nothing new and ends what it has; Windows lacks it.
 RETIRE: Final[int] = getattr(signal, "SIGUSR2", 0)
-"""The signal at which a process takes nothing new and ends what it has; Windows lacks it."""
 
 
 class Condition(IntEnum):

@@ -40,15 +40,13 @@ _LOG = logging.getLogger(__name__)
 RENEWALS: Final = 4  # renewals in the length of a lease
 LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0  # Firestore's guideline for one document
 
+# The growth of a lease with the time of its work: a long conversion survives a long pause of the
+# store, and a visitor whose worker died waits little compared with the work.
 SHARE_OF_WORK: Final = 0.25
-"""The growth of a lease with the time of its work: a long conversion survives a long pause of the
-store, and a visitor whose worker died waits little compared with the work.
-"""
 
+# A lease outlasts one pause between writes and so many of the longest delays: three until the store
+# has written the first renewal, and one for delays that grow.
 DELAYS: Final = 4
-"""A lease outlasts one pause between writes and so many of the longest delays: three until the
-store has written the first renewal, and one for delays that grow.
-"""
 
 _SAFETY: Final = timedelta(milliseconds=50)
 
@@ -75,9 +73,6 @@ async def take_lease(
         AttemptsExhaustedError: as many attempts at the voice have failed as may.
         ForbiddenTransitionError: the voice is done or failed.
         UnknownVoiceError: the voice was deleted.
-        UnreadableVoiceError: its document cannot be read as a voice.
-        ConflictError: other writers changed the voice again and again.
-        StoreUnavailableError: the store did not answer.
     """
     try:
         return await _take(voices, voice_id, upload, known)

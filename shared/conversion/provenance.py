@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+# The time for which a signer that failed is not asked again: results go out unsigned at once.
 SIGNING_PAUSE_SECONDS: Final = 30.0
-"""The time for which a signer that failed is not asked again: results go out unsigned at once."""
 
 _THREADS: Final = 4
 _KMS_KEY: Final = (
@@ -46,13 +46,13 @@ _KMS_KEY: Final = (
 
 NoticePlace = Literal["off", "before", "after"]
 
+# The notice by language.
 TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {"ja": "これは、合成音声です。", "en": "This is a synthetic voice."}
 )
-"""The notice by language."""
 
+# The pause between the notice and the result, and between two languages.
 NOTICE_PAUSE_SECONDS: Final = 0.3
-"""The pause between the notice and the result, and between two languages."""
 
 
 class NoticeSettings(EnvironmentSettings):

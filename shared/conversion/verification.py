@@ -36,6 +36,7 @@ class ProvenanceVerdict(StrEnum):
     UNKNOWN = "unknown"
 
 
+# Each verdict for people, in English and Japanese.
 SENTENCES: Final[Mapping[ProvenanceVerdict, Mapping[str, str]]] = MappingProxyType(
     {
         ProvenanceVerdict.UNCHANGED: {
@@ -65,7 +66,6 @@ SENTENCES: Final[Mapping[ProvenanceVerdict, Mapping[str, str]]] = MappingProxyTy
         },
     }
 )
-"""Each verdict for people, in English and Japanese."""
 
 _FORBIDDEN: Final = MappingProxyType(
     {

@@ -55,28 +55,24 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+# The stages in a thread of this process, which nothing can stop. Calls of Cloud Storage end by
+# themselves, and decoding has a process of its own, which is killed.
 IN_A_THREAD: Final = frozenset({"converting", "speaking", "encoding"})
-"""The stages in a thread of this process, which nothing can stop. Calls of Cloud Storage end by
-themselves, and decoding has a process of its own, which is killed.
-"""
 
+# The errors of voices whose result may be in storage already.
 AFTER_STORING: Final = frozenset({ErrorCode.DEADLINE_EXCEEDED, ErrorCode.INTERNAL})
-"""The errors of voices whose result may be in storage already."""
 
+# The last attempt at a recording whose decoding hits a limit of the machine: each takes as much as
+# a recording may take, so it must not go round the queue.
 MOST_ATTEMPTS_AT_A_LIMIT: Final = 2
-"""The last attempt at a recording whose decoding hits a limit of the machine: each takes as much
-as a recording may take, so it must not go round the queue.
-"""
 
+# Errors of services and of the machine; any other error is a mistake of this program. TimeoutError
+# and the errors of connections are kinds of OSError. Objects appear and disappear when a voice is
+# erased or taken over meanwhile.
 NOT_OURS: Final = (PassingError, OSError, MemoryError, ObjectMissingError, ObjectExistsError)
-"""Errors of services and of the machine; any other error is a mistake of this program.
 
-TimeoutError and the errors of connections are kinds of OSError. Objects appear and disappear when a
-voice is erased or taken over meanwhile.
-"""
-
+# A character that took longer to load has shortened the time of the conversion itself.
 _NOTICEABLE_SECONDS: Final = 1.0
-"""A character that took longer to load has shortened the time of the conversion itself."""
 
 
 class CharacterLateError(PassingError):

@@ -22,7 +22,7 @@ async def serving(app: Any, config: Config | None = None) -> AsyncIterator[int]:
     listening = listening_socket("127.0.0.1", 0)
     port = int(listening.getsockname()[1])
     config.bind = [f"fd://{listening.detach()}"]
-    task = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))  # type: ignore[arg-type]
+    task = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
     try:
         yield port
     finally:
