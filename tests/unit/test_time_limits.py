@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[2]
-PRODUCT: Final = ("conversion", "functions", "importing", "infra", "shared", "speech")
+PRODUCT: Final = ("functions", "infra", "shared", "tools/bundles", "tools/importing")
 
 WAITS: Final = frozenset(
     [
@@ -69,7 +69,7 @@ LIMITED_ELSEWHERE: Final = {
     "infra/local/processes/scale_to_zero.py _watch": "until the instance ends or is stuck",
     "functions/compat/text_socket.py _after": "what was asked before; speaking has limits",
     "shared/google/listener.py _queued_requests": "until the stream ends",
-    "infra/local/processes/children.py running_in_background": "it was cancelled",
+    "infra/local/processes/children.py run_in_background": "it was cancelled",
     "infra/local/processes/children.py wait": "whoever calls it has one",
     "infra/local/processes/children.py stop": "it was killed",
     "infra/local/processes/children.py wait_for_an_end": "until a process ends",
@@ -90,8 +90,8 @@ LIMITED_ELSEWHERE: Final = {
     "infra/terraform/check.py _run": "terraform test is ended after 600 s by the session",
     # Decoding processes: `run` and `open` have limits; what is heard ends with its session.
     "shared/speech/decoding/subprocesses.py _send": "run has one",
-    "shared/speech/decoding/subprocesses.py is_running": "the socket does not block",
     "shared/speech/decoding/subprocesses.py _spawned_send": "run has one",
+    "shared/speech/decoding/subprocesses.py is_running": "the socket does not block",
     "shared/speech/decoding/process_output.py _read": "listening_seconds, in the session",
     "shared/speech/decoding/process_output.py receive": "run, open or the session has one",
     "shared/speech/decoding/process_output.py receive_message": "likewise",

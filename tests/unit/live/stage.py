@@ -130,12 +130,12 @@ class Stage:
             max_seconds=10.0,
             streams=self.streams,
         )
-        connections = ConnectionAdmission(
+        self.connections = ConnectionAdmission(
             (SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1)
         )
         limits = ConnectionLimits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
         held_bytes = HeldBytes(self.max_held_bytes)
-        self.service = LiveService(connections, limits, held_bytes, shared)
+        self.service = LiveService(self.connections, limits, held_bytes, shared)
         route = WebSocketRoute(PATH, self.service.serve)
         decoder = cast("Decoder", FakeDecoder())
         self.app = ConvertingApp([route], self.worker, decoder, drain=self.drain)
