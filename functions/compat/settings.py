@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, SecretStr, model_validator
 
-from shared.container.process_plan import read_resources
-from shared.container.server import ServingSettings
+from shared.container.process_plan import ServingSettings, read_resources
 from shared.runtime import logs
 from shared.runtime.settings import CommaSeparated, EnvironmentSettings, SecretKeys
 from shared.speech.results.watermark_engines import WatermarkSettings

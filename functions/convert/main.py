@@ -1,4 +1,4 @@
-"""convert: the container that converts a recording to the character's voice.
+"""convert: the container that converts a recording to the character.
 
 The way of a voice, part three: topic `conversions` -> **convert** -> result object, `done`.
 """
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from functions.convert.routes import convert_routes, verification_route
 from shared.container.admission import Admission
-from shared.container.app import ConvertingApp
 from shared.conversion.composition import (
     ConversionServices,
+    ConvertingApp,
     build_conversion,
     lend_characters,
     open_conversion_services,
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 
 def build(config: ConvertSettings, services: ConversionServices) -> ConvertingApp:
-    """Build the application from its settings and its services; it can convert at once.
-
-    Whoever serves it awaits `app.drain()` before it ends.
-    """
+    """Build the application from its settings and its services; it can convert at once."""
     stores, tools = services.stores, services.tools
     characters = lend_characters(config, tools, stores.open_characters)
     admission = Admission(
@@ -50,7 +47,7 @@ def build(config: ConvertSettings, services: ConversionServices) -> ConvertingAp
     )
     routes = [
         *convert_routes(worker, characters, clients.open_push_verifier(config)),
-        verification_route(open_verifier(config, tools, admission.running)),
+        verification_route(open_verifier(config, tools, admission.turn)),
     ]
     return ConvertingApp(routes, worker, tools.decoder)
 

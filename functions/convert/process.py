@@ -32,11 +32,7 @@ def run(
     config: ConvertSettings,
     serve_one: Callable[[ConvertSettings, Supervision | None], Coroutine[Any, Any, None]],
 ) -> None:
-    """Run as many processes as the settings say, each of which serves, until SIGTERM.
-
-    Raises:
-        BundleError: a character bundle will not work, or there is none.
-    """
+    """Run the planned processes, each of which serves, until SIGTERM; may raise BundleError."""
     if config.is_alone:
         asyncio.run(serve_one(config, None))
         return
@@ -49,12 +45,11 @@ def run(
 
     # Checked once before the processes start: they would all fail, at different times.
     load_characters(config.characters_dir, ENGINES, config.max_bundle_bytes)
-    # What is there already is shared by the processes, as long as nobody writes to it.
+    # The processes share all present objects, as long as nobody writes to them.
     gc.freeze()
     gc.enable()
     supervision.run(config, serve_one)
 
 
 def main() -> None:
-    """Run the container."""
     run_container(ConvertSettings, partial(run, serve_one=_serve))

@@ -28,37 +28,33 @@ _LOG = logging.getLogger(__name__)
 def convert_routes(
     worker: Worker, characters: CharacterLender, verifier: TokenVerifier
 ) -> list[BaseRoute]:
-    """Build the container's routes.
+    """Build the routes of conversion messages and of the warm-up.
 
-    `POST /push` takes conversion messages. `GET /warmup` answers when the instance can convert, so
-    that Cloud Run starts an instance if there is none; with `?character=ID` it answers when that
-    character is loaded, so that Cloud Run gives the instance a CPU for the load.
+    `GET /warmup` answers when the instance can convert, so that Cloud Run starts an instance if
+    there is none; with `?character=ID` it answers when that character is loaded, so that Cloud Run
+    gives the instance a CPU for the load.
     """
 
     async def warmup(request: Request) -> Response:
         cold, character = not worker.has_converted, request.query_params.get("character")
         _LOG.info("warm-up", extra={"event": "warmup", "cold": cold, "character": character})
         if character is not None:
-            await _load(characters, character)
+            try:
+                async with characters.lend(character):
+                    pass
+            except (VoiceError, PassingError) as error:
+                # The voice's own attempt reports it.
+                extra = {"event": "character_not_warm", "character": character}
+                _LOG.warning("%s is not loaded: %s", character, error, extra=extra)
         return JSONResponse({"cold": cold})
 
     return [push_route("/push", verifier, worker.handle), Route("/warmup", warmup)]
 
 
-async def _load(characters: CharacterLender, character_id: str) -> None:
-    """Load a character; a failure is only logged, because the voice's own attempt tells of it."""
-    try:
-        async with characters.using(character_id):
-            pass
-    except (VoiceError, PassingError) as error:
-        extra = {"event": "character_not_warm", "character": character_id}
-        _LOG.warning("%s is not loaded: %s", character_id, error, extra=extra)
-
-
 def verification_route(verifier: Verifier) -> Route:
-    """Return the route; the body is the file, and only the api may call it.
+    """Build `POST /verifications`, whose body is a file; only the api may call it.
 
-    It answers 200 with what was found, 422 with `code` and `message` for a file that cannot be
+    It answers 200 with the finding, 422 with `code` and `message` for a file that cannot be
     verified, and 503 while too many others are.
     """
 

@@ -1,7 +1,8 @@
-"""Converting a recording whose bytes are here already, at the same time as it is stored and leased.
+"""The attempt at a recording that came over a WebSocket.
 
-What is written keeps its order: first the recording, then the lease, then the result, then the end
-of the voice. Only the computing does not wait for the first two.
+Its bytes are here already, so it computes while it stores the recording and takes the lease. The
+writes keep their order: first the recording, then the lease, then the result, then the end of the
+voice.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from shared.conversion.leases import take_lease
 from shared.conversion.stopwatch import Stages
-from shared.conversion.worker import ConversionJob
+from shared.conversion.worker import Attempt
 from shared.pipeline import LIVE, store_recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from functions.live.messages import ClientAnswer
     from functions.live.stream import RecordingStream
     from shared.container.admission import Admission, PassOn
     from shared.conversion.characters import CharacterLender, LoadedCharacter
@@ -34,49 +36,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CompleteRecording:
-    """A complete recording.
-
-    Attributes:
-        voice: the voice, as it was read at `read_at`.
-        data: the recording's bytes.
-        listening: knows what was done while it came; None if nothing was.
-    """
+    """A complete recording of a voice as it was read at `read_at` of the loop's time."""
 
     voice: Snapshot
     read_at: float
     data: bytes
     content_type: str
-    listening: RecordingStream | None = None
+    stream: RecordingStream | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ConversionEvents:
-    """What is called while a recording is converted."""
-
-    stored: Callable[[], None]
-    made: Callable[[UnstoredResult], None]
-    ended: Callable[[Voice], None]
-
-
 class LiveConversion:
-    """Stores, leases and converts recordings that came over a WebSocket."""
+    """The conversion of recordings that came over a WebSocket."""
 
-    def __init__(
-        self,
-        voices: VoiceStore,
-        uploads: Bucket,
-        computing: ComputationDependencies,
-        worker: Worker,
-    ) -> None:
-        self._voices = voices
-        self._uploads = uploads
-        self._computing = computing
-        self._worker = worker
+    voices: VoiceStore
+    uploads: Bucket
+    conversion: Conversion
+    characters: CharacterLender
+    admission: Admission
+    worker: Worker
 
-    async def convert(
-        self, recording: CompleteRecording, progress: ConversionEvents
-    ) -> Voice | None:
-        """Convert a recording and commit the outcome.
+    async def convert(self, recording: CompleteRecording, answer: ClientAnswer) -> Voice | None:
+        """Convert a recording, commit the outcome and answer the client.
 
         Returns:
             The voice in its final state, or None if it was deleted.
@@ -86,127 +67,110 @@ class LiveConversion:
             StorageUnavailableError: it is unknown whether the recording was stored.
             Exception: as `Worker.carry_out` says; the recording is stored.
         """
-        computation = EarlyComputation(self._computing, recording)
+        attempt = LiveAttempt(self, recording, answer)
         try:
-            upload = await self._store(recording)
-            progress.stored()
-            job = self._job(recording, upload, computation, progress)
-            return await self._worker.carry_out(job)
+            await attempt.store_recording()
+            return await self.worker.carry_out(attempt)
         finally:
-            await computation.aclose()
+            await attempt.aclose()
 
-    def _job(
-        self,
-        recording: CompleteRecording,
-        upload: Input,
-        computation: EarlyComputation,
-        progress: ConversionEvents,
-    ) -> ConversionJob:
-        voice_id = recording.voice.voice.voice_id
 
-        async def take() -> Lease:
-            # It does not wait for another attempt's lease: the visitor waits for the document then.
-            elapsed = timedelta(seconds=asyncio.get_running_loop().time() - recording.read_at)
-            known = replace(recording.voice, read_at=recording.voice.read_at + elapsed)
-            return await take_lease(self._voices, voice_id, upload, sleep=None, known=known)
+class LiveAttempt(Attempt):
+    """An attempt that begins at once with the part that needs neither storage nor a lease."""
 
-        async def run(
-            voice: Voice,
-            _character: LoadedCharacter,
-            enter_stage: Callable[[str], None],
-            _pass_on: PassOn,
-        ) -> Outcome:
-            made = await computation.result(enter_stage)
-            progress.made(made)
-            return await self._computing.conversion.store(voice, made, computation.stages)
+    def __init__(
+        self, shared: LiveConversion, recording: CompleteRecording, answer: ClientAnswer
+    ) -> None:
+        super().__init__(recording.voice.voice.voice_id)
+        self._shared = shared
+        self._recording = recording
+        self._answer = answer
+        self._upload: Input | None = None
+        self._stage = ""
+        self._enter_stage: Callable[[str], None] | None = None
+        self._stages = Stages(self._report_stage)
+        self._has_turn = asyncio.Event()
+        self._computation = asyncio.create_task(self._compute())
+        # If it ends before it had its turn, the worker must not wait for that.
+        self._computation.add_done_callback(lambda _: self._has_turn.set())
 
-        uploaded_at = datetime.now(UTC).isoformat()
-        return ConversionJob(voice_id, take, computation.begun, run, uploaded_at, progress.ended)
-
-    async def _store(self, recording: CompleteRecording) -> Input:
+    async def store_recording(self) -> None:
+        data = self._recording.data
         facts = await store_recording(
-            self._uploads,
-            recording.voice.voice.voice_id,
-            io.BytesIO(recording.data),
-            size=len(recording.data),
-            content_type=recording.content_type,
+            self._shared.uploads,
+            self.voice_id,
+            io.BytesIO(data),
+            size=len(data),
+            content_type=self._recording.content_type,
             metadata=LIVE,
         )
-        return facts.as_input()
+        self._upload = facts.as_input()
+        self.uploaded_at = datetime.now(UTC).isoformat()
+        self._answer.is_stored = True
 
-
-@dataclass(frozen=True, slots=True)
-class ComputationDependencies:
-    """What computes results."""
-
-    conversion: Conversion
-    characters: CharacterLender
-    admission: Admission
-
-
-class EarlyComputation:
-    """The part of a conversion that needs neither the stored recording nor the lease.
-
-    It begins at once.
-    """
-
-    def __init__(self, computing: ComputationDependencies, recording: CompleteRecording) -> None:
-        self._computing = computing
-        self._recording = recording
-        self._stage = ""
-        self._tell: Callable[[str], None] | None = None
-        self._has_begun = asyncio.Event()
-        self.stages = Stages(self._report)
-        self._task = asyncio.create_task(self._compute())
-        # If it ends before it could begin, nobody must wait for its beginning.
-        self._task.add_done_callback(lambda _: self._has_begun.set())
+    async def take_lease(self) -> Lease:
+        """Lease the voice, without a wait for another attempt's: the visitor has the document."""
+        if self._upload is None:
+            raise RuntimeError(f"the recording of {self.voice_id} is not stored")
+        read = self._recording.voice
+        elapsed = timedelta(seconds=asyncio.get_running_loop().time() - self._recording.read_at)
+        known = replace(read, read_at=read.read_at + elapsed)
+        return await take_lease(
+            self._shared.voices, self.voice_id, self._upload, sleep=None, known=known
+        )
 
     @asynccontextmanager
-    async def begun(self) -> AsyncIterator[None]:
-        """Wait until the computing has begun."""
-        await self._has_begun.wait()
+    async def turn(self) -> AsyncIterator[None]:
+        await self._has_turn.wait()
         yield
 
-    async def result(self, enter_stage: Callable[[str], None]) -> UnstoredResult:
-        """Wait for the result; `enter_stage` is called with the present and later stages.
-
-        Raises:
-            Exception: as `Conversion.make` says.
-        """
-        self._tell = enter_stage
+    async def convert(
+        self,
+        voice: Voice,
+        character: LoadedCharacter,
+        enter_stage: Callable[[str], None],
+        pass_on: PassOn,
+    ) -> Outcome:
+        """Wait for the result, send it and store it."""
+        del character, pass_on  # the computation has borrowed the character itself
+        self._enter_stage = enter_stage
         if self._stage:
             enter_stage(self._stage)
-        return await self._task
+        made = await self._computation
+        self._answer.send_sound(made.encoded)
+        return await self._shared.conversion.store(voice, made, self._stages)
+
+    def announce_end(self, voice: Voice) -> None:
+        self._answer.send_end(voice)
 
     async def aclose(self) -> None:
-        """Stop, if it goes on."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        self._computation.cancel()
+        await asyncio.gather(self._computation, return_exceptions=True)
 
     async def _compute(self) -> UnstoredResult:
         recording, voice = self._recording, self._recording.voice.voice
-        borrowed = self._character(voice.character)
-        async with borrowed as character, self._computing.admission.running():
-            self._has_begun.set()
-            return await self._computing.conversion.make(
+        borrowed = self._borrow(voice.character)
+        async with borrowed as character, self._shared.admission.turn():
+            self._has_turn.set()
+            return await self._shared.conversion.make(
                 voice,
                 character,
                 recording.data,
                 recording.content_type,
-                self.stages,
-                early=recording.listening,
+                self._stages,
+                early=recording.stream,
             )
 
     @asynccontextmanager
-    async def _character(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
-        listening = self._recording.listening
-        if listening is not None and (lent := await listening.character()) is not None:
+    async def _borrow(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+        stream = self._recording.stream
+        if stream is not None and (lent := await stream.character()) is not None:
             yield lent
             return
-        async with self._computing.characters.using(character_id) as character:
+        async with self._shared.characters.lend(character_id) as character:
             yield character
 
-    def _report(self, stage: str) -> None:
+    def _report_stage(self, stage: str) -> None:
         self._stage = stage
-        if self._tell is not None:
-            self._tell(stage)
+        if self._enter_stage is not None:
+            self._enter_stage(stage)

@@ -1,7 +1,8 @@
 """live: the service that converts a recording while it comes over a WebSocket.
 
-A faster way through the same pipeline: browser -> **live** -> recording, result and document. What
-it does not bring to an end goes the way of every upload: topic `uploads` -> on_upload -> convert.
+A faster way through the same pipeline: browser -> **live** -> recording, result and document. A
+recording that it does not finish goes the way of every upload: topic `uploads` -> on_upload ->
+convert.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import WebSocketRoute
 
-from functions.live.conversion import ComputationDependencies, LiveConversion
+from functions.live.conversion import LiveConversion
 from functions.live.messages import ConnectionLimits, HeldBytes
 from functions.live.protocol import PATH
-from functions.live.service import ConnectionAdmission, LiveService, ServiceLimits
+from functions.live.service import ConnectionAdmission, LiveService
 from functions.live.session import SessionDependencies
 from functions.live.settings import LiveSettings
 from functions.live.stream import RecordingStreams, StreamDependencies
 from shared.container.admission import Admission
-from shared.container.app import ConvertingApp
 from shared.container.process_plan import read_resources
 from shared.container.server import run_container
 from shared.conversion.composition import (
     ConversionServices,
+    ConvertingApp,
     build_conversion,
     lend_characters,
     open_conversion_services,
@@ -55,11 +56,7 @@ def build(
 ) -> ConvertingApp:
     """Build the application from its settings and its services; it can convert at once.
 
-    Whoever serves it awaits `app.drain()` before it ends.
-
-    Args:
-        admission: how much is converted at once; None for as much as the settings say.
-        others: serves every route but those of `live`; None if there is no other.
+    Other work may share the admission; `others` serve every route but those of `live`.
     """
     stores, tools = services.stores, services.tools
     conversion = build_conversion(config, stores, tools)
@@ -68,19 +65,22 @@ def build(
     characters = lend_characters(config, tools, stores.open_characters)
     traces = open_traces(config, "live")
     worker = Worker(stores.voices, characters, conversion, admission, deadline, traces=traces)
-    computing = ComputationDependencies(conversion, characters, admission)
+    live_conversion = LiveConversion(
+        stores.voices, stores.uploads, conversion, characters, admission, worker
+    )
     shared = SessionDependencies(
         tickets=Tickets([key.get_secret_value() for key in config.live_ticket_keys]),
         voices=stores.voices,
-        conversion=LiveConversion(stores.voices, stores.uploads, computing, worker),
+        conversion=live_conversion,
         max_seconds=config.max_seconds,
-        listen=_open_listeners(config, tools.decoder, computing),
+        streams=_open_streams(config, tools.decoder, live_conversion),
     )
     per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
-    door = ConnectionAdmission(config.allowed_origins, config.sockets, per_client)
-    each = ConnectionLimits(config.max_upload_bytes, config.max_messages, config.listening_seconds)
-    limits = ServiceLimits(each, HeldBytes(config.max_held_bytes))
-    service = LiveService(door, limits, shared)
+    connections = ConnectionAdmission(config.allowed_origins, config.sockets, per_client)
+    limits = ConnectionLimits(
+        config.max_upload_bytes, config.max_messages, config.listening_seconds
+    )
+    service = LiveService(connections, limits, HeldBytes(config.max_held_bytes), shared)
 
     async def drain() -> None:
         await service.drain(config.finishing_seconds)
@@ -91,26 +91,24 @@ def build(
 
 
 def open_admission(config: LiveSettings) -> Admission:
-    """Build the admission of one instance."""
-    # Every recording that has come is converted: how many come at once is limited already.
+    # Every recording that has come is converted: the number of connections is limited already.
     return Admission(running=config.concurrency, waiting=config.sockets)
 
 
-def _open_listeners(
-    config: LiveSettings, decoder: Decoder, computing: ComputationDependencies
+def _open_streams(
+    config: LiveSettings, decoder: Decoder, conversion: LiveConversion
 ) -> RecordingStreams | None:
-    """Build the listeners to recordings that still come, or None if HEARINGS is 0."""
     if config.hearings == 0:
         return None
-    # Threads of their own: complete recordings must not wait for what is only heard.
+    # Threads of their own: complete recordings must not wait for previews.
     tools = StreamDependencies(
         partial(
             decoder.open_stream,
             limits=config.decode_limits,
             wall_seconds=config.listening_seconds,
         ),
-        computing.characters,
-        computing.admission,
+        conversion.characters,
+        conversion.admission,
         heard_in=ThreadPoolExecutor(math.ceil(read_resources().cpus), "hearing"),
         ahead_in=ThreadPoolExecutor(config.concurrency, "ahead"),
     )
@@ -130,7 +128,6 @@ async def _serve(config: LiveSettings) -> None:
 
 
 def main() -> None:
-    """Run the service."""
     run_container(LiveSettings, lambda config: asyncio.run(_serve(config)))
 
 

@@ -1,12 +1,13 @@
-"""Receiving one recording over a WebSocket, within limits."""
+"""The recording that one client sends, within limits, and the messages that go back to it."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from functions.live import protocol
 from functions.live.protocol import (
@@ -14,12 +15,22 @@ from functions.live.protocol import (
     Close,
     EndRecording,
     MalformedError,
+    RetryReason,
     StartRecording,
 )
+from shared.runtime.push import AbandonedError, OverloadedError
 from shared.voices.media import UnsupportedContentTypeError
+from shared.voices.objects import ObjectExistsError
+from shared.voices.store import conversion_answer
+from shared.voices.voice import PassingError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+
+    from shared.speech.results.audio_files import Encoded
+    from shared.voices.voice import Voice
+
+_LOG = logging.getLogger(__name__)
 
 
 class RecordingRefusedError(Exception):
@@ -35,16 +46,12 @@ class VisitorGoneError(Exception):
 
 
 class CancelledByVisitorError(Exception):
-    """The client sent `cancel` before `end`."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What one connection may send.
-
-    Attributes:
-        listening_seconds: how long it may take until `end`.
-    """
+    """Limits of one connection, which has `listening_seconds` until `end`."""
 
     max_bytes: int
     max_messages: int
@@ -52,7 +59,7 @@ class ConnectionLimits:
 
 
 class HeldBytes:
-    """Counts the bytes of recordings that all connections hold in memory."""
+    """The number of bytes of recordings that all connections hold in memory."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -60,11 +67,7 @@ class HeldBytes:
 
     @contextmanager
     def share(self) -> Iterator[Callable[[int], None]]:
-        """Yield the counter of one connection's bytes, until its end.
-
-        Raises:
-            RefusedError: there is no memory for these bytes.
-        """
+        """Yield the counter of one connection; it raises RecordingRefusedError at the limit."""
         own = 0
 
         def hold(size: int) -> None:
@@ -82,45 +85,28 @@ class HeldBytes:
             self._held -= own
 
 
-class MessageReader(Protocol):
-    """Where the messages of a client come from."""
-
-    async def __call__(self) -> str | bytes:
-        """Return the next message."""
-        ...
-
-
 @dataclass(slots=True)
 class RecordingIntake:
-    """Receives one recording.
+    """The intake of one recording, message by message; `hold` counts its bytes."""
 
-    Attributes:
-        hold: counts the bytes that are kept.
-    """
-
-    receive: MessageReader
+    receive: Callable[[], Awaitable[str | bytes]]
     limits: ConnectionLimits
     hold: Callable[[int], None]
     data: bytearray = field(default_factory=bytearray)
     _messages: int = 0
 
     async def start(self) -> StartRecording:
-        """Wait for the first message.
-
-        Raises:
-            RefusedError: it did not come in time, or it is no `start`.
-            VisitorGoneError: the connection has ended.
-        """
+        """Wait for the first message; raises like `receive_recording`."""
         message = await self._next(protocol.START_SECONDS)
         if isinstance(message, StartRecording):
             return message
         raise RecordingRefusedError(Close.MALFORMED, "the first message must be `start`")
 
-    async def record(self, heard: Callable[[bytes], Awaitable[None]]) -> EndRecording:
+    async def receive_recording(self, on_piece: Callable[[bytes], Awaitable[None]]) -> EndRecording:
         """Receive the recording up to `end`.
 
         Raises:
-            RefusedError: the client did not keep to the protocol or its limits.
+            RecordingRefusedError: the client did not keep to the protocol or its limits.
             CancelledByVisitorError: the client does not want the recording to be converted.
             VisitorGoneError: the connection has ended.
         """
@@ -134,14 +120,19 @@ class RecordingIntake:
                         raise CancelledByVisitorError
                     if isinstance(message, StartRecording):
                         raise RecordingRefusedError(Close.MALFORMED, "there is only one `start`")
-                    self._keep(message)
-                    await heard(message)
+                    if len(self.data) + len(message) > self.limits.max_bytes:
+                        raise RecordingRefusedError(
+                            Close.TOO_LARGE, f"more than {self.limits.max_bytes} bytes came"
+                        )
+                    self.hold(len(message))
+                    self.data += message
+                    await on_piece(message)
         except TimeoutError:
             raise RecordingRefusedError(Close.TOO_SLOW, "`end` did not come in time") from None
 
     def is_complete(self, end: EndRecording) -> bool:
         """Return whether all bytes have come, and unchanged."""
-        return len(self.data) == end.bytes and (hashlib.sha256(self.data).hexdigest() == end.sha256)
+        return len(self.data) == end.bytes and hashlib.sha256(self.data).hexdigest() == end.sha256
 
     async def _next(
         self, seconds: float
@@ -163,20 +154,12 @@ class RecordingIntake:
         except MalformedError as error:
             raise RecordingRefusedError(Close.MALFORMED, str(error)) from error
 
-    def _keep(self, piece: bytes) -> None:
-        if len(self.data) + len(piece) > self.limits.max_bytes:
-            raise RecordingRefusedError(
-                Close.TOO_LARGE, f"more than {self.limits.max_bytes} bytes came"
-            )
-        self.hold(len(piece))
-        self.data += piece
-
 
 class MessageSender:
-    """Sends messages from a task of its own; use it as an async context manager.
+    """A sender of messages with a task of its own; use it as an async context manager.
 
-    A client that reads slowly delays only its own messages. What may be left out is not even kept
-    for it, so an outbox holds little more than the result.
+    A client that reads slowly delays only its own messages. Messages that may be left out do not
+    even wait for it, so a sender holds little more than the result.
     """
 
     def __init__(self, send: Callable[[str | bytes], Awaitable[None]]) -> None:
@@ -186,30 +169,26 @@ class MessageSender:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Begin to send."""
         self._task = asyncio.create_task(self._send_all())
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
-        """Stop sending; what still waits is dropped."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def put(self, message: str | bytes) -> None:
-        """Send a message that must come, after those before it."""
+    def send(self, message: str | bytes) -> None:
         self._unsent += 1
         self._messages.put_nowait(message)
 
-    def offer(self, message: str | bytes) -> bool:
+    def send_if_idle(self, message: str | bytes) -> bool:
         """Send a message only if nothing else waits to be sent; return whether it is sent."""
         if self._unsent:
             return False
-        self.put(message)
+        self.send(message)
         return True
 
     async def flush(self, seconds: float) -> None:
-        """Wait until everything has been sent, but no longer than this."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._messages.join()
@@ -225,3 +204,47 @@ class MessageSender:
                     is_connected = False
             self._unsent -= 1
             self._messages.task_done()
+
+
+class ClientAnswer:
+    """The answer to one client about its recording, which it must upload unless it `is_stored`."""
+
+    def __init__(self, sender: MessageSender) -> None:
+        self._sender = sender
+        self.is_stored = False
+        self.is_complete = False
+
+    def send_sound(self, encoded: Encoded) -> None:
+        for message in protocol.converted(encoded.data, encoded.content_type):
+            self._sender.send(message)
+
+    def send_end(self, voice: Voice) -> None:
+        self.is_complete = True
+        if voice.error is not None:
+            self._sender.send(protocol.failed(voice.error.code, voice.error.message))
+        else:
+            self._sender.send(protocol.done(conversion_answer(voice)))
+
+    def send_retry(self, reason: RetryReason) -> None:
+        self._sender.send(protocol.retry(reason, stored=self.is_stored))
+
+    def send_retry_after(self, error: Exception) -> None:
+        """Tell the client that this connection will not bring the result, unless it has it."""
+        if self.is_complete:
+            # The event of the upload comes again and empties the recording.
+            _LOG.warning("not tidied up: %s", error, extra={"event": "live_untidy"})
+            return
+        extra: dict[str, Any] = {"event": "live_retry", "stored": self.is_stored}
+        if isinstance(error, PassingError | ObjectExistsError):
+            _LOG.warning("not converted here: %s", error, extra=extra)
+        else:
+            _LOG.error("not converted here", exc_info=error, extra=extra)
+        if isinstance(error, ObjectExistsError):
+            self.is_stored = True
+            self.send_retry(RetryReason.ALREADY_UPLOADED)
+        elif isinstance(error, AbandonedError):
+            self.send_retry(RetryReason.RESTARTING)
+        elif isinstance(error, OverloadedError):
+            self.send_retry(RetryReason.BUSY)
+        else:
+            self.send_retry(RetryReason.UNAVAILABLE)

@@ -1,7 +1,7 @@
-"""What one visitor hears of the character while speaking.
+"""The preview that a visitor hears while speaking, and the conversion of phrases ahead.
 
-It is computed in threads of its own and ends as soon as the instance is short of time: recordings
-that are complete come first. Nothing of it is stored.
+Both have threads of their own and end as soon as the instance is short of time: recordings that
+are complete come first. Nothing of a preview is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shared.speech.signal.streaming import Pauses
 from shared.voices.voice import PassingError, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from shared.container.admission import Admission
@@ -30,31 +30,26 @@ if TYPE_CHECKING:
     from shared.speech.engines.interface import ConversionOptions, ConvertsAhead, Engine
     from shared.speech.signal.sound import Samples
 
-
-if TYPE_CHECKING:
     Send = Callable[[str | bytes], bool]
     """Sends a message, unless others still wait to be sent; returns whether it is sent."""
-
 
 _Computed = TypeVar("_Computed")
 
 _LOG = logging.getLogger(__name__)
 
-HEARD_RATE: Final = 24_000
-"""Sample rate of what the visitor hears, in Hz."""
+HEARD_RATE: Final = 24_000  # sample rate of the preview, in Hz
 
+# The longest conversion of a part; a preview that comes later disturbs the visitor.
 MOST_WAITING_SECONDS: Final = 0.5
-"""How long decoded samples may wait to be converted; longer, and what is heard disturbs."""
 
-_MOST_SECONDS: Final = 0.2
-"""How much is converted at once."""
+_MOST_SECONDS: Final = 0.2  # the length of a part that is converted at once
 
 _FIRST_SAMPLE: Final = struct.Struct("<I")
 _FULL_SCALE: Final = 32_767
 
 
 class SoundPreview:
-    """Converts decoded samples and sends them to the visitor, until it is stopped."""
+    """A preview from decoded samples, which goes on until it is stopped."""
 
     def __init__(
         self, engine: Engine, options: ConversionOptions, send: Send, executor: Executor
@@ -64,16 +59,16 @@ class SoundPreview:
         self._send = send
         self._executor = executor
         self._pieces: asyncio.Queue[DecodedPiece] = asyncio.Queue()
-        self._given = 0
+        self._sent = 0
         self._task = asyncio.create_task(self._run())
 
-    def take(self, piece: DecodedPiece) -> None:
-        """Take the next decoded samples; returns at once."""
+    def feed(self, piece: DecodedPiece) -> None:
+        """Add the next decoded samples; this returns at once."""
         if not self._task.done():
             self._pieces.put_nowait(piece)
 
     def stop(self, reason: PreviewEnd | None = None) -> None:
-        """Send nothing more; tell the visitor why, if there is a reason."""
+        """Send nothing more; tell the visitor the reason, if there is one."""
         if not self._task.done() and not self._task.cancelling():
             self._task.cancel()
             if reason is not None:
@@ -90,59 +85,44 @@ class SoundPreview:
         self._send(protocol.hearing_ended(reason))
 
     async def _convert(self) -> PreviewEnd:
-        """Convert until that is no longer possible; return why."""
+        """Convert until that is no longer possible; return the reason."""
         piece = await self._pieces.get()
         # The first one loads a graph.
         opening = partial(self._engine.open_stream, piece.sample_rate, self._options)
         stream = await self._compute(opening)
         if stream is None:
             return PreviewEnd.UNSUPPORTED
-        to_heard_rate = _resampling(self._engine.sample_rate)
+        rate = self._engine.sample_rate
+        resampler = None
+        if rate != HEARD_RATE:
+            resampler = soxr.ResampleStream(rate, HEARD_RATE, 1, dtype="float32")
         waiting = [piece.samples]
         while True:
-            # Changing threads for samples of which nothing can be heard yet would cost more than
-            # taking them later.
+            # A change of threads for samples that give no sound yet costs more than waiting.
             while sum(map(len, waiting)) < stream.wanted:
                 waiting.append((await self._pieces.get()).samples)
-            for samples in _parts(waiting, round(_MOST_SECONDS * piece.sample_rate)):
+            samples, most = np.concatenate(waiting), round(_MOST_SECONDS * piece.sample_rate)
+            for begin in range(0, len(samples), most):
                 began = time.monotonic()
-                heard = await self._compute(partial(stream.push, samples))
+                part = samples[begin : begin + most]
+                heard = await self._compute(partial(stream.push, part))
                 if time.monotonic() - began > MOST_WAITING_SECONDS:
                     return PreviewEnd.BUSY
-                self._give(to_heard_rate(heard))
+                if resampler is not None:
+                    heard = resampler.resample_chunk(heard)
+                if len(heard):
+                    # A visitor who reads too slowly does not hear them.
+                    pcm = np.rint(heard * _FULL_SCALE).astype("<i2")
+                    self._send(_FIRST_SAMPLE.pack(self._sent) + pcm.tobytes())
+                    self._sent += len(heard)
             waiting.clear()
 
     async def _compute(self, compute: Callable[[], _Computed]) -> _Computed:
         return await asyncio.get_running_loop().run_in_executor(self._executor, compute)
 
-    def _give(self, heard: Samples) -> None:
-        """Send samples; a visitor who reads too slowly does not hear them."""
-        if len(heard):
-            pcm = np.rint(heard * _FULL_SCALE).astype("<i2")
-            self._send(_FIRST_SAMPLE.pack(self._given) + pcm.tobytes())
-            self._given += len(heard)
-
-
-def _parts(pieces: Sequence[Samples], most: int) -> Iterator[Samples]:
-    """Join pieces, and cut them into parts of at most so many samples."""
-    samples = np.concatenate(pieces)
-    for begin in range(0, len(samples), most):
-        yield samples[begin : begin + most]
-
-
-def _resampling(rate: int) -> Callable[[Samples], Samples]:
-    """Build the resampler of a voice that goes on to HEARD_RATE."""
-    if rate == HEARD_RATE:
-        return lambda samples: samples
-    return soxr.ResampleStream(rate, HEARD_RATE, 1, dtype="float32").resample_chunk
-
 
 class EarlyPhrases:
-    """Converts one recording's phrases as soon as a pause ends them.
-
-    Args:
-        options: of the voice; their `ahead` keeps what was converted.
-    """
+    """One recording's phrases, converted into `options.ahead` as soon as a pause ends them."""
 
     def __init__(
         self,
@@ -159,8 +139,8 @@ class EarlyPhrases:
         self._pauses: Pauses | None = None
         self._under_way: set[asyncio.Task[None]] = set()
 
-    def take(self, piece: DecodedPiece) -> None:
-        """Take the next decoded samples; returns at once."""
+    def feed(self, piece: DecodedPiece) -> None:
+        """Add the next decoded samples; this returns at once."""
         self._pauses = self._pauses or Pauses(piece.sample_rate)
         self._heard.append(piece.samples)
         if self._pauses.push(piece.samples):
@@ -169,13 +149,13 @@ class EarlyPhrases:
             task.add_done_callback(self._under_way.discard)
 
     async def finish(self) -> None:
-        """Wait for the conversions under way: threads cannot be stopped."""
+        """Wait for the conversions under way, because threads cannot be stopped."""
         await asyncio.gather(*self._under_way)
 
     async def _convert(self, sample_rate: int) -> None:
         samples = np.concatenate(self._heard)
         try:
-            async with self._admission.running_ahead() as may_run:
+            async with self._admission.turn_ahead() as may_run:
                 if may_run:
                     await asyncio.get_running_loop().run_in_executor(
                         self._executor,
@@ -185,7 +165,7 @@ class EarlyPhrases:
                         self._options,
                     )
                     extra = {"event": "converted_ahead", "seconds": len(samples) / sample_rate}
-                    _LOG.info("converted what is complete", extra=extra)
+                    _LOG.info("converted a phrase ahead", extra=extra)
         except (VoiceError, PassingError) as error:
             _LOG.info("not converted ahead: %s", error, extra={"event": "ahead_unavailable"})
         except Exception:  # noqa: BLE001 - the recording goes on and is converted at its end

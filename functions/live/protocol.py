@@ -25,32 +25,17 @@ if TYPE_CHECKING:
 PATH: Final = "/live"
 SUBPROTOCOL: Final = "voice-avatar.live.v1"
 
-LARGEST_CONTROL_MESSAGE: Final = 2048
-"""The most characters of a control message from a client."""
-
-LARGEST_PIECE: Final = 256 * 1024
-"""The largest binary message to a client: a converted recording comes in pieces of this size.
-
-Clients limit the messages that they take, the Python library `websockets` to 1 MiB.
-"""
-
-START_SECONDS: Final = 5.0
-"""How long a client may take to send `start`."""
-
-IDLE_SECONDS: Final = 5.0
-"""How long a client may send nothing after `start`."""
-
-RECEIVED_SECONDS: Final = 1.0
-"""How often a client is told how many bytes have come."""
-
-HEARTBEAT_SECONDS: Final = 5.0
-"""How often a client that waits is told the same again, so that nobody takes it for forgotten."""
-
+LARGEST_CONTROL_MESSAGE: Final = 2048  # characters, from a client
+LARGEST_PIECE: Final = 256 * 1024  # to a client; the Python library `websockets` takes 1 MiB
+START_SECONDS: Final = 5.0  # the time that a client has to send `start`
+IDLE_SECONDS: Final = 5.0  # the longest pause of a client after `start`
+RECEIVED_SECONDS: Final = 1.0  # the time between two messages about the bytes received
+HEARTBEAT_SECONDS: Final = 5.0  # the time after which they repeat, as a sign of life
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Close(Enum):
-    """Why the service closes a connection: a code of RFC 6455 and a stable reason."""
+    """A code of RFC 6455 and a stable reason."""
 
     NORMAL = (1000, "")
     MALFORMED = (1007, "malformed")
@@ -67,17 +52,15 @@ class Close(Enum):
 
     @property
     def code(self) -> int:
-        """The close code."""
         return self.value[0]
 
     @property
     def reason(self) -> str:
-        """The stable reason."""
         return self.value[1]
 
 
 class RetryReason(Enum):
-    """Why a recording was not converted here."""
+    """The reason for which a recording was not converted here."""
 
     MISMATCH = "mismatch"
     BUSY = "busy"
@@ -87,7 +70,7 @@ class RetryReason(Enum):
 
 
 class PreviewEnd(Enum):
-    """Why a visitor hears the character no longer, or not at all."""
+    """The reason for which a visitor hears the character no longer, or not at all."""
 
     BUSY = "busy"
     UNSUPPORTED = "unsupported"
@@ -95,16 +78,12 @@ class PreviewEnd(Enum):
 
 
 class MalformedError(ValueError):
-    """A message is none of this protocol."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class StartRecording:
-    """The first message of a client.
-
-    Attributes:
-        ticket: from `POST /api/v1/voices`.
-    """
+    """The first message of a client, with the ticket from `POST /api/v1/voices`."""
 
     ticket: str
     content_type: str
@@ -113,11 +92,7 @@ class StartRecording:
 
 @dataclass(frozen=True, slots=True)
 class EndRecording:
-    """The recording is complete.
-
-    Attributes:
-        sha256: hexadecimal digest of it.
-    """
+    """The recording is complete; `sha256` is its hexadecimal digest."""
 
     bytes: int
     sha256: str
@@ -125,7 +100,7 @@ class EndRecording:
 
 @dataclass(frozen=True, slots=True)
 class CancelRecording:
-    """The visitor does not want the recording to be converted."""
+    pass
 
 
 def parse(text: str) -> StartRecording | EndRecording | CancelRecording:
@@ -135,7 +110,14 @@ def parse(text: str) -> StartRecording | EndRecording | CancelRecording:
         UnsupportedContentTypeError: a `start` names a media type that recordings may not have.
         MalformedError: it is no such message; the error says why.
     """
-    fields = _json_object(text)
+    if len(text) > LARGEST_CONTROL_MESSAGE:
+        raise MalformedError(f"a control message has at most {LARGEST_CONTROL_MESSAGE} characters")
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError("a control message is JSON") from error
+    if not isinstance(fields, dict):
+        raise MalformedError("a control message is a JSON object")
     kind = fields.get("type")
     if kind == "start":
         return _parse_start(fields)
@@ -167,30 +149,16 @@ def _parse_end(fields: Mapping[str, Any]) -> EndRecording:
     return EndRecording(size, digest)
 
 
-def _json_object(text: str) -> dict[str, Any]:
-    if len(text) > LARGEST_CONTROL_MESSAGE:
-        raise MalformedError(f"a control message has at most {LARGEST_CONTROL_MESSAGE} characters")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise MalformedError("a control message is JSON") from error
-    if not isinstance(value, dict):
-        raise MalformedError("a control message is a JSON object")
-    return value
-
-
 def ready(*, max_bytes: int, max_seconds: float, hear: bool) -> str:
-    """Say that the recording may come, and whether the client will hear the character meanwhile."""
+    """Ask for the recording, and tell whether the client will hear the character meanwhile."""
     return _message("ready", max_bytes=max_bytes, max_seconds=max_seconds, hear=hear)
 
 
 def received(size: int) -> str:
-    """Say how many bytes of the recording have come."""
     return _message("received", bytes=size)
 
 
 def hearing_ended(reason: PreviewEnd) -> str:
-    """Say that the client hears nothing more before the result; the recording goes on."""
     return _message("hearing_ended", reason=reason.value)
 
 
@@ -202,29 +170,21 @@ def converted(data: bytes, content_type: str) -> Iterator[str | bytes]:
 
 
 def done(facts: Mapping[str, Any]) -> str:
-    """Say that the voice is done, with the fields of `GET /api/v1/conversion/{voice_id}`."""
+    """Report the voice with the fields of `GET /api/v1/conversion/{voice_id}`."""
     return _message("done", **facts)
 
 
 def failed(code: str, message: str) -> str:
-    """Say that the recording cannot be converted, with the code that the document has."""
     return _message("failed", code=code, message=message)
 
 
 def retry(reason: RetryReason, *, stored: bool) -> str:
-    """Say that this connection will not bring the result.
-
-    Args:
-        stored: True if the recording is stored, so that the client only waits for the document;
-            False if the client must upload it.
-    """
+    """Report that this connection brings no result; one that is not stored must be uploaded."""
     return _message("retry", reason=reason.value, stored=stored)
 
 
 def _message(kind: str, **fields: Any) -> str:
-    return json.dumps({"type": kind, **fields}, separators=(",", ":"), default=_timestamp)
+    def timestamp(moment: datetime) -> str:
+        return moment.isoformat().replace("+00:00", "Z")
 
-
-def _timestamp(moment: datetime) -> str:
-    """Return a time as the HTTP API writes it."""
-    return moment.isoformat().replace("+00:00", "Z")
+    return json.dumps({"type": kind, **fields}, separators=(",", ":"), default=timestamp)

@@ -1,11 +1,10 @@
-"""The connections of one instance: who may open one, and what happens to them when it stops."""
+"""The connections of one instance: their admission, and their end when it stops."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import PlainTextResponse
@@ -35,19 +34,15 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-FLUSH_SECONDS: Final = 10.0
-"""How long a client may take to read the rest of its answers."""
+FLUSH_SECONDS: Final = 10.0  # the time that a client has to read the rest of its answers
 
+# The wait for the client's part of the closing handshake. If the server ended the connection while
+# bytes of the client are on their way, the system would reset it, and the reason might be lost.
 CLOSING_SECONDS: Final = 1.0
-"""How long to wait for the client's part of the closing handshake.
-
-If the server ended the connection while bytes of the client are on their way, the system would
-reset it, and the client might never read why.
-"""
 
 
 class ConnectionAdmission:
-    """Decides who may open a connection."""
+    """The admission of connections by their origin, their protocol and their number."""
 
     def __init__(
         self, allowed_origins: Collection[str], sockets: int, per_client: PlacesPerClient
@@ -56,7 +51,7 @@ class ConnectionAdmission:
         self.places_left = sockets
         self._per_client = per_client
 
-    def objection(self, websocket: WebSocket) -> PlainTextResponse | None:
+    def refusal(self, websocket: WebSocket) -> PlainTextResponse | None:
         """Return the answer to a handshake that is refused, None if it is accepted."""
         headers = websocket.headers
         origin = headers.get("origin")
@@ -72,16 +67,11 @@ class ConnectionAdmission:
 
     @contextmanager
     def place(self, websocket: WebSocket) -> Iterator[None]:
-        """Count a connection, for as long as it is open.
-
-        Raises:
-            RefusedError: there is no place for it.
-        """
+        """Count a connection while it is open; raise RecordingRefusedError without a place."""
         if not self.places_left:
             raise RecordingRefusedError(Close.BUSY, "all connections are taken")
         try:
-            taken = self._per_client.taken(websocket)
-            with taken:
+            with self._per_client.taken(websocket):
                 self.places_left -= 1
                 try:
                     yield
@@ -91,36 +81,29 @@ class ConnectionAdmission:
             raise RecordingRefusedError(Close.BUSY, str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceLimits:
-    """The limits of all connections together and of each.
-
-    Attributes:
-        held: counts the bytes of all.
-    """
-
-    each: ConnectionLimits
-    held: HeldBytes
-
-
 class LiveService:
-    """Serves the connections of one instance."""
+    """The connections of one instance, each within limits, which hold their bytes together."""
 
     def __init__(
-        self, door: ConnectionAdmission, limits: ServiceLimits, shared: SessionDependencies
+        self,
+        admission: ConnectionAdmission,
+        limits: ConnectionLimits,
+        held_bytes: HeldBytes,
+        shared: SessionDependencies,
     ) -> None:
-        self._door = door
+        self._admission = admission
         self._limits = limits
+        self._held_bytes = held_bytes
         self._shared = shared
         self._is_draining = False
-        self._listening: set[asyncio.Task[CompleteRecording | None]] = set()
-        self._answering: set[asyncio.Task[None]] = set()
+        self._receptions: set[asyncio.Task[CompleteRecording | None]] = set()
+        self._conversions: set[asyncio.Task[None]] = set()
 
     async def serve(self, websocket: WebSocket) -> None:
         """Serve one connection, from its handshake to its end."""
-        objection = self._door.objection(websocket)
-        if objection is not None:
-            await websocket.send_denial_response(objection)
+        refusal = self._admission.refusal(websocket)
+        if refusal is not None:
+            await websocket.send_denial_response(refusal)
             return
         await websocket.accept(subprotocol=SUBPROTOCOL)
         close = await self._serve_accepted(websocket)
@@ -133,14 +116,14 @@ class LiveService:
     async def drain(self, seconds: float) -> None:
         """Refuse new recordings, end those that still come, and wait for the answers under way."""
         self._is_draining = True
-        for task in tuple(self._listening):
+        for task in tuple(self._receptions):
             task.cancel()
-        if self._answering:
-            await asyncio.wait(tuple(self._answering), timeout=seconds)
+        if self._conversions:
+            await asyncio.wait(tuple(self._conversions), timeout=seconds)
 
     async def _serve_accepted(self, websocket: WebSocket) -> Close:
         try:
-            with self._door.place(websocket):
+            with self._admission.place(websocket):
                 await self._hold_session(websocket)
         except RecordingRefusedError as error:
             extra = {"event": "live_refused", "reason": error.close.reason}
@@ -167,31 +150,28 @@ class LiveService:
             else:
                 await websocket.send_bytes(message)
 
-        with self._limits.held.share() as hold:
-            async with MessageSender(send) as outbox:
-                intake = RecordingIntake(receive, self._limits.each, hold)
-                session = Session(self._shared, intake, outbox)
-                recording = await self._listen(session)
+        with self._held_bytes.share() as hold:
+            async with MessageSender(send) as sender:
+                intake = RecordingIntake(receive, self._limits, hold)
+                session = Session(self._shared, intake, sender)
+                recording = await self._receive_recording(session)
                 if recording is not None:
-                    await self._answer(session, recording)
-                await outbox.flush(FLUSH_SECONDS)
+                    conversion = asyncio.create_task(session.convert(recording))
+                    self._conversions.add(conversion)
+                    conversion.add_done_callback(self._conversions.discard)
+                    # If the server gives this connection up, the conversion still ends.
+                    await asyncio.shield(conversion)
+                await sender.flush(FLUSH_SECONDS)
 
-    async def _listen(self, session: Session) -> CompleteRecording | None:
+    async def _receive_recording(self, session: Session) -> CompleteRecording | None:
         if self._is_draining:
             raise RecordingRefusedError(Close.RESTARTING)
-        listening = asyncio.create_task(session.listen())
-        self._listening.add(listening)
-        listening.add_done_callback(self._listening.discard)
+        reception = asyncio.create_task(session.receive_recording())
+        self._receptions.add(reception)
+        reception.add_done_callback(self._receptions.discard)
         try:
-            return await listening
+            return await reception
         except asyncio.CancelledError:
-            if listening.cancelled() and self._is_draining:
+            if reception.cancelled() and self._is_draining:
                 raise RecordingRefusedError(Close.RESTARTING) from None
             raise
-
-    async def _answer(self, session: Session, recording: CompleteRecording) -> None:
-        answering = asyncio.create_task(session.answer(recording))
-        self._answering.add(answering)
-        answering.add_done_callback(self._answering.discard)
-        # If the server gives this connection up, the conversion still comes to its end.
-        await asyncio.shield(answering)

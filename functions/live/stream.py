@@ -1,4 +1,4 @@
-"""One decode of a recording while it comes, for everybody who can use it before its end."""
+"""One decode of a recording while it comes, for a preview and for conversions ahead."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from functions.live import protocol
 from functions.live.preview import EarlyPhrases, SoundPreview
@@ -17,7 +17,7 @@ from shared.speech.engines.interface import ConvertsAhead, EarlyPieces
 from shared.voices.voice import PassingError, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from concurrent.futures import Executor
 
     from functions.live.preview import Send
@@ -27,31 +27,23 @@ if TYPE_CHECKING:
     from shared.speech.decoding.recording import Recording
     from shared.voices.voice import Voice
 
+    OpenStream = Callable[[bytes], Awaitable[DecodedStream]]
+    """Begins to decode a recording whose first bytes are given; see `Decoder.open_stream`."""
 
-MOST_WAITING_BYTES: Final = 256 * 1024
-"""How many bytes may wait to be decoded; with more, the instance is short of time."""
+_LOG = logging.getLogger(__name__)
 
-_HEAD_BYTES: Final = 1024
-"""How much of a recording is enough to tell its format, at the latest."""
-
-
-class OpenStream(Protocol):
-    """Begins to decode a recording; see `Decoder.open_stream`, which has its limits here."""
-
-    async def __call__(self, head: bytes) -> DecodedStream:
-        """Begin with the first bytes; they have to be sent, too."""
-        ...
+MOST_WAITING_BYTES: Final = 256 * 1024  # to be decoded; with more, the instance is short of time
+FINISHING_SECONDS: Final = 5.0  # for the last bytes; after that the whole is decoded instead
+_HEAD_BYTES: Final = 1024  # the bytes of a recording that are enough to tell its format
 
 
 class RecordingFeed:
-    """The bytes of one recording that wait to be decoded."""
-
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._waiting_bytes = 0
 
     def feed(self, piece: bytes) -> bool:
-        """Take the next bytes; returns at once, False if more wait than can be decoded in time."""
+        """Add the next bytes; return False if more wait than can be decoded in time."""
         self._waiting_bytes += len(piece)
         if self._waiting_bytes > MOST_WAITING_BYTES:
             return False
@@ -59,12 +51,11 @@ class RecordingFeed:
         return True
 
     def end(self) -> None:
-        """Note that nothing more comes."""
         self._pieces.put_nowait(b"")
 
     @asynccontextmanager
-    async def decoded(self, open_stream: OpenStream) -> AsyncIterator[DecodedStream]:
-        """Decode what comes, for the time inside the context.
+    async def decode(self, open_stream: OpenStream) -> AsyncIterator[DecodedStream]:
+        """Decode the bytes inside the context.
 
         Raises:
             VoiceError: the format is not known.
@@ -80,11 +71,7 @@ class RecordingFeed:
                 await asyncio.gather(sending, return_exceptions=True)
 
     async def _begin(self, open_stream: OpenStream) -> tuple[DecodedStream, bytes]:
-        """Begin to decode; recorders may hand out the first bytes one by one.
-
-        Returns:
-            The stream, and the bytes that have come until then.
-        """
+        """Begin to decode; return the bytes so far, which recorders may hand out one by one."""
         head = b""
         while True:
             piece = await self._pieces.get()
@@ -104,15 +91,9 @@ class RecordingFeed:
         stream.end()
 
 
-_LOG = logging.getLogger(__name__)
-
-FINISHING_SECONDS: Final = 5.0
-"""How long the decoding of the last bytes may take; after that the whole is decoded instead."""
-
-
 @dataclass(frozen=True, slots=True)
 class StreamDependencies:
-    """What listens to recordings."""
+    """The collaborators of all streams, with threads for previews and for conversions ahead."""
 
     open_stream: OpenStream
     characters: CharacterLender
@@ -122,64 +103,57 @@ class StreamDependencies:
 
 
 class RecordingStreams:
-    """Listens to recordings while they come, to as many at once as there are places."""
+    """The streams of recordings; as many are decoded at once as there are places."""
 
     def __init__(self, tools: StreamDependencies, places: int) -> None:
         self.tools = tools
         self.places_left = places
-        self._listening: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def __call__(self, voice: Voice, send: Send | None) -> RecordingStream:
-        """Begin with the recording of a voice.
-
-        Args:
-            send: sends messages to a visitor who wants to hear the character; None if nobody does.
-        """
-        listening = RecordingStream(self, voice, send)
-        self._listening.add(listening.task)
-        listening.task.add_done_callback(self._listening.discard)
-        return listening
+    def open(self, voice: Voice, send: Send | None) -> RecordingStream:
+        """Begin with the recording of a voice; without `send` there is no preview."""
+        stream = RecordingStream(self, voice, send)
+        self._tasks.add(stream.task)
+        stream.task.add_done_callback(self._tasks.discard)
+        return stream
 
 
 class RecordingStream:
-    """What is done with one recording while it comes; the conversion at its end uses it.
+    """The work on one recording while it comes; the conversion at its end uses it.
 
     The character is lent once, until the conversion has ended. If anything fails, the conversion
     does everything itself.
-
-    Args:
-        send: sends messages to a visitor who hears the character; None if nobody does.
     """
 
-    def __init__(self, listeners: RecordingStreams, voice: Voice, send: Send | None) -> None:
-        self._listeners = listeners
+    def __init__(self, streams: RecordingStreams, voice: Voice, send: Send | None) -> None:
+        self._streams = streams
         self._voice = voice
         self._send = send
         self._incoming = RecordingFeed()
-        self._hearing: SoundPreview | None = None
+        self._preview: SoundPreview | None = None
         loop = asyncio.get_running_loop()
         self._character: asyncio.Future[LoadedCharacter | None] = loop.create_future()
         self._recording: asyncio.Future[Recording | None] = loop.create_future()
         self._is_over = asyncio.Event()
         self.ahead = EarlyPieces()
         self.task = asyncio.create_task(self._run())
-        # Also if it is cancelled before it has begun, nobody must wait for what it gives.
-        self.task.add_done_callback(lambda _: self._give_nothing_more())
+        # Also if it is cancelled before it has begun, nobody must wait for its results.
+        self.task.add_done_callback(lambda _: self._resolve_results())
 
     def feed(self, piece: bytes) -> None:
-        """Take the next bytes of the recording; returns at once and raises nothing."""
+        """Add the next bytes of the recording; this returns at once and raises nothing."""
         if not self.task.done() and not self._incoming.feed(piece):
-            self._end_hearing(PreviewEnd.BUSY)
+            self._end_preview(PreviewEnd.BUSY)
             self.task.cancel()
 
     def end(self) -> None:
-        """Note that the recording has ended; the visitor hears nothing more of it."""
-        self._end_hearing()
+        """End the recording; the visitor hears nothing more of it."""
+        self._end_preview()
         self._incoming.end()
 
     def close(self) -> None:
         """Stop; the character is returned when nothing uses it any more."""
-        self._end_hearing()
+        self._end_preview()
         self._is_over.set()
         if not self._recording.done():
             self.task.cancel()
@@ -190,74 +164,69 @@ class RecordingStream:
         return None if self.task.cancelling() else character
 
     async def decoded(self) -> Recording | None:
-        """Return the recording as `Decoder.decode` would; None if that must be asked."""
         try:
             async with asyncio.timeout(FINISHING_SECONDS):
                 return await asyncio.shield(self._recording)
         except TimeoutError:
             return None
 
-    async def _run(self) -> None:
-        with about_voice(self._voice.voice_id), self._failures_told():
-            await self._listen()
-
-    def _give_nothing_more(self) -> None:
+    def _resolve_results(self) -> None:
         for result in (self._character, self._recording):
             if not result.done():
                 result.set_result(None)
 
-    async def _listen(self) -> None:
-        tools, options = self._listeners.tools, conversion_options(self._voice, self.ahead)
-        async with tools.characters.using(self._voice.character) as character:
-            engine, phrases = character.engine, None
-            if isinstance(engine, ConvertsAhead):
-                phrases = EarlyPhrases(engine, options, tools.admission, tools.ahead_in)
-            elif self._send is None:
-                return
-            if not self._listeners.places_left:
-                self._end_hearing(PreviewEnd.BUSY)
-                return
-            if self._send is not None:
-                self._hearing = SoundPreview(engine, options, self._send, tools.heard_in)
-            self._character.set_result(character)
-            try:
-                self._recording.set_result(await self._decode(phrases))
-                await self._is_over.wait()
-            finally:
-                if phrases is not None:
-                    await phrases.finish()
+    async def _run(self) -> None:
+        with about_voice(self._voice.voice_id), self._report_failures():
+            tools, options = self._streams.tools, conversion_options(self._voice, self.ahead)
+            async with tools.characters.lend(self._voice.character) as character:
+                engine, phrases = character.engine, None
+                if isinstance(engine, ConvertsAhead):
+                    phrases = EarlyPhrases(engine, options, tools.admission, tools.ahead_in)
+                elif self._send is None:
+                    return
+                if not self._streams.places_left:
+                    self._end_preview(PreviewEnd.BUSY)
+                    return
+                if self._send is not None:
+                    self._preview = SoundPreview(engine, options, self._send, tools.heard_in)
+                self._character.set_result(character)
+                try:
+                    self._recording.set_result(await self._decode(phrases))
+                    await self._is_over.wait()
+                finally:
+                    if phrases is not None:
+                        await phrases.finish()
 
     async def _decode(self, phrases: EarlyPhrases | None) -> Recording | None:
-        self._listeners.places_left -= 1
+        self._streams.places_left -= 1
         recording = None
         try:
-            with self._failures_told():
-                async with self._incoming.decoded(self._listeners.tools.open_stream) as stream:
+            with self._report_failures():
+                async with self._incoming.decode(self._streams.tools.open_stream) as stream:
                     async for piece in stream.pieces():
-                        for listener in (self._hearing, phrases):
+                        for listener in (self._preview, phrases):
                             if listener is not None:
-                                listener.take(piece)
+                                listener.feed(piece)
                     recording = await stream.whole()
         finally:
-            self._listeners.places_left += 1
+            self._streams.places_left += 1
         return recording
 
     @contextmanager
-    def _failures_told(self) -> Iterator[None]:
+    def _report_failures(self) -> Iterator[None]:
         """Log errors and tell the visitor: the recording goes on and is converted at its end."""
         try:
             yield
         except (VoiceError, PassingError) as error:
             _LOG.info("not decoded yet: %s", error, extra={"event": "listening_unavailable"})
-            self._end_hearing(PreviewEnd.UNAVAILABLE)
+            self._end_preview(PreviewEnd.UNAVAILABLE)
         except Exception:  # noqa: BLE001 - see above
             _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
-            self._end_hearing(PreviewEnd.UNAVAILABLE)
+            self._end_preview(PreviewEnd.UNAVAILABLE)
 
-    def _end_hearing(self, reason: PreviewEnd | None = None) -> None:
-        """End what the visitor hears; tell why, if there is a reason."""
+    def _end_preview(self, reason: PreviewEnd | None = None) -> None:
         send, self._send = self._send, None
-        if self._hearing is not None:
-            self._hearing.stop(reason)
+        if self._preview is not None:
+            self._preview.stop(reason)
         elif send is not None and reason is not None:
             send(protocol.hearing_ended(reason))

@@ -29,8 +29,7 @@ from shared.conversion.start import start_tools
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.container.app import ConvertingApp
-    from shared.conversion.composition import ConversionServices
+    from shared.conversion.composition import ConversionServices, ConvertingApp
 
 
 @asynccontextmanager

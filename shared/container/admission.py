@@ -1,4 +1,4 @@
-"""A line in which clients take turns, so that who asks for much keeps nobody waiting."""
+"""A fair queue for the work of clients, and the admission of requests to it."""
 
 from __future__ import annotations
 
@@ -14,39 +14,40 @@ from shared.runtime.push import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
-
-if TYPE_CHECKING:
     Client = str | None
 
 
+# Time that a new client or text has ahead of others, so that a short request needs one turn.
 CREDIT_SECONDS: Final = 0.5
-"""By how much less a client, or a text, counts as having had that comes anew: a short request is
-done in one turn."""
+
+OTHERS_SECONDS: Final = 60.0  # after its last request a client counts among the others for so long
+REST_SECONDS: Final = 1.0  # after a hostile recording a client has no place, while others come
+
+# Lets others run between two pieces of work.
+PassOn: TypeAlias = "Callable[[], Awaitable[None]]"
+
+
+async def stay() -> None:
+    """Let nobody else run in between."""
 
 
 @dataclass(eq=False)
 class Share:
-    """How long a client, or one text of it, has had places.
-
-    Attributes:
-        served: how many seconds the part of it that was served last had had.
-    """
+    """The time for which a client, or a text, has had places, and that of its part served last."""
 
     seconds: float = float("-inf")
     served: float = 0.0
     whole: Share | None = None
 
     def come(self, served: float) -> None:
-        """Begin, or go on after a pause, with what was served last: nobody saves anything up."""
+        """Begin, or go on after a pause, at the time that was served last: nobody saves it up."""
         self.seconds = max(self.seconds, served - CREDIT_SECONDS)
 
 
 @dataclass(eq=False)
 class _Place:
-    """A place that a text has, or waits for."""
-
     name: Client
     client: Share
     text: Share
@@ -54,23 +55,20 @@ class _Place:
     since: float = 0.0
 
     @property
-    def had(self) -> tuple[float, float]:
-        """Return what the client and the text have had; the least is next."""
+    def used(self) -> tuple[float, float]:
+        """The times of the client and the text; the least is next."""
         return self.client.seconds, self.text.seconds
 
 
 class FairQueue:
-    """Gives places to those who wait: to the client that has had least time.
+    """A queue that gives places to the client that has had least time.
 
     Of one client it is the turn of the text that has had least, so a short text does not wait for
-    the whole of a long one. What comes anew begins with what was served last (start-time fair
+    the whole of a long one. A new one begins at the time that was served last (start-time fair
     queuing: P. Goyal et al., IEEE/ACM Transactions on Networking 5(5), 1997).
 
-    What is under way is not stopped. So while one client has all places, each other one may take a
+    Work under way is not stopped. So while one client has all places, each other one may take a
     spare place instead of waiting until a long piece ends.
-
-    Args:
-        now: a clock in seconds that never goes back.
     """
 
     def __init__(
@@ -87,26 +85,19 @@ class FairQueue:
         self._served = 0.0
 
     def should_pass_on(self, client: Client, text: Share | None = None) -> bool:
-        """Return whether another one waits that has had less.
-
-        Args:
-            text: of the client, that has the place; None to ask for other clients alone.
-        """
+        """Return whether another one waits that has had less; without a text, another client."""
         self._count(client)
         known = self._clients.get(client)
         if known is None:
             return False
-        had = known.seconds, float("-inf") if text is None else text.seconds
-        return any(place.had < had for place in self._waiting)
+        used = known.seconds, float("-inf") if text is None else text.seconds
+        return any(place.used < used for place in self._waiting)
 
     @asynccontextmanager
     async def slot(self, client: Client = None, text: Share | None = None) -> AsyncIterator[None]:
-        """Wait for a place, and have it inside the context.
+        """Wait for a place, and have it inside the context; None is a client, too.
 
-        Args:
-            client: who waits; None is a client, too.
-            text: what the client's text has had, which goes on in the line again and again; None
-                for something that comes once.
+        A text that queues again and again has a share of its own.
         """
         text = text or Share()
         share = text.whole = self._clients.setdefault(client, Share())
@@ -137,7 +128,7 @@ class FairQueue:
                 with suppress(ValueError):  # it was passed over already
                     self._waiting.remove(place)
             else:
-                self._leave()  # the place was given in the same moment
+                self._leave()  # the place was given at the same moment
             raise
 
     def _is_free_for(self, place: _Place) -> bool:
@@ -148,7 +139,6 @@ class FairQueue:
         return has_one_all and self._taken < self._places + self._spare
 
     def _count(self, client: Client) -> None:
-        """Count the time that a client has had its places."""
         now = self._now()
         for place in self._held:
             if place.name == client:
@@ -159,81 +149,38 @@ class FairQueue:
     def _leave(self) -> None:
         self._taken -= 1
         while self._waiting:
-            following = min(self._waiting, key=lambda place: place.had)
+            following = min(self._waiting, key=lambda place: place.used)
             if not self._is_free_for(following):
                 return
             self._waiting.remove(following)
-            if not following.turn.done():  # who leaves in the same moment needs no place
+            if not following.turn.done():  # one that leaves at the same moment needs no place
                 self._taken += 1
                 following.turn.set_result(None)
 
 
-OTHERS_SECONDS: Final = 60.0
-"""For how long after its last request a client counts among the others."""
-
-
-REST_SECONDS: Final = 1.0
-"""How long a client has no place after such a failure, while others come."""
-
-
-PassOn: TypeAlias = "Callable[[], Awaitable[None]]"
-"""Lets others run, between two pieces of something."""
-
-
-async def stay() -> None:
-    """Let nobody else run in between."""
-
-
 class Slots(Protocol):
-    """Limits work that is done at once."""
+    """A limit of work that is done at once, with the methods of `FairQueue`."""
 
     def slot(
         self, client: str | None = None, text: Share | None = None
-    ) -> AbstractAsyncContextManager[None]:
-        """Wait for a slot of a client, and have it inside the context; see Line."""
+    ) -> AbstractAsyncContextManager[None]: ...
 
-    def should_pass_on(self, client: str | None, text: Share | None = None) -> bool:
-        """Return whether another one waits that has had less; see Line."""
-
-
-class RunningTurns:
-    """The turns that have a place.
-
-    Args:
-        now: a clock in seconds that never goes back.
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._begins: dict[Turn, float] = {}
-        self.worked_seconds = 0.0
-
-    def __len__(self) -> int:
-        return len(self._begins)
-
-    def add(self, turn: Turn) -> None:
-        """Count a turn from now on."""
-        self._begins[turn] = self._now()
-
-    def remove(self, turn: Turn) -> None:
-        """Count a turn no longer."""
-        self.worked_seconds += self._now() - self._begins.pop(turn)
+    def should_pass_on(self, client: str | None, text: Share | None = None) -> bool: ...
 
 
 class Turn:
-    """Something of a client that runs piece by piece, and takes turns with others in between.
+    """Work of a client that runs piece by piece and takes turns; in the context it has a place."""
 
-    Inside of the context it has a place.
-
-    Args:
-        client: whose it is; None if that does not matter.
-    """
-
-    def __init__(self, slots: Slots, client: str | None, running: RunningTurns) -> None:
+    def __init__(
+        self,
+        slots: Slots,
+        client: str | None,
+        count_work: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self._slots = slots
         self._client = client
-        self._running = running
-        self._had = Share()
+        self._count_work = count_work
+        self._share = Share()
         self._held = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -244,29 +191,23 @@ class Turn:
         await self.end()
 
     async def begin(self) -> None:
-        """Wait for a place, and take it."""
-        await self._held.enter_async_context(self._slots.slot(self._client, self._had))
-        self._running.add(self)
-        self._held.callback(self._running.remove, self)
+        await self._held.enter_async_context(self._slots.slot(self._client, self._share))
+        self._held.enter_context(self._count_work())
 
     async def end(self) -> None:
-        """Give the place back, if it has one."""
         await self._held.aclose()
 
     async def pass_on(self) -> None:
         """Let others run first that have had less, if any wait."""
-        if self._slots.should_pass_on(self._client, self._had):
+        if self._slots.should_pass_on(self._client, self._share):
             await self.end()
             await self.begin()
 
 
 class Admission:
-    """Limits the requests that are accepted and the conversions that run at the same time.
+    """The limits of accepted requests, and of the conversions that run at the same time.
 
-    Args:
-        slots: limits what runs, where other processes run some of it; None for a Line, if this one
-            runs all.
-        now: a clock in seconds that never goes back.
+    `slots` limit the work of several processes; None for a queue of this one alone.
     """
 
     def __init__(
@@ -280,36 +221,44 @@ class Admission:
     ) -> None:
         self._most = running + waiting
         self._most_of_one = max(1, running // 2)
-        self._most_in_line = max(1, self._most // 2)
+        self._most_in_queue = max(1, self._most // 2)
         self._now = now
         self._admitted = 0
         self._admitted_of: Counter[str] = Counter()
         # The last two clients suffice: one of them is not the client that asks.
         self._seen: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
-        # Not both: who waits for a slot of all processes would have a place in the line meanwhile.
+        # Not both: work that waits for a slot of all processes would have a place here meanwhile.
         self._slots = slots or FairQueue(running, spare, now)
         self._few = running // 2
-        self._running = RunningTurns(self._now)
+        self._running = 0
+        self.worked_seconds = 0.0
 
     @contextmanager
     def admit(self, client: str | None = None, *, waits: bool = False) -> Iterator[None]:
         """Accept one request, for as long as it is handled.
 
-        Args:
-            client: whose it is; None if that does not matter.
+        A client has half of the places that run, and if it `waits` half of all, while others come.
 
         Raises:
-            OverloadedError: as many as are allowed are being handled, or as many of this client
-                while others come.
+            OverloadedError: all places are taken, or all of this client.
         """
         if client is not None:
-            self._see(client)
+            self._seen.pop(client, None)
+            self._seen[client] = self._now()
+            while len(self._seen) > 2:  # noqa: PLR2004 - see above
+                del self._seen[next(iter(self._seen))]
         if self._admitted >= self._most:
             raise OverloadedError(f"all {self._most} places are taken")
-        most_of_one = self._most_in_line if waits else self._most_of_one
-        if client is not None and self._has_its_share(client, most_of_one):
-            raise OverloadedError("all places of this client are taken, or it has to rest")
+        if client is not None:
+            now = self._now()
+            has_others = any(
+                seen > now - OTHERS_SECONDS for other, seen in self._seen.items() if other != client
+            )
+            most_of_one = self._most_in_queue if waits else self._most_of_one
+            has_share = self._admitted_of[client] >= most_of_one
+            if has_others and (has_share or self._rests_until.get(client, now) > now):
+                raise OverloadedError("all places of this client are taken, or it has to rest")
         counted = [] if client is None else [client]
         self._admitted += 1
         self._admitted_of.update(counted)
@@ -318,14 +267,9 @@ class Admission:
         finally:
             self._admitted -= 1
             self._admitted_of.subtract(counted)
-            self._admitted_of += Counter()  # forgets who has no place
+            self._admitted_of += Counter()  # forgets clients without a place
 
-    @property
-    def worked_seconds(self) -> float:
-        """The seconds for which conversions, or spoken texts, have run, all of them together."""
-        return self._running.worked_seconds
-
-    def failed(self, client: str | None) -> None:
+    def penalize(self, client: str | None) -> None:
         """Let a client rest whose recording has failed as those of an attacker do."""
         if client is None:
             return
@@ -333,32 +277,26 @@ class Admission:
         self._rests_until = {each: end for each, end in self._rests_until.items() if end > now}
         self._rests_until[client] = now + REST_SECONDS
 
-    def running(self, client: str | None = None) -> Turn:
-        """Return what waits until one more conversion, or text, may run."""
-        return Turn(self._slots, client, self._running)
+    def turn(self, client: str | None = None) -> Turn:
+        """Return the turn of one more conversion, or text; it waits for a place."""
+        return Turn(self._slots, client, self.count_work)
 
     @asynccontextmanager
-    async def running_ahead(self) -> AsyncIterator[bool]:
-        """Count one more conversion for which nobody waits yet, if few are running.
-
-        So half of the places stay free for those for which somebody waits.
-        """
-        if len(self._running) >= self._few:
+    async def turn_ahead(self) -> AsyncIterator[bool]:
+        """Count a conversion for which nobody waits; yield False if too many others run."""
+        if self._running >= self._few:
             yield False
             return
-        async with self.running():
+        async with self.turn():
             yield True
 
-    def _see(self, client: str) -> None:
-        self._seen.pop(client, None)
-        self._seen[client] = self._now()
-        while len(self._seen) > 2:  # noqa: PLR2004 - see above
-            del self._seen[next(iter(self._seen))]
-
-    def _has_its_share(self, client: str, most: int) -> bool:
-        now = self._now()
-        has_others = any(
-            other != client and seen > now - OTHERS_SECONDS for other, seen in self._seen.items()
-        )
-        rests = self._rests_until.get(client, now) > now
-        return has_others and (rests or self._admitted_of[client] >= most)
+    @contextmanager
+    def count_work(self) -> Iterator[None]:
+        """Count a running conversion or text, and its time."""
+        begin = self._now()
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self.worked_seconds += self._now() - begin

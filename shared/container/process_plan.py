@@ -1,4 +1,4 @@
-"""How many processes and conversions a container can run, from the limits of its cgroup.
+"""The processes and conversions that a container can run, from the limits of its cgroup.
 
 The host's numbers would mislead: a container with two CPUs may run on a machine with sixty.
 """
@@ -9,7 +9,13 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import Field
+
+from shared.characters.manifest import MAX_BUNDLE_BYTES
+from shared.runtime.settings import EnvironmentSettings
+from shared.speech.graphs.sessions import Provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,56 +24,38 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 
+# Memory of one process with its characters and the parent of its decoding processes. Measured: with
+# one conversion 210 MB for 10 s of speech, 300 MB for 60 s; the content encoder that characters
+# share takes 104 MB more.
 PROCESS_BYTES: Final = 285 * MIB
-"""Memory of one process with its characters and the parent of its decoding processes.
 
-Measured: with one conversion 210 MB for 10 s of speech, 300 MB for 60 s; the content encoder that
-characters share takes 104 MB more.
-"""
-
+# Memory of each conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s. If decoding may
+# take more, that counts: see `memory_needs`.
 CONVERSION_BYTES: Final = 75 * MIB
-"""Memory of each conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s.
 
-If decoding may take more, that counts: see `memory_needs`.
-"""
-
+# Memory of a conversion by a character from the bucket: such networks are large. Measured: 480 MB
+# with 10 s of speech and an RVC voice of 40 kHz, which takes no more at once.
 FETCHED_CONVERSION_BYTES: Final = 640 * MIB
-"""Memory of a conversion by a character from the bucket: such networks are large.
 
-Measured: 480 MB with 10 s of speech and an RVC voice of 40 kHz, which takes no more at once.
-"""
-
+# CPUs that one process keeps busy. Nine tenths of a conversion run without the interpreter's lock
+# or in the decoder's process, so that the lock is free for about this many conversions at once.
 CPUS_PER_PROCESS: Final = 4
-"""How many CPUs one process keeps busy.
 
-Nine tenths of a conversion run without the interpreter's lock or in the decoder's process, so that
-the lock is free for about this many conversions at once.
-"""
-
+# Conversions that share a CPU. One waits for Firestore, a bucket or the decoder's process while the
+# other computes. With one conversion per CPU, a tenth of the CPUs' time is lost even with every
+# service on the same machine (docs/architecture.md, decision 22).
 CONVERSIONS_PER_CPU: Final = 2
-"""How many conversions share a CPU.
 
-One waits for Firestore, a bucket or the decoder's process while the other computes. With one
-conversion per CPU, a tenth of the CPUs' time is lost even with every service on the same machine
-(docs/architecture.md, decision 22).
-"""
-
+# Work after which one of several processes is replaced, so that no leak grows for ever. Requests do
+# not count: anybody can send them, also without a key.
 WORN_AFTER_SECONDS: Final = 3600.0
-"""After how much work one of several processes is replaced, so that no leak grows for ever.
-
-Requests do not count: anybody can send them, also without a key.
-"""
 
 _UNLIMITED: Final = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a container may use.
-
-    Attributes:
-        memory_bytes: memory, or None if nobody limits it.
-    """
+    """The limits of a container; without a limit the memory is None."""
 
     cpus: float
     memory_bytes: int | None
@@ -75,34 +63,25 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
-    """What to run."""
-
     workers: int
     concurrency: int
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeeds:
-    """How much memory a container needs.
-
-    Attributes:
-        process: bytes of one process.
-        conversion: bytes of each conversion at once.
-    """
+    """Bytes of one process, and of each conversion at once."""
 
     process: int = PROCESS_BYTES
     conversion: int = CONVERSION_BYTES
 
 
 def memory_needs(limits: DecodeLimits, fetched: int | None = None) -> MemoryNeeds:
-    """Return the memory that is needed, whatever is in the recordings.
+    """Return the memory that is needed with as many hostile recordings as are decoded at once.
 
-    So the processes, and as many hostile recordings as are decoded at once, fit into the memory.
     Terraform calculates the same in `infra/terraform/convert.tf`; a test compares the two.
 
     Args:
-        fetched: bytes that the characters from the bucket, and the load of another one, may take
-            in one process; None if there is no bucket.
+        fetched: bytes in one process of the characters from the bucket, and of one more's load.
     """
     conversion = max(CONVERSION_BYTES, limits.peak_bytes)
     if fetched is None:
@@ -115,13 +94,9 @@ def plan(
 ) -> ProcessPlan:
     """Plan enough conversions for every CPU, but no more than fit into the memory.
 
-    Several processes leave memory for one more: a worn one ends what it has beside the new one.
-
-    For a few CPUs one process is enough. It starts soonest, loads the characters only once, and
-    receives every message, even if all come through one connection.
-
-    Args:
-        workers: how many processes there must be; None to plan that, too.
+    Several processes leave memory for one more: a worn one ends its work beside the new one. For a
+    few CPUs one process is enough. It starts soonest, loads the characters only once, and receives
+    every message, even if all come through one connection.
     """
     cpus = max(1, round(resources.cpus))
     processes = workers or math.ceil(cpus / CPUS_PER_PROCESS)
@@ -139,30 +114,23 @@ def plan(
 
 
 def read_resources(root: Path = Path("/")) -> Resources:
-    """Read what this process may use: the limits of its cgroup and its parents, and its affinity.
+    """Read the limits of this process's cgroup and its parents, and its affinity.
 
-    Knows both versions of cgroups (https://docs.kernel.org/admin-guide/cgroup-v2.html and
+    This works with both versions of cgroups (https://docs.kernel.org/admin-guide/cgroup-v2.html and
     https://docs.kernel.org/admin-guide/cgroup-v1/). A limit that cannot be read does not count.
-
-    Args:
-        root: the folder of `proc` and `sys`.
     """
-    cpus = float(_affinity())
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cpus = float(len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1)
     memory = _UNLIMITED
-    for folder in _folders(root):
+    for folder in _cgroup_folders(root):
         cpus = min(cpus, _cpu_quota(folder))
-        memory = min(memory, _memory_limit(folder))
+        limit = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes")
+        if limit.isdecimal():
+            memory = min(memory, int(limit))
     return Resources(cpus, None if memory >= _UNLIMITED else memory)
 
 
-def _affinity() -> int:
-    """Count the CPUs that this process may run on; all CPUs where the system does not tell."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _folders(root: Path) -> Iterable[Path]:
+def _cgroup_folders(root: Path) -> Iterable[Path]:
     """Yield the folders of this process's cgroups and of all their parents."""
     mount = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
@@ -187,13 +155,59 @@ def _cpu_quota(folder: Path) -> float:
     return int(quota) / int(period)
 
 
-def _memory_limit(folder: Path) -> int:
-    limit = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes")
-    return int(limit) if limit.isdecimal() else _UNLIMITED
-
-
 def _text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError:
         return ""
+
+
+def _planned_max_work(settings: dict[str, Any]) -> float:
+    return WORN_AFTER_SECONDS if settings.get("workers", 1) > 1 else 0.0
+
+
+class ServingSettings(EnvironmentSettings):
+    """Settings of a server with one or several processes.
+
+    Attributes:
+        provider: where networks run; `cuda` needs a GPU and the image with CUDA.
+        timeout: seconds without a heartbeat after which one of several processes is replaced; a new
+            process must be ready within this time.
+        graceful_timeout: seconds that a process may take to stop; Cloud Run kills an instance ten
+            seconds after SIGTERM.
+        keepalive: seconds for which an idle connection is kept open.
+        max_work_seconds: seconds of converting or speaking after which a process is replaced; 0 for
+            never, which is the default for a single process.
+        max_bundle_bytes: the most bytes that the graphs of one character bundle have together.
+    """
+
+    # Before those whose defaults may be planned from it.
+    max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
+    host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
+    port: Annotated[int, Field(ge=1, le=65535)] = 8080
+    workers: Annotated[int, Field(ge=1, le=32)] = 1
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 1
+    backlog: Annotated[int, Field(ge=0, le=1000)] = 8
+    threads: Annotated[int, Field(ge=1, le=16)] = 1
+    provider: Provider = Provider.CPU
+    timeout: Annotated[int, Field(ge=5, le=600)] = 30
+    graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
+    keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
+    max_work_seconds: Annotated[float, Field(ge=0, le=10_000_000)] = Field(
+        default_factory=_planned_max_work
+    )
+    characters_dir: Path = Path(__file__).parents[2] / "characters"
+
+    @property
+    def is_alone(self) -> bool:
+        """True for a single process, which is never replaced."""
+        return self.processes == 1 and self.max_work_seconds == 0
+
+    @property
+    def processes(self) -> int:
+        """The number of processes, each of which must have something to do."""
+        return min(self.workers, self.concurrency)
+
+    def share(self, number: int) -> int:
+        """Return one process's share of a number that is meant for all processes."""
+        return math.ceil(number / self.processes)

@@ -1,4 +1,4 @@
-"""HTTP/2 as the container speaks it: bounds what one connection may make the event loop do.
+"""Hypercorn's HTTP/2, HTTP/1 and WebSockets, bounded in the work that one connection can cause.
 
 Hypercorn handles all frames that have arrived before anything else runs, and h2 answers every
 SETTINGS and PING frame. 2 MB of such frames, which are small, kept the probe of liveness waiting
@@ -23,7 +23,6 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,7 +44,7 @@ from wsproto.events import Event as Frame
 from wsproto.events import Message, Ping, Pong
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterator
+    from collections.abc import Generator, Iterator
 
     from hypercorn.config import Config
     from hypercorn.events import Event
@@ -56,18 +55,14 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-PIECE_BYTES: Final = 4096
-"""How many bytes of a connection are handled at once: at most 455 empty frames."""
+PIECE_BYTES: Final = 4096  # handled at once: at most 455 empty frames
+MOST_CONTROL_FRAMES: Final = 1000  # without a request or data of one, on one connection
+CONTROL_FRAMES_PER_REQUEST: Final = 16  # more for each request: window updates, pings, priorities
+MOST_RESETS: Final = 200  # requests taken back before their answer, beyond those answered whole
+LARGEST_MESSAGE: Final = 64 * 1024  # the largest message from a client in bytes
 
-MOST_CONTROL_FRAMES: Final = 1000
-"""How many frames may come on a connection that carry no request and no data of one."""
-
-CONTROL_FRAMES_PER_REQUEST: Final = 16
-"""How many more each request allows: its window updates and its share of pings and priorities."""
-
-
-MOST_RESETS: Final = 200
-"""How many more requests may be taken back before their answer begins than are answered whole."""
+MOST_QUEUED_MESSAGES: Final = 4  # of one client; the next ones wait in the network
+MOST_EMPTY_FRAMES: Final = 1000  # the most pings, pongs and empty fragments between two messages
 
 
 class BoundedH2Protocol(H2Protocol):
@@ -82,7 +77,6 @@ class BoundedH2Protocol(H2Protocol):
         self._is_over = False
 
     async def handle(self, event: Event) -> None:
-        """Handle what has happened to the connection, its bytes piece by piece."""
         if not isinstance(event, RawData):
             await super().handle(event)
             return
@@ -114,11 +108,13 @@ class BoundedH2Protocol(H2Protocol):
         await self.send(Closed())
 
     async def _handle_while_bounded(self, events: list[h2.events.Event]) -> None:
-        # What came with its own end is not even begun.
+        # A request that came with its own end is not even begun.
         ended = {each.stream_id for each in events if isinstance(each, h2.events.StreamReset)}
         for event in events:
             if self._resets_left < 0:
                 return
+            has_had_all = self.keep_alive_requests >= self.config.keep_alive_max_requests
+            takes_no_more = has_had_all or self.context.terminated.is_set()
             if isinstance(event, h2.events.RequestReceived) and event.stream_id in ended:
                 continue
             if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
@@ -129,7 +125,7 @@ class BoundedH2Protocol(H2Protocol):
             elif isinstance(event, h2.events.RequestReceived) and not _is_readable(event):
                 self._reset(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
                 await self._flush()
-            elif isinstance(event, h2.events.RequestReceived) and self._should_refuse():
+            elif isinstance(event, h2.events.RequestReceived) and takes_no_more:
                 await self._refuse(event.stream_id)
             else:
                 if isinstance(event, h2.events.RequestReceived):
@@ -139,7 +135,6 @@ class BoundedH2Protocol(H2Protocol):
                     await self._forget(event.stream_id)
 
     async def stream_send(self, event: StreamEvent) -> None:
-        """Send a part of an answer."""
         if event.stream_id in self._has_begun:
             if isinstance(event, Response):
                 self._has_begun[event.stream_id] = True
@@ -154,10 +149,6 @@ class BoundedH2Protocol(H2Protocol):
             self._resets_left -= 1
         if (waiting := self.stream_buffers.get(stream_id)) is not None:
             await waiting.close()
-
-    def _should_refuse(self) -> bool:
-        has_had_all = self.keep_alive_requests >= self.config.keep_alive_max_requests
-        return has_had_all or self.context.terminated.is_set()
 
     async def _refuse(self, stream_id: int) -> None:
         """Refuse a request; its client may send it again over another connection."""
@@ -182,8 +173,8 @@ def use_bounded_http2() -> None:
 
 def _is_readable(event: h2.events.RequestReceived) -> bool:
     """Return whether a request has a method and a path that can be read."""
-    said = dict(event.headers)
-    return all(said.get(name, b"\xff").isascii() for name in (b":method", b":path"))
+    headers = dict(event.headers)
+    return all(headers.get(name, b"\xff").isascii() for name in (b":method", b":path"))
 
 
 def _allowance(event: h2.events.Event) -> int:
@@ -196,10 +187,9 @@ def _allowance(event: h2.events.Event) -> int:
 
 
 class BoundedRequest(HTTPStream):
-    """A request of Hypercorn that says once where it ends."""
+    """A request of Hypercorn whose end is defined only once."""
 
     async def handle(self, event: StreamEvent) -> None:
-        """Handle what has happened to the connection."""
         if isinstance(event, Request):
             names = {name.lower() for name, _ in event.headers}
             if {b"content-length", b"transfer-encoding"} <= names:
@@ -230,24 +220,12 @@ class BoundedConnection(TCPServer):
             await super().protocol_send(event)
 
 
-LARGEST_MESSAGE: Final = 64 * 1024
-"""The largest message from a client in bytes."""
-
-MOST_QUEUED_MESSAGES: Final = 4
-"""How many messages of one client wait to be handled; the next ones wait in the network."""
-
-
-MOST_EMPTY_FRAMES: Final = 1000
-"""How many pings, pongs and empty fragments may come between two messages."""
-
-
 class BoundedStream(WSStream):
     """A WebSocket of Hypercorn whose client can make the server neither keep nor do much."""
 
     _empty_frames = 0
 
     async def handle(self, event: StreamEvent) -> None:
-        """Handle what has happened to the connection, its bytes piece by piece."""
         if not isinstance(event, Body | Data) or not self.handshake.accepted:
             await super().handle(event)
             return
@@ -258,11 +236,15 @@ class BoundedStream(WSStream):
             await asyncio.sleep(0)
 
     async def app_send(self, message: ASGISendEvent | None) -> None:
-        """Send what the application sends; after its end it receives only the connection's end."""
-        if message is None:
-            self.app_put = _drop
-        elif message["type"] == "websocket.close" and self.app_put is not None:
-            self.app_put = partial(_pass_the_end, self.app_put)
+        """Send a message; after its end the application receives only the connection's end."""
+        put = self.app_put
+
+        async def put_the_end(received: ASGIReceiveEvent) -> None:
+            if message is not None and put and received["type"] == "websocket.disconnect":
+                await put(received)
+
+        if message is None or (message["type"] == "websocket.close" and put is not None):
+            self.app_put = put_the_end
         await super().app_send(message)
 
     async def _accept(self, message: WebsocketAcceptEvent) -> None:
@@ -272,7 +254,7 @@ class BoundedStream(WSStream):
         self.connection.events = lambda: self._counted(events())  # type: ignore[method-assign]
 
     def _counted(self, events: Iterator[Frame]) -> Generator[Frame, None, None]:
-        """Pass events on, until too many of them carried nothing."""
+        """Yield events, until too many of them carried nothing."""
         for event in events:
             if isinstance(event, Message) and event.message_finished:
                 self._empty_frames = 0
@@ -287,17 +269,6 @@ class BoundedStream(WSStream):
         is_too_large = self.buffer.length > self.buffer.max_length
         if is_too_large or self._empty_frames > MOST_EMPTY_FRAMES:
             await self.send(StreamClosed(stream_id=self.stream_id))
-
-
-async def _drop(_message: ASGIReceiveEvent) -> None:
-    pass
-
-
-async def _pass_the_end(
-    put: Callable[[ASGIReceiveEvent], Awaitable[None]], message: ASGIReceiveEvent
-) -> None:
-    if message["type"] == "websocket.disconnect":
-        await put(message)
 
 
 def limit_clients(server: Config) -> None:

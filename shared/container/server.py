@@ -1,16 +1,9 @@
-"""Lets applications answer before they have read what the client sends.
-
-Hypercorn 0.18 queues what comes for the application. When the application has answered and the
-queue is full, neither the end of the request nor the end of the connection is noticed any more: the
-connection stays open for ever, and a client that uses it again waits in vain. A recording that was
-refused for its key or its voice was enough for that.
-"""
+"""The server of a container, from its first byte to its last: bodies, signals, heartbeats."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import signal
 import socket
@@ -18,18 +11,13 @@ import sys
 import threading
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, Self, TypeVar, cast
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, cast
 
 from shared.characters.bundle_files import BundleError
-from shared.characters.manifest import MAX_BUNDLE_BYTES
-from shared.container.process_plan import WORN_AFTER_SECONDS
+from shared.container.process_plan import ServingSettings
 from shared.runtime import settings
 from shared.runtime.process import on_signal
-from shared.runtime.settings import EnvironmentSettings, SettingsError
-from shared.speech.graphs.sessions import Provider
+from shared.runtime.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -41,18 +29,20 @@ if TYPE_CHECKING:
     from shared.container.supervision import Supervision
 
 
-MOST_BYTES: Final = 40 << 20
-"""How much of a body is read that nobody wants: more than the largest recording has."""
-
-MOST_SECONDS: Final = 20.0
-IDLE_SECONDS: Final = 1.0
-"""For how long the rest of a body is waited for, and for how long its next piece."""
+MOST_BYTES: Final = 40 << 20  # of an unread body, after the answer: more than a recording has
+MOST_SECONDS: Final = 20.0  # the wait for the rest of a body
+IDLE_SECONDS: Final = 1.0  # the wait for its next piece
 
 
 class UnreadBodies:
-    """ASGI middleware: reads the rest of a request's body, within bounds, when it is answered.
+    """ASGI middleware that reads the rest of a request's body, within bounds, after the answer.
 
-    The answer leaves at once. A client that has sent everything then can use the connection again;
+    Hypercorn 0.18 queues the body for the application. When the application has answered and the
+    queue is full, neither the end of the request nor that of the connection is noticed any more:
+    the connection stays open for ever, and a client that uses it again waits in vain. A recording
+    that was refused for its key or its voice was enough for that.
+
+    The answer leaves at once. A client that then has sent everything can use the connection again;
     otherwise the connection ends.
     """
 
@@ -61,7 +51,6 @@ class UnreadBodies:
         self._idle_seconds = idle_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -114,32 +103,24 @@ async def _read_for_ever(receive: Receive) -> Any:
         await receive()
 
 
-UNREAD_SECONDS: Final = 20.0
-"""After how long the system ends the connection of a client that does not read."""
-
-INTERRUPTED_SECONDS: Final = 0.7
-"""How long what is under way may still take after Ctrl-C; speaking a text may take a minute."""
-
-
-RETIRING_SECONDS: Final = 3600.0
-"""How long a worn process may take to end what it has: as the longest speech takes to be heard."""
-
-LINGER_SECONDS: Final = 1.0
-"""How long a worn process still answers requests on connections that it has already accepted."""
-
-
-def planned_max_work(settings: dict[str, Any]) -> float:
-    """Return after how much work a process is replaced: never, if there is only one."""
-    return WORN_AFTER_SECONDS if settings.get("workers", 1) > 1 else 0.0
+UNREAD_SECONDS: Final = 20.0  # until the system ends the connection of a client that does not read
+INTERRUPTED_SECONDS: Final = 0.7  # for work under way after Ctrl-C; a text may take a minute
+RETIRING_SECONDS: Final = 3600.0  # for a worn process: as long as the longest speech is heard
+LINGER_SECONDS: Final = 1.0  # for requests on connections that a worn process has accepted
 
 
 async def _do_nothing() -> None:
-    """Do nothing: the server waits for the requests under way."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a process does, as its server sees it."""
+    """The work of a process, as its server sees it.
+
+    Attributes:
+        drain: hands the work under way back; by default the server waits for its requests.
+        seconds: the time that all of it has taken, after which a process is worn.
+    """
 
     drain: Callable[[], Awaitable[None]] = _do_nothing
     retire: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
@@ -147,59 +128,8 @@ class Work:
     seconds: Callable[[], float] = lambda: 0.0
 
 
-class ServingSettings(EnvironmentSettings):
-    """The settings of whatever serves in one or several processes.
-
-    Attributes:
-        provider: where networks run; `cuda` needs a GPU and the image with CUDA.
-        timeout: after how many seconds without a heartbeat one of several processes is replaced; a
-            new process must be ready within this time.
-        graceful_timeout: how many seconds a process may take to stop; Cloud Run kills an instance
-            ten seconds after SIGTERM.
-        keepalive: how many seconds an idle connection is kept open.
-        max_work_seconds: after how many seconds of converting or speaking a process is replaced;
-            0 for never, which is the default for a single process.
-        max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
-    """
-
-    # Before those whose defaults may be planned from it.
-    max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
-    host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
-    port: Annotated[int, Field(ge=1, le=65535)] = 8080
-    workers: Annotated[int, Field(ge=1, le=32)] = 1
-    concurrency: Annotated[int, Field(ge=1, le=64)] = 1
-    backlog: Annotated[int, Field(ge=0, le=1000)] = 8
-    threads: Annotated[int, Field(ge=1, le=16)] = 1
-    provider: Provider = Provider.CPU
-    timeout: Annotated[int, Field(ge=5, le=600)] = 30
-    graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
-    keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
-    max_work_seconds: Annotated[float, Field(ge=0, le=10_000_000)] = Field(
-        default_factory=planned_max_work
-    )
-    characters_dir: Path = Path(__file__).parents[2] / "characters"
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is only one process, which is never replaced."""
-        return self.processes == 1 and self.max_work_seconds == 0
-
-    @property
-    def processes(self) -> int:
-        """How many processes there are: each of them must have something to do."""
-        return min(self.workers, self.concurrency)
-
-    def share(self, number: int) -> int:
-        """Return one process's share of a number that is meant for all processes."""
-        return math.ceil(number / self.processes)
-
-
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Listen; the system ends connections that nobody reads (`TCP_USER_TIMEOUT`, RFC 5482).
-
-    Raises:
-        SettingsError: another program has the port, or it may not be taken.
-    """
+    """Listen; the system ends connections that nobody reads (`TCP_USER_TIMEOUT`, RFC 5482)."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
@@ -217,11 +147,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def require_supervision() -> None:
-    """Refuse several processes where nothing can supervise them.
-
-    Raises:
-        SettingsError: this system does not have what Gunicorn needs.
-    """
+    """Raise SettingsError where Gunicorn cannot supervise several processes."""
     try:
         import fcntl  # noqa: F401, PLC0415 - Windows does not have it
     except ImportError as error:
@@ -241,23 +167,21 @@ async def serve_until_signal(
 ) -> None:
     """Serve an application until SIGTERM or SIGINT.
 
-    After SIGTERM what is under way may end. After SIGINT, which is Ctrl-C, the process ends within
-    a second, whatever is under way. A worn process takes nothing new and ends what it has.
-
-    Raises:
-        SettingsError: the port cannot be used.
+    After SIGTERM the work under way may end. After SIGINT, which is Ctrl-C, the process ends within
+    a second, unless it `finishes_when_interrupted`. A worn process takes nothing new and ends its
+    work.
     """
     # Imported here, because the local cloud serves with a server of its own.
     from hypercorn.asyncio import serve  # noqa: PLC0415
 
-    server = _server(config, supervision)
-    async with _End(server, config, work, supervision) as end:
-        end.heed_signals(finishes_when_interrupted=finishes_when_interrupted)
-        reading = cast("ASGIFramework", UnreadBodies(cast("ASGIApp", app)))
-        await serve(reading, server, shutdown_trigger=end.comes)
+    server = _open_server(config, supervision)
+    async with _Shutdown(server, config, work, supervision) as shutdown:
+        shutdown.install_signals(finishes_when_interrupted=finishes_when_interrupted)
+        bounded = cast("ASGIFramework", UnreadBodies(cast("ASGIApp", app)))
+        await serve(bounded, server, shutdown_trigger=shutdown.wait)
 
 
-class _End:
+class _Shutdown:
     """The end of a server: at a signal, or when its process is worn and its successor serves."""
 
     def __init__(
@@ -284,11 +208,9 @@ class _End:
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
-        """End all that goes on beside the server, and what is still under way."""
         await self._stack.aclose()
 
-    def heed_signals(self, *, finishes_when_interrupted: bool) -> None:
-        """Stop at SIGTERM and SIGINT; see serve_until_signal."""
+    def install_signals(self, *, finishes_when_interrupted: bool) -> None:
         interrupt = self._stops.set if finishes_when_interrupted else self._interrupt
         on_signal(signal.SIGTERM, self._stops.set)
         # Gunicorn passes SIGINT on as SIGQUIT.
@@ -296,8 +218,8 @@ class _End:
         for number in (signal.SIGINT, *passed_on):
             on_signal(number, interrupt)
 
-    async def comes(self) -> None:
-        """Return when the server is to close its connections and wait for what is under way."""
+    async def wait(self) -> None:
+        """Wait until the server is to close its connections and wait for the work under way."""
         waits = [asyncio.create_task(each.wait()) for each in (self._stops, self._retires)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if self._supervision is not None and not self._stops.is_set():
@@ -316,14 +238,15 @@ class _End:
         self._server.keep_alive_max_requests = 0
         self._server.graceful_timeout = RETIRING_SECONDS
         self._begin(self._work.retire())
-        self._begin(self._drain_when_stopped())
+
+        async def drain_when_stopped() -> None:
+            await self._stops.wait()
+            await self._work.drain()
+
+        self._begin(drain_when_stopped())
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
                 await self._stops.wait()
-
-    async def _drain_when_stopped(self) -> None:
-        await self._stops.wait()
-        await self._work.drain()
 
     async def _send_heartbeats(self, supervision: Supervision) -> None:
         most = self._config.max_work_seconds
@@ -345,7 +268,7 @@ class _End:
         self._stack.callback(asyncio.create_task(task).cancel)
 
 
-def _server(config: ServingSettings, supervision: Supervision | None) -> Config:
+def _open_server(config: ServingSettings, supervision: Supervision | None) -> Config:
     from hypercorn.config import Config  # noqa: PLC0415
 
     from shared.container.protocols import limit_clients  # noqa: PLC0415
@@ -364,10 +287,7 @@ def _server(config: ServingSettings, supervision: Supervision | None) -> Config:
 
 
 class LogSettings(Protocol):
-    """Settings that say how to log."""
-
-    def configure_logs(self) -> None:
-        """Log in this process as they say."""
+    def configure_logs(self) -> None: ...
 
 
 _Settings = TypeVar("_Settings", bound=ServingSettings)

@@ -1,4 +1,4 @@
-"""How much all processes of one machine do at once."""
+"""Slots for the work that all processes of one machine do at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from shared.container.admission import Share
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
 _LOOK_AGAIN_SECONDS: Final = 0.25
@@ -29,22 +29,19 @@ class SharedSlots:
     """Slots that all processes with the same folder share.
 
     Connections do not come evenly to the processes, so that a fixed share of the work for each
-    would leave processors idle. Here whichever process has something to do takes a slot.
+    would leave processors idle. Here any process that has work takes a slot.
 
-    A slot is the lock of a file, which says whose it is. The system releases it when a process
+    A slot is the lock of a file that contains its owner. The system releases it when a process
     ends, however it ends. A process that releases one puts a sign into the named pipe of each
     process, which wakes all that wait there; a slot of a process that was killed is found by
     looking again after a while. With one pipe for all, a process in which nobody may take the slot
-    would keep the sign from those who may.
+    would keep the sign from the others.
 
-    Clients share the slots, whatever the process: who has one takes no other while somebody else
-    waits. Of one client it is the turn of the text that has had least, as in Line: a file says what
-    the texts that wait in a process have had, another one what the text had that was served last.
-    What is under way is not stopped, so while one client has all slots, each other one may take a
-    spare slot.
-
-    Args:
-        now: a clock in seconds that never goes back.
+    Clients share the slots, whatever the process: one that has a slot takes no other while another
+    client waits. Of one client it is the turn of the text that has had least, as in `FairQueue`:
+    one file contains the least time of the texts that wait in a process, another the time of the
+    text that was served last. Work under way is not stopped, so while one client has all slots,
+    each other one may take a spare slot.
     """
 
     def __init__(
@@ -72,11 +69,7 @@ class SharedSlots:
     async def slot(
         self, client: str | None = None, text: Share | None = None
     ) -> AsyncIterator[None]:
-        """Wait for a slot, and have it inside the context.
-
-        Args:
-            client: who waits; None is a client, too.
-        """
+        """Wait for a slot, and have it inside the context; None is a client, too."""
         name, text = _name_of(client), text or Share()
         queue = self._queues.setdefault(name, _Queue(self._folder, name, self._name))
         text.come(queue.served())
@@ -107,11 +100,7 @@ class SharedSlots:
             self._give_signs()
 
     def should_pass_on(self, client: str | None, text: Share | None = None) -> bool:
-        """Return whether another one waits that has had less, in whichever process.
-
-        Args:
-            text: of the client, that has the slot; None to ask for other clients alone.
-        """
+        """Return whether another one waits that has had less; without a text, another client."""
         waiting = self._waiting_clients()
         least = waiting.pop(_name_of(client), math.inf)
         if text is not None:
@@ -119,7 +108,6 @@ class SharedSlots:
         return bool(waiting) or (text is not None and least < text.seconds)
 
     def _count(self, text: Share) -> None:
-        """Count the time that a text has had its slot."""
         now = self._now()
         text.seconds += now - self._begun[text]
         self._begun[text] = now
@@ -137,9 +125,10 @@ class SharedSlots:
         elif free:
             taken = free.pop()
         else:
-            # What was locked in this moment says nobody's name yet.
+            # A slot that was locked at this moment has no name yet.
             has_one_all = len(holders) == 1 and not holders & {name, ""}
-            taken = _lock_one(self._spare) if has_one_all else None
+            spare = self._spare if has_one_all else []
+            taken = next((each for each in map(_lock, spare) if each is not None), None)
         for descriptor in free:
             os.close(descriptor)
         if taken is not None:
@@ -148,7 +137,7 @@ class SharedSlots:
         return taken
 
     def _waiting_clients(self) -> dict[str, float]:
-        """Find the clients that wait, and what the text of each has had that has had least."""
+        """Find the clients that wait, and the least time of each one's texts."""
         found: dict[str, float] = {}
         for file in self._folder.glob("waits-*"):
             descriptor = _lock(file)
@@ -173,8 +162,14 @@ class SharedSlots:
 
     async def _wait_for_sign(self) -> None:
         loop, given = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake_all() -> None:
+            os.read(self._signs, _MOST_SIGNS)
+            for each in self._waiting:
+                each.set()
+
         if not self._waiting:
-            loop.add_reader(self._signs, self._wake)
+            loop.add_reader(self._signs, wake_all)
         self._waiting.add(given)
         try:
             async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
@@ -186,14 +181,9 @@ class SharedSlots:
             if not self._waiting:
                 loop.remove_reader(self._signs)
 
-    def _wake(self) -> None:
-        os.read(self._signs, _MOST_SIGNS)
-        for given in self._waiting:
-            given.set()
-
 
 class _Queue:
-    """The texts of one client that wait in this process; all processes see what they have had."""
+    """The texts of one client that wait in this process; all processes see their times."""
 
     def __init__(self, folder: Path, name: str, process: str) -> None:
         self.name = name
@@ -203,37 +193,34 @@ class _Queue:
 
     @contextmanager
     def waiting(self, text: Share) -> Iterator[None]:
-        """Let all processes see that a text waits."""
         descriptor = _share(self._file)
         self._texts.append(text)
-        self._tell()
+        self._publish()
         try:
             yield
         finally:
             self._texts.remove(text)
             if self._texts:
-                self._tell()
+                self._publish()
             else:
                 self._file.unlink(missing_ok=True)
             os.close(descriptor)
 
     def is_before(self, text: Share) -> bool:
-        """Return whether one waits whose turn is before that of a text that comes."""
+        """Return whether another one waits whose turn comes before that of a new text."""
         return any(each.seconds <= text.seconds for each in self._texts)
 
     def is_next(self, text: Share) -> bool:
-        """Return whether it is the turn of a text that waits."""
         return text is min(self._texts, key=lambda each: each.seconds)
 
     def served(self) -> float:
-        """Return what the text had had that was served last, in whichever process."""
+        """Return the time of the text that was served last, in any process."""
         return _read(self._served, 0.0)
 
     def serve(self, text: Share) -> None:
-        """Let all processes see that a text is served."""
         _write(self._served, max(self.served(), text.seconds))
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         _write(self._file, min(each.seconds for each in self._texts))
 
 
@@ -259,7 +246,7 @@ def _read(file: Path, usual: float) -> float:
 
 
 def _write(file: Path, number: float) -> None:
-    """Write a number, so that nobody reads a half of it."""
+    """Write a number in one piece, so that nobody reads half of it."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
     os.pwrite(descriptor, struct.pack("d", number), 0)
     os.close(descriptor)
@@ -267,11 +254,6 @@ def _write(file: Path, number: float) -> None:
 
 def _name_of(client: str | None) -> str:
     return sha256(repr(client).encode()).hexdigest()
-
-
-def _lock_one(files: Iterable[Path]) -> int | None:
-    """Lock the first file that is not locked."""
-    return next((each for each in map(_lock, files) if each is not None), None)
 
 
 def _lock(file: Path) -> int | None:

@@ -1,16 +1,16 @@
 """Several processes of the converter behind one port, supervised by Gunicorn.
 
 Gunicorn starts the processes, replaces one that ends or sends no heartbeat, and passes SIGTERM on.
-Each process serves as a single one does (`main.serve`), so HTTP/2 works, too. The engines are made
-after the fork, because ONNX Runtime's sessions and gRPC's channels do not survive one.
+Each process serves as a single one does, so HTTP/2 works, too. The engines are made after the fork,
+because ONNX Runtime's sessions and gRPC's channels do not survive one.
 
 A process has its first heartbeat before it is forked. The next ones come from its event loop once
 it serves. So no heartbeat comes from a process that does not get ready, whose event loop is
 blocked, or that is stopped. After the timeout Gunicorn ends such a process with SIGABRT, and a
 second later with SIGKILL.
 
-Gunicorn itself replaces a process when it has ended. Here a worn one, which says so in memory that
-it shares with Gunicorn's process, is told to retire when its successor serves, one at a time.
+Gunicorn itself replaces a process when it has ended. Here a worn one, which writes its condition to
+memory that it shares with Gunicorn's process, is told to retire when its successor serves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import os
 import signal
 import sys
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
@@ -38,49 +38,21 @@ if TYPE_CHECKING:
 
     from gunicorn.config import Config
 
+    from shared.container.process_plan import ServingSettings
+
 _HEARTBEATS_PER_TIMEOUT: Final = 4
 
+# The signal at which a process takes nothing new and ends what it has; Windows lacks it.
 RETIRE: Final[int] = getattr(signal, "SIGUSR2", 0)
-"""The signal at which a process takes nothing new and ends what it has; Windows lacks it."""
 
 
 class Condition(IntEnum):
-    """How a process is."""
-
     STARTING = 0
     SERVING = 1
     WORN = 2
 
 
-class Supervised(Protocol):
-    """The settings of processes that Gunicorn supervises; see ServingSettings."""
-
-    @property
-    def host(self) -> str:
-        """The address to listen on."""
-
-    @property
-    def port(self) -> int:
-        """The port to listen on."""
-
-    @property
-    def processes(self) -> int:
-        """How many processes there are."""
-
-    @property
-    def timeout(self) -> int:
-        """After how many seconds without a heartbeat one is replaced."""
-
-    @property
-    def graceful_timeout(self) -> int:
-        """How many seconds one may take to stop."""
-
-    @property
-    def log_level(self) -> str:
-        """The least severity that is logged."""
-
-
-_Config = TypeVar("_Config", bound=Supervised)
+_Config = TypeVar("_Config", bound="ServingSettings")
 
 
 class Supervision:
@@ -92,28 +64,25 @@ class Supervision:
         notify: Callable[[], None],
         is_orphaned: Callable[[], bool],
         heartbeat_seconds: float,
-        tell: Callable[[Condition], None],
+        report_condition: Callable[[Condition], None],
     ) -> None:
         self.sockets = tuple(sockets)
         self._notify = notify
         self._is_orphaned = is_orphaned
         self._heartbeat_seconds = heartbeat_seconds
-        self._tell = tell
+        self._report_condition = report_condition
 
     def on_retire(self, retire: Callable[[], None]) -> None:
-        """Call a function when a successor serves and this process is to end what it has."""
+        """Call a function when a successor serves and this process is to end its work."""
         on_signal(RETIRE, retire)
 
     async def send_heartbeats(
         self, is_stuck: Callable[[], bool], is_worn: Callable[[], bool]
     ) -> None:
-        """Send heartbeats until this process is orphaned; return then.
-
-        It never returns once the process is stuck: Gunicorn then replaces it after the timeout.
-        """
+        """Send heartbeats until this process is orphaned; never return if it is stuck."""
         while not is_stuck() and not self._is_orphaned():
             self._notify()
-            self._tell(Condition.WORN if is_worn() else Condition.SERVING)
+            self._report_condition(Condition.WORN if is_worn() else Condition.SERVING)
             await asyncio.sleep(self._heartbeat_seconds)
         if not self._is_orphaned():
             await asyncio.Event().wait()
@@ -129,11 +98,11 @@ def run(
 
 
 class _Application(BaseApplication):
-    """The converter as an application of Gunicorn: its settings, and what a process does."""
+    """The converter as an application of Gunicorn: its settings, and the work of a process."""
 
     def __init__(
         self,
-        config: Supervised,
+        config: ServingSettings,
         serve: Callable[[Any, Supervision], Coroutine[Any, Any, None]],
     ) -> None:
         self._config = config
@@ -148,7 +117,6 @@ class _Application(BaseApplication):
             "worker_class": ConvertWorker,
             "timeout": self._config.timeout,
             "graceful_timeout": self._config.graceful_timeout,
-            "loglevel": self._config.log_level.lower(),
             "logger_class": "shared.container.supervision.GunicornLog",
             # Heartbeats are files. They should be on no disk, and the image may be read-only.
             "worker_tmp_dir": "/dev/shm" if os.path.isdir("/dev/shm") else None,  # noqa: PTH112, S108
@@ -160,13 +128,10 @@ class _Application(BaseApplication):
             settings.set(name, value)  # type: ignore[no-untyped-call] # likewise
 
     def load(self) -> Callable[[Supervision], Coroutine[Any, Any, None]]:
-        """Return the coroutine that a process runs."""
         return lambda supervision: self._serve(self._config, supervision)
 
 
 class ConvertWorker(Worker):
-    """One process."""
-
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)  # type: ignore[no-untyped-call] # Gunicorn is not typed
         # Made before the fork, so that both processes have it.
@@ -176,32 +141,27 @@ class ConvertWorker(Worker):
 
     @property
     def condition(self) -> Condition:
-        """How the process is, in itself and in Gunicorn's."""
         return Condition(self._condition[0])
 
-    def tell(self, condition: Condition) -> None:
-        """Tell Gunicorn's process how this one is."""
+    def report_condition(self, condition: Condition) -> None:
         self._condition[0] = condition
 
     def init_signals(self) -> None:
-        """Install none of Gunicorn's handlers: `serve_until_signal` installs its own.
-
-        Until then nothing is under way, and a process that is still loading ends at once.
-        """
+        """Let signals end a process at once, until `serve_until_signal` installs its handlers."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, lambda *_: os._exit(0))
         # SIGABRT then prints where each thread of a hanging process is.
         faulthandler.enable()
 
     def run(self) -> None:
-        """Serve until SIGTERM, or until the process is worn and has ended what it has."""
+        """Serve until SIGTERM, or until the process is worn and has ended its work."""
         supervision = Supervision(
             # Duplicates, because both the server and Gunicorn close their sockets.
             [os.dup(one.fileno()) for one in self.sockets],
             self.notify,
             lambda: os.getppid() != self.ppid,
             self.timeout / _HEARTBEATS_PER_TIMEOUT,
-            self.tell,
+            self.report_condition,
         )
         try:
             asyncio.run(self.wsgi(supervision))
@@ -219,10 +179,7 @@ class _Supervisor(Arbiter):
         self._is_retiring = False
 
     def manage_workers(self) -> None:
-        """Start processes that are missing, and let a worn one retire when its successor serves.
-
-        Gunicorn calls this every second, and whenever a process has ended.
-        """
+        """Start missing processes, and let a worn one retire; Gunicorn calls this every second."""
         self._replace_worn()
         super().manage_workers()  # type: ignore[no-untyped-call] # likewise
 
@@ -249,8 +206,7 @@ class _Supervisor(Arbiter):
 def _end_at_once(_arbiter: object, worker: Any) -> None:
     """End a process whose work is done: freeing its networks one by one takes seconds.
 
-    Gunicorn calls this in the process, while the exception that ends it is handled, and in its own
-    process for one that has ended.
+    Gunicorn calls this in the process while its exception is handled, and in its own process.
     """
     if os.getpid() != worker.pid:
         return
@@ -262,7 +218,7 @@ def _end_at_once(_arbiter: object, worker: Any) -> None:
 
 
 class GunicornLog:
-    """Sends Gunicorn's log entries to our log, which is configured already."""
+    """Gunicorn's logger, which passes entries to our log; the platform logs the requests."""
 
     def __init__(self, cfg: Any) -> None:
         self.cfg = cfg
@@ -272,13 +228,13 @@ class GunicornLog:
         return getattr(self._log, name)
 
     def setup(self, _cfg: Any) -> None:
-        """Do nothing: the log is configured already."""
+        pass
 
     def access(self, *_request: object) -> None:
-        """Do nothing: the platform logs every request."""
+        pass
 
     def reopen_files(self) -> None:
-        """Do nothing: there are no files."""
+        pass
 
     def close_on_exec(self) -> None:
-        """Do nothing: there are no files."""
+        pass

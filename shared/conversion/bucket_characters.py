@@ -1,4 +1,4 @@
-"""Characters that are fetched from the bucket when they are first asked for, and kept for a while.
+"""Characters that are fetched from the bucket at their first use and cached.
 
 Each is read into memory, checked against its manifest and built, by one load at a time. The most
 recently used stay loaded as long as their graphs fit into the memory for them. One that is lent is
@@ -13,8 +13,7 @@ import time
 from collections import OrderedDict
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from shared.characters.bucket import NoSuchCharacterError
 from shared.characters.bundle_files import BundleError
@@ -25,54 +24,22 @@ from shared.voices.voice import ErrorCode, PassingError, VoiceError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from shared.characters.bucket import PublishedCharacter
-    from shared.conversion.characters import BuiltInCharacters, LoadedCharacter
+    from shared.characters.bucket import CharacterBucket, PublishedCharacter
+    from shared.conversion.characters import BuiltInCharacters, CharacterLoader, LoadedCharacter
 
 _LOG = logging.getLogger(__name__)
 
-BROKEN_SECONDS: Final = 20.0
-"""For how long a character that does not work is not loaded again."""
-
-
-ROOM_SECONDS: Final = 30.0
-"""For how long a load waits until enough of the characters that are lent are returned."""
+BROKEN_SECONDS: Final = 20.0  # until a character that does not work is loaded again
+MEMORY_WAIT_SECONDS: Final = 30.0  # until enough of the lent characters are returned
 
 
 class CacheFullError(PassingError):
     """The characters that are in use leave no memory for another one."""
 
 
-class CharacterRevisions(Protocol):
-    """Says what the bucket has; see shared.characters.bucket.CharacterBucket."""
-
-    async def revision(self, character_id: str) -> int:
-        """Return a character's revision."""
-        ...
-
-    async def read(self, character_id: str) -> PublishedCharacter:
-        """Find a character in the bucket."""
-        ...
-
-
-class BundleLoader(Protocol):
-    """Loads a character; see shared.conversion.characters.CharacterLoader."""
-
-    def hold_shared(self, character: PublishedCharacter) -> object:
-        """Hold the networks that a character shares with loaded ones, while this is kept."""
-        ...
-
-    async def load(self, character: PublishedCharacter) -> LoadedCharacter:
-        """Load a character."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CacheLimits:
-    """What is kept of the bucket, and for how long.
-
-    Attributes:
-        memory_bytes: how many bytes the graphs of all fetched characters may have together.
-    """
+    """Limits of the cache: bytes of all graphs, and seconds until the bucket is asked again."""
 
     memory_bytes: int
     refresh_seconds: float
@@ -80,11 +47,7 @@ class CacheLimits:
 
 @dataclass(eq=False)
 class _Copy:
-    """One revision of a character in this process.
-
-    Attributes:
-        graphs: the sizes of its graphs by SHA-256, once they are known.
-    """
+    """One revision of a character in this process; `graphs` are its sizes by SHA-256 once known."""
 
     revision: int
     checked_at: float
@@ -94,28 +57,22 @@ class _Copy:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it can be lent without waiting."""
         return self.loading.done()
 
 
 class BucketCharacters:
-    """Lends the built-in characters and those in the bucket; see Characters.
-
-    Args:
-        built_in: the characters of the image, which are always loaded.
-        now: a clock in seconds that never goes back.
-    """
+    """The built-in characters and those in the bucket; see CharacterLender."""
 
     def __init__(
         self,
         built_in: BuiltInCharacters,
-        shelf: CharacterRevisions,
-        loader: BundleLoader,
+        bucket: CharacterBucket,
+        loader: CharacterLoader,
         limits: CacheLimits,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._built_in = built_in
-        self._shelf = shelf
+        self._bucket = bucket
         self._loader = loader
         self._limits = limits
         self._now = now
@@ -127,16 +84,9 @@ class BucketCharacters:
         self._returned = asyncio.Event()
 
     @asynccontextmanager
-    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
-        """Lend a character; see Characters.
-
-        Raises:
-            VoiceError: `unknown_character`, or `internal` if the character does not work.
-            PassingError: the bucket did not answer, the character is incomplete, or there is no
-                memory for it now.
-        """
+    async def lend(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
         if character_id in self._built_in:
-            async with self._built_in.using(character_id) as character:
+            async with self._built_in.lend(character_id) as character:
                 yield character
             return
         copy = await self._current(character_id)
@@ -151,7 +101,7 @@ class BucketCharacters:
                 self._returned.set()
 
     async def _current(self, character_id: str) -> _Copy:
-        """Return the copy of what the bucket has; its load may not be finished."""
+        """Return the copy of the revision in the bucket; its load may not be finished."""
         copy = self._copies.get(character_id)
         fresh_since = self._now() - self._limits.refresh_seconds
         if copy is None or (copy.is_loaded and copy.checked_at <= fresh_since):
@@ -170,7 +120,7 @@ class BucketCharacters:
 
     async def _ask_revision(self, character_id: str) -> int:
         try:
-            return await self._shelf.revision(character_id)
+            return await self._bucket.revision(character_id)
         except NoSuchCharacterError as error:
             self._drop(character_id)
             raise unknown_character(character_id) from error
@@ -183,35 +133,35 @@ class BucketCharacters:
             return copy.revision
 
     def _begin_load(self, character_id: str, revision: int) -> _Copy:
-        copy = _Copy(revision, self._now())
-        copy.loading = asyncio.create_task(self._load(character_id, copy))
-        copy.loading.add_done_callback(partial(self._forget_if_failed, character_id, copy))
-        self._copies[character_id] = copy
-        return copy
+        def forget_if_failed(load: asyncio.Task[LoadedCharacter]) -> None:
+            if load.cancelled() or load.exception() is not None:
+                copy.graphs = {}
+                if self._copies.get(character_id) is copy:
+                    del self._copies[character_id]
 
-    def _forget_if_failed(
-        self, character_id: str, copy: _Copy, load: asyncio.Task[LoadedCharacter]
-    ) -> None:
-        if load.cancelled() or load.exception() is not None:
-            copy.graphs = {}
-            if self._copies.get(character_id) is copy:
-                del self._copies[character_id]
+        copy = self._copies[character_id] = _Copy(revision, self._now())
+        copy.loading = asyncio.create_task(self._load(character_id, copy))
+        copy.loading.add_done_callback(forget_if_failed)
+        return copy
 
     async def _load(self, character_id: str, copy: _Copy) -> LoadedCharacter:
         async with self._one_load:
             begin = self._now()
             try:
-                found = await self._shelf.read(character_id)
+                found = await self._bucket.read(character_id)
                 copy.revision = found.revision
-                # What it shares with a character that makes room for it need not be loaded again.
+                # Networks that it shares with a dropped character need not be loaded again.
                 shared = self._loader.hold_shared(found)
-                await self._make_room(found, copy)
+                await self._free_memory(found, copy)
                 character = await self._loader.load(found)
                 del shared
             except NoSuchCharacterError as error:
                 raise unknown_character(character_id) from error
             except (BundleError, ManifestError) as error:
-                raise self._note_broken(character_id, copy.revision, error) from error
+                self._broken[character_id] = (copy.revision, self._now() + BROKEN_SECONDS)
+                broken = {"event": "character_broken", "character": character_id}
+                _LOG.error("character %s does not work: %s", character_id, error, extra=broken)
+                raise _broken_character(character_id) from error
             extra = {
                 "event": "character_loaded",
                 "character": character_id,
@@ -221,13 +171,7 @@ class BucketCharacters:
             _LOG.info("character %s loaded", character_id, extra=extra)
             return character
 
-    def _note_broken(self, character_id: str, revision: int, error: Exception) -> VoiceError:
-        self._broken[character_id] = (revision, self._now() + BROKEN_SECONDS)
-        extra = {"event": "character_broken", "character": character_id}
-        _LOG.error("character %s does not work: %s", character_id, error, extra=extra)
-        return _broken_character(character_id)
-
-    async def _make_room(self, found: PublishedCharacter, copy: _Copy) -> None:
+    async def _free_memory(self, found: PublishedCharacter, copy: _Copy) -> None:
         """Drop the characters that were used longest ago until this one fits."""
         graphs = {each.sha256: each.bytes for each in found.manifest.graphs.values()}
         if (needed := sum(graphs.values())) > self._limits.memory_bytes:
@@ -236,7 +180,7 @@ class BucketCharacters:
                 f" {needed}; raise CHARACTERS_MEMORY_BYTES"
             )
         try:
-            async with asyncio.timeout(ROOM_SECONDS):
+            async with asyncio.timeout(MEMORY_WAIT_SECONDS):
                 while self._bytes_with(graphs) > self._limits.memory_bytes:
                     await self._drop_idle()
         except TimeoutError as error:
@@ -245,7 +189,7 @@ class BucketCharacters:
         copy.graphs = graphs
 
     def _bytes_with(self, graphs: Mapping[str, int]) -> int:
-        """Sum up the bytes of these graphs and those of all copies; the same count once."""
+        """Sum up the bytes of these graphs and those of all copies; shared ones count once."""
         together = dict(graphs)
         for copy in (*self._copies.values(), *self._replaced):
             together.update(copy.graphs)

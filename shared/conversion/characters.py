@@ -1,4 +1,4 @@
-"""The characters that can convert, and the loan of one for as long as it is used."""
+"""The characters that can convert: their loan, their load, and the rehearsal of a start."""
 
 from __future__ import annotations
 
@@ -50,13 +50,20 @@ if TYPE_CHECKING:
     from shared.voices.store import VoiceStore
 
 
+_LOG = logging.getLogger(__name__)
+
+SAMPLE_RATE: Final = 48_000
+SECONDS: Final = 1.0
+_HERTZ: Final = 150.0
+_HARMONICS: Final = 12
+_SYLLABLES_PER_SECOND: Final = 3.0
+_LOUDNESS: Final = 0.1
+_MARKING: Final = Marking("rehearsal", "Rehearsal", "nobody")
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedCharacter:
-    """A character that can convert.
-
-    Attributes:
-        text_engine: speaks texts; None if the character takes none.
-    """
+    """A character that can convert; without a text engine it takes no texts."""
 
     manifest: CharacterManifest
     engine: Engine
@@ -64,19 +71,17 @@ class LoadedCharacter:
 
     @property
     def marking(self) -> Marking:
-        """The tags in its converted files."""
         return Marking(self.manifest.id, self.manifest.name.en, self.manifest.credit)
 
     @property
     def text_marking(self) -> Marking:
-        """The tags in files of texts that it speaks."""
         return replace(self.marking, is_from_text=True)
 
 
 class CharacterLender(Protocol):
-    """Lends characters; whatever happens to them meanwhile, one that is lent stays as it is."""
+    """A lender of characters; one that is lent stays as it is, whatever happens meanwhile."""
 
-    def using(self, character_id: str) -> AbstractAsyncContextManager[LoadedCharacter]:
+    def lend(self, character_id: str) -> AbstractAsyncContextManager[LoadedCharacter]:
         """Lend a character for the time inside the context; it may have to be loaded first.
 
         Raises:
@@ -96,12 +101,7 @@ class BuiltInCharacters:
         return character_id in self._characters
 
     @asynccontextmanager
-    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
-        """Lend a character; see Characters.
-
-        Raises:
-            VoiceError: `unknown_character`.
-        """
+    async def lend(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
         character = self._characters.get(character_id)
         if character is None:
             raise unknown_character(character_id)
@@ -109,19 +109,14 @@ class BuiltInCharacters:
 
 
 def unknown_character(character_id: str) -> VoiceError:
-    """Return the error of a voice whose character there is not."""
     message = f"There is no character {character_id!r}; choose one of those that the api lists."
     return VoiceError(ErrorCode.UNKNOWN_CHARACTER, message)
 
 
 class CharacterLoader:
-    """Loads characters from the bucket into memory; no file of them is written.
+    """A loader of characters from the bucket into memory; no file of them is written.
 
     A graph that a loaded character runs already is not read again.
-
-    Args:
-        max_bytes: how many bytes the graphs of one character may have together.
-        marker: marks what the characters speak; None to mark nothing.
     """
 
     def __init__(
@@ -139,7 +134,7 @@ class CharacterLoader:
         self._marker = marker
 
     def hold_shared(self, character: PublishedCharacter) -> object:
-        """Hold the networks that a character shares with loaded ones, while this is kept."""
+        """Hold the networks that a character shares with loaded ones while the result lives."""
         return self._running(character.manifest)
 
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:
@@ -147,12 +142,11 @@ class CharacterLoader:
 
         Raises:
             BundleError: it will not work.
-            IncompleteCharacterError: a part of it is gone or was replaced meanwhile.
-            StorageUnavailableError: Cloud Storage did not answer.
+            PassingError: a part of it is gone or was replaced meanwhile, or Cloud Storage is down.
         """
         manifest = character.manifest
         check_size(manifest, self._max_bytes)
-        # Held until the engine is built, so that what is not read stays open.
+        # Held until the engine is built, so that the graphs that are not read stay open.
         running = self._running(manifest)
         roles = {graph.sha256: role for role, graph in manifest.graphs.items()}
         contents = {
@@ -193,14 +187,7 @@ def build_character(
     engines: Mapping[str, EngineKind] = ENGINES,
     marker: Marker | None = None,
 ) -> LoadedCharacter:
-    """Build the engines of a verified character.
-
-    Args:
-        marker: marks what they speak; None to mark nothing.
-
-    Raises:
-        BundleError: a graph does not load, or its output is wrong.
-    """
+    """Build the engines of a verified character; raises BundleError if a graph does not work."""
     engine = build_engine(character, settings, engines)
     text_engine = build_text_engine(character, engine, settings)
     if marker is not None:
@@ -218,15 +205,7 @@ def build_characters(
     marker: Marker | None = None,
     read: Callable[[Path], GraphContent] = read_content,
 ) -> dict[str, LoadedCharacter]:
-    """Load every character bundle of a folder and build its engine.
-
-    Args:
-        max_bytes: how many bytes the graphs of one bundle may have together.
-        marker: marks what they speak; None to mark nothing.
-
-    Raises:
-        BundleError: a bundle will not work, or there is none.
-    """
+    """Build the engines of every bundle of a folder; raises BundleError if one does not work."""
     return {
         name: build_character(character, session, marker=marker)
         for name, character in load_characters(folder, ENGINES, max_bytes, read).items()
@@ -234,27 +213,15 @@ def build_characters(
 
 
 def return_memory() -> None:
-    """Give the operating system back what the process has freed.
+    """Return freed memory to the operating system.
 
-    glibc would keep it: after a network of 100 MB had been loaded, run and dropped, the process
-    still held 240 MB of it.
+    glibc would keep it: 240 MB after a network of 100 MB had been loaded, run and dropped.
     """
     if sys.platform == "linux":
         # malloc_trim(3) is glibc's; another C library may not have it.
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
-
-
-_LOG = logging.getLogger(__name__)
-
-SAMPLE_RATE: Final = 48_000
-SECONDS: Final = 1.0
-_HERTZ: Final = 150.0
-_HARMONICS: Final = 12
-_SYLLABLES_PER_SECOND: Final = 3.0
-_LOUDNESS: Final = 0.1
-_MARKING: Final = Marking("rehearsal", "Rehearsal", "nobody")
 
 
 def build_and_rehearse(
@@ -264,7 +231,6 @@ def build_and_rehearse(
     marker: Marker | None,
     read: Callable[[Path], GraphContent],
 ) -> dict[str, LoadedCharacter]:
-    """Build the characters, and convert a hum with each of them."""
     characters = build_characters(folder, session, max_bytes, marker, read)
     for character in characters.values():
         rehearse_conversion(character)
@@ -272,10 +238,7 @@ def build_and_rehearse(
 
 
 def rehearse_conversion(character: LoadedCharacter) -> None:
-    """Convert and encode a hum with a character that takes speech.
-
-    A failure is only logged: the first real recording shows whether it was more than bad luck.
-    """
+    """Convert and encode a hum; a failure is only logged, because it may not last."""
     if not character.manifest.takes_speech:
         return
     try:

@@ -1,4 +1,4 @@
-"""Builds the parts that convert and live share, from their settings."""
+"""The parts that convert and live share, built from their settings, and their application."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
 from shared.characters.bucket import CharacterBucket
 from shared.container.server import Work, serve_until_signal
 from shared.conversion.bucket_characters import BucketCharacters, CacheLimits
@@ -19,23 +24,28 @@ from shared.conversion.stages import Conversion
 from shared.conversion.stopwatch import process_age_ms
 from shared.conversion.verification import Verifier
 from shared.google import clients
+from shared.runtime.logs import TraceMiddleware
 from shared.runtime.settings import SettingsError
 from shared.speech.results.credentials import CredentialSigner, raw_signature, sign_with
 from shared.speech.results.watermark_engines import watermark_keys
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from hypercorn.typing import ASGIFramework
+    from starlette.requests import Request
+    from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp
 
-    from shared.container.app import ConvertingApp
     from shared.container.supervision import Supervision
     from shared.conversion.characters import CharacterLender
     from shared.conversion.provenance import CredentialSettings
     from shared.conversion.settings import ConverterSettings
     from shared.conversion.start import ConversionTools
+    from shared.conversion.worker import Worker
     from shared.ports import Bucket
+    from shared.speech.decoding.decoder import Decoder
     from shared.voices.store import VoiceStore
 
 _LOG = logging.getLogger(__name__)
@@ -43,11 +53,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where an instance reads and writes.
-
-    Attributes:
-        open_characters: opens the bucket of the characters; None if there is none.
-    """
+    """The store and the buckets of an instance; without a bucket of characters the last is None."""
 
     voices: VoiceStore
     uploads: Bucket
@@ -57,10 +63,38 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class ConversionServices:
-    """Everything that an application needs beside its settings."""
+    """The collaborators of an application."""
 
     stores: Stores
     tools: ConversionTools
+
+
+class ConvertingApp(Starlette):
+    """An application with the probes of start and of life; its server awaits `drain` at the end.
+
+    `others` serve every other route.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[BaseRoute],
+        worker: Worker,
+        decoder: Decoder,
+        *,
+        drain: Callable[[], Awaitable[None]] | None = None,
+        others: ASGIApp | None = None,
+    ) -> None:
+        async def readyz(_request: Request) -> Response:
+            return Response(status_code=204 if decoder.is_ready else 503)
+
+        async def healthz(_request: Request) -> Response:
+            return Response(status_code=503 if worker.is_stuck else 204)
+
+        probes = [Route("/readyz", readyz), Route("/healthz", healthz)]
+        rest = [] if others is None else [Mount("/", others)]
+        super().__init__(routes=[*routes, *probes, *rest], middleware=[Middleware(TraceMiddleware)])
+        self.worker = worker
+        self.drain = drain or worker.drain
 
 
 def lend_characters(
@@ -79,7 +113,6 @@ def lend_characters(
 def build_conversion(
     config: ConverterSettings, stores: Stores, tools: ConversionTools
 ) -> Conversion:
-    """Build the conversion of one instance."""
     return Conversion(
         uploads=stores.uploads,
         results=stores.results,
@@ -97,17 +130,12 @@ def open_verifier(
     tools: ConversionTools,
     turn: Callable[[], AbstractAsyncContextManager[object]],
 ) -> Verifier:
-    """Build the verifier of files that may have been made here."""
     keys = watermark_keys(config.watermark_keys)
     return Verifier(tools.decoder, keys, config.c2pa_own_certificates, turn)
 
 
 def open_credentials(config: CredentialSettings) -> ResultCredentials | None:
-    """Open the signer of results, and load its library beside the start; None without certificates.
-
-    Raises:
-        SettingsError: the key is wrong.
-    """
+    """Open the signer of results and load its library in the background; None without one."""
     if not config.c2pa_certificates:
         return None
     try:
@@ -131,11 +159,7 @@ def _open_key(config: CredentialSettings) -> Callable[[bytes], bytes]:
 async def open_conversion_services(
     config: ConverterSettings, tools: Awaitable[ConversionTools]
 ) -> AsyncIterator[ConversionServices]:
-    """Open the clients and connect them while the tools start.
-
-    Args:
-        tools: what the instance converts with, once they are ready; see `start_tools`.
-    """
+    """Open the clients and connect them while the tools start; see `start_tools`."""
     stores = open_stores(config)
     connecting = asyncio.create_task(connect(stores.voices, stores.uploads, stores.results))
     try:
@@ -152,7 +176,7 @@ async def serve(
     *,
     finishes_when_interrupted: bool = False,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then end what is under way or hand it back."""
+    """Serve until SIGTERM or SIGINT, then end the work under way or hand it back."""
     log_start()
     await serve_until_signal(
         cast("ASGIFramework", app),
@@ -180,8 +204,8 @@ def open_stores(config: ConverterSettings) -> Stores:
 
 
 def log_start() -> None:
-    """Log that this instance serves, and how long its start took; collect garbage from now on."""
-    # A full collection stops everything under way. The objects made so far live as long as the
+    """Log that this instance serves, and the time of its start; collect garbage from now on."""
+    # A full collection stops all work under way. The objects made so far live as long as the
     # process, so the collector need not look at them.
     gc.freeze()
     gc.enable()

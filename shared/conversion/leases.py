@@ -1,4 +1,4 @@
-"""The lease of a voice while it is converted: taking it, renewing it, handing it back.
+"""The lease of a voice while it is converted: take it, renew it, hand it back.
 
 All times are the store's. The lease is renewed by compare-and-set on the state that this worker
 wrote last, so a takeover, a deletion and a dead letter all show as the same error: a conflict.
@@ -37,30 +37,20 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-RENEWALS: Final = 4
-"""How many times a lease is renewed in its length."""
+RENEWALS: Final = 4  # renewals in the length of a lease
+LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0  # Firestore's guideline for one document
 
-LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0
-"""Firestore's guideline for one document."""
-
+# The growth of a lease with the time of its work: a long conversion survives a long pause of the
+# store, and a visitor whose worker died waits little compared with the work.
 SHARE_OF_WORK: Final = 0.25
-"""How much a lease grows with the time that its attempt has worked.
 
-So whoever waits for a dead worker waits little compared with the work, and a long conversion
-survives a long pause of the store.
-"""
-
+# A lease outlasts one pause between writes and so many of the longest delays: three until the store
+# has written the first renewal, and one for delays that grow.
 DELAYS: Final = 4
-"""How many of the longest delays, and one pause between writes, a lease must outlast.
-
-From the read before the lease is taken to the first renewal that the store has written are three;
-the fourth is for delays that grow.
-"""
 
 _SAFETY: Final = timedelta(milliseconds=50)
 
-_LENGTHS: Final = 100_000
-"""How many different lengths a new lease can have, a microsecond apart."""
+_LENGTHS: Final = 100_000  # different lengths that a new lease can have, a microsecond apart
 
 
 async def take_lease(
@@ -72,20 +62,17 @@ async def take_lease(
 ) -> Lease:
     """Lease a voice as its next attempt.
 
-    If another attempt's lease has not ended, wait for its end once: so the voice of a dead worker
-    is taken over at that moment and not only at the next delivery.
+    If another attempt's lease has not ended, wait for its end once, so that the voice of a dead
+    worker is taken over at that moment and not only at the next delivery.
 
     Args:
-        sleep: waits for some seconds; None not to wait for the end of another attempt's lease.
+        sleep: None not to wait for the end of another attempt's lease.
 
     Raises:
         LeaseHeldError: the other worker has renewed its lease, so it is alive.
         AttemptsExhaustedError: as many attempts at the voice have failed as may.
         ForbiddenTransitionError: the voice is done or failed.
         UnknownVoiceError: the voice was deleted.
-        UnreadableVoiceError: its document cannot be read as a voice.
-        ConflictError: other writers changed the voice again and again.
-        StoreUnavailableError: the store did not answer.
     """
     try:
         return await _take(voices, voice_id, upload, known)
@@ -114,22 +101,13 @@ async def _take(
 
 
 def lease_length(delay: float, worked: float = 0.0) -> timedelta:
-    """Return for how long a worker asks for a voice.
-
-    Args:
-        delay: how late its renewals come at most, in seconds: the store or the processor is slow.
-        worked: for how many seconds the attempt has worked.
-    """
+    """Return the length of a lease after so many seconds of delay in its renewals and of work."""
     least = max(LEASE.total_seconds(), LEAST_SECONDS_BETWEEN_WRITES + DELAYS * delay)
     return min(timedelta(seconds=least + SHARE_OF_WORK * worked), LONGEST_LEASE)
 
 
 class Lease:
-    """One attempt's ownership of a voice.
-
-    Args:
-        delay: how many seconds it took to take the lease.
-    """
+    """One attempt's ownership of a voice, which it took `delay` seconds to get."""
 
     def __init__(self, voices: VoiceStore, snapshot: Snapshot, delay: float) -> None:
         self._voices = voices
@@ -138,7 +116,7 @@ class Lease:
         self._taken_at = self._read_at = self._monotonic()
         self._delay = delay
         self._one_write = asyncio.Lock()
-        self._stage = snapshot.voice.stage
+        self.stage = snapshot.voice.stage
         self._stage_changed = asyncio.Event()
 
     @property
@@ -148,30 +126,20 @@ class Lease:
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt."""
         return self._snapshot.voice.attempt
 
-    @property
-    def stage(self) -> str | None:
-        """What the attempt is doing."""
-        return self._stage
-
     def enter_stage(self, stage: str) -> None:
-        """Note what the attempt is doing; the next renewal, which comes soon, writes it."""
-        self._stage = stage
+        """Begin a stage; the next renewal, which comes soon, writes it."""
+        self.stage = stage
         self._stage_changed.set()
 
     @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
-        """Renew the lease while the work inside goes on; cancel the work if the lease is lost.
-
-        Raises:
-            LeaseLostError: another attempt owns the voice, or it was deleted.
-        """
+    async def hold(self) -> AsyncIterator[None]:
+        """Renew the lease during the work inside; if it is lost, end that with LeaseLostError."""
         work = asyncio.current_task()
         lost: list[LeaseLostError] = []
 
-        async def keep() -> None:
+        async def renew_until_lost() -> None:
             try:
                 await self._renew_for_ever()
             except LeaseLostError as error:
@@ -179,7 +147,7 @@ class Lease:
                 if work is not None:
                     work.cancel()
 
-        keeper = asyncio.create_task(keep())
+        renewals = asyncio.create_task(renew_until_lost())
         try:
             yield
         except asyncio.CancelledError:
@@ -187,9 +155,9 @@ class Lease:
                 raise lost[0] from None
             raise
         finally:
-            keeper.cancel()
+            renewals.cancel()
             with suppress(asyncio.CancelledError):
-                await keeper
+                await renewals
 
     async def finish(
         self, result: Result, seconds: float | None, timings: Mapping[str, float]
@@ -200,22 +168,30 @@ class Lease:
             LeaseLostError: this attempt no longer owns the voice; nothing was committed.
             ConflictError, StoreUnavailableError: it is unknown whether the result was committed.
         """
-        commit = partial(
-            finish, attempt=self.attempt, result=result, seconds=seconds, timings=timings
-        )
-        await self._write(partial(_finish_once, result=result, finish=commit))
+        attempt = self.attempt
+
+        def finish_once(voice: Voice, now: datetime) -> Voice:
+            if voice.status is Status.DONE and voice.result == result:
+                return voice  # the answer to our own write was lost
+            return finish(voice, now, attempt, result, seconds=seconds, timings=timings)
+
+        await self._write(finish_once)
 
     async def fail(self, error: VoiceError) -> None:
         """Commit that the voice failed permanently; raises like `finish`."""
-        await self._write(partial(_fail_once, attempt=self.attempt, error=error))
+        attempt = self.attempt
+
+        def fail_once(voice: Voice, now: datetime) -> Voice:
+            if voice.status is Status.FAILED and voice.attempt == attempt:
+                return voice  # the answer to our own write was lost
+            return fail_attempt(voice, now, attempt, error)
+
+        await self._write(fail_once)
 
     async def release(self, *, counts: bool) -> None:
         """Hand the voice back, so that the next delivery need not wait for the lease's end.
 
         It raises nothing, because it is called after another error, and the lease ends anyway.
-
-        Args:
-            counts: whether it counts as a failed attempt; see `shared.voices.voice.release`.
         """
         try:
             await self._write(partial(release, attempt=self.attempt, counts=counts))
@@ -235,7 +211,7 @@ class Lease:
                         await self._stage_changed.wait()
             self._stage_changed.clear()
             try:
-                await self._renew_in_time()
+                await self._renew()
             except LeaseLostError:
                 raise
             except Exception as error:  # noqa: BLE001 - without further renewals the lease would be lost
@@ -244,23 +220,19 @@ class Lease:
                 # Try again as soon as another write is allowed.
                 self._stage_changed.set()
 
-    async def _renew_in_time(self) -> None:
+    async def _renew(self) -> None:
         """Renew the lease; give a call up that hangs, while there is time for another one."""
         begin = self._monotonic()
         most = max(self._remaining_seconds() / 2, DELAYS * self._delay)
         try:
-            async with asyncio.timeout(most):
-                await self._renew()
+            async with asyncio.timeout(most), self._one_write:
+                # After our own commit there is nothing left to renew, and the lease was not lost.
+                if not self.voice.status.is_final:
+                    length = lease_length(self._delay, self._monotonic() - self._taken_at)
+                    renewal = partial(renew, attempt=self.attempt, stage=self.stage, length=length)
+                    await self._write_locked(renewal)
         finally:
             self._delay = max(self._delay, self._monotonic() - begin)
-
-    async def _renew(self) -> None:
-        async with self._one_write:
-            # After our own commit there is nothing left to renew, and the lease was not lost.
-            if not self.voice.status.is_final:
-                length = lease_length(self._delay, self._monotonic() - self._taken_at)
-                change = partial(renew, attempt=self.attempt, stage=self._stage, length=length)
-                await self._write_locked(change)
 
     def _remaining_seconds(self) -> float:
         """Return how long the lease lasts; a renewal that comes late still gets some time."""
@@ -276,32 +248,12 @@ class Lease:
             wanted = transition(self._snapshot.voice, self._now())
             snapshot = await self._voices.replace(self._snapshot, wanted)
         except ConflictError:
-            snapshot = await self._write_again(transition)
+            try:
+                snapshot = await change(self._voices, self.voice.voice_id, transition)
+            except UnknownVoiceError as error:
+                raise LeaseLostError(f"voice {self.voice.voice_id} was deleted") from error
         self._snapshot, self._read_at = snapshot, self._monotonic()
-
-    async def _write_again(self, transition: Callable[[Voice, datetime], Voice]) -> Snapshot:
-        try:
-            return await change(self._voices, self.voice.voice_id, transition)
-        except UnknownVoiceError as error:
-            raise LeaseLostError(f"voice {self.voice.voice_id} was deleted") from error
 
     def _now(self) -> datetime:
         elapsed = self._monotonic() - self._read_at
         return self._snapshot.read_at + timedelta(seconds=elapsed)
-
-
-def _finish_once(
-    voice: Voice,
-    now: datetime,
-    result: Result,
-    finish: Callable[[Voice, datetime], Voice],
-) -> Voice:
-    """Finish a voice, unless it is done with this result: then our own write's answer was lost."""
-    is_committed = voice.status is Status.DONE and voice.result == result
-    return voice if is_committed else finish(voice, now)
-
-
-def _fail_once(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:
-    """Fail a voice, unless this attempt has failed it: then our own write's answer was lost."""
-    is_committed = voice.status is Status.FAILED and voice.attempt == attempt
-    return voice if is_committed else fail_attempt(voice, now, attempt, error)

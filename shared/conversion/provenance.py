@@ -1,4 +1,4 @@
-"""A short spoken notice in results: that they are synthetic, in the character's own voice."""
+"""Signs of a result's provenance: a spoken notice that it is synthetic, and a signed statement."""
 
 from __future__ import annotations
 
@@ -31,27 +31,35 @@ if TYPE_CHECKING:
     from shared.speech.results.statement import Marking
     from shared.speech.signal.sound import Samples
 
-
-if TYPE_CHECKING:
     RunInThread = Callable[[Callable[[PhraseEngine], Samples], PhraseEngine], Awaitable[Samples]]
 
 
+_LOG = logging.getLogger(__name__)
+
+# The time for which a signer that failed is not asked again: results go out unsigned at once.
+SIGNING_PAUSE_SECONDS: Final = 30.0
+
+_THREADS: Final = 4
+_KMS_KEY: Final = (
+    r"^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+/cryptoKeyVersions/[0-9]+$"
+)
+
 NoticePlace = Literal["off", "before", "after"]
 
+# The notice by language.
 TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {"ja": "これは、合成音声です。", "en": "This is a synthetic voice."}
 )
-"""What is said, by language."""
 
+# The pause between the notice and the result, and between two languages.
 NOTICE_PAUSE_SECONDS: Final = 0.3
-"""Between the notice and the result, and between two languages."""
 
 
 class NoticeSettings(EnvironmentSettings):
-    """The settings of the spoken notice.
+    """Settings of the spoken notice.
 
     Attributes:
-        notice_languages: in which languages, in this order, separated by commas: ja, en.
+        notice_languages: its languages in their order, separated by commas: ja, en.
     """
 
     notice: NoticePlace = "off"
@@ -68,11 +76,7 @@ class NoticeSettings(EnvironmentSettings):
 
 
 class SpokenNotice:
-    """Adds the notice to results; a character speaks it once for each language, and it is kept.
-
-    Args:
-        languages: in which languages, in this order; those of TEXTS.
-    """
+    """The notice in results; each character speaks it once, and it is kept."""
 
     def __init__(self, place: Literal["before", "after"], languages: Sequence[str]) -> None:
         self._place: Literal["before", "after"] = place
@@ -84,12 +88,12 @@ class SpokenNotice:
     async def add(
         self, samples: Samples, sample_rate: int, engine: PhraseEngine | None, run: RunInThread
     ) -> tuple[Samples, NoticePlace]:
-        """Return a result with the notice, and where the notice is.
+        """Return a result with the notice, and the place of the notice.
 
         Args:
             samples: the result, float32 [N].
             sample_rate: in Hz.
-            engine: speaks for the character; None if it takes no text, and then says nothing.
+            engine: the character's; None if it takes no text, so that there is no notice.
 
         Raises:
             TextError: the character cannot say it.
@@ -115,25 +119,13 @@ class SpokenNotice:
 
 
 def open_notice(config: NoticeSettings) -> SpokenNotice | None:
-    """Build the spoken notice of a deployment; None where it has none."""
     if config.notice == "off":
         return None
     return SpokenNotice(config.notice, config.notice_languages)
 
 
-_LOG = logging.getLogger(__name__)
-
-SIGNING_PAUSE_SECONDS: Final = 30.0
-"""How long a signer that failed is not asked again: its results go out unsigned at once."""
-
-_THREADS: Final = 4
-_KMS_KEY: Final = (
-    r"^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+/cryptoKeyVersions/[0-9]+$"
-)
-
-
 class CredentialSettings(EnvironmentSettings):
-    """The settings of signed statements (C2PA); without certificates nothing is signed.
+    """Settings of signed statements (C2PA); without certificates nothing is signed.
 
     Attributes:
         c2pa_key: the signer's private key, as PEM (PKCS 8, curve P-256), from Secret Manager.
@@ -164,11 +156,7 @@ class CredentialSettings(EnvironmentSettings):
 
 
 class ResultCredentials:
-    """Puts signed statements into results, or lets them go out without in time.
-
-    Args:
-        clock: in seconds, never goes back.
-    """
+    """The signed statements in results; without one in time they go out unsigned."""
 
     def __init__(
         self,
@@ -182,7 +170,7 @@ class ResultCredentials:
         self._now = now
         self._clock = clock
         self._paused_until = 0.0
-        # Its own threads: one that waits for a signer which does not answer keeps no conversion.
+        # Its own threads: one that waits for a signer which does not answer delays no conversion.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="signing")
 
     def load(self) -> None:
@@ -196,7 +184,6 @@ class ResultCredentials:
         marking: Marking,
         notice: NoticePlace = "off",
     ) -> Encoded:
-        """Return a result with a signed statement; without one if nobody signs it in time."""
         if encoded.content_type.partition(";")[0] not in SIGNED_MEDIA_TYPES:
             return encoded
         if self._clock() < self._paused_until:
@@ -220,7 +207,6 @@ class ResultCredentials:
         return self._unsigned(encoded, reason)
 
     def close(self) -> None:
-        """End the threads that have nothing to do."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _unsigned(self, encoded: Encoded, reason: str) -> Encoded:

@@ -1,4 +1,4 @@
-"""The settings of whatever converts recordings."""
+"""Settings of the conversion container and of `live`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pydantic import Field
 
 from shared.container.process_plan import (
     ProcessPlan,
+    ServingSettings,
     memory_needs,
     plan,
     read_resources,
 )
-from shared.container.server import ServingSettings
 from shared.conversion.provenance import CredentialSettings, NoticeSettings
 from shared.runtime.settings import (
     CharacterSettings,
@@ -21,14 +21,6 @@ from shared.runtime.settings import (
 )
 from shared.speech.decoding.recording import DecodeLimits
 from shared.speech.results.watermark_engines import WatermarkSettings
-
-
-def _planned_workers(settings: dict[str, Any]) -> int:
-    return _plan(settings).workers
-
-
-def _planned_concurrency(settings: dict[str, Any]) -> int:
-    return _plan(settings, workers=settings.get("workers")).concurrency
 
 
 def _plan(settings: dict[str, Any], workers: int | None = None) -> ProcessPlan:
@@ -46,14 +38,14 @@ class BucketCharacterSettings(CharacterSettings):
     """Settings of a process that fetches characters from the bucket.
 
     Attributes:
-        characters_memory_bytes: how many bytes the graphs of the characters from the bucket may
-            have together that one process keeps loaded.
+        characters_memory_bytes: the most bytes of the graphs of all characters from the bucket that
+            one process keeps loaded.
     """
 
     characters_memory_bytes: Annotated[int, Field(ge=1)] = 1 << 30
 
 
-# The fields of later bases come first: what is planned follows from those of recordings.
+# The fields of later bases come first: the plan follows from those of recordings.
 class ConverterSettings(
     ServingSettings,
     WatermarkSettings,
@@ -63,23 +55,26 @@ class ConverterSettings(
     RecordingSettings,
     BucketCharacterSettings,
 ):
-    """Settings of whatever converts recordings: the conversion container, and `live`.
+    """Settings of a process that converts recordings.
 
     Attributes:
         workers: the most processes; the default follows from the container's CPUs and memory.
-        concurrency: how many voices are converted at once by all processes together; likewise.
-        max_speech_seconds: how long the speech of a text may be.
-        result_url_seconds: how long the address of a result works.
+        concurrency: voices that all processes together convert at once; likewise.
+        max_speech_seconds: the longest speech of a text.
+        result_url_seconds: the time for which the address of a result works.
     """
 
-    workers: Annotated[int, Field(ge=1, le=32)] = Field(default_factory=_planned_workers)
-    concurrency: Annotated[int, Field(ge=1, le=64)] = Field(default_factory=_planned_concurrency)
+    workers: Annotated[int, Field(ge=1, le=32)] = Field(
+        default_factory=lambda settings: _plan(settings).workers
+    )
+    concurrency: Annotated[int, Field(ge=1, le=64)] = Field(
+        default_factory=lambda settings: _plan(settings, settings.get("workers")).concurrency
+    )
     max_speech_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
 
     @property
     def decode_limits(self) -> DecodeLimits:
-        """The limits of a recording."""
         return DecodeLimits(
             min_seconds=self.min_seconds,
             max_seconds=self.max_seconds,

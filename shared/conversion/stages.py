@@ -14,7 +14,7 @@ import numpy as np
 from shared.container.admission import stay
 from shared.conversion.stopwatch import Stages, ThreadWork
 from shared.speech.engines.interface import ConversionOptions, MarkedPiece, speak_marked
-from shared.speech.engines.text_interface import TextError
+from shared.speech.engines.text_interface import SpeechOptions, TextError
 from shared.speech.results.audio_files import encode
 from shared.voices.media import content_type_matches
 from shared.voices.objects import ObjectExistsError, ObjectMissingError, result_name
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from shared.speech.decoding.decoder import Decoder
     from shared.speech.decoding.recording import DecodeLimits, Recording
     from shared.speech.engines.interface import EarlyPieces, Mark
-    from shared.speech.engines.text_interface import SpeechOptions, TextEngine
+    from shared.speech.engines.text_interface import TextEngine
     from shared.speech.results.audio_files import Encoded
     from shared.speech.results.statement import Marking
     from shared.speech.signal.sound import Samples
-    from shared.voices.voice import Input, Speaking, Voice
+    from shared.voices.voice import Input, Voice
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Outcome:
 
     Attributes:
         seconds: the recording's length; None for a text.
-        timings: milliseconds per stage.
+        timings: milliseconds of each stage.
     """
 
     result: Result
@@ -69,21 +69,21 @@ class UnstoredResult:
 
 
 class EarlyResult(Protocol):
-    """What was done with a recording before all of it had come."""
+    """The part of a conversion that was done before all of the recording had come."""
 
     ahead: EarlyPieces
 
     async def decoded(self) -> Recording | None:
-        """Return the recording as `Decoder.decode` would; None if that must be asked."""
+        """Return the recording as `Decoder.decode` would; None to call that instead."""
         ...
 
 
 class Conversion:
-    """Converts voices; all conversions of the process share its parts.
+    """The conversion of voices; all conversions of the process share its parts.
 
     Args:
-        credentials: puts signed statements into results; None for none.
-        notice: says in each result that it is synthetic; None for none.
+        credentials: signs statements in results; None for none.
+        notice: tells in each result that it is synthetic; None for none.
     """
 
     def __init__(
@@ -116,15 +116,7 @@ class Conversion:
         enter_stage: Callable[[str], None],
         pass_on: PassOn = stay,
     ) -> Outcome:
-        """Convert a leased voice.
-
-        Args:
-            pass_on: is called between two pieces of a text, so that others take turns with it.
-
-        Raises:
-            VoiceError: the voice cannot be converted; trying again cannot help.
-            StorageUnavailableError, DecoderUnavailableError: trying again may help.
-        """
+        """Convert a leased voice; see `Attempt.convert`, and `make` for its errors."""
         if voice.input is None:
             raise ValueError(f"voice {voice.voice_id} was leased without its input")
         upload = voice.input
@@ -147,9 +139,6 @@ class Conversion:
     ) -> UnstoredResult:
         """Convert a recording or speak a text; nothing is stored, and the voice need not be leased.
 
-        Args:
-            pass_on: is called between two pieces of a text, so that others take turns with it.
-
         Raises:
             VoiceError: the voice cannot be converted; trying again cannot help.
             DecoderUnavailableError: trying again may help.
@@ -169,8 +158,16 @@ class Conversion:
                 )
             seconds = round(recording.seconds, 3)
         else:
+            speech = SpeechOptions(**asdict(voice.options.speaking), seed=_seed(voice))
             with stages.enter("speaking", timed_as="speak"):
-                spoken = await self._speak(voice, character, data, voice.options.speaking, pass_on)
+                spoken = await speak(
+                    self.threads,
+                    character.text_engine,
+                    data,
+                    speech,
+                    self._max_speech_seconds,
+                    pass_on=pass_on,
+                )
             samples, marks = spoken.samples, spoken.marks
             seconds = None
         marking = character.text_marking if voice.is_text else character.marking
@@ -195,11 +192,7 @@ class Conversion:
         return UnstoredResult(encoded, marking, seconds, _write_phones(marks, late))
 
     async def store(self, voice: Voice, made: UnstoredResult, stages: Stages) -> Outcome:
-        """Store what was made for a leased voice, as the result of its present attempt.
-
-        Raises:
-            StorageUnavailableError: trying again may help.
-        """
+        """Store the result of a leased voice's present attempt; raises StorageUnavailableError."""
         with stages.enter("storing", timed_as="store"):
             result = await self._store(voice, made)
         watch = stages.stopwatch
@@ -252,39 +245,35 @@ class Conversion:
             )
         return recording
 
-    async def _speak(
-        self,
-        voice: Voice,
-        character: LoadedCharacter,
-        text: bytes,
-        speaking: Speaking,
-        pass_on: PassOn,
-    ) -> MarkedPiece:
-        from shared.speech.engines.text_interface import SpeechOptions  # noqa: PLC0415 - likewise
-
-        options = SpeechOptions(**asdict(speaking), seed=_seed(voice))
-        return await speak(
-            self.threads,
-            character.text_engine,
-            text,
-            options,
-            self._max_speech_seconds,
-            pass_on=pass_on,
-        )
-
     async def _store(self, voice: Voice, made: UnstoredResult) -> Result:
         encoded = made.encoded
         name = result_name(voice.voice_id, voice.attempt, encoded.extension.removeprefix("."))
+
+        async def sign() -> tuple[str, datetime]:
+            filename = f"{voice.character}-{voice.voice_id[:8]}{encoded.extension}"
+            return await self._results.sign_download(
+                name, lifetime=self._result_lifetime, filename=filename
+            )
+
         # Signing and writing run at the same time, because each is a slow request in the cloud.
-        signing = asyncio.create_task(self._sign(voice, name, encoded.extension))
+        signing = asyncio.create_task(sign())
         try:
-            bucket = await self._write(name, encoded)
+            try:
+                facts = await self._results.write(
+                    name,
+                    io.BytesIO(encoded.data),
+                    content_type=encoded.content_type,
+                    size=len(encoded.data),
+                )
+            except ObjectExistsError:
+                # The answer to our own write was lost: no other worker has this attempt.
+                facts = await self._results.find(name)
             url, expires_at = await signing
         finally:
             signing.cancel()
             await asyncio.gather(signing, return_exceptions=True)
         return Result(
-            bucket=bucket,
+            bucket=facts.bucket,
             object=name,
             url=url,
             url_expires_at=expires_at,
@@ -296,26 +285,6 @@ class Conversion:
             phones=made.phones,
         )
 
-    async def _write(self, name: str, encoded: Encoded) -> str:
-        """Write a result; return the name of the bucket in which it is."""
-        try:
-            facts = await self._results.write(
-                name,
-                io.BytesIO(encoded.data),
-                content_type=encoded.content_type,
-                size=len(encoded.data),
-            )
-        except ObjectExistsError:
-            # The answer to our own write was lost: no other worker has this attempt.
-            facts = await self._results.find(name)
-        return facts.bucket
-
-    async def _sign(self, voice: Voice, name: str, extension: str) -> tuple[str, datetime]:
-        filename = f"{voice.character}-{voice.voice_id[:8]}{extension}"
-        return await self._results.sign_download(
-            name, lifetime=self._result_lifetime, filename=filename
-        )
-
 
 def conversion_options(voice: Voice, ahead: EarlyPieces | None = None) -> ConversionOptions:
     """Build the options of a voice's conversion; they are the same in every attempt."""
@@ -323,7 +292,7 @@ def conversion_options(voice: Voice, ahead: EarlyPieces | None = None) -> Conver
 
 
 def _seed(voice: Voice) -> int:
-    """Return a number that depends on the voice alone, so that every attempt gives the same."""
+    """Return a number that depends on the voice alone, so that all attempts sound the same."""
     return zlib.crc32(voice.voice_id.encode())
 
 
@@ -346,15 +315,15 @@ async def speak(
     *,
     pass_on: PassOn = stay,
 ) -> MarkedPiece:
-    """Speak a text, at the engine's sample rate, with marks where the voice knows any.
+    """Speak a text, at the engine's sample rate, with marks where the engine knows any.
 
     Each piece is computed in a thread of its own, so that cancelling ends the work after a piece.
-    A text whose estimate is longer than may be spoken costs hardly more than reading it.
+    A text whose estimate exceeds the limit costs hardly more than reading it.
 
     Args:
-        engine: speaks for the character; None if the character takes no text.
+        engine: the character's; None if the character takes no text.
         data: the text in UTF-8.
-        pass_on: is called between two pieces, so that other voices take turns with a long text.
+        pass_on: is called between two pieces, so that others take turns with a long text.
 
     Raises:
         VoiceError: the text cannot be spoken, or takes too long to say.
@@ -369,7 +338,7 @@ async def speak(
     marks: list[Mark] = []
     begin = 0
     try:
-        text = _decode(data)
+        text = data.decode()
         if await threads.run(engine.estimate, text, options) > max_seconds:
             raise _too_long(max_seconds)
         spoken = await threads.run(speak_marked, engine, text, options)
@@ -380,6 +349,9 @@ async def speak(
             if begin > most:
                 raise _too_long(max_seconds)
             await pass_on()
+    except UnicodeDecodeError as error:
+        message = "The text is not in UTF-8; send it again."
+        raise VoiceError(ErrorCode.TEXT_UNREADABLE, message) from error
     except TextError as error:
         raise VoiceError(ErrorCode(error.code.value), error.message) from error
     return MarkedPiece(np.concatenate(pieces), tuple(marks))
@@ -388,12 +360,3 @@ async def speak(
 def _too_long(max_seconds: float) -> VoiceError:
     message = f"The text takes more than {max_seconds:g} seconds to say; send it in parts."
     return VoiceError(ErrorCode.TOO_LONG, message)
-
-
-def _decode(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise VoiceError(
-            ErrorCode.TEXT_UNREADABLE, "The text is not in UTF-8; send it again."
-        ) from error

@@ -1,4 +1,4 @@
-"""Starts what takes longest: the decoder's process and the networks, side by side.
+"""The parts of a start that take longest, side by side: the decoder's process and the networks.
 
 This module imports little, and a deployable that begins with it can import its clients and its
 server while the networks load: loading seldom needs the interpreter.
@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConversionTools:
-    """What an instance converts with.
-
-    Attributes:
-        marker: marks what they speak; None to mark nothing.
-    """
+    """The tools with which an instance converts; without a marker results have no watermark."""
 
     decoder: Decoder
     characters: Mapping[str, LoadedCharacter]
@@ -47,10 +43,7 @@ async def start_tools(
     """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
 
     This goes on in another process and another thread. Until the caller awaits the tools, it can
-    do the other parts of the cold start.
-
-    Args:
-        front_end: reads texts; None for one without words of users.
+    do the other parts of the cold start. A front end may have words of users.
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
     session = SessionSettings(config.threads, config.provider, front_end=front_end or FrontEnd())

@@ -1,4 +1,4 @@
-"""How long the stages of a conversion take, and how long a process has been running."""
+"""Measurements of the stages of a conversion, of its threads, and of the age of a process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 # The field "starttime", counted from the field after the command's name (proc_pid_stat(5)).
 _START: Final = 19
 
+# The laps that a stopwatch remembers; a recording of minutes has its stages many times.
 MOST_LAPS: Final = 100
-"""How many laps a stopwatch remembers; a recording of minutes has its stages many times."""
 
 
 class Lap(NamedTuple):
-    """One time that a stage took place, in seconds of the stopwatch's clock."""
+    """One run of a stage, in seconds of the stopwatch's clock."""
 
     stage: str
     begin: float
@@ -32,11 +32,7 @@ class Lap(NamedTuple):
 
 
 class Stopwatch:
-    """Adds up the milliseconds of named stages.
-
-    Attributes:
-        laps: the stages one by one, in the order in which they ended.
-    """
+    """The milliseconds of named stages, and their laps in the order of their ends."""
 
     def __init__(self, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._seconds = seconds
@@ -45,7 +41,6 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the time inside to a stage."""
         begin = self._seconds()
         try:
             yield
@@ -56,33 +51,24 @@ class Stopwatch:
                 self.laps.append(Lap(name, begin, elapsed))
 
     def milliseconds(self) -> dict[str, float]:
-        """Return the time of each stage so far, to a hundredth of a millisecond."""
         return {name: round(value, 2) for name, value in self._milliseconds.items()}
 
 
 class Stages:
-    """Says which stage of a conversion begins and measures how long it takes."""
+    """The stages of a conversion, each reported when it begins, and measured."""
 
     def __init__(self, report: Callable[[str], None], stopwatch: Stopwatch | None = None) -> None:
         self._report = report
         self.stopwatch = stopwatch or Stopwatch()
 
     def enter(self, name: str, *, timed_as: str | None = None) -> AbstractContextManager[None]:
-        """Begin a stage; the time inside the context counts as that stage's.
-
-        Args:
-            timed_as: its name on the stopwatch; None if its parts are measured one by one.
-        """
+        """Begin a stage, and measure it inside the context if it has a name on the stopwatch."""
         self._report(name)
         return nullcontext() if timed_as is None else self.stopwatch.stage(timed_as)
 
 
 def process_age_ms(status: Path = Path("/proc/self/stat")) -> float | None:
-    """Measure for how many milliseconds this process has been running; None where this is unknown.
-
-    Args:
-        status: the file in which Linux tells it, to a hundredth of a second.
-    """
+    """Measure the age of this process in milliseconds; None where Linux's `status` is missing."""
     if not status.exists():
         return None
     ticks = float(status.read_text().rpartition(")")[2].split()[_START])
@@ -95,11 +81,7 @@ _T = TypeVar("_T")
 
 
 class ThreadWork:
-    """Runs functions in threads.
-
-    Whoever waits for a function may be cancelled; its thread goes on to the function's end, and
-    takes a processor until then.
-    """
+    """Threads that run functions, and go on to their ends when the caller is cancelled."""
 
     def __init__(self, most: int = 16) -> None:
         self._executor = ThreadPoolExecutor(most, "conversion")
@@ -108,11 +90,7 @@ class ThreadWork:
     async def run(
         self, function: Callable[_P, _T], /, *arguments: _P.args, **named: _P.kwargs
     ) -> _T:
-        """Run a function in a thread, with the context of the caller.
-
-        Raises:
-            Exception: what the function raises.
-        """
+        """Run a function in a thread, with the context of the caller."""
         context = contextvars.copy_context()
         work = partial(context.run, function, *arguments, **named)
         future: Future[_T] = self._executor.submit(work)
@@ -122,6 +100,6 @@ class ThreadWork:
         return await asyncio.wrap_future(future)
 
     def longest_seconds(self) -> float:
-        """Measure for how long the oldest call has been running; 0 if none runs."""
+        """Return the age of the oldest call that runs; 0 if none runs."""
         now = time.monotonic()
         return now - min(tuple(self._started.values()), default=now)

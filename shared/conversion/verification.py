@@ -1,4 +1,4 @@
-"""Was this made here? What a file's signed statement and its watermark say together."""
+"""Was this made here? The verdict on a file from its signed statement and its watermark."""
 
 from __future__ import annotations
 
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 
 class ProvenanceVerdict(StrEnum):
-    """The answer in one word.
-
-    UNCHANGED: made here, and the file is as it was.
-    CHANGED: made here, and the file or its statement was changed afterwards.
-    COPY: made here; the signed statement is gone, as in most copies.
-    SIGNED_BY_OTHERS: no watermark of ours, and a statement of somebody else that holds.
-    UNKNOWN: no sign that it was made here.
-    """
+    """The verdict in one word; SENTENCES explains each."""
 
     UNCHANGED = "unchanged"
     CHANGED = "changed"
@@ -43,6 +36,7 @@ class ProvenanceVerdict(StrEnum):
     UNKNOWN = "unknown"
 
 
+# Each verdict for people, in English and Japanese.
 SENTENCES: Final[Mapping[ProvenanceVerdict, Mapping[str, str]]] = MappingProxyType(
     {
         ProvenanceVerdict.UNCHANGED: {
@@ -72,7 +66,6 @@ SENTENCES: Final[Mapping[ProvenanceVerdict, Mapping[str, str]]] = MappingProxyTy
         },
     }
 )
-"""Each verdict for people, in English and Japanese."""
 
 _FORBIDDEN: Final = MappingProxyType(
     {
@@ -84,19 +77,13 @@ _FORBIDDEN: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceFinding:
-    """What was found in a file.
-
-    Attributes:
-        watermark: what agrees best with the deployment's keys; None if nothing was searched,
-            because there is no key, or the sound is silent or too short.
-    """
+    """The signs in a file; without a key, or in silence, no watermark was searched: None."""
 
     credentials: CredentialsFinding
     watermark: WatermarkFinding | None
 
     @property
     def verdict(self) -> ProvenanceVerdict:
-        """The answer in one word."""
         is_marked = self.watermark is not None and self.watermark.is_found
         match self.credentials.state:
             case Credentials.OURS:
@@ -107,24 +94,20 @@ class ProvenanceFinding:
                 return ProvenanceVerdict.SIGNED_BY_OTHERS
         return ProvenanceVerdict.COPY if is_marked else ProvenanceVerdict.UNKNOWN
 
-    def _sentences(self) -> dict[str, str]:
-        """Say the verdict, and what a statement that holds says that the voice's owner forbids."""
-        said = dict(SENTENCES[self.verdict])
-        if self.verdict is not ProvenanceVerdict.UNCHANGED:
-            return said
-        for language, (before, between, after) in _FORBIDDEN.items():
-            if uses := uses_for_people(self.credentials.forbidden_uses, language):
-                said[language] += f"{before}{between.join(uses)}{after}"
-        return said
-
     def to_answer(self) -> dict[str, Any]:
-        """Return it as the API answers it."""
+        """Return the finding as the API answers it."""
+        sentences = dict(SENTENCES[self.verdict])
+        if self.verdict is ProvenanceVerdict.UNCHANGED:
+            # Only a statement that holds tells which uses the voice's owner forbids.
+            for language, (before, between, after) in _FORBIDDEN.items():
+                if uses := uses_for_people(self.credentials.forbidden_uses, language):
+                    sentences[language] += f"{before}{between.join(uses)}{after}"
         mark = self.watermark
         state = "not_searched" if mark is None else "found" if mark.is_found else "not_found"
         is_found = mark is not None and mark.is_found
         return {
             "verdict": self.verdict.value,
-            "sentences": self._sentences(),
+            "sentences": sentences,
             "credentials": asdict(self.credentials) | {"state": self.credentials.state.value},
             "watermark": {
                 "state": state,
@@ -136,17 +119,16 @@ class ProvenanceFinding:
 
 MOST_BYTES: Final = 10_000_000
 LIMITS: Final = DecodeLimits(min_seconds=0.1, max_seconds=60.0, max_bytes=MOST_BYTES)
-"""Of a file."""
 
 _MOST_WAITING: Final = 4
 
 
 class VerifierBusyError(PassingError):
-    """As many files as may wait are waiting."""
+    """Too many files wait already."""
 
 
 class Verifier:
-    """Verifies one file after the other, so that many of them leave conversions their time."""
+    """A verifier of one file after the other, so that many leave conversions their time."""
 
     def __init__(
         self,
@@ -160,7 +142,7 @@ class Verifier:
         self._own_certificates = own_certificates
         self._take_turn = turn
         self._one_at_a_time = asyncio.Lock()
-        self._here = 0
+        self._admitted = 0
 
     async def verify(self, data: bytes) -> ProvenanceFinding:
         """Verify a file.
@@ -174,24 +156,22 @@ class Verifier:
             raise VoiceError(
                 ErrorCode.TOO_LARGE, f"The file has more than the {MOST_BYTES} bytes accepted."
             )
-        if self._here > _MOST_WAITING:
-            raise VerifierBusyError(f"{self._here} files are verified or wait")
-        self._here += 1
+        if self._admitted > _MOST_WAITING:
+            raise VerifierBusyError(f"{self._admitted} files are verified or wait")
+        self._admitted += 1
         try:
             async with self._one_at_a_time, self._take_turn():
-                return await self._verify(data)
+                watermark = await self._find_watermark(data)
+                container = sniff(data[:SNIFF_BYTES])
+                if container is None:
+                    message = "The file is in no known audio format."
+                    raise VoiceError(ErrorCode.UNSUPPORTED_FORMAT, message)
+                credentials = await read_credentials_apart(data, container, self._own_certificates)
+                return ProvenanceFinding(credentials, watermark)
         finally:
-            self._here -= 1
+            self._admitted -= 1
 
-    async def _verify(self, data: bytes) -> ProvenanceFinding:
-        watermark = await self._search(data)
-        container = sniff(data[:SNIFF_BYTES])
-        if container is None:
-            raise VoiceError(ErrorCode.UNSUPPORTED_FORMAT, "The file is no sound that is known.")
-        credentials = await read_credentials_apart(data, container, self._own_certificates)
-        return ProvenanceFinding(credentials, watermark)
-
-    async def _search(self, data: bytes) -> WatermarkFinding | None:
+    async def _find_watermark(self, data: bytes) -> WatermarkFinding | None:
         try:
             recording = await self._decoder.decode(data, limits=LIMITS)
         except VoiceError as error:

@@ -110,7 +110,7 @@ class Synthesis:
         """
         budget = _Budget(self.limits)
         with self._admission.admit(client, waits=True):
-            async with self._admission.running(client) as turn:
+            async with self._admission.turn(client) as turn:
                 return [await self._speak_one(each, budget, is_left, turn) for each in speeches]
 
     async def _speak_one(
@@ -137,7 +137,7 @@ class Synthesis:
             Exception: what `act` raised.
         """
         with self._admission.admit(client, waits=True):
-            async with self._admission.running(client):
+            async with self._admission.turn(client):
                 return await _in_thread(act)
 
     def turn(self, client: str | None = None) -> Turn:
@@ -146,7 +146,7 @@ class Synthesis:
         Args:
             client: who takes turns with others; None if that does not matter.
         """
-        return self._admission.running(client)
+        return self._admission.turn(client)
 
     async def stream(
         self,

@@ -13,63 +13,27 @@ from shared.characters.bucket import CharacterBucket, IncompleteCharacterError
 from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.container.admission import Admission
 from shared.conversion.bucket_characters import BucketCharacters, CacheLimits
-from shared.conversion.characters import BuiltInCharacters, CharacterLoader, LoadedCharacter
-from shared.conversion.stopwatch import ThreadWork
+from shared.conversion.characters import BuiltInCharacters, CharacterLoader
 from shared.conversion.worker import Worker
 from shared.speech.graphs.sessions import SessionSettings
 from shared.voices.objects import StorageUnavailableError
 from shared.voices.voice import ErrorCode, Options, Status, create, new_voice_id
 from tests.support.buckets import MemoryBucket
-from tests.support.characters import a_manifest
+from tests.support.conversion import DEADLINE, MEI, FakeConversion
 from tests.support.logs import log_book
 from tests.support.messages import conversion_message
-from tests.support.voices import a_result
 from tests.unit.graphs.bundles import write_waveform_bundle
 from tests.unit.graphs.small_graphs import gain_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from shared.conversion.stages import Conversion
-    from shared.conversion.stopwatch import Lap
-    from shared.speech.engines.interface import Engine
     from shared.voices.messages import PushMessage
-    from shared.voices.voice import Result, Voice
+    from shared.voices.voice import Voice
 
-MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
 GRAPH = "tester/waveform.onnx"
 MANIFEST = "tester/character.json"
-DEADLINE = 60.0
-
-
-class FakeOutcome:
-    def __init__(self, result: Result) -> None:
-        self.result = result
-        self.seconds = 1.0
-        self.timings: dict[str, float] = {}
-        self.laps: list[Lap] = []
-
-
-class FakeConversion:
-    """Notes which characters voices are converted with."""
-
-    def __init__(self) -> None:
-        self.used: list[str] = []
-        self.threads = ThreadWork()
-
-    async def run(
-        self, voice: Voice, character: LoadedCharacter, enter_stage: Callable[[str], None]
-    ) -> FakeOutcome:
-        enter_stage("converting")
-        self.used.append(character.manifest.id)
-        return FakeOutcome(a_result(voice.voice_id, voice.attempt))
-
-    async def discard_others(self, voice: Voice) -> None:
-        del voice
-
-    async def discard_recording(self, voice: Voice) -> None:
-        del voice
 
 
 class Stage:
@@ -127,7 +91,7 @@ async def test_while_the_bucket_is_out_of_reach_its_voices_wait_and_others_are_c
     stage.objects.is_out_of_reach = False
     await stage.worker.handle(message)
     assert (await stage.voice(fetched)).status is Status.DONE
-    assert stage.conversion.used == ["mei", "tester"]
+    assert stage.conversion.characters == ["mei", "tester"]
 
 
 async def test_a_graph_with_a_wrong_digest_fails_its_voices_at_once_and_is_named_in_the_log(
@@ -146,7 +110,7 @@ async def test_a_graph_with_a_wrong_digest_fails_its_voices_at_once_and_is_named
 
     (entry,) = book.of("character_broken")
     assert "waveform.onnx: expected SHA-256" in entry["message"]
-    assert stage.conversion.used == []
+    assert stage.conversion.characters == []
 
 
 @pytest.mark.parametrize("missing", [GRAPH, MANIFEST])

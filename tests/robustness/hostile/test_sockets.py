@@ -23,7 +23,8 @@ from functions.live.protocol import SUBPROTOCOL
 from infra.local.commands.live import LiveVisitor
 from shared.container.protocols import MOST_EMPTY_FRAMES, PIECE_BYTES, limit_clients
 from shared.container.server import listening_socket
-from tests.unit.live.stage import DATA, SOUND, Stage
+from tests.support.conversion import SOUND
+from tests.unit.live.stage import DATA, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -369,7 +370,7 @@ async def test_what_comes_after_the_end_is_neither_kept_nor_waited_for() -> None
     async with served(stage) as port, connected(port) as client:
         await client.start(stage)
         await client.send(frame(BINARY, DATA) + frame(TEXT, _json(END)))
-        await stage.conversion.begun.wait()
+        await stage.conversion.begun.acquire()
         process, begin = psutil.Process(), psutil.Process().memory_info().rss
         with suppress(TimeoutError):
             async with asyncio.timeout(1):
@@ -429,7 +430,7 @@ async def test_more_connections_than_places_are_closed_at_once() -> None:
             closes = await asyncio.gather(*(client.closed() for client in more))
             assert set(closes) == {(1013, "busy")}
         # The places are free again as soon as the server has seen the ends.
-        while stage.door.places_left < 3:  # noqa: ASYNC110
+        while stage.connections.places_left < 3:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 

@@ -165,7 +165,7 @@ async def say_in_wyoming(port: int) -> str:
 async def all_places(admission: Admission) -> AsyncIterator[None]:
     """Take both places, as soon as what was cancelled has ended its piece."""
     with ExitStack() as stack:
-        async with asyncio.timeout(10), admission.running():
+        async with asyncio.timeout(10), admission.turn():
             for _ in range(2):
                 stack.enter_context(admission.admit())
         yield

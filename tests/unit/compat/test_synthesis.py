@@ -119,7 +119,7 @@ async def test_what_fails_after_it_was_cancelled_is_not_complained_about() -> No
     asking.cancel()
     await asyncio.wait({asking})
     goes_on.set()
-    async with asyncio.timeout(1), admission.running():
+    async with asyncio.timeout(1), admission.turn():
         pass
     await asyncio.sleep(0.01)
     del asking  # its error holds everything that it has called

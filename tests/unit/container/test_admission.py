@@ -14,6 +14,7 @@ from shared.container.admission import (
     Share,
 )
 from shared.runtime.push import OverloadedError
+from tests.support.clock import Clock
 from tests.support.reachable import objects_kept_by
 from tests.support.virtual_time import settle
 
@@ -42,7 +43,7 @@ async def test_so_many_run_and_the_others_wait_for_their_turn() -> None:
 
     async def work() -> None:
         nonlocal running, most
-        async with admission.running():
+        async with admission.turn():
             running += 1
             most = max(most, running)
             await goes_on.wait()
@@ -59,27 +60,19 @@ async def test_so_many_run_and_the_others_wait_for_their_turn() -> None:
 async def test_what_nobody_waits_for_leaves_half_of_the_places_free() -> None:
     admission = Admission(running=4, waiting=0)
 
-    async with admission.running(), admission.running_ahead() as first:
+    async with admission.turn(), admission.turn_ahead() as first:
         assert first
-        async with admission.running_ahead() as second:
+        async with admission.turn_ahead() as second:
             assert not second
-        async with admission.running(), admission.running():
+        async with admission.turn(), admission.turn():
             pass
-    async with admission.running_ahead() as again:
+    async with admission.turn_ahead() as again:
         assert again
 
 
 async def test_a_single_place_is_for_those_who_wait() -> None:
-    async with Admission(running=1, waiting=0).running_ahead() as may_run:
+    async with Admission(running=1, waiting=0).turn_ahead() as may_run:
         assert not may_run
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 def taken(admission: Admission, stack: ExitStack, client: str | None, wanted: int) -> int:
@@ -162,8 +155,8 @@ def test_after_a_failure_a_client_rests_while_others_come() -> None:
     admission = Admission(running=4, waiting=8, now=clock)
     with ExitStack() as stack:
         taken(admission, stack, "honest", 1)
-        admission.failed("greedy")
-        admission.failed(None)
+        admission.penalize("greedy")
+        admission.penalize(None)
 
         assert taken(admission, stack, "greedy", 1) == 0
         assert taken(admission, stack, "another", 1) == 1
@@ -173,7 +166,7 @@ def test_after_a_failure_a_client_rests_while_others_come() -> None:
 
 def test_after_a_failure_a_client_that_is_alone_goes_on() -> None:
     admission = Admission(running=4, waiting=8)
-    admission.failed("a")
+    admission.penalize("a")
     with ExitStack() as stack:
         assert taken(admission, stack, "a", 20) == 12
 
@@ -181,11 +174,11 @@ def test_after_a_failure_a_client_that_is_alone_goes_on() -> None:
 def test_nothing_is_kept_of_clients_that_have_rested() -> None:
     clock = Clock()
     admission = Admission(running=2, waiting=2, now=clock)
-    admission.failed("first")
+    admission.penalize("first")
     kept = objects_kept_by(admission)
     for number in range(100):
         clock.seconds += REST_SECONDS
-        admission.failed(f"{number}")
+        admission.penalize(f"{number}")
 
     assert objects_kept_by(admission) <= kept + 5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import h2.config
 import h2.connection
@@ -13,7 +13,6 @@ import h2.events
 import hypercorn.protocol
 import pytest
 from h2.errors import ErrorCodes
-from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from hypercorn.protocol.h2 import H2Protocol
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, RstStreamFrame
@@ -21,17 +20,16 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from infra.local.configuration.names import Ports
 from shared.container.protocols import (
     MOST_CONTROL_FRAMES,
     MOST_RESETS,
     use_bounded_http2,
 )
+from tests.unit.container.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from hypercorn.typing import ASGIFramework
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
@@ -85,26 +83,14 @@ async def served(
         return Large(bytes(LARGE))
 
     routes = [Route("/healthz", healthz), Route("/slow", slow), Route("/large", large)]
-    with Ports() as ports:
-        (port,) = ports.free(1)
-        config, stop = Config(), asyncio.Event()
-        config.bind = [f"127.0.0.1:{port}"]
-        config.keep_alive_max_requests = requests
-        app = cast("ASGIFramework", Starlette(routes=routes))
-        serving = asyncio.create_task(serve(app, config, shutdown_trigger=cast("Any", stop.wait)))
-        try:
-            yield port
-        finally:
-            stop.set()
-            await serving
+    config = Config()
+    config.keep_alive_max_requests = requests
+    async with serving(Starlette(routes=routes), config) as port:
+        yield port
 
 
 async def connected(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    while True:
-        try:
-            return await asyncio.open_connection("127.0.0.1", port)
-        except ConnectionRefusedError:
-            await asyncio.sleep(0.01)
+    return await asyncio.open_connection("127.0.0.1", port)
 
 
 def begin(client: h2.connection.H2Connection, stream: int, path: str = "/healthz") -> None:

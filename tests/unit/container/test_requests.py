@@ -7,10 +7,10 @@ import logging
 import socket
 import struct
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
-from hypercorn.asyncio import run, serve
+from hypercorn.asyncio import run
 from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.config import Config
 from hypercorn.protocol import h2, h11
@@ -20,12 +20,12 @@ from starlette.routing import Route
 
 from functions.compat.service.http_messages import PIECE_BYTES, SlowReadersMiddleware
 from shared.container.protocols import limit_clients
-from shared.container.server import UnreadBodies, listening_socket
+from shared.container.server import UnreadBodies
+from tests.unit.container.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from hypercorn.typing import ASGIFramework
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
@@ -65,18 +65,10 @@ async def served(ended: asyncio.Event) -> AsyncIterator[int]:
         if scope["type"] == "http":
             ended.set()
 
-    config, stop = Config(), asyncio.Event()
+    config = Config()
     limit_clients(config)
-    listening = listening_socket("127.0.0.1", 0)
-    port = int(listening.getsockname()[1])
-    config.bind = [f"fd://{listening.detach()}"]
-    app = cast("ASGIFramework", UnreadBodies(answering))
-    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
-    try:
+    async with serving(UnreadBodies(answering), config) as port:
         yield port
-    finally:
-        stop.set()
-        await serving
 
 
 @pytest.mark.parametrize("leave", [reset, asyncio.StreamWriter.close], ids=["reset", "close"])

@@ -1,20 +1,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import pytest
-from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from infra.local.configuration.names import Ports
 from shared.container.server import UnreadBodies
+from tests.unit.container.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from hypercorn.typing import ASGIFramework
     from starlette.types import Receive, Scope, Send
 
 IDLE_SECONDS = 0.2
@@ -39,26 +37,15 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Serve the application with the server that production uses, and connect."""
-    with Ports() as ports:
-        (port,) = ports.free(1)
-        config, stop = Config(), asyncio.Event()
-        config.bind = [f"127.0.0.1:{port}"]
-        config.loglevel = "CRITICAL"
-        config.graceful_timeout = 0.2
-        app = cast("ASGIFramework", UnreadBodies(application, IDLE_SECONDS))
-        serving = asyncio.create_task(serve(app, config, shutdown_trigger=cast("Any", stop.wait)))
-        while True:
-            with suppress(ConnectionRefusedError):
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                break
-            await asyncio.sleep(0.01)
+    config = Config()
+    config.loglevel = "CRITICAL"
+    config.graceful_timeout = 0.2
+    async with serving(UnreadBodies(application, IDLE_SECONDS), config) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             yield reader, writer
         finally:
             writer.close()
-            stop.set()
-            await serving
 
 
 def post(path: str, length: int, body: bytes) -> bytes:

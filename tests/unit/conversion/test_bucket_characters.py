@@ -12,7 +12,7 @@ from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import GraphFile, ManifestError
 from shared.conversion.bucket_characters import (
     BROKEN_SECONDS,
-    ROOM_SECONDS,
+    MEMORY_WAIT_SECONDS,
     BucketCharacters,
     CacheFullError,
     CacheLimits,
@@ -21,20 +21,23 @@ from shared.conversion.characters import BuiltInCharacters, LoadedCharacter
 from shared.voices.objects import StorageUnavailableError
 from shared.voices.voice import ErrorCode, VoiceError
 from tests.support.characters import a_manifest
+from tests.support.clock import loop_seconds
+from tests.support.conversion import MEI
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.characters.bucket import CharacterBucket
+    from shared.conversion.characters import CharacterLoader
     from shared.speech.engines.interface import Engine
 
-MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
-ROOM = 100
+MEMORY_BYTES = 100
 REFRESH_SECONDS = 20.0
 
 
-class FakeShelf:
+class FakeBucket:
     """A bucket of characters, each with a revision and graphs."""
 
     def __init__(self) -> None:
@@ -91,28 +94,28 @@ class FakeLoader:
 
 
 class Stage:
-    """Fetched characters, and what they are made of."""
+    """Characters in the bucket, and their collaborators."""
 
     def __init__(self, *names: str) -> None:
-        self.shelf, self.loader = FakeShelf(), FakeLoader()
+        self.bucket, self.loader = FakeBucket(), FakeLoader()
         for name in names:
-            self.shelf.put(name)
+            self.bucket.put(name)
         self.characters = BucketCharacters(
             BuiltInCharacters({"mei": MEI}),
-            self.shelf,
-            self.loader,
-            CacheLimits(ROOM, REFRESH_SECONDS),
-            now=lambda: asyncio.get_running_loop().time(),
+            cast("CharacterBucket", self.bucket),
+            cast("CharacterLoader", self.loader),
+            CacheLimits(MEMORY_BYTES, REFRESH_SECONDS),
+            now=loop_seconds,
         )
 
     async def use(self, name: str) -> Any:
         """Borrow a character for a moment, and return its revision."""
-        async with self.characters.using(name) as character:
+        async with self.characters.lend(name) as character:
             return character.engine
 
     @asynccontextmanager
-    async def kept(self, name: str) -> AsyncIterator[Any]:
-        async with self.characters.using(name) as character:
+    async def borrow(self, name: str) -> AsyncIterator[Any]:
+        async with self.characters.lend(name) as character:
             yield character.engine
 
     @property
@@ -120,20 +123,24 @@ class Stage:
         return [name for name, _ in self.loader.loaded]
 
 
+@pytest.fixture
+def stage() -> Stage:
+    return Stage("ada")
+
+
 @in_virtual_time
 async def test_a_built_in_character_is_lent_without_asking_the_bucket() -> None:
     stage = Stage("mei")
-    stage.shelf.error = StorageUnavailableError("down")
+    stage.bucket.error = StorageUnavailableError("down")
 
-    async with stage.characters.using("mei") as character:
+    async with stage.characters.lend("mei") as character:
         assert character is MEI
 
-    assert stage.shelf.asked == 0
+    assert stage.bucket.asked == 0
 
 
 @in_virtual_time
-async def test_a_character_is_loaded_once_and_kept() -> None:
-    stage = Stage("ada")
+async def test_a_character_is_loaded_once_and_kept(stage: Stage) -> None:
 
     for _ in range(3):
         await stage.use("ada")
@@ -142,8 +149,7 @@ async def test_a_character_is_loaded_once_and_kept() -> None:
 
 
 @in_virtual_time
-async def test_voices_that_wait_for_a_character_share_its_load() -> None:
-    stage = Stage("ada")
+async def test_voices_that_wait_for_a_character_share_its_load(stage: Stage) -> None:
     stage.loader.seconds = 5.0
 
     await asyncio.gather(*(stage.use("ada") for _ in range(4)))
@@ -152,8 +158,7 @@ async def test_voices_that_wait_for_a_character_share_its_load() -> None:
 
 
 @in_virtual_time
-async def test_a_load_goes_on_when_the_voice_that_began_it_is_given_up() -> None:
-    stage = Stage("ada")
+async def test_a_load_goes_on_when_the_voice_that_began_it_is_given_up(stage: Stage) -> None:
     stage.loader.seconds = 5.0
     first = asyncio.create_task(stage.use("ada"))
     await settle()
@@ -178,7 +183,7 @@ async def test_the_characters_used_longest_ago_make_room() -> None:
 async def test_an_encoder_that_characters_share_takes_room_once() -> None:
     stage = Stage()
     for name in ("ada", "bob", "cid"):
-        stage.shelf.put(name, shared=70, **{name: 10})
+        stage.bucket.put(name, shared=70, **{name: 10})
 
     for _ in range(2):
         for name in ("ada", "bob", "cid"):
@@ -190,9 +195,9 @@ async def test_an_encoder_that_characters_share_takes_room_once() -> None:
 @in_virtual_time
 async def test_a_character_in_use_is_not_dropped_and_another_waits_until_it_is_returned() -> None:
     stage = Stage("ada", "bob")
-    stage.shelf.put("cid", cid=60)
+    stage.bucket.put("cid", cid=60)
 
-    async with stage.kept("ada"), stage.kept("bob"):
+    async with stage.borrow("ada"), stage.borrow("bob"):
         waiting = asyncio.create_task(stage.use("cid"))
         await settle()
         assert stage.loads == ["ada", "bob"]
@@ -204,20 +209,20 @@ async def test_a_character_in_use_is_not_dropped_and_another_waits_until_it_is_r
 @in_virtual_time
 async def test_a_character_for_which_there_is_no_room_in_time_may_be_asked_for_again() -> None:
     stage = Stage("ada", "bob")
-    stage.shelf.put("cid", cid=60)
+    stage.bucket.put("cid", cid=60)
 
-    async with stage.kept("ada"), stage.kept("bob"):
-        begin = asyncio.get_running_loop().time()
+    async with stage.borrow("ada"), stage.borrow("bob"):
+        begin = loop_seconds()
         with pytest.raises(CacheFullError):
             await stage.use("cid")
-        assert asyncio.get_running_loop().time() - begin == pytest.approx(ROOM_SECONDS)
+        assert loop_seconds() - begin == pytest.approx(MEMORY_WAIT_SECONDS)
     await stage.use("cid")
 
 
 @in_virtual_time
 async def test_a_character_that_never_fits_is_broken() -> None:
     stage = Stage()
-    stage.shelf.put("ada", ada=ROOM + 1)
+    stage.bucket.put("ada", ada=MEMORY_BYTES + 1)
 
     with log_book() as book, pytest.raises(VoiceError) as caught:
         await stage.use("ada")
@@ -228,10 +233,11 @@ async def test_a_character_that_never_fits_is_broken() -> None:
 
 
 @in_virtual_time
-async def test_voices_finish_with_what_they_began_with_and_later_ones_use_the_new() -> None:
-    stage = Stage("ada")
-    async with stage.kept("ada") as before:
-        stage.shelf.put("ada", revision=2)
+async def test_voices_finish_with_what_they_began_with_and_later_ones_use_the_new(
+    stage: Stage,
+) -> None:
+    async with stage.borrow("ada") as before:
+        stage.bucket.put("ada", revision=2)
         assert await stage.use("ada") == 1
 
         await asyncio.sleep(REFRESH_SECONDS)
@@ -244,9 +250,9 @@ async def test_voices_finish_with_what_they_began_with_and_later_ones_use_the_ne
 @in_virtual_time
 async def test_a_replaced_character_takes_room_until_it_is_returned() -> None:
     stage = Stage()
-    stage.shelf.put("ada", ada=60)
-    async with stage.kept("ada"):
-        stage.shelf.put("ada", revision=2, bda=60)
+    stage.bucket.put("ada", ada=60)
+    async with stage.borrow("ada"):
+        stage.bucket.put("ada", revision=2, bda=60)
         await asyncio.sleep(REFRESH_SECONDS)
         waiting = asyncio.create_task(stage.use("ada"))
         await settle()
@@ -256,10 +262,9 @@ async def test_a_replaced_character_takes_room_until_it_is_returned() -> None:
 
 
 @in_virtual_time
-async def test_a_removed_character_is_unknown_after_a_while() -> None:
-    stage = Stage("ada")
-    async with stage.kept("ada"):
-        del stage.shelf.characters["ada"]
+async def test_a_removed_character_is_unknown_after_a_while(stage: Stage) -> None:
+    async with stage.borrow("ada"):
+        del stage.bucket.characters["ada"]
         await asyncio.sleep(REFRESH_SECONDS)
 
         with pytest.raises(VoiceError) as caught:
@@ -269,24 +274,22 @@ async def test_a_removed_character_is_unknown_after_a_while() -> None:
 
 
 @in_virtual_time
-async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach() -> None:
-    stage = Stage("ada")
+async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach(stage: Stage) -> None:
     await stage.use("ada")
-    stage.shelf.error = StorageUnavailableError("down")
+    stage.bucket.error = StorageUnavailableError("down")
     await asyncio.sleep(REFRESH_SECONDS)
-    asked = stage.shelf.asked
+    asked = stage.bucket.asked
 
     with log_book() as book:
         await stage.use("ada")
         await stage.use("ada")
 
-    assert stage.shelf.asked == asked + 1
+    assert stage.bucket.asked == asked + 1
     assert len(book.of("character_not_checked")) == 1
 
 
 @in_virtual_time
-async def test_a_character_that_cannot_be_fetched_now_is_fetched_later() -> None:
-    stage = Stage("ada")
+async def test_a_character_that_cannot_be_fetched_now_is_fetched_later(stage: Stage) -> None:
     stage.loader.error = StorageUnavailableError("down")
     with pytest.raises(StorageUnavailableError):
         await stage.use("ada")
@@ -299,33 +302,31 @@ async def test_a_character_that_cannot_be_fetched_now_is_fetched_later() -> None
 @pytest.mark.parametrize(
     "error", [BundleError("voice.onnx: expected SHA-256 a, found b."), ManifestError("wrong")]
 )
-def test_a_broken_character_is_logged_and_not_loaded_again_at_once(error: Exception) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        stage = Stage("ada")
-        stage.loader.error = error
-        with log_book() as book:
-            for _ in range(3):
-                with pytest.raises(VoiceError) as caught:
-                    await stage.use("ada")
-                assert caught.value.code is ErrorCode.INTERNAL
-        assert len(book.of("character_broken")) == len(stage.loads) == 1
+@in_virtual_time
+async def test_a_broken_character_is_logged_and_not_loaded_again_at_once(
+    stage: Stage,
+    error: Exception,
+) -> None:
+    stage.loader.error = error
+    with log_book() as book:
+        for _ in range(3):
+            with pytest.raises(VoiceError) as caught:
+                await stage.use("ada")
+            assert caught.value.code is ErrorCode.INTERNAL
+    assert len(book.of("character_broken")) == len(stage.loads) == 1
 
-        stage.loader.error = None
-        await asyncio.sleep(BROKEN_SECONDS)
-        assert await stage.use("ada") == 1
-
-    run()
+    stage.loader.error = None
+    await asyncio.sleep(BROKEN_SECONDS)
+    assert await stage.use("ada") == 1
 
 
 @in_virtual_time
-async def test_a_broken_character_works_as_soon_as_it_is_replaced() -> None:
-    stage = Stage("ada")
+async def test_a_broken_character_works_as_soon_as_it_is_replaced(stage: Stage) -> None:
     stage.loader.error = BundleError("broken")
     with pytest.raises(VoiceError):
         await stage.use("ada")
 
     stage.loader.error = None
-    stage.shelf.put("ada", revision=2)
+    stage.bucket.put("ada", revision=2)
 
     assert await stage.use("ada") == 2

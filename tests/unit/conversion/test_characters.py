@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gc
 import json
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,33 +18,28 @@ from shared.conversion.characters import (
 from shared.speech.graphs.sessions import SessionSettings
 from shared.voices.voice import ErrorCode, VoiceError
 from tests.support.buckets import MemoryBucket
-from tests.support.characters import a_manifest
+from tests.support.conversion import MEI
 from tests.unit.engines.rvc_voices import write_voice
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.speech.engines.interface import Engine
-
-
-MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
-
 
 async def test_a_built_in_character_is_lent() -> None:
-    async with BuiltInCharacters({"mei": MEI}).using("mei") as character:
+    async with BuiltInCharacters({"mei": MEI}).lend("mei") as character:
         assert character is MEI
 
 
 async def test_a_character_that_there_is_not_is_named() -> None:
     with pytest.raises(VoiceError, match="'nobody'") as caught:
-        async with BuiltInCharacters({"mei": MEI}).using("nobody"):
+        async with BuiltInCharacters({"mei": MEI}).lend("nobody"):
             pass
 
     assert caught.value.code is ErrorCode.UNKNOWN_CHARACTER
 
 
 class CountingBucket(MemoryBucket):
-    """Notes which objects are read."""
+    """Records the objects that are read."""
 
     def __init__(self) -> None:
         super().__init__("characters")

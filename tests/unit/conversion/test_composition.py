@@ -34,7 +34,7 @@ def test_an_instance_that_serves_collects_its_garbage() -> None:
 
 @pytest.mark.parametrize("name", ["convert", "live", "live_and_compat"])
 def test_garbage_is_not_collected_while_a_deployable_is_imported(name: str) -> None:
-    # Without settings it stops after its imports; what is there then was never collected.
+    # Without settings it stops after its imports; its objects were never collected.
     code = (
         "import gc, runpy, sys\n"
         f"try: runpy.run_module('functions.{name}', run_name='__main__')\n"
@@ -47,7 +47,7 @@ def test_garbage_is_not_collected_while_a_deployable_is_imported(name: str) -> N
 
 
 def test_a_converter_begins_to_load_before_it_imports_its_clients_and_its_server() -> None:
-    # What loading can wait for: the libraries that take longest to import.
+    # The libraries that take longest to import, for which loading does not wait.
     code = (
         "import sys, functions.convert.process\n"
         "print(*{'google.cloud.firestore_v1', 'google.cloud.storage', 'grpc', 'hypercorn',"

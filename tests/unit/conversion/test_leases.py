@@ -34,7 +34,7 @@ from shared.voices.voice import (
     Status,
     Voice,
 )
-from tests.support.logs import log_book
+from tests.support.clock import loop_now, loop_seconds
 from tests.support.virtual_time import VirtualTimeLoop, in_virtual_time
 from tests.support.voices import (
     ERROR,
@@ -50,18 +50,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.conversion.leases import Lease
-
-
-def loop_seconds() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def loop_now() -> datetime:
-    return NOW + timedelta(seconds=loop_seconds())
+    from tests.support.logs import LogBook
 
 
 class Store(MemoryVoices):
-    """A store in the loop's time; counts writes, and fails or loses answers when a test says so."""
+    """A store in the loop's time that counts writes, fails, is slow, and loses answers."""
 
     def __init__(self) -> None:
         super().__init__(now=loop_now)
@@ -77,9 +70,6 @@ class Store(MemoryVoices):
     def voice(self, lease: Lease) -> Voice:
         """Return a voice as it is stored, at once."""
         return self._entries[lease.voice.voice_id].voice
-
-    def refuse(self, writes: int) -> None:
-        self.unavailable = writes
 
     async def _travel(self) -> None:
         """Take half of the time of a call."""
@@ -115,6 +105,11 @@ async def leased(store: Store, voice: Voice | None = None) -> Lease:
     lease = await take_lease(store, voice.voice_id, an_upload(voice.voice_id))
     store.writes.clear()
     return lease
+
+
+async def a_lease() -> tuple[Store, Lease]:
+    store = Store()
+    return store, await leased(store)
 
 
 async def stored(store: Store, lease: Lease) -> Voice:
@@ -159,7 +154,7 @@ async def test_a_lease_whose_answer_was_lost_is_not_taken_for_another_workers() 
     lease = await leased(store)
 
     assert (lease.attempt, loop_seconds()) == (1, 0.0)
-    async with lease.kept():
+    async with lease.hold():
         await asyncio.sleep(2 * LEASE.total_seconds())
     assert (await stored(store, lease)).attempt == 1
 
@@ -198,7 +193,7 @@ async def test_a_living_workers_voice_is_left_to_it() -> None:
     store = Store()
     living = await leased(store)
 
-    async with living.kept():
+    async with living.hold():
         with pytest.raises(LeaseHeldError):
             await take_lease(store, living.voice.voice_id, an_upload(living.voice.voice_id))
 
@@ -206,15 +201,12 @@ async def test_a_living_workers_voice_is_left_to_it() -> None:
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
-def test_a_finished_voice_is_not_leased(state: str) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        store, voice = Store(), EVERY_STATE[state]()
-        await store.create(voice)
-        with pytest.raises(ForbiddenTransitionError):
-            await take_lease(store, voice.voice_id, an_upload(voice.voice_id))
-
-    run()
+@in_virtual_time
+async def test_a_finished_voice_is_not_leased(state: str) -> None:
+    store, voice = Store(), EVERY_STATE[state]()
+    await store.create(voice)
+    with pytest.raises(ForbiddenTransitionError):
+        await take_lease(store, voice.voice_id, an_upload(voice.voice_id))
 
 
 @in_virtual_time
@@ -227,10 +219,9 @@ async def test_a_deleted_voice_is_not_leased() -> None:
 
 @in_virtual_time
 async def test_a_kept_lease_never_ends_and_is_written_seldom() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
 
-    async with lease.kept():
+    async with lease.hold():
         for _ in range(100):
             await asyncio.sleep(1)
             assert (await stored(store, lease)).lease_remaining(loop_now()) > LEASE / 2
@@ -244,11 +235,10 @@ async def test_a_kept_lease_never_ends_and_is_written_seldom() -> None:
 @in_virtual_time
 async def test_a_lease_is_renewed_four_times_in_its_length_however_old_the_process_is() -> None:
     await asyncio.sleep(1000)
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     begin = loop_seconds()
 
-    async with lease.kept():
+    async with lease.hold():
         await asyncio.sleep(60)
 
     pauses = [(lease_length(0.0, a - begin), b - a) for a, b in pairwise([begin, *store.writes])]
@@ -259,23 +249,20 @@ async def test_a_lease_is_renewed_four_times_in_its_length_however_old_the_proce
 
 
 @in_virtual_time
-async def test_a_renewal_that_takes_nearly_half_of_the_lease_is_waited_for() -> None:
-    store = Store()
-    lease = await leased(store)
+async def test_a_renewal_that_takes_nearly_half_of_the_lease_is_waited_for(book: LogBook) -> None:
+    store, lease = await a_lease()
     store.seconds_to_answer = 0.475 * LEASE.total_seconds()
 
-    with log_book() as book:
-        await convert_for(30, store, lease)
+    await convert_for(30, store, lease)
 
     assert book.of("lease_not_renewed") == []
 
 
 @in_virtual_time
 async def test_a_stage_is_written_soon_but_not_more_than_once_a_second() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
 
-    async with lease.kept():
+    async with lease.hold():
         for number in range(40):
             lease.enter_stage(f"stage {number}")
             await asyncio.sleep(0.125)
@@ -288,11 +275,10 @@ async def test_a_stage_is_written_soon_but_not_more_than_once_a_second() -> None
 
 @in_virtual_time
 async def test_a_lease_taken_by_another_stops_the_work() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
 
     async def work() -> None:
-        async with lease.kept():
+        async with lease.hold():
             await take_over(store, lease)
             await asyncio.Event().wait()
 
@@ -306,11 +292,10 @@ async def test_a_lease_taken_by_another_stops_the_work() -> None:
 
 @in_virtual_time
 async def test_a_deleted_voice_stops_the_work() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
 
     async def work() -> None:
-        async with lease.kept():
+        async with lease.hold():
             await store.delete(lease.voice.voice_id)
             await asyncio.Event().wait()
 
@@ -319,46 +304,39 @@ async def test_a_deleted_voice_stops_the_work() -> None:
 
 
 @in_virtual_time
-async def test_a_store_out_of_reach_for_a_while_does_not_stop_the_work() -> None:
-    store = Store()
-    lease = await leased(store)
+async def test_a_store_out_of_reach_for_a_while_does_not_stop_the_work(book: LogBook) -> None:
+    store, lease = await a_lease()
     store.unavailable = 3
 
-    with log_book() as book:
-        async with lease.kept():
-            await asyncio.sleep(30)
+    async with lease.hold():
+        await asyncio.sleep(30)
 
     assert len(book.of("lease_not_renewed")) == 3
     assert (await stored(store, lease)).attempt == 1
 
 
 @pytest.mark.parametrize("error", [ConflictError("others were faster"), RuntimeError("surprise")])
-def test_whatever_hinders_a_renewal_the_next_is_tried_and_the_end_is_the_works_own(
-    error: Exception,
+@in_virtual_time
+async def test_whatever_hinders_a_renewal_the_next_is_tried_and_the_end_is_the_works_own(
+    error: Exception, book: LogBook
 ) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        store = Store()
-        lease = await leased(store)
-        # A conflict is looked into at once, and so takes ten more.
-        store.unavailable, store.error = 11, error
+    store, lease = await a_lease()
+    # A conflict is looked into at once, and so takes ten more.
+    store.unavailable, store.error = 11, error
 
-        async with lease.kept():
-            await asyncio.sleep(60)
-            assert (await stored(store, lease)).lease_remaining(loop_now()) > timedelta(0)
-            await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
+    async with lease.hold():
+        await asyncio.sleep(60)
+        assert (await stored(store, lease)).lease_remaining(loop_now()) > timedelta(0)
+        await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
 
-        assert (await stored(store, lease)).status is Status.DONE
-
-    with log_book() as book:
-        run()
+    assert (await stored(store, lease)).status is Status.DONE
     assert book.of("lease_not_renewed")
 
 
 async def convert_for(seconds: float, store: Store, lease: Lease) -> None:
     """Keep a lease for so long, and require that it never ends meanwhile."""
     end = loop_seconds() + seconds
-    async with lease.kept():
+    async with lease.hold():
         while loop_seconds() < end:
             await asyncio.sleep(0.25)
             assert store.voice(lease).lease_remaining(loop_now()) > timedelta(0), loop_seconds()
@@ -366,8 +344,7 @@ async def convert_for(seconds: float, store: Store, lease: Lease) -> None:
 
 @in_virtual_time
 async def test_a_lease_survives_a_renewal_that_hangs() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     store.unavailable, store.seconds_to_error = 1, CALL_SECONDS
 
     await convert_for(60, store, lease)
@@ -375,10 +352,9 @@ async def test_a_lease_survives_a_renewal_that_hangs() -> None:
 
 @in_virtual_time
 async def test_a_long_conversion_survives_a_store_that_hangs_for_a_whole_call() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     store.seconds_to_error = CALL_SECONDS / 2
-    asyncio.get_running_loop().call_later(60, store.refuse, 2)
+    asyncio.get_running_loop().call_later(60, setattr, store, "unavailable", 2)
 
     await convert_for(300, store, lease)
 
@@ -386,51 +362,42 @@ async def test_a_long_conversion_survives_a_store_that_hangs_for_a_whole_call() 
 
 
 @pytest.mark.parametrize("seconds", [0.1, 0.5, 1.0, 2.0, 3.0, 4.0])
-def test_a_store_that_answers_slowly_costs_no_worker_its_lease(seconds: float) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        store, voice = Store(), a_queued()
-        await store.create(voice)
-        store.seconds_to_answer = seconds
-        lease = await take_lease(store, voice.voice_id, an_upload(voice.voice_id))
+@in_virtual_time
+async def test_a_store_that_answers_slowly_costs_no_worker_its_lease(seconds: float) -> None:
+    store, voice = Store(), a_queued()
+    await store.create(voice)
+    store.seconds_to_answer = seconds
+    lease = await take_lease(store, voice.voice_id, an_upload(voice.voice_id))
 
-        await convert_for(120, store, lease)
+    await convert_for(120, store, lease)
 
-        assert store.voice(lease).attempt == 1
-
-    run()
+    assert store.voice(lease).attempt == 1
 
 
 @pytest.mark.parametrize("slower", [0.2, 1.0])
-def test_a_store_that_becomes_slower_and_slower_costs_no_worker_its_lease(slower: float) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        store = Store()
-        lease = await leased(store)
-        store.slower = slower
+@in_virtual_time
+async def test_a_store_that_becomes_slower_and_slower_costs_no_worker_its_lease(
+    slower: float,
+) -> None:
+    store, lease = await a_lease()
+    store.slower = slower
 
-        await convert_for(60, store, lease)
-
-    run()
+    await convert_for(60, store, lease)
 
 
 @pytest.mark.parametrize("stall", [0.5, 1.0, 2.5])
-def test_a_worker_that_gets_no_processor_for_a_while_keeps_its_lease(stall: float) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        store = Store()
-        lease = await leased(store)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualTimeLoop)
+@in_virtual_time
+async def test_a_worker_that_gets_no_processor_for_a_while_keeps_its_lease(stall: float) -> None:
+    store, lease = await a_lease()
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
 
-        async with lease.kept():
-            for _ in range(60):
-                await asyncio.sleep(0.01)
-                # Nothing of this process runs meanwhile, the renewal neither.
-                loop.jump(stall)
-                assert store.voice(lease).lease_remaining(loop_now()) > timedelta(0)
-
-    run()
+    async with lease.hold():
+        for _ in range(60):
+            await asyncio.sleep(0.01)
+            # Nothing of this process runs meanwhile, the renewal neither.
+            loop.jump(stall)
+            assert store.voice(lease).lease_remaining(loop_now()) > timedelta(0)
 
 
 def test_a_lease_grows_with_delay_and_work_up_to_a_limit() -> None:
@@ -443,11 +410,10 @@ def test_a_lease_grows_with_delay_and_work_up_to_a_limit() -> None:
 
 @in_virtual_time
 async def test_a_stage_that_could_not_be_written_is_written_when_it_can_be() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     store.unavailable = 2
 
-    async with lease.kept():
+    async with lease.hold():
         lease.enter_stage("storing")
         await asyncio.sleep(3.5)
         assert (await stored(store, lease)).stage == "storing"
@@ -458,7 +424,7 @@ async def test_an_outer_cancellation_is_not_mistaken_for_a_lost_lease() -> None:
     lease = await leased(Store())
 
     async def work() -> None:
-        async with lease.kept():
+        async with lease.hold():
             await asyncio.Event().wait()
 
     working = asyncio.create_task(work())
@@ -471,11 +437,10 @@ async def test_an_outer_cancellation_is_not_mistaken_for_a_lost_lease() -> None:
 
 @in_virtual_time
 async def test_an_error_of_the_work_passes_and_the_renewal_ends() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
 
     with pytest.raises(ValueError, match="x"):
-        async with lease.kept():
+        async with lease.hold():
             raise ValueError("x")
     await asyncio.sleep(60)
 
@@ -484,8 +449,7 @@ async def test_an_error_of_the_work_passes_and_the_renewal_ends() -> None:
 
 @in_virtual_time
 async def test_a_finished_voice_has_its_result() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     result, leased_at = a_result(lease.voice.voice_id), lease.voice.updated_at
 
     await asyncio.sleep(1)
@@ -499,11 +463,10 @@ async def test_a_finished_voice_has_its_result() -> None:
 
 @in_virtual_time
 async def test_after_its_commit_a_lease_is_neither_renewed_nor_lost() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     result = a_result(lease.voice.voice_id)
 
-    async with lease.kept():
+    async with lease.hold():
         await lease.finish(result, 2.5, {})
         await asyncio.sleep(10 * LEASE.total_seconds())
 
@@ -513,8 +476,7 @@ async def test_after_its_commit_a_lease_is_neither_renewed_nor_lost() -> None:
 
 @in_virtual_time
 async def test_a_worker_that_lost_its_lease_cannot_finish_or_fail_the_voice() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     await take_over(store, lease)
     before = await stored(store, lease)
 
@@ -529,8 +491,7 @@ async def test_a_worker_that_lost_its_lease_cannot_finish_or_fail_the_voice() ->
 
 @in_virtual_time
 async def test_another_attempts_commit_is_not_taken_for_its_own() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     await take_over(store, lease)
     voice_id = lease.voice.voice_id
     theirs = a_result(voice_id, attempt=2)
@@ -545,8 +506,7 @@ async def test_another_attempts_commit_is_not_taken_for_its_own() -> None:
 
 @in_virtual_time
 async def test_a_worker_whose_voice_was_deleted_finishes_nothing() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     await store.delete(lease.voice.voice_id)
 
     with pytest.raises(LeaseLostError, match="was deleted"):
@@ -555,8 +515,7 @@ async def test_a_worker_whose_voice_was_deleted_finishes_nothing() -> None:
 
 @in_virtual_time
 async def test_a_commit_counts_although_its_answer_was_lost() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     store.lost_answers = 1
 
     await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
@@ -566,8 +525,7 @@ async def test_a_commit_counts_although_its_answer_was_lost() -> None:
 
 @in_virtual_time
 async def test_a_failure_counts_although_its_answer_was_lost() -> None:
-    store = Store()
-    lease = await leased(store)
+    store, lease = await a_lease()
     store.lost_answers = 1
 
     await lease.fail(ERROR)
@@ -578,31 +536,26 @@ async def test_a_failure_counts_although_its_answer_was_lost() -> None:
 
 
 @pytest.mark.parametrize("counts", [True, False])
-def test_a_released_voice_is_free_at_once(*, counts: bool) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        store = Store()
-        lease = await leased(store)
-        await asyncio.sleep(2)
+@in_virtual_time
+async def test_a_released_voice_is_free_at_once(*, counts: bool) -> None:
+    store, lease = await a_lease()
+    await asyncio.sleep(2)
 
-        await lease.release(counts=counts)
+    await lease.release(counts=counts)
 
-        assert (await stored(store, lease)).counted_attempts == int(counts)
-        taken = await take_lease(store, lease.voice.voice_id, an_upload(lease.voice.voice_id))
-        assert (taken.attempt, loop_seconds()) == (2, 2.0)
-
-    run()
+    assert (await stored(store, lease)).counted_attempts == int(counts)
+    taken = await take_lease(store, lease.voice.voice_id, an_upload(lease.voice.voice_id))
+    assert (taken.attempt, loop_seconds()) == (2, 2.0)
 
 
 @pytest.mark.parametrize("error", [StoreUnavailableError("down"), RuntimeError("surprise")])
-def test_a_lease_that_cannot_be_handed_back_ends_by_itself(error: Exception) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        store = Store()
-        lease = await leased(store)
-        store.unavailable, store.error = 1, error
-        await lease.release(counts=True)
+@in_virtual_time
+async def test_a_lease_that_cannot_be_handed_back_ends_by_itself(
+    error: Exception, book: LogBook
+) -> None:
+    store, lease = await a_lease()
+    store.unavailable, store.error = 1, error
 
-    with log_book() as book:
-        run()
+    await lease.release(counts=True)
+
     assert len(book.of("lease_not_released")) == 1

@@ -33,6 +33,7 @@ from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.results.credentials import Credentials, read_credentials
 from shared.speech.results.statement import CHARACTER_LABEL
 from shared.voices.voice import OutputFormat
+from tests.support.clock import Clock
 from tests.unit.results.test_credentials import KEYS, MARKING, MEI, SIGNER
 from tests.unit.results.test_credentials import encoded as encoded_as
 
@@ -41,16 +42,6 @@ if TYPE_CHECKING:
 
 
 WAV = encoded_as(OutputFormat.WAV)
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 class SilentSigner:
@@ -92,7 +83,7 @@ async def test_a_format_without_a_place_for_it_stays_as_it_is() -> None:
 async def test_a_signer_out_of_reach_delays_one_result_by_its_limit_and_the_next_by_nothing(
     silent: SilentSigner, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     signer = replace(SIGNER, sign=silent.sign)
     credentials = ResultCredentials(signer, seconds=0.2, clock=clock)
     await asyncio.to_thread(signer.load)

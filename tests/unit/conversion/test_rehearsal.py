@@ -15,74 +15,17 @@ from shared.conversion.characters import (
     rehearse_conversion,
     rehearse_decoding,
 )
-from shared.speech.decoding.recording import DecodeLimits, Recording
 from shared.voices.media import Container, sniff
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
+from tests.support.conversion import FakeDecoder, FakeEngine
 from tests.support.logs import log_book
 
 if TYPE_CHECKING:
     from shared.speech.decoding.decoder import Decoder
-    from shared.speech.engines.interface import ConversionOptions
-    from shared.speech.signal.sound import Samples, StageClock
 
 RATE = 16_000
-
-
-class FakeDecoder:
-    """Keeps its input and decodes it to a second of silence."""
-
-    def __init__(self) -> None:
-        self.decoded: list[bytes] = []
-
-    async def decode(self, data: bytes, *, limits: DecodeLimits) -> Recording:
-        assert limits.min_seconds <= SECONDS
-        self.decoded.append(data)
-        return Recording(
-            samples=np.zeros(RATE, np.float32),
-            sample_rate=RATE,
-            container=Container.WAV,
-            codec="pcm_s16le",
-            channels=1,
-            damaged=False,
-            cpu_seconds=0.01,
-            confined=True,
-        )
-
-
-class FakeEngine:
-    """Keeps the number of samples of each conversion."""
-
-    sample_rate = RATE
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.converted: list[int] = []
-        self._error = error
-
-    def convert(
-        self,
-        samples: Samples,
-        sample_rate: int,
-        options: ConversionOptions,
-        stopwatch: StageClock | None = None,
-    ) -> Samples:
-        assert (sample_rate, options.pitch_shift, stopwatch) == (SAMPLE_RATE, None, None)
-        if self._error is not None:
-            raise self._error
-        self.converted.append(len(samples))
-        return samples
-
-    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
-        raise NotImplementedError
-
-
-class OutOfReach(MemoryBucket):
-    """A bucket that cannot be reached."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.is_out_of_reach = True
 
 
 async def test_the_decoder_decodes_a_recording() -> None:
@@ -91,15 +34,16 @@ async def test_the_decoder_decodes_a_recording() -> None:
     await rehearse_decoding(cast("Decoder", decoder))
 
     assert [sniff(data) for data in decoder.decoded] == [Container.WAV]
+    assert decoder.limits is not None
+    assert decoder.limits.min_seconds <= SECONDS
 
 
 async def test_a_decoder_that_fails_is_logged_and_does_not_stop_the_start() -> None:
-    class BrokenDecoder(FakeDecoder):
-        async def decode(self, data: bytes, *, limits: DecodeLimits) -> Recording:
-            raise OSError(f"no process for {len(data)} bytes within {limits}")
+    decoder = FakeDecoder()
+    decoder.error = OSError("no process")
 
     with log_book() as book:
-        await rehearse_decoding(cast("Decoder", BrokenDecoder()))
+        await rehearse_decoding(cast("Decoder", decoder))
 
     (entry,) = book.of("rehearsal_failed")
     assert "no process" in entry["message"]
@@ -110,7 +54,8 @@ def test_a_character_converts_a_recording_of_its_own() -> None:
 
     rehearse_conversion(LoadedCharacter(a_manifest("mei"), engine))
 
-    assert engine.converted == [SECONDS * SAMPLE_RATE]
+    assert engine.converted == [(SECONDS * SAMPLE_RATE, SAMPLE_RATE)]
+    assert [options.pitch_shift for options in engine.asked] == [None]
 
 
 def test_a_character_that_fails_is_named_and_does_not_stop_the_start() -> None:
@@ -144,10 +89,8 @@ async def test_connecting_requests_missing_objects_and_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("missing", ["uploads", "results"])
 async def test_an_unreachable_service_is_logged_and_does_not_stop_the_start(missing: str) -> None:
-    buckets: dict[str, MemoryBucket] = {
-        name: OutOfReach(name) if name == missing else MemoryBucket(name)
-        for name in ("uploads", "results")
-    }
+    buckets = {name: MemoryBucket(name) for name in ("uploads", "results")}
+    buckets[missing].is_out_of_reach = True
 
     with log_book() as book:
         await connect(MemoryVoices(), **buckets)

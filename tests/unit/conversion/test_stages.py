@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-import sys
-import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
@@ -15,9 +12,9 @@ import pytest
 from shared.conversion.characters import LoadedCharacter
 from shared.conversion.provenance import SpokenNotice
 from shared.conversion.stages import Conversion, conversion_options
-from shared.conversion.stopwatch import Stages, Stopwatch, process_age_ms
+from shared.conversion.stopwatch import Stages
 from shared.speech.decoding.recording import DecodeLimits, Recording
-from shared.speech.engines.interface import ConversionOptions, EarlyPieces, Mark, MarkedPiece
+from shared.speech.engines.interface import ConversionOptions, EarlyPieces
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.voices import voice as voices_of
 from shared.voices.media import TEXT_CONTENT_TYPE, Container
@@ -25,90 +22,22 @@ from shared.voices.objects import ObjectFacts, StorageUnavailableError
 from shared.voices.voice import ErrorCode, Options, OutputFormat, Speaking, Voice, VoiceError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
+from tests.support.conversion import (
+    FakeDecoder,
+    FakeEngine,
+    FakeSpeaker,
+    MarkingSpeaker,
+    a_recording,
+)
 from tests.support.voices import NOW, an_upload, is_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from shared.speech.decoding.decoder import Decoder
     from shared.speech.engines.text_interface import PhraseEngine
-    from shared.speech.signal.sound import Samples, StageClock
 
 SPEECH = b"an encoded recording"
 TEXT = "はい。"
 MAX_BYTES = 1000
-
-
-class FakeDecoder:
-    """Decodes any input to hardly more than half a second at 16 kHz."""
-
-    def __init__(self) -> None:
-        self.container = Container.WEBM
-        self.error: Exception | None = None
-        self.decoded: list[bytes] = []
-
-    async def decode(self, data: bytes, *, limits: DecodeLimits) -> Recording:
-        assert limits.max_bytes == MAX_BYTES
-        self.decoded.append(data)
-        if self.error is not None:
-            raise self.error
-        return Recording(
-            samples=np.full(8001, 0.25, np.float32),
-            sample_rate=16_000,
-            container=self.container,
-            codec="opus",
-            channels=1,
-            damaged=False,
-            cpu_seconds=0.01,
-            confined=True,
-        )
-
-
-class FakeEngine:
-    """Negates every sample, and records the options."""
-
-    sample_rate = 16_000
-
-    def __init__(self) -> None:
-        self.asked: list[ConversionOptions] = []
-        self.error: Exception | None = None
-
-    def convert(
-        self,
-        samples: Samples,
-        sample_rate: int,
-        options: ConversionOptions,
-        stopwatch: StageClock | None = None,
-    ) -> Samples:
-        assert sample_rate == 16_000
-        self.asked.append(options)
-        if self.error is not None:
-            raise self.error
-        assert stopwatch is not None
-        with stopwatch.stage("network"):
-            return -samples
-
-    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
-        raise NotImplementedError
-
-
-class FakeSpeaker:
-    """Speaks any text in pieces of hardly more than half a second, and records the options."""
-
-    sample_rate = 8_000
-
-    def __init__(self, pieces: int) -> None:
-        self.pieces = pieces
-        self.asked: list[tuple[str, SpeechOptions]] = []
-
-    def estimate(self, text: str, options: SpeechOptions) -> float:
-        del text, options
-        return self.pieces * 4001 / self.sample_rate
-
-    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        self.asked.append((text, options))
-        return (np.full(4001, 0.25, np.float32) for _ in range(self.pieces))
 
 
 class Stage:
@@ -124,7 +53,7 @@ class Stage:
         self.uploads = MemoryBucket("uploads")
         self.results = results or MemoryBucket("results")
         self.decoder, self.engine = FakeDecoder(), FakeEngine()
-        self.speaker = FakeSpeaker(pieces)
+        self.speaker = FakeSpeaker(pieces, sample_rate=8000, samples=4001)
         speaker = cast("PhraseEngine", self.speaker)
         self.character = LoadedCharacter(a_manifest("mei"), self.engine, speaker)
         self.stages: list[str] = []
@@ -194,6 +123,8 @@ async def test_a_recording_becomes_a_result_in_the_wanted_format(
     assert result.synthetic["character"] == "mei"
     assert "Synthetic" in result.synthetic["comment"]
     assert stage.decoder.decoded == [SPEECH]
+    assert stage.decoder.limits == DecodeLimits(max_bytes=MAX_BYTES)
+    assert stage.engine.converted == [(8001, 16_000)]
 
 
 async def test_every_stage_is_reported_and_timed(stage: Stage) -> None:
@@ -319,7 +250,7 @@ async def test_the_largest_recording_is_converted(stage: Stage) -> None:
 
 
 async def test_a_recording_that_is_not_what_it_was_announced_as_is_refused(stage: Stage) -> None:
-    stage.decoder.container = Container.WAV
+    stage.decoder.recording = a_recording(container=Container.WAV)
 
     assert await failed_code(stage, stage.voice()) is ErrorCode.CONTENT_TYPE_MISMATCH
 
@@ -408,7 +339,7 @@ async def test_every_voice_has_noise_of_its_own_and_the_same_in_each_attempt(sta
 
 
 class Early:
-    """What was done while the recording came; `recording` was decoded."""
+    """The work that was done while the recording came."""
 
     def __init__(self, recording: Recording | None = None) -> None:
         self.ahead = EarlyPieces()
@@ -438,8 +369,7 @@ async def test_what_was_converted_ahead_is_there_for_the_conversion_and_was_aske
 
 
 async def test_what_was_decoded_while_it_came_is_not_decoded_again(stage: Stage) -> None:
-    limits = DecodeLimits(max_bytes=MAX_BYTES)
-    early = Early(await FakeDecoder().decode(SPEECH, limits=limits))
+    early = Early(a_recording())
     stages = Stages(stage.stages.append)
     voice = stage.voice()
 
@@ -511,51 +441,6 @@ async def test_other_attempts_leftovers_are_discarded_and_the_result_stays(stage
     assert set(stage.results.objects) == {f"{voice.voice_id}/1.wav"}
 
 
-def test_a_stopwatch_adds_up_and_counts_failed_stages_too() -> None:
-    ticks = iter([0.0, 0.001, 1.0, 1.00201, 5.0, 5.01])
-    watch = Stopwatch(lambda: next(ticks))
-
-    for _ in range(2):
-        with watch.stage("read"):
-            pass
-    with pytest.raises(ValueError, match="x"), watch.stage("decode"):
-        raise ValueError("x")
-
-    assert watch.milliseconds() == {"read": 3.01, "decode": 10.0}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-def test_a_process_knows_for_how_long_it_has_been_running(tmp_path: Path) -> None:
-    (tmp_path / "stat").write_text(
-        "7 (python -m (x) y) S" + 18 * " 0" + f" {os.sysconf('SC_CLK_TCK')} 0"
-    )
-
-    least = time.clock_gettime(time.CLOCK_BOOTTIME)
-    age = process_age_ms(tmp_path / "stat")
-    most = time.clock_gettime(time.CLOCK_BOOTTIME)
-
-    assert age is not None
-    assert least - 0.001 <= age / 1000 + 1 <= most + 0.001
-
-
-def test_an_unknown_process_age_is_reported_as_unknown(
-    tmp_path: Path,
-) -> None:
-    assert process_age_ms(tmp_path / "stat") is None
-
-
-def test_a_stage_is_reported_when_it_begins_and_timed_if_it_has_a_name_for_that() -> None:
-    reported: list[str] = []
-    stages = Stages(reported.append, Stopwatch(iter([0.0, 0.5]).__next__))
-
-    with stages.enter("reading", timed_as="read"):
-        assert reported == ["reading"]
-    with stages.enter("converting"):
-        assert reported == ["reading", "converting"]
-
-    assert stages.stopwatch.milliseconds() == {"read": 500.0}
-
-
 @pytest.mark.parametrize("place", ["before", "after"])
 async def test_a_notice_is_said_beside_each_result_and_spoken_only_once(
     place: Literal["before", "after"],
@@ -588,14 +473,6 @@ async def test_a_text_may_be_as_long_as_without_the_notice() -> None:
     assert outcome.result.seconds == pytest.approx(3.3, abs=0.02)
 
 
-class MarkingSpeaker(FakeSpeaker):
-    """Knows that in the middle of every piece a word and its phone begin."""
-
-    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        marks = (Mark("word", "はい", 0.25), Mark("phone", "h", 0.25))
-        return (MarkedPiece(piece, marks) for piece in self.speak(text, options))
-
-
 @pytest.mark.parametrize(
     ("place", "phones"),
     [
@@ -609,7 +486,7 @@ async def test_the_result_of_a_text_says_when_its_phones_are_heard(
     place: Literal["before", "after"] | None, phones: str
 ) -> None:
     stage = Stage(notice=place and SpokenNotice(place, ["en"]))
-    speaker = cast("PhraseEngine", MarkingSpeaker(2))
+    speaker = cast("PhraseEngine", MarkingSpeaker(2, sample_rate=8000, samples=4001))
     stage.character = replace(stage.character, text_engine=speaker)
 
     outcome = await stage.run(stage.text())

@@ -1,29 +1,25 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import httpx
 import pytest
 
 from functions.convert.routes import convert_routes
-from shared.container.app import ConvertingApp
-from shared.conversion.characters import LoadedCharacter, unknown_character
+from shared.conversion.characters import unknown_character
+from shared.conversion.composition import ConvertingApp
 from shared.ports import NoTokenNeeded
 from shared.voices.objects import StorageUnavailableError
-from tests.support.characters import a_manifest
+from tests.support.conversion import FakeCharacters, FakeDecoder
 from tests.support.logs import log_book
 from tests.support.messages import envelope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.applications import Starlette
 
     from shared.conversion.worker import Worker
-    from shared.speech.engines.interface import Engine
+    from shared.speech.decoding.decoder import Decoder
     from shared.voices.messages import PushMessage
 
 
@@ -40,44 +36,24 @@ class FakeWorker:
         raise AssertionError("nothing stops")
 
 
-class FakeCharacters:
-    def __init__(self, error: Exception | None = None) -> None:
-        self.lent: list[str] = []
-        self._error = error
-
-    @asynccontextmanager
-    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
-        self.lent.append(character_id)
-        if self._error is not None:
-            raise self._error
-        yield LoadedCharacter(a_manifest(character_id), cast("Engine", None))
-
-
-@dataclass
-class FakeDecoder:
-    is_ready: bool = True
-
-
 def app_of(
     worker: FakeWorker,
     decoder: FakeDecoder | None = None,
     characters: FakeCharacters | None = None,
 ) -> Starlette:
     routes = convert_routes(cast("Worker", worker), characters or FakeCharacters(), NoTokenNeeded())
-    return ConvertingApp(routes, cast("Worker", worker), decoder or FakeDecoder())
+    return ConvertingApp(routes, cast("Worker", worker), cast("Decoder", decoder or FakeDecoder()))
 
 
-async def get(app: Starlette, path: str) -> httpx.Response:
+async def ask(app: Starlette, path: str, body: bytes | None = None) -> httpx.Response:
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://convert.test") as client:
-        return await client.get(path)
+        return await client.request("GET" if body is None else "POST", path, content=body)
 
 
 async def test_a_push_reaches_the_worker() -> None:
     worker = FakeWorker()
-    transport = httpx.ASGITransport(app_of(worker))
-    async with httpx.AsyncClient(transport=transport, base_url="http://convert.test") as client:
-        response = await client.post("/push", content=json.dumps(envelope(b"x")))
+    response = await ask(app_of(worker), "/push", json.dumps(envelope(b"x")).encode())
 
     assert (response.status_code, [m.data for m in worker.messages]) == (204, [b"x"])
 
@@ -88,7 +64,7 @@ async def test_a_warm_up_tells_whether_the_instance_is_cold(*, has_converted: bo
     worker.has_converted = has_converted
 
     with log_book() as book:
-        response = await get(app_of(worker), "/warmup")
+        response = await ask(app_of(worker), "/warmup")
 
     assert (response.status_code, response.json()) == (200, {"cold": not has_converted})
     assert [entry["cold"] for entry in book.of("warmup")] == [not has_converted]
@@ -97,15 +73,15 @@ async def test_a_warm_up_tells_whether_the_instance_is_cold(*, has_converted: bo
 async def test_a_warm_up_loads_the_character_that_it_names() -> None:
     characters = FakeCharacters()
 
-    response = await get(app_of(FakeWorker(), characters=characters), "/warmup?character=ada")
+    response = await ask(app_of(FakeWorker(), characters=characters), "/warmup?character=ada")
 
-    assert (response.status_code, characters.lent) == (200, ["ada"])
+    assert (response.status_code, characters.asked) == (200, ["ada"])
 
 
 @pytest.mark.parametrize("error", [unknown_character("ada"), StorageUnavailableError("down")])
 async def test_a_warm_up_answers_although_its_character_cannot_be_loaded(error: Exception) -> None:
     with log_book() as book:
-        response = await get(
+        response = await ask(
             app_of(FakeWorker(), characters=FakeCharacters(error)), "/warmup?character=ada"
         )
 
@@ -114,14 +90,14 @@ async def test_a_warm_up_answers_although_its_character_cannot_be_loaded(error: 
 
 
 async def test_an_instance_is_ready_when_its_decoder_is() -> None:
-    assert (await get(app_of(FakeWorker()), "/readyz")).status_code == 204
+    assert (await ask(app_of(FakeWorker()), "/readyz")).status_code == 204
     assert (
-        await get(app_of(FakeWorker(), FakeDecoder(is_ready=False)), "/readyz")
+        await ask(app_of(FakeWorker(), FakeDecoder(is_ready=False)), "/readyz")
     ).status_code == 503
 
 
 async def test_a_stuck_instance_asks_to_be_replaced() -> None:
     worker = FakeWorker()
-    assert (await get(app_of(worker), "/healthz")).status_code == 204
+    assert (await ask(app_of(worker), "/healthz")).status_code == 204
     worker.is_stuck = True
-    assert (await get(app_of(worker), "/healthz")).status_code == 503
+    assert (await ask(app_of(worker), "/healthz")).status_code == 503

@@ -5,143 +5,43 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from starlette.routing import WebSocketRoute
 
-from functions.live.conversion import ComputationDependencies, LiveConversion
+from functions.live.conversion import LiveConversion
 from functions.live.messages import ConnectionLimits, HeldBytes
 from functions.live.protocol import PATH, SUBPROTOCOL
-from functions.live.service import ConnectionAdmission, LiveService, ServiceLimits
+from functions.live.service import ConnectionAdmission, LiveService
 from functions.live.session import SessionDependencies
-from infra.local.cloud.memory import MemoryVoices
 from shared.container.admission import Admission
-from shared.container.app import ConvertingApp
-from shared.conversion.stages import Outcome, UnstoredResult
-from shared.conversion.stopwatch import ThreadWork
+from shared.conversion.composition import ConvertingApp
 from shared.conversion.worker import Worker
 from shared.runtime.limits import PlacesPerClient
-from shared.speech.results.audio_files import Encoded
-from shared.speech.results.statement import Marking
-from shared.voices.store import StoreUnavailableError
 from shared.voices.tickets import Tickets
 from tests.support.buckets import MemoryBucket
-from tests.support.voices import a_result, a_waiting
+from tests.support.conversion import (
+    FakeCharacters,
+    FakeConversion,
+    FakeDecoder,
+    LoopVoices,
+    open_gate,
+)
+from tests.support.voices import a_waiting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from functions.live.stream import RecordingStreams
-    from shared.conversion.characters import CharacterLender, LoadedCharacter
-    from shared.conversion.stages import Conversion, EarlyResult
-    from shared.conversion.stopwatch import Stages
-    from shared.voices.store import Snapshot
+    from functions.live.stream import RecordingStream, RecordingStreams
+    from shared.conversion.stages import Conversion
+    from shared.speech.decoding.decoder import Decoder
     from shared.voices.voice import Voice
 
 SITE = "https://site.example"
 DATA = b"\x1aE\xdf\xa3" + bytes(range(256)) * 20
-SOUND = b"RIFF" + b"sound" * 1000
 DEADLINE = 60.0
 LISTENING_SECONDS = 30.0
 MAX_BYTES = 20_000
-
-
-class LoopVoices(MemoryVoices):
-    """Voices whose clock is the loop's, and which a test can make unreachable."""
-
-    def __init__(self) -> None:
-        begin = datetime(2026, 1, 1, tzinfo=UTC)
-        super().__init__(now=lambda: begin + timedelta(seconds=asyncio.get_running_loop().time()))
-        self.is_out_of_reach = False
-
-    async def read(self, voice_id: str) -> Snapshot:
-        self._require_reach()
-        return await super().read(voice_id)
-
-    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
-        self._require_reach()
-        return await super().replace(snapshot, voice)
-
-    def _require_reach(self) -> None:
-        if self.is_out_of_reach:
-            raise StoreUnavailableError("down")
-
-
-class FakeConversion:
-    """Makes the same sound of every recording; waits and fails as the test says."""
-
-    def __init__(self, results: MemoryBucket) -> None:
-        self.results = results
-        self.threads = ThreadWork()
-        self.made: list[tuple[str, bytes, str]] = []
-        self.error: Exception | None = None
-        self.may_make = _open_gate()
-        self.may_store = _open_gate()
-        self.may_empty = _open_gate()
-        self.empty_error: Exception | None = None
-        self.begun = asyncio.Event()
-        self.discarded: list[str] = []
-        self.early: EarlyResult | None = None
-
-    async def make(
-        self,
-        voice: Voice,
-        _character: object,
-        data: bytes,
-        content_type: str,
-        stages: Stages,
-        *,
-        early: EarlyResult | None,
-    ) -> UnstoredResult:
-        self.begun.set()
-        self.early = early
-        with stages.enter("converting", timed_as="network"):
-            await self.may_make.wait()
-        if self.error is not None:
-            raise self.error
-        self.made.append((voice.voice_id, data, content_type))
-        encoded = Encoded(SOUND, "audio/wav", ".wav", 2.5)
-        return UnstoredResult(encoded, Marking("mei", "Mei", "credit"), 2.5)
-
-    async def store(self, voice: Voice, made: UnstoredResult, stages: Stages) -> Outcome:
-        with stages.enter("storing", timed_as="store"):
-            await self.may_store.wait()
-            digest = hashlib.sha256(made.encoded.data).hexdigest()
-            result = a_result(voice.voice_id, voice.attempt, sha256=digest)
-            self.results.put(result.object, made.encoded.data)
-            if self.results.is_out_of_reach:
-                await self.results.connect()
-        return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
-
-    async def discard_recording(self, _voice: Voice) -> None:
-        await self.may_empty.wait()
-        if self.empty_error is not None:
-            raise self.empty_error
-
-    async def discard(self, voice: Voice) -> None:
-        self.discarded.append(voice.voice_id)
-
-    async def discard_all(self, voice_id: str) -> None:
-        self.discarded.append(voice_id)
-
-    async def discard_others(self, _voice: Voice) -> None:
-        pass
-
-
-class AnyCharacter:
-    """Lends a character that nobody looks at."""
-
-    @asynccontextmanager
-    async def using(self, _character_id: str) -> AsyncIterator[LoadedCharacter]:
-        yield cast("LoadedCharacter", None)
-
-
-@dataclass
-class FakeDecoder:
-    is_ready: bool = True
 
 
 class Client:
@@ -153,7 +53,7 @@ class Client:
         self.status: int | None = None
         self.close: tuple[int, str] | None = None
         self.answers_close = True
-        self.reads = _open_gate()
+        self.reads = open_gate()
         self._ended = asyncio.Event()
         self._to_app.put_nowait({"type": "websocket.connect"})
         self.task = asyncio.create_task(self._run(app, scope))
@@ -211,34 +111,34 @@ class Stage:
     running: int = 2
     max_messages: int = 100
     max_held_bytes: int = 50_000
-    listen: RecordingStreams | None = None
+    streams: RecordingStreams | None = None
     voices: LoopVoices = field(default_factory=LoopVoices)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
-    results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
     tickets: Tickets = field(default_factory=lambda: Tickets(["k" * 32]))
 
     def __post_init__(self) -> None:
-        self.conversion = FakeConversion(self.results)
-        conversion = cast("Conversion", self.conversion)
+        self.conversion = FakeConversion()
+        conversion, characters = cast("Conversion", self.conversion), FakeCharacters()
         admission = Admission(running=self.running, waiting=self.sockets)
-        characters = cast("CharacterLender", AnyCharacter())
         self.worker = Worker(self.voices, characters, conversion, admission, DEADLINE)
-        computing = ComputationDependencies(conversion, characters, admission)
         shared = SessionDependencies(
             tickets=self.tickets,
             voices=self.voices,
-            conversion=LiveConversion(self.voices, self.uploads, computing, self.worker),
+            conversion=LiveConversion(
+                self.voices, self.uploads, conversion, characters, admission, self.worker
+            ),
             max_seconds=10.0,
-            listen=self.listen,
+            streams=self.streams,
         )
-        self.door = ConnectionAdmission(
+        self.connections = ConnectionAdmission(
             (SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1)
         )
-        each = ConnectionLimits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
-        limits = ServiceLimits(each, HeldBytes(self.max_held_bytes))
-        self.service = LiveService(self.door, limits, shared)
+        limits = ConnectionLimits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
+        held_bytes = HeldBytes(self.max_held_bytes)
+        self.service = LiveService(self.connections, limits, held_bytes, shared)
         route = WebSocketRoute(PATH, self.service.serve)
-        self.app = ConvertingApp([route], self.worker, FakeDecoder(), drain=self.drain)
+        decoder = cast("Decoder", FakeDecoder())
+        self.app = ConvertingApp([route], self.worker, decoder, drain=self.drain)
 
     async def drain(self) -> None:
         await self.service.drain(5.0)
@@ -275,6 +175,12 @@ class Stage:
         return client
 
 
+async def close(stream: RecordingStream) -> None:
+    stream.close()
+    async with asyncio.timeout(30):
+        await asyncio.gather(stream.task, return_exceptions=True)
+
+
 def an_end(data: bytes) -> dict[str, Any]:
     return {"type": "end", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
@@ -293,9 +199,3 @@ def a_scope(subprotocol: str, headers: dict[str, str]) -> dict[str, Any]:
         "extensions": {"websocket.http.response": {}},
         "app": None,
     }
-
-
-def _open_gate() -> asyncio.Event:
-    gate = asyncio.Event()
-    gate.set()
-    return gate

@@ -1,10 +1,9 @@
-"""Converting what is complete of a recording while the rest of it comes."""
+"""Conversion of complete phrases while the rest of the recording comes."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -28,10 +27,12 @@ from shared.speech.decoding.decoder import Decoder
 from shared.speech.decoding.recording import DecodeLimits
 from shared.voices import voice as voices_of
 from shared.voices.voice import Options
+from tests.unit.live.stage import close
 from tests.unit.signal import signals
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
+    from concurrent.futures import ThreadPoolExecutor
 
     from shared.speech.engines.interface import ConversionOptions
     from shared.speech.signal.sound import Samples
@@ -90,17 +91,11 @@ def opus(*parts: float) -> bytes:
     return file.getvalue()
 
 
-@pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as running:
-        yield running
-
-
 @asynccontextmanager
 async def beginning(
     executor: ThreadPoolExecutor, engine: FastEngine, *, places: int = 1, running: int = 2
 ) -> AsyncIterator[tuple[Callable[[], RecordingStream], RecordingStreams, Admission]]:
-    """Yield what begins with a voice, the listeners, and their admission."""
+    """Yield a function that opens a stream, all streams, and their admission."""
     character = LoadedCharacter(read_manifest(ROOT / "characters/mei/character.json"), engine)
     voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(pitch_shift=3), now=NOW)
     admission = Admission(running=running, waiting=0)
@@ -108,19 +103,13 @@ async def beginning(
         characters = BuiltInCharacters({"mei": character})
         opening = partial(decoder.open_stream, limits=DecodeLimits(), wall_seconds=30.0)
         tools = StreamDependencies(opening, characters, admission, executor, executor)
-        listeners = RecordingStreams(tools, places)
-        yield lambda: listeners(voice, None), listeners, admission
+        streams = RecordingStreams(tools, places)
+        yield lambda: streams.open(voice, None), streams, admission
 
 
-def feed(running: RecordingStream, data: bytes) -> None:
+def feed(stream: RecordingStream, data: bytes) -> None:
     for begin in range(0, len(data), 300):
-        running.feed(data[begin : begin + 300])
-
-
-async def closed(listening: RecordingStream) -> None:
-    listening.close()
-    async with asyncio.timeout(30):
-        await asyncio.gather(listening.task, return_exceptions=True)
+        stream.feed(data[begin : begin + 300])
 
 
 async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_options(
@@ -129,48 +118,48 @@ async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_opti
     engine = SlowEngine(asyncio.get_running_loop())
     parts = (WORD_SECONDS, -PAUSE_SECONDS) * 2
     async with beginning(executor, engine) as (begin, _, _):
-        running = begin()
+        stream = begin()
         for byte in range(0, len(data := opus(*parts)), 300):
-            running.feed(data[byte : byte + 300])
+            stream.feed(data[byte : byte + 300])
             await asyncio.sleep(0.005)
         (first, options), (second, _) = await engine.next(), await engine.next()
-        await closed(running)
+        await close(stream)
 
     assert first == pytest.approx(WORD_SECONDS + 0.9, abs=0.35)
     assert second == pytest.approx(first + WORD_SECONDS + PAUSE_SECONDS, abs=0.7)
-    assert options.ahead is running.ahead
+    assert options.ahead is stream.ahead
     assert options.pitch_shift == 3
 
 
 async def test_for_a_fast_character_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
-    async with beginning(executor, FastEngine()) as (begin, listeners, _):
-        running = begin()
-        feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
-        running.end()
-        assert (await running.character(), await running.decoded()) == (None, None)
-        assert listeners.places_left == 1
-        await closed(running)
+    async with beginning(executor, FastEngine()) as (begin, streams, _):
+        stream = begin()
+        feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
+        stream.end()
+        assert (await stream.character(), await stream.decoded()) == (None, None)
+        assert streams.places_left == 1
+        await close(stream)
 
 
 async def test_without_a_place_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
     engine = SlowEngine(asyncio.get_running_loop())
     async with beginning(executor, engine, places=0) as (begin, _, _):
-        running = begin()
-        feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
-        await closed(running)
+        stream = begin()
+        feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
+        await close(stream)
 
     assert engine.asked.empty()
 
 
 async def test_the_place_is_given_back(executor: ThreadPoolExecutor) -> None:
     engine = SlowEngine(asyncio.get_running_loop())
-    async with beginning(executor, engine) as (begin, listeners, _):
-        running = begin()
-        feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
+    async with beginning(executor, engine) as (begin, streams, _):
+        stream = begin()
+        feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
         await engine.next()
-        assert listeners.places_left == 0
-        await closed(running)
-        assert listeners.places_left == 1
+        assert streams.places_left == 0
+        await close(stream)
+        assert streams.places_left == 1
 
 
 async def test_while_others_are_converted_nothing_is_converted_ahead(
@@ -178,12 +167,12 @@ async def test_while_others_are_converted_nothing_is_converted_ahead(
 ) -> None:
     engine = SlowEngine(asyncio.get_running_loop())
     async with beginning(executor, engine) as (begin, _, admission):
-        running = begin()
-        async with admission.running():
-            feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
+        stream = begin()
+        async with admission.turn():
+            feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
             await asyncio.sleep(0.5)
         assert engine.asked.empty()
-        await closed(running)
+        await close(stream)
 
 
 async def test_an_error_is_logged_and_the_next_pause_is_tried(
@@ -192,17 +181,17 @@ async def test_an_error_is_logged_and_the_next_pause_is_tried(
     engine = SlowEngine(asyncio.get_running_loop())
     engine.error = RuntimeError("a mistake of ours")
     async with beginning(executor, engine) as (begin, _, _):
-        running = begin()
+        stream = begin()
         data = opus(*(WORD_SECONDS, -PAUSE_SECONDS) * 2)
-        feed(running, data[: len(data) // 2])
+        feed(stream, data[: len(data) // 2])
         await engine.next()
         # Until the first one has given its place back, a pause is let pass.
         async with asyncio.timeout(30):
             while "a mistake of ours" not in caplog.text:  # noqa: ASYNC110 - a log sets no event
                 await asyncio.sleep(0.01)
-        feed(running, data[len(data) // 2 :])
+        feed(stream, data[len(data) // 2 :])
         await engine.next()
-        await closed(running)
+        await close(stream)
 
 
 @pytest.mark.parametrize("data", [bytes(MOST_WAITING_BYTES + 1), b"no recording" * 200])
@@ -210,12 +199,12 @@ async def test_what_cannot_be_decoded_is_left_to_the_end(
     executor: ThreadPoolExecutor, data: bytes
 ) -> None:
     engine = SlowEngine(asyncio.get_running_loop())
-    async with beginning(executor, engine) as (begin, listeners, _):
-        running = begin()
-        running.feed(data)
+    async with beginning(executor, engine) as (begin, streams, _):
+        stream = begin()
+        stream.feed(data)
         await asyncio.sleep(0.1)
-        running.feed(b"more")
-        assert listeners.places_left == 1
-        await closed(running)
+        stream.feed(b"more")
+        assert streams.places_left == 1
+        await close(stream)
 
     assert engine.asked.empty()

@@ -1,10 +1,9 @@
-"""Hearing the character while speaking: what is sent, and everything that ends it."""
+"""The preview that a visitor hears while speaking, and everything that ends it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -33,9 +32,11 @@ from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.voices import voice as voices_of
 from shared.voices.voice import ErrorCode, Options, VoiceError
+from tests.unit.live.stage import close
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
+    from concurrent.futures import ThreadPoolExecutor
 
     from shared.speech.engines.interface import ConversionOptions, Engine
     from shared.speech.signal.sound import Samples
@@ -137,12 +138,6 @@ class Visitor:
         return int.from_bytes(message[:4], "little"), np.frombuffer(message[4:], "<i2")
 
 
-@pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as running:
-        yield running
-
-
 class Stage:
     def __init__(self, executor: ThreadPoolExecutor, engine: Engine, places: int = 1) -> None:
         self.decoder = FakeDecoder()
@@ -150,14 +145,14 @@ class Stage:
         self.voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
         character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
         self.characters = LendingCharacters({"mei": character})
-        self.listeners = RecordingStreams(self.tools(self.decoder.open_stream, executor), places)
+        self.streams = RecordingStreams(self.tools(self.decoder.open_stream, executor), places)
 
     def tools(self, open_stream: Any, executor: ThreadPoolExecutor) -> StreamDependencies:
         admission = Admission(running=2, waiting=0)
         return StreamDependencies(open_stream, self.characters, admission, executor, executor)
 
     def open(self) -> RecordingStream:
-        return self.listeners(self.voice, self.visitor.send)
+        return self.streams.open(self.voice, self.visitor.send)
 
 
 class LendingCharacters(BuiltInCharacters):
@@ -167,20 +162,14 @@ class LendingCharacters(BuiltInCharacters):
     loans = 0
 
     @asynccontextmanager
-    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+    async def lend(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
         self.lent += 1
         self.loans += 1
         try:
-            async with super().using(character_id) as character:
+            async with super().lend(character_id) as character:
                 yield character
         finally:
             self.loans -= 1
-
-
-async def closed(listening: RecordingStream) -> None:
-    listening.close()
-    async with asyncio.timeout(30):
-        await asyncio.gather(listening.task, return_exceptions=True)
 
 
 @pytest.fixture
@@ -193,7 +182,7 @@ async def test_a_visitor_hears_samples_with_the_number_of_the_first(stage: Stage
     for _ in range(3):
         hearing.feed(b"abc")
     frames = [await stage.visitor.next() for _ in range(3)]
-    await closed(hearing)
+    await close(hearing)
 
     assert [first for first, _ in frames] == [0, 2400, 4800]
     assert all((samples == 16384).all() for _, samples in frames)
@@ -208,7 +197,7 @@ async def test_samples_wait_until_something_can_be_heard_of_them(
     for _ in range(4):
         hearing.feed(b"a")
     frames = [await stage.visitor.next() for _ in range(2)]
-    await closed(hearing)
+    await close(hearing)
 
     assert [(first, len(samples)) for first, samples in frames] == [(0, 4800), (4800, 4800)]
 
@@ -223,7 +212,7 @@ async def test_what_a_slow_visitor_misses_leaves_a_gap_in_the_numbers(stage: Sta
     stage.visitor.is_slow = False
     hearing.feed(b"c")
     first, _ = await stage.visitor.next()
-    await closed(hearing)
+    await close(hearing)
 
     assert first == 4800
 
@@ -235,7 +224,7 @@ async def test_a_voice_at_another_rate_is_heard_at_24_khz(executor: ThreadPoolEx
         hearing.feed(b"a")
     first, samples = await stage.visitor.next()
     following, _ = await stage.visitor.next()
-    await closed(hearing)
+    await close(hearing)
 
     assert first == 0
     assert 0.3 * 2400 < len(samples) <= 1200
@@ -248,8 +237,8 @@ async def test_without_a_place_the_visitor_is_told_and_a_place_becomes_free(stag
     refused = stage.open()
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
     assert (await refused.character(), await refused.decoded()) == (None, None)
-    await closed(hearing)
-    assert stage.listeners.places_left == 1
+    await close(hearing)
+    assert stage.streams.places_left == 1
     assert stage.characters.loans == 0
 
 
@@ -263,9 +252,9 @@ async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(st
     assert character is not None
     assert cast("str", recording) == "the whole"
     assert (len(stage.decoder.streams), stage.characters.lent) == (1, 1)
-    assert stage.listeners.places_left == 1
+    assert stage.streams.places_left == 1
     assert stage.characters.loans == 1
-    await closed(hearing)
+    await close(hearing)
     assert stage.characters.loans == 0
 
 
@@ -280,7 +269,7 @@ async def test_a_decode_that_does_not_end_is_not_waited_for(
     async with asyncio.timeout(20):
         assert await hearing.decoded() is None
 
-    await closed(hearing)
+    await close(hearing)
 
 
 async def test_after_the_end_of_the_recording_nothing_more_is_heard(stage: Stage) -> None:
@@ -290,7 +279,7 @@ async def test_after_the_end_of_the_recording_nothing_more_is_heard(stage: Stage
     hearing.feed(b"b")
     hearing.end()
     await hearing.decoded()
-    await closed(hearing)
+    await close(hearing)
 
     assert stage.visitor.messages.empty()
 
@@ -302,7 +291,7 @@ async def test_a_character_that_needs_the_whole_recording_is_not_heard(
     hearing = stage.open()
     hearing.feed(b"a")
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unsupported"}
-    await closed(hearing)
+    await close(hearing)
 
 
 @pytest.mark.parametrize("piece", [b"!", b"?"])
@@ -314,9 +303,9 @@ async def test_an_error_ends_what_is_heard_and_nothing_else(stage: Stage, piece:
     hearing.end()
     assert await hearing.decoded() is None
     assert await hearing.character() is not None
-    await closed(hearing)
+    await close(hearing)
     assert stage.visitor.messages.empty()
-    assert stage.listeners.places_left == 1
+    assert stage.streams.places_left == 1
 
 
 async def test_when_converting_takes_too_long_hearing_ends(
@@ -326,7 +315,7 @@ async def test_when_converting_takes_too_long_hearing_ends(
     hearing = stage.open()
     hearing.feed(b"a")
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
-    await closed(hearing)
+    await close(hearing)
 
 
 async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: Stage) -> None:
@@ -334,7 +323,7 @@ async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: Stage) -> N
     hearing.feed(bytes(MOST_WAITING_BYTES + 1))
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
     assert (await hearing.character(), await hearing.decoded()) == (None, None)
-    await closed(hearing)
+    await close(hearing)
 
 
 async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
@@ -347,7 +336,7 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
         stage = Stage(executor, engine)
         limits = DecodeLimits(max_seconds=30.0)
         opening = partial(decoder.open_stream, limits=limits, wall_seconds=30.0)
-        stage.listeners = RecordingStreams(stage.tools(opening, executor), 1)
+        stage.streams = RecordingStreams(stage.tools(opening, executor), 1)
         hearing = stage.open()
         for begin in range(0, len(data), 300):
             hearing.feed(data[begin : begin + 300])
@@ -360,7 +349,7 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
             loudest = max(loudest, int(np.abs(samples.astype(int)).max()))
         hearing.end()
         decoded = await hearing.decoded()
-        await closed(hearing)
+        await close(hearing)
         assert len(processes) == 1
         whole = await decoder.decode(data, limits=limits)
 
@@ -374,7 +363,7 @@ async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Sta
     for piece in (b"#", b"a", b"b"):
         hearing.feed(piece)
     first, _ = await stage.visitor.next()
-    await closed(hearing)
+    await close(hearing)
 
     assert first == 0
     assert len(stage.decoder.streams) == 1
@@ -385,4 +374,4 @@ async def test_a_long_beginning_of_no_known_format_is_not_heard(stage: Stage) ->
     for _ in range(2):
         hearing.feed(b"%" + bytes(511))
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
-    await closed(hearing)
+    await close(hearing)

@@ -1,4 +1,4 @@
-"""What the client of one connection is told, and what becomes of its voice."""
+"""The answers to the client of one connection, and the end of its voice."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from shared.voices import voice as voices_of
 from shared.voices.objects import ObjectExistsError, StorageUnavailableError
 from shared.voices.store import change, conversion_answer
 from shared.voices.voice import ErrorCode, Status, new_voice_id
+from tests.support.conversion import SOUND
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import ERROR, an_upload
@@ -26,7 +27,6 @@ from tests.unit.live.stage import (
     LISTENING_SECONDS,
     MAX_BYTES,
     SITE,
-    SOUND,
     Stage,
     an_end,
 )
@@ -39,13 +39,17 @@ if TYPE_CHECKING:
     from tests.unit.live.stage import Client
 
 
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
 def retried(reason: str, *, stored: bool) -> dict[str, Any]:
     return {"type": "retry", "reason": reason, "stored": stored}
 
 
 @in_virtual_time
-async def test_a_recording_is_converted_and_everything_is_stored() -> None:
-    stage = Stage()
+async def test_a_recording_is_converted_and_everything_is_stored(stage: Stage) -> None:
     voice_id = await stage.add()
 
     client = await stage.speak(voice_id).ended()
@@ -79,8 +83,7 @@ async def test_a_recording_is_converted_and_everything_is_stored() -> None:
 
 
 @in_virtual_time
-async def test_the_sound_is_sent_before_it_is_stored() -> None:
-    stage = Stage()
+async def test_the_sound_is_sent_before_it_is_stored(stage: Stage) -> None:
     stage.conversion.may_store.clear()
     client = stage.speak(await stage.add())
     await settle()
@@ -93,23 +96,21 @@ async def test_the_sound_is_sent_before_it_is_stored() -> None:
 
 
 @in_virtual_time
-async def test_done_is_told_before_the_recording_is_emptied() -> None:
-    stage = Stage()
-    stage.conversion.may_empty.clear()
+async def test_done_is_told_before_the_recording_is_emptied(stage: Stage) -> None:
+    stage.conversion.may_discard.clear()
     client = stage.speak(await stage.add())
     await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS)
 
     assert client.messages[-1]["type"] == "done", "nothing comes after it"
     assert not client.task.done()
 
-    stage.conversion.may_empty.set()
+    stage.conversion.may_discard.set()
     assert (await client.ended()).close == (1000, "")
 
 
 @in_virtual_time
-async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer() -> None:
-    stage = Stage()
-    stage.conversion.empty_error = StorageUnavailableError("down")
+async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer(stage: Stage) -> None:
+    stage.conversion.discard_error = StorageUnavailableError("down")
     voice_id = await stage.add()
     with log_book() as book:
         client = await stage.speak(voice_id).ended()
@@ -121,8 +122,7 @@ async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer() -
 
 
 @in_virtual_time
-async def test_the_computing_does_not_wait_for_the_recording_to_be_stored() -> None:
-    stage = Stage()
+async def test_the_computing_does_not_wait_for_the_recording_to_be_stored(stage: Stage) -> None:
     voice_id = await stage.add()
     goes_on = asyncio.Event()
     write = stage.uploads.write
@@ -143,8 +143,7 @@ async def test_the_computing_does_not_wait_for_the_recording_to_be_stored() -> N
 
 
 @in_virtual_time
-async def test_a_recording_that_cannot_be_converted_fails_the_voice() -> None:
-    stage = Stage()
+async def test_a_recording_that_cannot_be_converted_fails_the_voice(stage: Stage) -> None:
     stage.conversion.error = ERROR
     voice_id = await stage.add()
 
@@ -157,8 +156,7 @@ async def test_a_recording_that_cannot_be_converted_fails_the_voice() -> None:
 
 class TestRefusals:
     @in_virtual_time
-    async def test_a_page_of_another_site_gets_no_connection(self) -> None:
-        stage = Stage()
+    async def test_a_page_of_another_site_gets_no_connection(self, stage: Stage) -> None:
         refused = await stage.connect(origin="https://evil.example").ended()
         assert (refused.status, refused.sent) == (403, [])
 
@@ -180,14 +178,6 @@ class TestRefusals:
         assert asyncio.get_running_loop().time() - begin == pytest.approx(protocol.START_SECONDS)
 
     @in_virtual_time
-    async def test_a_client_that_falls_silent_is_closed(self) -> None:
-        stage = Stage()
-        client = stage.start(await stage.add())
-        client.send(b"x")
-
-        assert (await client.ended()).close == (1008, "too_slow")
-
-    @in_virtual_time
     async def test_a_client_that_never_ends_is_closed(self) -> None:
         stage = Stage(max_messages=10_000)
         client = stage.start(await stage.add())
@@ -203,38 +193,44 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "message", ["x", "[]", b"bytes before start", {"type": "cancel"}, an_end(b"")]
     )
-    def test_a_first_message_that_is_no_start_is_refused(
+    @in_virtual_time
+    async def test_a_first_message_that_is_no_start_is_refused(
         self, message: str | bytes | dict[str, Any]
     ) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            client = Stage().connect()
-            client.send(message)
-            assert (await client.ended()).close == (1007, "malformed")
-
-        test()
-
-    @in_virtual_time
-    async def test_a_second_start_is_refused(self) -> None:
-        stage = Stage()
-        client = stage.start(voice_id := await stage.add())
-        client.send(
-            {"type": "start", "ticket": stage.ticket(voice_id), "content_type": "audio/ogg"}
-        )
-
+        client = Stage().connect()
+        client.send(message)
         assert (await client.ended()).close == (1007, "malformed")
 
+    @pytest.mark.parametrize(
+        ("messages", "close"),
+        [
+            ([b"x"], (1008, "too_slow")),
+            ([{"type": "start", "ticket": "t", "content_type": "audio/ogg"}], (1007, "malformed")),
+            ([bytes(1000)] * (MAX_BYTES // 1000 + 1), (1009, "too_large")),
+            ([b"x"] * 100, (1008, "too_many_messages")),
+        ],
+        ids=["falls silent", "starts twice", "sends too much", "sends too often"],
+    )
     @in_virtual_time
-    async def test_a_wrong_ticket_is_refused_before_anything_is_read(self) -> None:
-        stage = Stage()
+    async def test_a_client_that_does_not_keep_to_the_protocol_is_closed(
+        self, stage: Stage, messages: list[Any], close: tuple[int, str]
+    ) -> None:
+        client = stage.start(await stage.add())
+        for message in messages:
+            client.send(message)
+
+        assert (await client.ended()).close == close
+        assert not stage.uploads.objects
+
+    @in_virtual_time
+    async def test_a_wrong_ticket_is_refused_before_anything_is_read(self, stage: Stage) -> None:
         stage.voices.is_out_of_reach = True
         for ticket in ("", "a.b.c", stage.ticket(new_voice_id())[:-1]):
             client = stage.start(new_voice_id(), ticket=ticket)
             assert (await client.ended()).close == (1008, "ticket_refused")
 
     @in_virtual_time
-    async def test_parts_of_two_tickets_are_no_ticket(self) -> None:
-        stage = Stage()
+    async def test_parts_of_two_tickets_are_no_ticket(self, stage: Stage) -> None:
         mine, yours = await stage.add(), await stage.add()
         voice_id, expires_at, signature = stage.ticket(mine).split(".")
         other_id, _, other_signature = stage.ticket(yours).split(".")
@@ -258,14 +254,12 @@ class TestRefusals:
         assert (await stage.voice(mine)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_a_type_that_recordings_may_not_have_is_refused(self) -> None:
-        stage = Stage()
+    async def test_a_type_that_recordings_may_not_have_is_refused(self, stage: Stage) -> None:
         client = stage.start(await stage.add(), content_type="text/html")
         assert (await client.ended()).close == (1008, "unsupported_content_type")
 
     @in_virtual_time
-    async def test_a_replayed_ticket_is_refused(self) -> None:
-        stage = Stage()
+    async def test_a_replayed_ticket_is_refused(self, stage: Stage) -> None:
         voice_id = await stage.add()
         await stage.speak(voice_id).ended()
 
@@ -275,26 +269,10 @@ class TestRefusals:
         assert stage.uploads.objects[voice_id].data == DATA
 
     @in_virtual_time
-    async def test_the_ticket_of_a_deleted_voice_is_refused(self) -> None:
-        stage = Stage()
+    async def test_the_ticket_of_a_deleted_voice_is_refused(self, stage: Stage) -> None:
         client = await stage.speak(new_voice_id()).ended()
         assert client.close == (1008, "unknown_voice")
         assert not stage.uploads.objects
-
-    @in_virtual_time
-    async def test_too_many_bytes_are_refused(self) -> None:
-        stage = Stage()
-        client = await stage.speak(await stage.add(), bytes(MAX_BYTES + 1)).ended()
-        assert client.close == (1009, "too_large")
-        assert not stage.uploads.objects
-
-    @in_virtual_time
-    async def test_too_many_messages_are_refused(self) -> None:
-        stage = Stage(max_messages=5)
-        client = stage.start(await stage.add())
-        for _ in range(5):
-            client.send(b"x")
-        assert (await client.ended()).close == (1008, "too_many_messages")
 
     @in_virtual_time
     async def test_recordings_for_which_there_is_no_memory_are_refused(self) -> None:
@@ -314,19 +292,16 @@ class TestRefusals:
         assert (await third.ended()).types[-1] == "done"
 
     @pytest.mark.parametrize("limits", [{"sockets": 2}, {"sockets_per_client": 2}])
-    def test_too_many_connections_are_refused(self, limits: dict[str, int]) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            stage = Stage(**limits)  # type: ignore[arg-type]
-            held = [stage.start(await stage.add()) for _ in range(2)]
-            await settle()
-            assert (await stage.connect().ended()).close == (1013, "busy")
+    @in_virtual_time
+    async def test_too_many_connections_are_refused(self, limits: dict[str, int]) -> None:
+        stage = Stage(**limits)  # type: ignore[arg-type]
+        held = [stage.start(await stage.add()) for _ in range(2)]
+        await settle()
+        assert (await stage.connect().ended()).close == (1013, "busy")
 
-            held[0].leave()
-            await held[0].ended()
-            assert (await stage.speak(await stage.add()).ended()).types[-1] == "done"
-
-        test()
+        held[0].leave()
+        await held[0].ended()
+        assert (await stage.speak(await stage.add()).ended()).types[-1] == "done"
 
 
 class TestLeaving:
@@ -340,8 +315,7 @@ class TestLeaving:
             assert (await client.ended()).close is not None
 
     @in_virtual_time
-    async def test_a_cancelled_recording_is_stored_nowhere(self) -> None:
-        stage = Stage()
+    async def test_a_cancelled_recording_is_stored_nowhere(self, stage: Stage) -> None:
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
         client.send({"type": "cancel"})
@@ -351,8 +325,7 @@ class TestLeaving:
         assert (await stage.voice(voice_id)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_a_connection_that_breaks_can_be_opened_again(self) -> None:
-        stage = Stage()
+    async def test_a_connection_that_breaks_can_be_opened_again(self, stage: Stage) -> None:
         broken = stage.start(voice_id := await stage.add())
         broken.send(DATA[:1000])
         broken.leave()
@@ -364,9 +337,8 @@ class TestLeaving:
 
     @in_virtual_time
     async def test_a_client_that_leaves_after_the_end_finds_the_result_in_the_document(
-        self,
+        self, stage: Stage
     ) -> None:
-        stage = Stage()
         client = stage.speak(voice_id := await stage.add())
         client.leave()
         await client.ended()
@@ -374,8 +346,7 @@ class TestLeaving:
         assert (await stage.voice(voice_id)).status is Status.DONE
 
     @in_virtual_time
-    async def test_a_client_that_reads_nothing_loses_only_its_answers(self) -> None:
-        stage = Stage()
+    async def test_a_client_that_reads_nothing_loses_only_its_answers(self, stage: Stage) -> None:
         client = stage.speak(voice_id := await stage.add())
         client.reads.clear()
         await settle()
@@ -385,8 +356,7 @@ class TestLeaving:
         assert client.sent == []
 
     @in_virtual_time
-    async def test_a_client_that_waits_long_hears_from_the_server(self) -> None:
-        stage = Stage()
+    async def test_a_client_that_waits_long_hears_from_the_server(self, stage: Stage) -> None:
         stage.conversion.may_make.clear()
         client = stage.speak(await stage.add())
         await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS + 1)
@@ -412,8 +382,9 @@ class TestFaults:
             assert (await stage.voice(voice_id)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_if_the_store_does_not_answer_the_recording_is_to_be_uploaded(self) -> None:
-        stage = Stage()
+    async def test_if_the_store_does_not_answer_the_recording_is_to_be_uploaded(
+        self, stage: Stage
+    ) -> None:
         voice_id = await stage.add()
         stage.voices.is_out_of_reach = True
 
@@ -424,9 +395,8 @@ class TestFaults:
 
     @in_virtual_time
     async def test_if_the_store_stops_answering_a_stored_recording_is_left_to_its_event(
-        self,
+        self, stage: Stage
     ) -> None:
-        stage = Stage()
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
         await settle()
@@ -439,8 +409,9 @@ class TestFaults:
         assert stage.uploads.objects[voice_id].data == DATA
 
     @in_virtual_time
-    async def test_if_the_recording_cannot_be_stored_it_is_to_be_uploaded(self) -> None:
-        stage = Stage()
+    async def test_if_the_recording_cannot_be_stored_it_is_to_be_uploaded(
+        self, stage: Stage
+    ) -> None:
         stage.uploads.is_out_of_reach = True
         client = await stage.speak(voice_id := await stage.add()).ended()
 
@@ -450,9 +421,8 @@ class TestFaults:
 
     @in_virtual_time
     async def test_after_a_mistake_of_the_program_the_client_is_told_that_the_voice_failed(
-        self,
+        self, stage: Stage
     ) -> None:
-        stage = Stage()
         stage.conversion.error = RuntimeError("a bug")
         client = await stage.speak(voice_id := await stage.add()).ended()
 
@@ -462,33 +432,31 @@ class TestFaults:
         assert client.messages[-1]["type"] == "failed"
 
     @pytest.mark.parametrize("error", [ResourceLimitError("memory"), MemoryError("no room")])
-    def test_after_any_other_error_the_voice_is_handed_back(self, error: Exception) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            stage = Stage()
-            stage.conversion.error = error
-            client = await stage.speak(voice_id := await stage.add()).ended()
+    @in_virtual_time
+    async def test_after_any_other_error_the_voice_is_handed_back(
+        self, stage: Stage, error: Exception
+    ) -> None:
+        stage.conversion.error = error
+        client = await stage.speak(voice_id := await stage.add()).ended()
 
-            assert client.messages[-1] == retried("unavailable", stored=True)
-            voice = await stage.voice(voice_id)
-            now = (await stage.voices.read(voice_id)).read_at
-            assert voice.status is Status.CONVERTING
-            assert not voice.lease_remaining(now)
-
-        test()
+        assert client.messages[-1] == retried("unavailable", stored=True)
+        voice = await stage.voice(voice_id)
+        now = (await stage.voices.read(voice_id)).read_at
+        assert voice.status is Status.CONVERTING
+        assert not voice.lease_remaining(now)
 
     @in_virtual_time
-    async def test_if_the_result_cannot_be_stored_the_voice_is_handed_back(self) -> None:
-        stage = Stage()
-        stage.results.is_out_of_reach = True
+    async def test_if_the_result_cannot_be_stored_the_voice_is_handed_back(
+        self, stage: Stage
+    ) -> None:
+        stage.conversion.store_error = StorageUnavailableError("down")
         client = await stage.speak(voice_id := await stage.add()).ended()
 
         assert client.messages[-1] == retried("unavailable", stored=True)
         assert (await stage.voice(voice_id)).status is Status.CONVERTING
 
     @in_virtual_time
-    async def test_a_voice_deleted_meanwhile_is_converted_no_further(self) -> None:
-        stage = Stage()
+    async def test_a_voice_deleted_meanwhile_is_converted_no_further(self, stage: Stage) -> None:
         stage.conversion.may_store.clear()
         client = stage.speak(voice_id := await stage.add())
         await settle()
@@ -496,13 +464,14 @@ class TestFaults:
         stage.conversion.may_store.set()
 
         assert (await client.ended()).messages[-1] == retried("unavailable", stored=True)
-        assert stage.conversion.discarded == [voice_id]
+        assert stage.conversion.results == set()
 
 
 class TestTwoForOneVoice:
     @in_virtual_time
-    async def test_of_two_connections_with_one_recording_one_converts_it(self) -> None:
-        stage = Stage()
+    async def test_of_two_connections_with_one_recording_one_converts_it(
+        self, stage: Stage
+    ) -> None:
         stage.conversion.may_store.clear()
         voice_id = await stage.add()
         clients = [stage.speak(voice_id) for _ in range(2)]
@@ -518,8 +487,9 @@ class TestTwoForOneVoice:
         assert (await stage.voice(voice_id)).attempt == 1
 
     @in_virtual_time
-    async def test_the_later_of_two_connections_is_told_what_the_earlier_one_made(self) -> None:
-        stage = Stage()
+    async def test_the_later_of_two_connections_is_told_what_the_earlier_one_made(
+        self, stage: Stage
+    ) -> None:
         voice_id = await stage.add()
         first, second = (stage.speak(voice_id) for _ in range(2))
         await first.ended()
@@ -528,8 +498,9 @@ class TestTwoForOneVoice:
         assert second.types == ["ready", "done"]
 
     @in_virtual_time
-    async def test_of_two_connections_with_different_recordings_one_is_stored(self) -> None:
-        stage = Stage()
+    async def test_of_two_connections_with_different_recordings_one_is_stored(
+        self, stage: Stage
+    ) -> None:
         voice_id = await stage.add()
         clients = [stage.speak(voice_id, data) for data in (DATA, DATA[::-1])]
         for client in clients:
@@ -542,8 +513,9 @@ class TestTwoForOneVoice:
         assert (await stage.voice(voice_id)).attempt == 1
 
     @in_virtual_time
-    async def test_a_recording_that_was_uploaded_meanwhile_is_converted_once(self) -> None:
-        stage = Stage()
+    async def test_a_recording_that_was_uploaded_meanwhile_is_converted_once(
+        self, stage: Stage
+    ) -> None:
         voice_id = await stage.add()
         generation = stage.uploads.put(voice_id, DATA)
 
@@ -553,8 +525,7 @@ class TestTwoForOneVoice:
         assert (found.input.generation, found.attempt) == (generation, 1)
 
     @in_virtual_time
-    async def test_another_recording_that_was_uploaded_meanwhile_wins(self) -> None:
-        stage = Stage()
+    async def test_another_recording_that_was_uploaded_meanwhile_wins(self, stage: Stage) -> None:
         voice_id = await stage.add()
         stage.uploads.put(voice_id, b"another recording")
 
@@ -564,37 +535,34 @@ class TestTwoForOneVoice:
         assert (await stage.voice(voice_id)).status is Status.WAITING
 
     @pytest.mark.parametrize("uploaded_after", [0, 3, 40, 400])
-    def test_of_many_connections_and_an_upload_at_once_one_recording_is_stored_and_converted(
+    @in_virtual_time
+    async def test_of_many_connections_and_an_upload_at_once_one_recording_is_stored_and_converted(
         self, uploaded_after: int
     ) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            stage = Stage(max_held_bytes=1 << 20)
-            voice_id = await stage.add()
-            clients = [stage.speak(voice_id, bytes([number]) * 5_000) for number in range(8)]
-            for _ in range(uploaded_after):
-                await asyncio.sleep(0)
-            with suppress(ObjectExistsError):
-                await stage.uploads.write(voice_id, io.BytesIO(DATA), content_type="audio/webm")
-            stored = None
-            for client in clients:
-                await client.ended()
-                stored = stored or stage.uploads.objects[voice_id]
+        stage = Stage(max_held_bytes=1 << 20)
+        voice_id = await stage.add()
+        clients = [stage.speak(voice_id, bytes([number]) * 5_000) for number in range(8)]
+        for _ in range(uploaded_after):
+            await asyncio.sleep(0)
+        with suppress(ObjectExistsError):
+            await stage.uploads.write(voice_id, io.BytesIO(DATA), content_type="audio/webm")
+        stored = None
+        for client in clients:
+            await client.ended()
+            stored = stored or stage.uploads.objects[voice_id]
 
-            assert stage.uploads.objects[voice_id] == stored
-            voice = await stage.voice(voice_id)
-            won = [each for each in clients if each.types[-1:] == ["done"]]
-            assert len([each for each in clients if each.sound]) <= 1
-            assert len(stage.results.objects) == (voice.status is Status.DONE)
-            assert voice.attempt == (voice.status is Status.DONE)
-            # Who lost is told to wait for the document, or that the voice has its recording.
-            for client in clients:
-                if client not in won and client.messages[-1]["type"] == "retry":
-                    assert client.messages[-1]["stored"]
-                elif client not in won:
-                    assert client.close == (1008, "already_uploaded")
-
-        test()
+        assert stage.uploads.objects[voice_id] == stored
+        voice = await stage.voice(voice_id)
+        won = [each for each in clients if each.types[-1:] == ["done"]]
+        assert len([each for each in clients if each.sound]) <= 1
+        assert len(stage.conversion.results) == (voice.status is Status.DONE)
+        assert voice.attempt == (voice.status is Status.DONE)
+        # Who lost is told to wait for the document, or that the voice has its recording.
+        for client in clients:
+            if client not in won and client.messages[-1]["type"] == "retry":
+                assert client.messages[-1]["stored"]
+            elif client not in won:
+                assert client.close == (1008, "already_uploaded")
 
     @pytest.mark.parametrize(
         "step",
@@ -603,30 +571,25 @@ class TestTwoForOneVoice:
             lambda voice, now: voices_of.lease(voice, now, an_upload(voice.voice_id)),
         ],
     )
-    def test_what_happened_to_the_voice_since_the_start_is_seen_at_the_end(
-        self, step: Callable[[Voice, Any], Voice]
+    @in_virtual_time
+    async def test_what_happened_to_the_voice_since_the_start_is_seen_at_the_end(
+        self, stage: Stage, step: Callable[[Voice, Any], Voice]
     ) -> None:
-        @in_virtual_time
-        async def test() -> None:
-            stage = Stage()
-            client = stage.start(voice_id := await stage.add())
-            client.send(DATA)
-            await settle()
-            await change(stage.voices, voice_id, step)
-            client.send(an_end(DATA))
-            last = (await client.ended()).messages[-1]
+        client = stage.start(voice_id := await stage.add())
+        client.send(DATA)
+        await settle()
+        await change(stage.voices, voice_id, step)
+        client.send(an_end(DATA))
+        last = (await client.ended()).messages[-1]
 
-            status = (await stage.voice(voice_id)).status
-            if status is Status.CONVERTING:
-                assert last == retried("unavailable", stored=True)
-            else:
-                assert (last["type"], status) == ("done", Status.DONE)
-
-        test()
+        status = (await stage.voice(voice_id)).status
+        if status is Status.CONVERTING:
+            assert last == retried("unavailable", stored=True)
+        else:
+            assert (last["type"], status) == ("done", Status.DONE)
 
     @in_virtual_time
-    async def test_a_lease_counts_from_the_moment_at_which_it_is_taken(self) -> None:
-        stage = Stage()
+    async def test_a_lease_counts_from_the_moment_at_which_it_is_taken(self, stage: Stage) -> None:
         stage.conversion.may_make.clear()
         client = stage.start(voice_id := await stage.add())
         for _ in range(5):
@@ -644,8 +607,7 @@ class TestTwoForOneVoice:
 
 class TestStopping:
     @in_virtual_time
-    async def test_recordings_that_still_come_are_told_to_go_elsewhere(self) -> None:
-        stage = Stage()
+    async def test_recordings_that_still_come_are_told_to_go_elsewhere(self, stage: Stage) -> None:
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
         await settle()
@@ -656,8 +618,9 @@ class TestStopping:
         assert not stage.uploads.objects
 
     @in_virtual_time
-    async def test_a_recording_that_is_complete_is_converted_before_the_end(self) -> None:
-        stage = Stage()
+    async def test_a_recording_that_is_complete_is_converted_before_the_end(
+        self, stage: Stage
+    ) -> None:
         stage.conversion.may_make.clear()
         client = stage.speak(await stage.add())
         await settle()
@@ -669,8 +632,7 @@ class TestStopping:
         assert (await client.ended()).types[-1] == "done"
 
     @in_virtual_time
-    async def test_a_conversion_that_takes_too_long_is_handed_back(self) -> None:
-        stage = Stage()
+    async def test_a_conversion_that_takes_too_long_is_handed_back(self, stage: Stage) -> None:
         stage.conversion.may_make.clear()
         client = stage.speak(voice_id := await stage.add())
         await settle()
@@ -682,8 +644,8 @@ class TestStopping:
         assert not snapshot.voice.lease_remaining(snapshot.read_at)
 
 
-class FakeListening:
-    """Notes what it gets, and when it ends."""
+class FakeStream:
+    """Records its input and its end."""
 
     def __init__(self, send: Callable[[str | bytes], bool] | None) -> None:
         self._send = send
@@ -707,13 +669,13 @@ class FakeListening:
         assert not self.is_closed
 
 
-class FakeListeners:
+class FakeStreams:
     def __init__(self) -> None:
-        self.begun: list[FakeListening] = []
+        self.begun: list[FakeStream] = []
 
-    def __call__(self, voice: Voice, send: Callable[[str | bytes], bool] | None) -> FakeListening:
+    def open(self, voice: Voice, send: Callable[[str | bytes], bool] | None) -> FakeStream:
         assert voice.voice_id
-        self.begun.append(FakeListening(send))
+        self.begun.append(FakeStream(send))
         return self.begun[-1]
 
 
@@ -726,24 +688,24 @@ async def send_slowly(client: Client) -> None:
 class TestListening:
     @in_virtual_time
     async def test_who_listens_gets_every_byte_and_ends_before_the_result(self) -> None:
-        listeners = FakeListeners()
-        stage = Stage(listen=cast("RecordingStreams", listeners))
+        streams = FakeStreams()
+        stage = Stage(streams=cast("RecordingStreams", streams))
         client = stage.start(await stage.add(), hear=True)
         await send_slowly(client)
         client.send(an_end(DATA))
         await client.ended()
 
         assert client.messages[0]["hear"] is True
-        (listening,) = listeners.begun
-        assert listening.ends == [DATA]
+        (stream,) = streams.begun
+        assert stream.ends == [DATA]
         assert client.sound.startswith(b"heard")
         assert client.sound.endswith(SOUND)
-        assert cast("FakeListening", stage.conversion.early) is listening
-        assert listening.is_closed
+        assert cast("FakeStream", stage.conversion.early) is stream
+        assert stream.is_closed
 
     @in_virtual_time
     async def test_who_does_not_ask_hears_nothing(self) -> None:
-        stage = Stage(listen=cast("RecordingStreams", FakeListeners()))
+        stage = Stage(streams=cast("RecordingStreams", FakeStreams()))
         client = await stage.speak(await stage.add()).ended()
         assert (client.messages[0]["hear"], client.sound) == (False, SOUND)
 
@@ -752,12 +714,12 @@ class TestListening:
     async def test_nobody_listens_to_a_recording_that_is_not_complete(
         self, last: dict[str, Any]
     ) -> None:
-        listeners = FakeListeners()
-        stage = Stage(listen=cast("RecordingStreams", listeners))
+        streams = FakeStreams()
+        stage = Stage(streams=cast("RecordingStreams", streams))
         client = stage.start(await stage.add())
         await send_slowly(client)
         client.send(last)
         await client.ended()
 
-        assert listeners.begun[0].is_closed
+        assert streams.begun[0].is_closed
         assert stage.conversion.made == []

@@ -17,10 +17,11 @@ from functions.compat.voicevox.user_data import Presets, UserDictionary
 from functions.convert.routes import convert_routes
 from functions.sweep.main import create_app as create_sweep
 from shared.container.admission import Admission
-from shared.container.app import ConvertingApp
 from shared.conversion.characters import BuiltInCharacters
+from shared.conversion.composition import ConvertingApp
 from shared.ports import TokenRefusedError
 from shared.runtime.push import push_app
+from tests.support.conversion import FakeDecoder
 from tests.unit.api.stage import Stage
 from tests.unit.terraform.reading import ROOT
 
@@ -33,12 +34,9 @@ if TYPE_CHECKING:
 
     from functions.sweep.sweeper import Sweeper
     from shared.conversion.worker import Worker
+    from shared.speech.decoding.decoder import Decoder
     from shared.voices.messages import PushMessage
     from tests.unit.terraform.reading import TerraformModule
-
-
-class ReadyDecoder:
-    is_ready = True
 
 
 class IdleWorker:
@@ -67,7 +65,7 @@ class Doorkeeper:
 def convert_with(idle: IdleWorker) -> Starlette:
     worker = cast("Worker", idle)
     routes = convert_routes(worker, BuiltInCharacters({}), Doorkeeper())
-    return ConvertingApp(routes, worker, ReadyDecoder())
+    return ConvertingApp(routes, worker, cast("Decoder", FakeDecoder()))
 
 
 @pytest.fixture

@@ -1,0 +1,30 @@
+"""An application behind the server of production."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+
+from shared.container.server import listening_socket
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@asynccontextmanager
+async def serving(app: Any, config: Config | None = None) -> AsyncIterator[int]:
+    """Serve inside the context; yield the port, which takes connections at once."""
+    config, stop = config or Config(), asyncio.Event()
+    listening = listening_socket("127.0.0.1", 0)
+    port = int(listening.getsockname()[1])
+    config.bind = [f"fd://{listening.detach()}"]
+    task = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
+    try:
+        yield port
+    finally:
+        stop.set()
+        await task
