@@ -21,7 +21,10 @@ CONTENT_TYPE_PATTERN: Final = f"^({'|'.join(sorted(ALLOWED_UPLOADS))})(;[ -~]*)?
 
 RECORDING_TAG: Final = "(recording)"
 TEXT_TAG: Final = "(text)"
-"""Names of the two bodies of a wish for a voice; no field is called like that."""
+"""Names of the two bodies of a request for a voice; no field has such a name."""
+
+KEY_HEADER: Final = "Own-Character-Key"
+"""The header with the secret that the owner got when the character was begun."""
 
 _TRY_AGAIN: Final = frozenset({429, 503, 504})
 
@@ -268,18 +271,12 @@ class ProblemDetails(BaseModel):
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the errors of a route for OpenAPI."""
     content = {"application/problem+json": {"schema": ProblemDetails.model_json_schema()}}
+    pause = {"description": "Seconds after which to try again", "schema": {"type": "integer"}}
     return {
-        status: {"description": "An error", "content": content, "headers": _headers(status)}
+        status: {
+            "description": "An error",
+            "content": content,
+            "headers": {"Retry-After": pause} if status in _TRY_AGAIN else {},
+        }
         for status in statuses
     }
-
-
-def _headers(status: int) -> dict[str, Any]:
-    if status not in _TRY_AGAIN:
-        return {}
-    pause = {"description": "Seconds after which to try again", "schema": {"type": "integer"}}
-    return {"Retry-After": pause}
-
-
-KEY_HEADER: Final = "Own-Character-Key"
-"""The header with the secret that the owner was told when the character was begun."""

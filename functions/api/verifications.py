@@ -1,4 +1,4 @@
-"""`POST /verifications`: passes a file on to a converter, which says whether it was made here."""
+"""`POST /verifications`: asks a converter whether a file was made here."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
-from fastapi import APIRouter, Request  # noqa: TC002 - FastAPI reads the annotations
+from fastapi import APIRouter, Depends, Request
 
 from functions.api import schemas
 from functions.api.problems import Problem
+from functions.api.routes import PREFIX, Api, admit
 
 if TYPE_CHECKING:
-    from functions.api.limits import RequestLimits
     from functions.api.uploads import Reservation, UploadMemory
     from functions.api.warmup import Identity
 
@@ -37,7 +37,7 @@ OPENAPI: Final[dict[str, Any]] = {
 
 
 class Verifications:
-    """Asks a converter about files; nothing of them is kept."""
+    """Asks a converter about files and keeps nothing of them."""
 
     def __init__(
         self, client: httpx.AsyncClient, url: str, identity: Identity, memory: UploadMemory
@@ -48,17 +48,13 @@ class Verifications:
         self._memory = memory
 
     async def verify(self, request: Request) -> schemas.Verification:
-        """Read a request's body and return what was found in it.
-
-        Raises:
-            Problem: it is too large or no sound, did not arrive in time, or there is no place now.
-        """
+        """Read a request's body and return the findings of a converter."""
         with self._memory.reserve(request) as reservation:
             data = await _read(request, reservation)
             answer = await self._ask(data)
         if answer.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
-            said = answer.json()
-            raise Problem(422, said["code"], said["message"])
+            error = answer.json()
+            raise Problem(422, error["code"], error["message"])
         if answer.status_code != HTTPStatus.OK:
             raise _unavailable(f"the converter answered {answer.status_code}")
         return schemas.Verification.model_validate(answer.json())
@@ -75,29 +71,26 @@ class Verifications:
             raise _unavailable(repr(error)) from error
 
     async def aclose(self) -> None:
-        """Close the client."""
         await self._client.aclose()
 
 
-def add_verifications(
-    router: APIRouter, verifications: Verifications, limits: RequestLimits, admitted: Any
-) -> None:
-    """Add the route."""
+router = APIRouter(prefix=PREFIX)
 
-    @router.post(
-        "/verifications",
-        dependencies=[admitted],
-        responses=schemas.problem_responses(401, 403, 408, 413, 415, 422, 429, 503),
-        openapi_extra=OPENAPI,
-    )
-    async def verify_file(request: Request) -> schemas.Verification:
-        """Say whether a file was made here: by its signed statement and its watermark.
 
-        Send the file as the body, with any media type of sound or `application/octet-stream`.
-        Nothing of it is kept.
-        """
-        with limits.uploading(request):
-            return await verifications.verify(request)
+@router.post(
+    "/verifications",
+    dependencies=[Depends(admit)],
+    responses=schemas.problem_responses(401, 403, 408, 413, 415, 422, 429, 503),
+    openapi_extra=OPENAPI,
+)
+async def verify_file(request: Request, api: Api) -> schemas.Verification:
+    """Find out whether a file was made here, by its signed statement and its watermark.
+
+    Send the file as the body, with any media type of sound or `application/octet-stream`.
+    Nothing of it is kept.
+    """
+    with api.limits.uploading(request):
+        return await api.verifications.verify(request)
 
 
 async def _read(request: Request, reservation: Reservation) -> bytes:
@@ -118,6 +111,6 @@ async def _read(request: Request, reservation: Reservation) -> bytes:
 
 
 def _unavailable(reason: str) -> Problem:
-    _LOG.warning("a file is not verified: %s", reason, extra={"event": "unavailable"})
+    _LOG.warning("file not verified: %s", reason, extra={"event": "unavailable"})
     detail = "Too many files are being verified just now; please try again."
     return Problem(503, "unavailable", detail, {"Retry-After": "5"})

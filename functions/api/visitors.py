@@ -1,4 +1,4 @@
-"""Who a visitor is, and whether a voice is theirs; for sites where visitors can sign in."""
+"""Identification of visitors: sign-in, App Check, and the pseudonyms of clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SignIn:
-    """Checks who a visitor is and whether a voice is theirs.
+    """Identifies signed-in visitors and protects their voices.
 
     Args:
         verifier: checks the visitor's token; None where visitors cannot sign in.
@@ -32,15 +32,14 @@ class SignIn:
 
     @property
     def is_offered(self) -> bool:
-        """Whether visitors can sign in, so that a voice may have an owner."""
         return self._verifier is not None
 
     async def uid_of(self, authorization: str | None) -> str | None:
         """Return the uid of a signed-in visitor, None for an anonymous one.
 
         Raises:
-            TokenRefusedError: the visitor's token is not valid.
-            CertificatesUnavailableError: it could not be checked now.
+            TokenRefusedError: the token is not valid.
+            CertificatesUnavailableError: the token could not be checked now.
         """
         if self._verifier is None or authorization is None:
             return None
@@ -90,10 +89,10 @@ class AppCheck:
 
 
 class ClientNames:
-    """Names the largest network that a client counts for; every day another name.
+    """Daily pseudonyms for the largest network that a client counts for.
 
-    Converters share their places out by this name. It is in a voice's document until the voice
-    ends, and in messages, and no address is.
+    Converters share their places out by this name. A voice's document has it until the voice ends,
+    and messages have it; neither has an address.
     """
 
     def __init__(self, key: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:

@@ -123,7 +123,7 @@ class Stage:
     container: Container = field(default_factory=Container)
     verifying: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(503)
     live: LiveOffer | None = None
-    making: OwnCharacterService | None = None
+    own_characters: OwnCharacterService | None = None
     own: OwnCharacterNames | None = None
     warm_up_client: httpx.AsyncClient | None = None
 
@@ -177,7 +177,7 @@ class Stage:
             seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,
             live=self.live,
-            making=self.making,
+            own_characters=self.own_characters,
             max_text_characters=MAX_CHARACTERS,
         )
         return create_app(dependencies, (SITE,), allowed_hosts)

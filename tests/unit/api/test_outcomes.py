@@ -175,7 +175,7 @@ async def test_a_mistake_of_ours_gives_the_request_of_its_voice_back_once(scene:
 
     for _ in range(3):
         await scene.outcomes.update_outcomes(CLIENT)
-        scene.outcomes.ended(voice)
+        scene.outcomes.count_ended(voice)
 
     assert scene.requests_left() == BURST - 2
 
@@ -193,7 +193,7 @@ async def test_a_failure_is_counted_once(scene: Scene) -> None:
 
     for _ in range(3):
         await scene.outcomes.update_outcomes(CLIENT)
-        scene.outcomes.ended(voice)
+        scene.outcomes.count_ended(voice)
 
     assert scene.requests_left() == BURST - 10
 
@@ -354,7 +354,7 @@ async def test_erasing_a_voice_while_it_is_converted_hides_nothing(
 ) -> None:
     voice = await scene.made(make())
 
-    scene.outcomes.erased(voice)
+    scene.outcomes.count_erased(voice)
 
     assert scene.requests_left() == BURST - 10
 
@@ -362,7 +362,7 @@ async def test_erasing_a_voice_while_it_is_converted_hides_nothing(
 async def test_erasing_a_voice_before_its_recording_came_costs_nothing(scene: Scene) -> None:
     voice = await scene.made(a_waiting())
 
-    scene.outcomes.erased(voice)
+    scene.outcomes.count_erased(voice)
     await scene.voices.delete(voice.voice_id)
     await scene.outcomes.update_outcomes(CLIENT)
 
@@ -371,8 +371,8 @@ async def test_erasing_a_voice_before_its_recording_came_costs_nothing(scene: Sc
 
 
 async def test_a_voice_that_was_created_elsewhere_counts_for_nobody(scene: Scene) -> None:
-    scene.outcomes.ended(a_failed(HOSTILE))
-    scene.outcomes.erased(a_converting())
+    scene.outcomes.count_ended(a_failed(HOSTILE))
+    scene.outcomes.count_erased(a_converting())
 
     assert scene.requests_left() == BURST
 

@@ -94,7 +94,7 @@ async def client(tmp_path: Path, workshop: Workshop) -> AsyncIterator[httpx.Asyn
     limits = RequestLimits(per_minute=0, waiting=0, trusted_proxies=1)
     stage = Stage(
         folder=tmp_path,
-        making=workshop.making,
+        own_characters=workshop.making,
         bucket=bucket,
         limits=limits,
         own=workshop.access,
@@ -201,7 +201,7 @@ async def test_who_has_not_the_key_is_told_the_same_as_for_a_character_that_is_n
 async def test_where_visitors_sign_in_only_they_make_characters_each_their_own(
     tmp_path: Path, workshop: Workshop
 ) -> None:
-    stage = Stage(folder=tmp_path, making=workshop.making, verifier=UidTokens())
+    stage = Stage(folder=tmp_path, own_characters=workshop.making, verifier=UidTokens())
     async with stage.client() as client:
         problem(await client.post(PATH, json=WISH), 403, "sign_in_needed")
         mine = {"Authorization": "Bearer uid:me"}
@@ -281,7 +281,7 @@ async def test_one_visitor_does_not_take_all_places_of_a_day(client: httpx.Async
 async def test_a_visitor_who_is_signed_in_has_the_number_of_a_day_wherever_they_are(
     tmp_path: Path, workshop: Workshop
 ) -> None:
-    stage = Stage(folder=tmp_path, making=workshop.making, verifier=UidTokens())
+    stage = Stage(folder=tmp_path, own_characters=workshop.making, verifier=UidTokens())
     async with stage.client() as client:
         for number, code in enumerate([201, 201, 429]):
             headers = {
@@ -443,7 +443,9 @@ async def test_a_public_character_is_listed_by_the_name_that_its_owner_gives_it(
 ) -> None:
     workshop = Workshop(allows_public=True)
     bucket = CharacterBucket(lambda: workshop.characters)
-    stage = Stage(folder=tmp_path, making=workshop.making, bucket=bucket, own=workshop.access)
+    stage = Stage(
+        folder=tmp_path, own_characters=workshop.making, bucket=bucket, own=workshop.access
+    )
     async with stage.client() as client:
         path, key = await a_ready_one(client, workshop)
         character_id = path.rpartition("/")[2]
@@ -467,7 +469,9 @@ async def test_where_public_ones_are_not_allowed_any_more_none_is_listed(
     tmp_path: Path, workshop: Workshop
 ) -> None:
     bucket = CharacterBucket(lambda: workshop.characters)
-    stage = Stage(folder=tmp_path, making=workshop.making, bucket=bucket, own=workshop.access)
+    stage = Stage(
+        folder=tmp_path, own_characters=workshop.making, bucket=bucket, own=workshop.access
+    )
     async with stage.client() as client:
         path, _ = await a_ready_one(client, workshop)
         character_id = path.rpartition("/")[2]
@@ -483,7 +487,7 @@ async def test_a_signed_in_owner_needs_no_secret(tmp_path: Path, workshop: Works
     bucket = CharacterBucket(lambda: workshop.characters)
     stage = Stage(
         folder=tmp_path,
-        making=workshop.making,
+        own_characters=workshop.making,
         bucket=bucket,
         own=workshop.access,
         verifier=UidTokens(),
@@ -502,7 +506,7 @@ async def test_a_signed_in_owner_needs_no_secret(tmp_path: Path, workshop: Works
 async def test_who_has_signed_in_finds_all_own_characters_without_any_secret(
     tmp_path: Path, workshop: Workshop
 ) -> None:
-    stage = Stage(folder=tmp_path, making=workshop.making, verifier=UidTokens())
+    stage = Stage(folder=tmp_path, own_characters=workshop.making, verifier=UidTokens())
     mine, other = ({"Authorization": f"Bearer uid:{uid}"} for uid in ("me", "you"))
     async with stage.client() as client:
         for name, who in (("First", mine), ("Theirs", other), ("Second", mine)):
@@ -542,7 +546,7 @@ async def test_the_list_of_an_account_has_at_most_fifty(tmp_path: Path, workshop
             limits=DayLimits(100, 100),
             by="me",
         )
-    stage = Stage(folder=tmp_path, making=workshop.making, verifier=UidTokens())
+    stage = Stage(folder=tmp_path, own_characters=workshop.making, verifier=UidTokens())
     async with stage.client() as client:
         listed = (await client.get(PATH, headers={"Authorization": "Bearer uid:me"})).json()
     assert [each["name"] for each in listed["characters"]] == [

@@ -20,16 +20,16 @@ class Clock:
 
 
 def test_a_single_visitor_comes_back_soon() -> None:
-    assert RetrySchedule(Clock()).turn() == 2
+    assert RetrySchedule(Clock()).next_turn() == 2
 
 
 def test_a_crowd_comes_back_no_faster_than_visitors_were_served() -> None:
     clock = Clock()
     line = RetrySchedule(clock)
     for _ in range(40):
-        line.served()
+        line.count_served()
 
-    turns = [line.turn() for _ in range(40)]
+    turns = [line.next_turn() for _ in range(40)]
 
     # Four visitors a second were served in the last ten seconds.
     assert turns == sorted(turns)
@@ -41,26 +41,26 @@ def test_what_was_served_long_ago_does_not_count() -> None:
     clock = Clock()
     line = RetrySchedule(clock)
     for _ in range(40):
-        line.served()
+        line.count_served()
     clock.seconds += 11
 
-    assert [line.turn() for _ in range(4)] == [2, 3, 4, 5]
+    assert [line.next_turn() for _ in range(4)] == [2, 3, 4, 5]
 
 
 def test_nobody_is_sent_away_for_longer_than_a_minute() -> None:
     line = RetrySchedule(Clock())
 
-    assert max(line.turn() for _ in range(1000)) == LATEST_SECONDS
+    assert max(line.next_turn() for _ in range(1000)) == LATEST_SECONDS
 
 
 def test_when_the_line_has_come_back_the_next_visitor_waits_a_moment_only() -> None:
     clock = Clock()
     line = RetrySchedule(clock)
     for _ in range(30):
-        line.turn()
+        line.next_turn()
     clock.seconds += 100
 
-    assert line.turn() == 2
+    assert line.next_turn() == 2
 
 
 async def test_whoever_meets_a_store_that_does_not_answer_gets_a_turn(
