@@ -231,7 +231,6 @@ class TokenBuckets:
         self._forget(now)
 
     def give_back(self, client: str) -> None:
-        """Put a token back that was taken; a full bucket stays as it is."""
         if client in self._full_at:
             self._full_at[client] -= self._interval
 
@@ -328,7 +327,6 @@ class VoiceOutcomes:
             raise _rate_limited(detail, VOICES_PAUSE_SECONDS)
 
     def remember(self, client: str, voice_id: str) -> None:
-        """Remember a voice that a client has created."""
         if not self._in_progress:
             return
         created = self._created[voice_id] = _Created(client, self._now())

@@ -34,7 +34,7 @@ class _Model(BaseModel):
 
 
 class NewVoice(_Model):
-    """The options of a new voice that is made from a recording; all of them have defaults."""
+    """The options of a new voice that is made from a recording."""
 
     character: Annotated[str | None, Field(max_length=64)] = None
     pitch_shift: Literal["auto"] | Annotated[float, Field(ge=-24, le=24, strict=True)] = "auto"
@@ -76,7 +76,7 @@ VoiceRequest = Annotated[
 
 
 class Upload(_Model):
-    """How to upload the recording: send exactly these headers."""
+    """The request that uploads the recording; send exactly these headers."""
 
     method: str
     url: str
@@ -86,7 +86,7 @@ class Upload(_Model):
 
 
 class Live(_Model):
-    """How to send the recording while the visitor speaks: see docs/live.md."""
+    """The address for sending the recording while the visitor speaks; see docs/live.md."""
 
     url: str
     ticket: str
@@ -107,7 +107,7 @@ class VoiceCreated(_Model):
 
 
 class CredentialsFacts(_Model):
-    """A file's signed statement (C2PA)."""
+    """The signed statement (C2PA) of a file."""
 
     state: Literal["ours", "valid", "changed", "invalid", "missing"]
     made_with: str
@@ -118,10 +118,10 @@ class CredentialsFacts(_Model):
 
 
 class WatermarkFacts(_Model):
-    """The watermark in a file's sound.
+    """The watermark in the sound of a file.
 
-    `bits` are the 16 bits that the operator chose, as a number; `chance` is how often chance alone
-    would look as much like a watermark, at most. Both are null unless it is found.
+    `bits` are the 16 bits that the operator chose, as a number; `chance` is the highest probability
+    of such a likeness by chance alone. Both are null unless it is found.
     """
 
     state: Literal["found", "not_found", "not_searched"]
@@ -130,14 +130,12 @@ class WatermarkFacts(_Model):
 
 
 class Sentences(_Model):
-    """The verdict for people."""
-
     en: str
     ja: str
 
 
 class Verification(_Model):
-    """Whether a file was made here.
+    """The finding whether a file was made here.
 
     `verdict` is `unchanged`, `changed` or `copy` if it was; `signed_by_others` or `unknown` if
     there is no sign of it.
@@ -150,8 +148,6 @@ class Verification(_Model):
 
 
 class UploadAccepted(_Model):
-    """A recording that was accepted."""
-
     voice_id: str
     document: str
 
@@ -159,8 +155,8 @@ class UploadAccepted(_Model):
 class ResultFacts(_Model):
     """The converted audio.
 
-    `phones`: of a text, where the voice knows them: each phone as Open JTalk names it, with the
-    milliseconds at which it begins (`o:120 h:205 a:260`); empty otherwise.
+    `phones`: of a text, where the character reports them: each phone in Open JTalk's notation, with
+    its start in milliseconds (`o:120 h:205 a:260`); empty otherwise.
     """
 
     url: str
@@ -190,36 +186,28 @@ class Text(_Model):
 
 
 class Licence(_Model):
-    """A licence."""
-
     name: str
     url: str | None
 
 
 class SecondsLimits(_Model):
-    """How long a recording may be."""
-
     min_seconds: float
     max_seconds: float
 
 
 class StyleFacts(_Model):
-    """A style in which a character speaks text."""
-
     id: int
     name: str
     speaker: str | None
 
 
 class TextFacts(_Model):
-    """How a character speaks text."""
-
     max_characters: int
     styles: list[StyleFacts]
 
 
 class FeatureFacts(_Model):
-    """One feature of a portrait: its middle and its width, as shares of the portrait's width."""
+    """A feature of a portrait: its middle and its width, as shares of the portrait's width."""
 
     x: float
     y: float
@@ -227,7 +215,7 @@ class FeatureFacts(_Model):
 
 
 class FaceFacts(_Model):
-    """What moves in a portrait while the character speaks."""
+    """The parts of a portrait that move while the character speaks."""
 
     mouth: FeatureFacts
     eyes: list[FeatureFacts]
@@ -235,8 +223,6 @@ class FaceFacts(_Model):
 
 
 class CharacterFacts(_Model):
-    """A character."""
-
     id: str
     name: Text
     credit: str

@@ -22,10 +22,10 @@ _LOG = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 10_000_000
 BODY_SECONDS: Final = 60.0
-"""How long a file may take to arrive."""
+"""The time in which a file must arrive."""
 
 ANSWER_SECONDS: Final = 60.0
-"""How long a converter may take to start, to wait for its turn and to verify."""
+"""The time in which a converter must start, reach the request in its queue and verify the file."""
 
 OPENAPI: Final[dict[str, Any]] = {
     "requestBody": {
