@@ -37,7 +37,7 @@ _PAGE: Final = """<!doctype html>
 
 
 class ResponseHeadersMiddleware:
-    """ASGI middleware: adds the headers that restrict what a browser does with a response.
+    """Adds the headers that restrict what a browser does with a response.
 
     No other site may show it in a frame, no browser may guess another media type, and responses of
     the API, which have keys and signed addresses, are not cached unless they say so.
@@ -67,7 +67,7 @@ _OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
 
 
 class OriginMiddleware:
-    """ASGI middleware: refuses requests with which a page of another site would change something.
+    """Refuses requests with which a page of another site would change something.
 
     Browsers always send the page's origin in `Origin` or `Sec-Fetch-Site` with such a request. A
     request with neither header comes from a program and is served.
@@ -75,8 +75,7 @@ class OriginMiddleware:
     Args:
         allowed_origins: the sites whose pages may send them; "*" means any. The origin that the
             request is sent to is always allowed.
-        allowed_hosts: the names under which requests may come, beside addresses and `localhost`;
-            "*" for all.
+        allowed_hosts: the allowed names, beside addresses and `localhost`; "*" for all.
     """
 
     def __init__(
@@ -143,8 +142,6 @@ def create_app(
     allowed_origins: tuple[str, ...],
     allowed_hosts: tuple[str, ...] = ("*",),
 ) -> FastAPI:
-    """Create the application."""
-
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         # A function is not told its end; a server of the local cloud is.

@@ -41,8 +41,6 @@ ANYBODY: Final = CharacterChooser()
 
 
 class VoiceSource(Enum):
-    """The source of a voice: a recording or a text."""
-
     SPEECH = "speech"
     TEXT = "text"
 
@@ -53,11 +51,6 @@ class VoiceSource(Enum):
 def choose_character(
     characters: Mapping[str, CharacterManifest], name: str | None, source: VoiceSource
 ) -> CharacterManifest:
-    """Find the character of an id, or the first that takes the source if none is named.
-
-    Raises:
-        Problem: `unknown_character`, `text_not_taken` or `speech_not_taken`.
-    """
     fitting = {key: each for key, each in characters.items() if source.is_taken_by(each)}
     if name is None and fitting:
         return next(iter(fitting.values()))
@@ -80,10 +73,7 @@ def choose_character(
 _LOG = logging.getLogger(__name__)
 
 UNKNOWN_OLD_SECONDS: Final = 3.0
-"""The age after which the list is read again for a character that it does not have.
-
-The character may have been uploaded just now.
-"""
+"""The age after which the list is read again for an unknown, perhaps new character."""
 
 READING_SECONDS: Final = 5.0
 
@@ -205,13 +195,7 @@ class Catalogue:
         return wanted if is_fetched else None
 
     async def portrait(self, character_id: str) -> bytes | None:
-        """Return a character's portrait, an SVG, or None if there is none.
-
-        A portrait in the bucket is read once for all requests, and again when it was replaced.
-
-        Raises:
-            StorageUnavailableError: the bucket does not answer.
-        """
+        """Return a portrait, an SVG, or None. One in the bucket is read once for all requests."""
         manifest = (await self.list()).get(character_id)
         if manifest is None or manifest.preview.portrait is None:
             return None

@@ -6,6 +6,7 @@ import asyncio
 import io
 import logging
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -50,27 +51,17 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 
+@dataclass(frozen=True, slots=True)
 class VoiceIntake:
     """Creates voices for recordings, accepts the recordings, and erases voices of every kind."""
 
-    def __init__(
-        self,
-        *,
-        voices: VoiceStore,
-        uploads: Bucket,
-        results: Bucket,
-        catalogue: Catalogue,
-        max_bytes: int,
-        upload_lifetime: timedelta,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._voices = voices
-        self._uploads = uploads
-        self._results = results
-        self._catalogue = catalogue
-        self._max_bytes = max_bytes
-        self._upload_lifetime = upload_lifetime
-        self._now = now
+    voices: VoiceStore
+    uploads: Bucket
+    results: Bucket
+    catalogue: Catalogue
+    max_bytes: int
+    upload_lifetime: timedelta
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def create(
         self, requested: NewVoice, visitor: CharacterChooser, client: str | None = None
@@ -78,12 +69,10 @@ class VoiceIntake:
         """Create the document of a voice, and sign the address to upload its recording to.
 
         Raises:
-            StorageUnavailableError: the address could not be signed; no document was created.
-            StoreUnavailableError: the document could not be created.
             Problem: `unknown_character`, `speech_not_taken`, `pitch_not_adjustable` or
                 `unsupported_content_type`.
         """
-        character = await self._catalogue.choose(requested.character, VoiceSource.SPEECH, visitor)
+        character = await self.catalogue.choose(requested.character, VoiceSource.SPEECH, visitor)
         content_type = requested.content_type
         pitch_shift = None if requested.pitch_shift == "auto" else requested.pitch_shift
         if pitch_shift is not None and character.pitch is None:
@@ -101,17 +90,17 @@ class VoiceIntake:
             voices_of.new_voice_id(),
             character.id,
             options,
-            now=self._now(),
+            now=self.now(),
             owner=visitor.uid,
             client=client,
         )
-        signed = await self._uploads.sign_upload(
+        signed = await self.uploads.sign_upload(
             upload_name(voice.voice_id),
             content_type=content_type,
-            max_bytes=self._max_bytes,
-            lifetime=self._upload_lifetime,
+            max_bytes=self.max_bytes,
+            lifetime=self.upload_lifetime,
         )
-        await self._voices.create(voice)
+        await self.voices.create(voice)
         return voice, signed
 
     async def accept_recording(
@@ -133,37 +122,30 @@ class VoiceIntake:
             raise Problem(status, error.code, error.message)
         try:
             await store_recording(
-                self._uploads, voice.voice_id, content, size=size, content_type=content_type
+                self.uploads, voice.voice_id, content, size=size, content_type=content_type
             )
         except ObjectExistsError:
             raise already_uploaded from None
 
     async def erase(self, voice_id: str) -> None:
-        """Delete a voice's recording, results and document in any status.
-
-        The document is deleted first: from then on a worker that owns the voice can commit nothing.
-        """
-        await self._voices.delete(voice_id)
+        """Delete a voice's recording, results and document in any status."""
+        await self.voices.delete(voice_id)
         # Not deleted, because the address for its upload may still work, and would work again.
-        await self._uploads.empty(upload_name(voice_id))
-        await self._results.delete_all(f"{voice_id}/")
+        await self.uploads.empty(upload_name(voice_id))
+        await self.results.delete_all(f"{voice_id}/")
 
     async def erase_objects(self, voice_id: str) -> None:
         """Delete the objects that an interrupted deletion of a voice may have left."""
         name = upload_name(voice_id)
         # Only what is there is emptied, so that nobody can make objects of invented names.
         with suppress(ObjectMissingError):
-            facts = await self._uploads.find(name)
+            facts = await self.uploads.find(name)
             if facts.bytes:
-                await self._uploads.empty(name, facts.generation)
-        await self._results.delete_all(f"{voice_id}/")
+                await self.uploads.empty(name, facts.generation)
+        await self.results.delete_all(f"{voice_id}/")
 
     async def expire(self, voice: Voice) -> None:
-        """Fail a voice whose upload address has expired unused.
-
-        Raises:
-            StorageUnavailableError: it is unknown whether the address was used.
-        """
+        """Fail a voice whose upload address has expired unused."""
         # If the recording exists, its event or message is late, and sweep puts the voice back.
         await self._end_without_recording(voice, voices_of.expire)
 
@@ -171,9 +153,6 @@ class VoiceIntake:
         """Fail a voice that still waits for its recording.
 
         If a recording is stored already, its event is on the way, and the voice does not fail.
-
-        Raises:
-            StorageUnavailableError: it is unknown whether a recording is stored.
         """
         await self._end_without_recording(voice, partial(voices_of.refuse, error=error))
 
@@ -181,19 +160,18 @@ class VoiceIntake:
         self, voice: Voice, transition: Callable[[Voice, datetime], Voice]
     ) -> None:
         try:
-            await self._uploads.find(upload_name(voice.voice_id))
+            await self.uploads.find(upload_name(voice.voice_id))
         except ObjectMissingError:
             # If the recording was uploaded or the voice deleted meanwhile, it does not fail.
             with suppress(ForbiddenTransitionError, UnknownVoiceError):
-                await change(self._voices, voice.voice_id, transition)
+                await change(self.voices, voice.voice_id, transition)
 
     def is_expired(self, voice: Voice, now: datetime) -> bool:
-        """Check whether a voice waits for a recording that can no longer come."""
-        return voices_of.upload_has_expired(voice, now, self._upload_lifetime)
+        return voices_of.upload_has_expired(voice, now, self.upload_lifetime)
 
     def _fault_of(self, content: BinaryIO, size: int, content_type: str) -> VoiceError | None:
-        if size > self._max_bytes:
-            message = f"The recording has {size} bytes; at most {self._max_bytes} are accepted."
+        if size > self.max_bytes:
+            message = f"The recording has {size} bytes; at most {self.max_bytes} are accepted."
             return VoiceError(ErrorCode.TOO_LARGE, message)
         container = sniff(content.read(SNIFF_BYTES))
         content.seek(0)
@@ -209,25 +187,14 @@ class VoiceIntake:
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class TextIntake:
-    """Creates voices from texts."""
-
-    def __init__(
-        self,
-        *,
-        voices: VoiceStore,
-        uploads: Bucket,
-        conversions: Callable[[], Publisher],
-        catalogue: Catalogue,
-        max_characters: int,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._voices = voices
-        self._uploads = uploads
-        self._conversions = conversions
-        self._catalogue = catalogue
-        self._max_characters = max_characters
-        self._now = now
+    voices: VoiceStore
+    uploads: Bucket
+    conversions: Callable[[], Publisher]
+    catalogue: Catalogue
+    max_characters: int
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def create(
         self, requested: NewTextVoice, visitor: CharacterChooser, client: str | None = None
@@ -235,11 +202,11 @@ class TextIntake:
         """Create the document of a voice, store its text, and request its conversion.
 
         Raises:
-            StoreUnavailableError, StorageUnavailableError, PublishError: no voice was created.
+            PassingError: a service does not answer; no voice was created.
             Problem: `unknown_character`, `text_not_taken`, `unknown_style`, `nothing_to_say`,
                 `text_too_long` or `text_unreadable`.
         """
-        character = await self._catalogue.choose(requested.character, VoiceSource.TEXT, visitor)
+        character = await self.catalogue.choose(requested.character, VoiceSource.TEXT, visitor)
         style = requested.style
         if style and style not in {each.id for each in character.styles}:
             detail = (
@@ -257,12 +224,12 @@ class TextIntake:
             voices_of.new_voice_id(),
             character.id,
             options,
-            now=self._now(),
+            now=self.now(),
             owner=visitor.uid,
             client=client,
         )
         # on_upload erases an object without a document, so the document comes first.
-        await self._voices.create(voice)
+        await self.voices.create(voice)
         with about_voice(voice.voice_id):
             try:
                 await self._request(voice, await self._store(voice, text))
@@ -273,9 +240,9 @@ class TextIntake:
 
     def _encode(self, text: str) -> bytes:
         """Encode a text as UTF-8, unless it is certain that no character speaks it."""
-        if len(text) > self._max_characters:
+        if len(text) > self.max_characters:
             detail = (
-                f"The text has {len(text)} characters; at most {self._max_characters} are spoken"
+                f"The text has {len(text)} characters; at most {self.max_characters} are spoken"
                 f" at once. Send it in parts."
             )
             raise Problem(422, ErrorCode.TEXT_TOO_LONG, detail)
@@ -291,21 +258,21 @@ class TextIntake:
     async def _store(self, voice: Voice, text: bytes) -> Input:
         name = upload_name(voice.voice_id)
         try:
-            facts = await self._uploads.write(
+            facts = await self.uploads.write(
                 name, io.BytesIO(text), content_type=TEXT_CONTENT_TYPE, size=len(text)
             )
         except ObjectExistsError:  # the answer to our own write was lost
-            facts = await self._uploads.find(name)
+            facts = await self.uploads.find(name)
         return Input(facts.bucket, facts.name, facts.generation, facts.content_type, facts.bytes)
 
     async def _request(self, voice: Voice, upload: Input) -> None:
         try:
             await request_conversion(
-                await asyncio.to_thread(self._conversions),
-                self._voices,
+                await asyncio.to_thread(self.conversions),
+                self.voices,
                 ConversionMessage(voice.voice_id, upload, voice.client),
                 partial(voices_of.queue, upload=upload),
-                attributes={"uploaded_at": self._now().isoformat()},
+                attributes={"uploaded_at": self.now().isoformat()},
             )
         except (ForbiddenTransitionError, UnknownVoiceError) as error:
             # The conversion began before this record, or the visitor deleted the voice.
@@ -317,7 +284,7 @@ class TextIntake:
     async def _forget(self, voice: Voice) -> None:
         """Erase a voice that no client knows; anything left of it is erased after a day."""
         try:
-            await self._voices.delete(voice.voice_id)
-            await self._uploads.delete(upload_name(voice.voice_id))
+            await self.voices.delete(voice.voice_id)
+            await self.uploads.delete(upload_name(voice.voice_id))
         except PassingError as error:
             _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})

@@ -36,17 +36,10 @@ MOST_CLIENTS: Final = 20_000
 WINDOW_SECONDS: Final = 60.0
 
 AT_ONCE: Final = 12
-"""The share of a minute's requests that may come at once: a twelfth.
-
-It is the same for a large network as for an address, because bursts are what slows others down.
-"""
+"""The share of a minute's requests that may come at once: a twelfth, also for a large network."""
 
 PATIENCE_SECONDS: Final = 5.0
-"""The time that the creation of a voice waits for its turn before it is refused.
-
-So a class behind one address, or a large network, is slowed down and not sent away. The visitor
-speaks meanwhile.
-"""
+"""The longest wait for a turn, so that a class behind one address is slowed, not refused."""
 
 WAITING_PAUSE_SECONDS: Final = 5
 """The `Retry-After` of a refused waiting request: by then a conversion has usually ended."""
@@ -58,10 +51,7 @@ FAILED_COSTS: Final = 10
 """The number of requests that a suspicious failed recording counts for, beside its own."""
 
 MOST_PAUSE_SECONDS: Final = 5.0
-"""The longest additional pause of a client because of failed recordings; a network's is shorter.
-
-Others may have the same address, so its allowance becomes a tenth, but never nothing.
-"""
+"""The longest additional pause of a client because of failed recordings; a network's is shorter."""
 
 _ROUNDING_SECONDS: Final = 1e-6
 
@@ -70,11 +60,9 @@ class RequestLimits:
     """Refuses clients that send too many requests per minute or at the same time.
 
     Args:
-        per_minute: the requests per minute of one client, a twelfth of them at once; 0 for no
-            limit.
-        waiting: the waiting requests of one client at the same time; 0 for no limit.
+        per_minute: the requests per minute of one client, a twelfth of them at once; 0: no limit.
+        waiting: the waiting requests of one client at the same time; 0: no limit.
         trusted_proxies: how many of our own proxies have written into `X-Forwarded-For`.
-        patience: for how many seconds the creation of a voice waits for its turn.
     """
 
     def __init__(
@@ -101,7 +89,6 @@ class RequestLimits:
         self._uploading = PlacesPerClient(waiting, trusted_proxies)
 
     def client_of(self, request: Request) -> str:
-        """Return the network that a request counts for."""
         return network_of(request, self._trusted_proxies)
 
     def admit(self, request: Request) -> None:
@@ -143,7 +130,6 @@ class RequestLimits:
             self._buckets[kind].charge(network, FAILED_COSTS, pause)
 
     def give_back(self, client: str) -> None:
-        """Uncount a request of a client whose voice failed by an error of ours."""
         for buckets, network in self._buckets_of(client):
             buckets.give_back(network)
 
@@ -173,16 +159,11 @@ def _take_place(
 
 
 class TokenBuckets:
-    """One token bucket per client.
+    """Token buckets of clients, by the generic cell rate algorithm (ITU-T I.371).
 
-    This is the generic cell rate algorithm (ITU-T I.371, virtual scheduling), which stores of a
-    bucket only the moment at which it will be full again. Full buckets are forgotten. When there
-    are too many, the least recently used ones are forgotten, too, which bounds the memory; a client
-    that is forgotten early may send more, not less.
-
-    Args:
-        per_minute: how many tokens come back in a minute.
-        at_once: the size of a bucket; None for the tokens of a minute.
+    It stores only the moment at which a bucket will be full again, and forgets full buckets. When
+    there are too many, the least recently used ones are forgotten, too, which bounds the memory; a
+    client that is forgotten early may send more, not less. `at_once` is the size of a bucket.
     """
 
     def __init__(
@@ -219,11 +200,7 @@ class TokenBuckets:
         return missing if is_empty else 0.0
 
     def charge(self, client: str, tokens: int, most_pause: float) -> None:
-        """Take tokens after the fact, even if the bucket has fewer.
-
-        Args:
-            most_pause: the longest time in seconds for which this may leave the bucket empty.
-        """
+        """Take tokens after the fact, but empty the bucket for at most `most_pause` seconds."""
         now = self._now()
         full_at = max(now, self._full_at.pop(client, now))
         most = max(full_at, now + self._window - self._interval + most_pause)
@@ -271,7 +248,7 @@ class VoiceOutcomes:
 
     Args:
         in_progress: the voices of the last minute that one client, or its /48, may have without an
-            end; 0 for no limit, and then nothing is remembered.
+            end; 0: no limit, and nothing is remembered.
         seconds: how long a voice without an end is remembered.
     """
 
@@ -299,11 +276,7 @@ class VoiceOutcomes:
         return len(self._created)
 
     async def update_outcomes(self, client: str) -> None:
-        """Read some earlier voices of a client's network.
-
-        Raises:
-            Problem: `rate_limited`: too many voices of the client have no end.
-        """
+        """Read some earlier voices of a client's network, and refuse it if too many have no end."""
         if not self._in_progress:
             return
         now = self._now()
@@ -347,10 +320,7 @@ class VoiceOutcomes:
             self._limits.give_back(created.client)
 
     def count_erased(self, voice: Voice) -> None:
-        """Count a voice that is being erased, if it was created here.
-
-        One that is erased while it is converted may be hostile, and leaves no outcome to read.
-        """
+        """Count a voice that is being erased; under conversion it may be hostile."""
         if voice.status not in {Status.QUEUED, Status.CONVERTING}:
             self.count_ended(voice)
         elif created := self._forget(voice.voice_id):
@@ -389,5 +359,4 @@ class VoiceOutcomes:
 
 
 def _older(created: Mapping[str, _Created], end: float) -> list[str]:
-    """List the voices that were created before a time, the oldest first."""
     return [voice_id for voice_id, _ in takewhile(lambda one: one[1].at <= end, created.items())]

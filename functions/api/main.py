@@ -62,13 +62,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """The services that the api calls.
-
-    Attributes:
-        open_characters: opens the bucket of the characters; None if there is none.
-        own_characters: None where visitors may not make characters.
-        trust: the certificates accepted from the converter; None for httpx's own.
-    """
+    """The services that the api calls; `trust` has the certificates accepted from the converter."""
 
     voices: VoiceStore
     uploads: Bucket
@@ -80,12 +74,6 @@ class ApiServices:
 
 
 def build(config: ApiSettings, services: ApiServices) -> FastAPI:
-    """Build the application from its settings and services.
-
-    Raises:
-        ManifestError: a character's manifest is wrong, or there is no character.
-        SettingsError: the default character cannot exist.
-    """
     own_characters, access = open_own_characters(config, services.own_characters)
     catalogue = open_catalogue(config, services.open_characters, access)
     limits = RequestLimits(
@@ -188,7 +176,6 @@ def open_catalogue(
     open_bucket: Callable[[], Bucket] | None,
     own: OwnCharacterAccess | None,
 ) -> Catalogue:
-    """Build the catalogue; raises as `build`."""
     built_in = read_manifests(config.characters_dir)
     bucket = None if open_bucket is None else CharacterBucket(open_bucket)
     default = config.default_character
@@ -200,11 +187,7 @@ def open_catalogue(
 
 
 def check_characters(config: ApiSettings) -> None:
-    """Check that the built-in characters can be listed.
-
-    Raises:
-        SettingsError: the manifest of one is wrong, or there is none.
-    """
+    """Refuse to start without readable built-in characters."""
     try:
         read_manifests(config.characters_dir)
     except ManifestError as error:
@@ -212,7 +195,6 @@ def check_characters(config: ApiSettings) -> None:
 
 
 def open_sign_in(config: ApiSettings) -> SignIn:
-    """Build the check of signed-in visitors."""
     if config.firebase_auth is FirebaseAuth.OFF:
         return SignIn(None)
     keys = _open_keys(config, FIREBASE_CERTIFICATES)
@@ -220,7 +202,6 @@ def open_sign_in(config: ApiSettings) -> SignIn:
 
 
 def open_app_check(config: ApiSettings) -> AppCheck:
-    """Build the check of App Check tokens."""
     if config.app_check is AppCheckEnforcement.OFF:
         return AppCheck(None)
     keys = _open_keys(config, APP_CHECK_KEYS, keys_of_set)
@@ -234,7 +215,6 @@ def _open_keys(config: ApiSettings, *source: Any) -> CertificateCache:
 
 
 def open_services(config: ApiSettings) -> ApiServices:
-    """Open the clients."""
     with ThreadPoolExecutor(1) as beside:
         # Reading some hundred certificates lets the imports of the clients go on meanwhile.
         trust = beside.submit(httpx.create_ssl_context)
@@ -250,7 +230,6 @@ def open_services(config: ApiSettings) -> ApiServices:
 
 
 def open_own_character_services(config: ApiSettings) -> OwnCharacterServices | None:
-    """Open the clients for visitors' own characters, where these are allowed."""
     open_characters = clients.characters_opener(config)
     recordings, trainer = config.own_recordings_bucket, config.trainer_url
     if not config.own_characters_per_day:

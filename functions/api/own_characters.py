@@ -70,54 +70,41 @@ _RECORDING_ID: Final = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterServices:
-    """The services that making characters needs."""
-
     store: OwnCharacterStore
     recordings: Bucket
     open_characters: Callable[[], Bucket]
     wake_trainer: Callable[[], None]
 
 
+@dataclass(frozen=True)
 class OwnCharacterService:
     """Makes, changes and deletes characters for their owners."""
 
-    def __init__(
-        self,
-        services: OwnCharacterServices,
-        *,
-        limits: DayLimits,
-        upload_lifetime: timedelta,
-        now: Callable[[], datetime],
-        allows_public: bool = False,
-    ) -> None:
-        self._services = services
-        self._allows_public = allows_public
-        self._limits = limits
-        self._upload_lifetime = upload_lifetime
-        self._now = now
+    services: OwnCharacterServices
+    limits: DayLimits
+    upload_lifetime: timedelta
+    now: Callable[[], datetime]
+    allows_public: bool = False
 
     @property
     def visibilities(self) -> Sequence[Visibility]:
-        """The visibilities that an owner may choose."""
-        return [each for each in Visibility if each is not Visibility.PUBLIC or self._allows_public]
+        return [each for each in Visibility if each is not Visibility.PUBLIC or self.allows_public]
 
     @cached_property
     def _characters(self) -> Bucket:
-        return self._services.open_characters()
+        return self.services.open_characters()
 
     async def begin(
         self, new: NewOwnCharacter, owner: str | None, client: str
     ) -> tuple[OwnCharacter, str]:
         """Begin a character; return it and the secret of its owner.
 
-        Args:
-            owner: the uid of the signed-in visitor, if any.
-            client: counts for the limit of a day where there is no owner.
+        Without an `owner`, a signed-in uid, the `client` counts for the limit of a day.
 
         Raises:
             Problem: `too_many_own_characters` or `too_many_own_characters_of_owner`.
         """
-        key, now = secrets.token_urlsafe(_KEY_BYTES), self._now()
+        key, now = secrets.token_urlsafe(_KEY_BYTES), self.now()
         character = own.begin(
             new_character_id(),
             name=new.name,
@@ -128,7 +115,7 @@ class OwnCharacterService:
             now=now,
         )
         with _day_limits():
-            await self._services.store.create(character, limits=self._limits, by=owner or client)
+            await self.services.store.create(character, limits=self.limits, by=owner or client)
         _LOG.info("own character begun", extra={"event": "own_character_begun"})
         return character, key
 
@@ -148,7 +135,7 @@ class OwnCharacterService:
         if not is_own_character(character_id):
             raise unknown
         try:
-            character = (await self._services.store.read(character_id)).character
+            character = (await self.services.store.read(character_id)).character
         except UnknownOwnCharacterError:
             raise unknown from None
         if character.is_owned_by(uid, key):
@@ -159,23 +146,18 @@ class OwnCharacterService:
         raise unknown
 
     async def of_owner(self, uid: str) -> Sequence[OwnCharacter]:
-        """Read the characters of a signed-in visitor, at most 50, newest first."""
-        return await self._services.store.of_owner(uid, _MOST_LISTED)
+        return await self.services.store.of_owner(uid, _MOST_LISTED)
 
     async def recordings(self, character: OwnCharacter) -> Sequence[tuple[Kind, str, ObjectFacts]]:
         """List the uploaded recordings: kind, id and facts of each."""
-        found = await self._services.recordings.list(recordings_prefix(character.character_id))
+        found = await self.services.recordings.list(recordings_prefix(character.character_id))
         parts = [(each.name.split("/"), each) for each in recordings_among(found)]
         return [(Kind(kind), recording_id, each) for (_, kind, recording_id), each in parts]
 
     async def sign_recording(
         self, character: OwnCharacter, new: NewRecording
     ) -> tuple[str, SignedUpload]:
-        """Return a new recording's id and the address to upload it to.
-
-        Raises:
-            Problem: `unsupported_format`, `too_many_recordings` or `own_character_busy`.
-        """
+        """Return a new recording's id and the address to upload it to."""
         with _character_errors():
             own.require_collecting(character)
         try:
@@ -190,34 +172,25 @@ class OwnCharacterService:
             )
             raise Problem(409, "too_many_recordings", detail)
         name = new_recording_name(character.character_id, new.kind)
-        signed = await self._services.recordings.sign_upload(
+        signed = await self.services.recordings.sign_upload(
             name,
             content_type=content_type,
             max_bytes=MAX_RECORDING_BYTES,
-            lifetime=self._upload_lifetime,
+            lifetime=self.upload_lifetime,
         )
         return name.rpartition("/")[2], signed
 
     async def delete_recording(self, character: OwnCharacter, recording_id: str) -> None:
-        """Delete a recording, if there is one with this id.
-
-        Raises:
-            Problem: `own_character_busy`.
-        """
+        """Delete a recording, if there is one with this id."""
         with _character_errors():
             own.require_collecting(character)
         if _RECORDING_ID.fullmatch(recording_id) is None:
             return
         for kind in Kind:
             name = recording_name(character.character_id, kind, recording_id)
-            await self._services.recordings.delete(name)
+            await self.services.recordings.delete(name)
 
     async def train(self, character: OwnCharacter) -> OwnCharacter:
-        """Queue the training.
-
-        Raises:
-            Problem: `recordings_missing`, `too_many_recordings` or `own_character_busy`.
-        """
         uploaded = await self.recordings(character)
         kinds = [kind for kind, _, _ in uploaded]
         if kinds.count(Kind.CONSENT) != 1 or Kind.SPEECH not in kinds:
@@ -233,17 +206,11 @@ class OwnCharacterService:
             )
             raise Problem(409, "too_many_recordings", detail)
         queued = await self._change(character, own.queue)
-        self._services.wake_trainer()
+        self.services.wake_trainer()
         _LOG.info("own character queued", extra={"event": "own_character_queued"})
         return queued
 
     async def change(self, character: OwnCharacter, changes: OwnCharacterChange) -> OwnCharacter:
-        """Rename, share or withdraw a character, or decide whether its recordings are kept.
-
-        Raises:
-            Problem: `own_character_busy` if it cannot be shared yet, `not_allowed_here` if the
-                operator does not allow public characters.
-        """
         if changes.visibility is not None and changes.visibility not in self.visibilities:
             detail = "Characters cannot be shown to everybody here; share its link."
             raise Problem(403, "not_allowed_here", detail)
@@ -260,16 +227,12 @@ class OwnCharacterService:
         result = await self._change(character, apply)
         if changes.keeps_recordings is False:
             # The trainer deletes the recordings.
-            self._services.wake_trainer()
+            self.services.wake_trainer()
         _LOG.info("own character changed", extra={"event": "own_character_changed"})
         return result
 
     async def card(self, character: OwnCharacter) -> Card:
-        """Read the measured quality of a character and the names of the sounds to compare.
-
-        Raises:
-            Problem: `no_card` if there is none.
-        """
+        """Read the measured quality of a character and the names of the sounds to compare."""
         prefix = card_prefix(character.character_id)
         names = [each.name.removeprefix(prefix) for each in await self._characters.list(prefix)]
         try:
@@ -280,7 +243,7 @@ class OwnCharacterService:
         return Card(**figures.model_dump(), sounds=sounds)
 
     async def card_sound(self, character: OwnCharacter, sound: str) -> bytes:
-        """Read one of these sounds, a WAV file; raises as `card`."""
+        """Read one of these sounds, a WAV file."""
         return await self._read_of_card(character, f"{sound}{_WAV}")
 
     async def _read_of_card(self, character: OwnCharacter, file: str) -> bytes:
@@ -293,22 +256,18 @@ class OwnCharacterService:
             raise _no_card() from None
 
     async def reopen(self, character: OwnCharacter, client: str) -> OwnCharacter:
-        """Collect more recordings for a better training, with a new spoken consent.
-
-        Raises:
-            Problem: `own_character_busy` if its recordings were not kept, or as `begin`.
-        """
-        now = self._now()
+        """Collect more recordings for a better training, with a new spoken consent."""
+        now = self.now()
         sentence = draw_sentence(character.sentence.language, now.date())
         # Refused before it takes a place of the day.
         with _character_errors():
             own.reopen(character, sentence, now)
         with _day_limits():
             by = character.owner or client
-            await self._services.store.take_place(limits=self._limits, by=by)
+            await self.services.store.take_place(limits=self.limits, by=by)
         reopened = await self._change(character, lambda each, at: own.reopen(each, sentence, at))
         prefix = recordings_prefix(character.character_id, Kind.CONSENT)
-        await self._services.recordings.delete_all(prefix)
+        await self.services.recordings.delete_all(prefix)
         _LOG.info("own character reopened", extra={"event": "own_character_reopened"})
         return reopened
 
@@ -316,19 +275,18 @@ class OwnCharacterService:
         self, character: OwnCharacter, transition: Callable[[OwnCharacter, datetime], OwnCharacter]
     ) -> OwnCharacter:
         with _character_errors():
-            return await change_own(self._services.store, character.character_id, transition)
+            return await change_own(self.services.store, character.character_id, transition)
 
     async def delete(self, character: OwnCharacter) -> None:
-        """Delete a character with its recordings and its document."""
         character_id = character.character_id
         # If a bucket does not answer, the owner's next request must still find the document. A
         # trainer that finds it gone removes what it has published.
         await self._characters.delete(manifest_name(character_id))
         await asyncio.gather(
             self._characters.delete_all(f"{character_id}/"),
-            self._services.recordings.delete_all(recordings_prefix(character_id)),
+            self.services.recordings.delete_all(recordings_prefix(character_id)),
         )
-        await self._services.store.delete(character_id)
+        await self.services.store.delete(character_id)
         # A trainer may have published between the two, when the document was still there.
         await self._characters.delete_all(f"{character_id}/")
         _LOG.info("own character deleted", extra={"event": "own_character_deleted"})
@@ -388,7 +346,6 @@ class OwnCharacterAccess:
         return character.name if is_allowed else None
 
     async def public(self) -> Mapping[str, str]:
-        """Return the names of the public characters by id."""
         found = await self.store.public(_MOST_PUBLIC) if self.allows_public else ()
         return {each.character_id: each.name for each in found}
 

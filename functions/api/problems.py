@@ -54,7 +54,7 @@ class LateBodyError(HTTPException):
 
 
 class BodyLimitMiddleware:
-    """ASGI middleware: stops reading a body that is too large or late; `PUT` has its own limits."""
+    """Stops reading a body that is too large or late; `PUT` has its own limits."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -90,10 +90,7 @@ SOONEST_SECONDS: Final = 2.0
 """Services that do not answer usually do so again after this time."""
 
 LATEST_SECONDS: Final = 60.0
-"""The longest pause: by then Google's services and Cloud Run have grown.
-
-Clients wait for two minutes in all, so that each comes back at least once.
-"""
+"""The longest pause; clients wait for two minutes in all, so that each comes back at least once."""
 
 SLOWEST_RATE: Final = 1.0
 """Visitors per second who are called back even where none was served."""
@@ -113,7 +110,6 @@ class RetrySchedule:
         self._last_turn = -math.inf
 
     def count_served(self) -> None:
-        """Count a visitor who was served."""
         self._served.append(self._now())
         self._forget()
 
@@ -239,10 +235,7 @@ def _client_gone(_error: Exception) -> Problem:
 
 
 class UnexpectedErrorMiddleware:
-    """ASGI middleware: logs an unexpected exception and answers it.
-
-    It runs inside the middleware that adds CORS headers, so that a page can read the answer.
-    """
+    """Logs an unexpected exception and answers it, inside CORS, so that a page can read it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

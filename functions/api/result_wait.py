@@ -28,16 +28,10 @@ async def wait_until_final(
     seconds: float,
     check: Callable[[Voice], Awaitable[None]],
 ) -> Voice:
-    """Return a voice as soon as it is done or failed.
-
-    The listener also sends the current state, so the voice need not be read first.
-
-    Args:
-        check: is called once, with that state.
+    """Return a voice as soon as it is done or failed; `check` gets its current state first.
 
     Raises:
         UnknownVoiceError: there is no such voice, or it was deleted meanwhile.
-        StoreUnavailableError: the store does not answer.
         Problem: `still_converting`: the voice was not final after `seconds`.
     """
     try:

@@ -79,20 +79,13 @@ class LiveOffer:
     lifetime: timedelta
 
     def to(self, voice_id: str) -> schemas.Live:
-        """Return the address and a ticket for one voice."""
         ticket = self.tickets.sign(voice_id, self.lifetime)
         return schemas.Live(url=self.url, ticket=ticket.text, expires_at=ticket.expires_at)
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The objects that the endpoints work with.
-
-    Attributes:
-        seconds: the shortest and the longest recording that is converted.
-        live: None where there is no `live`.
-        own_characters: None where visitors may not make characters.
-    """
+    """The objects that the endpoints work with; `seconds` are the limits of a recording."""
 
     voices: VoiceStore
     intake: VoiceIntake
@@ -116,7 +109,6 @@ class Dependencies:
     traces: Traces = NO_TRACES
 
     def client_name_of(self, request: Request) -> str:
-        """Return the pseudonym of the client that sent a request."""
         return self.client_names.name_of(self.limits.client_of(request))
 
     async def read_voice(self, voice_id: str, authorization: str | None) -> Voice:

@@ -29,22 +29,15 @@ MEMORY_BYTES: Final = 200_000_000
 """The memory of all recordings; an instance has 512 MiB and needs up to half of it for the rest."""
 
 COPIES: Final = 3
-"""The copies of a recording in memory while it is stored.
-
-They are the received one (a file, but Cloud Run keeps files in memory), the one that the client
-library has read, and the one in the body of the library's request.
-"""
+"""Copies in memory while a recording is stored: received, read, in the library's request."""
 
 
 class UploadMemory:
     """Admits recordings while there is memory for them.
 
     A recording is charged for the bytes that have arrived, with every copy that storing it will
-    make. An upload that announces much and sends little therefore takes little.
-
-    Args:
-        largest: the most bytes that are read of one request.
-        most: the bytes that all recordings may take. A single one is always admitted.
+    make. An upload that announces much and sends little therefore takes little. A single recording
+    is always admitted.
     """
 
     def __init__(self, largest: int, most: int = MEMORY_BYTES) -> None:
@@ -54,12 +47,7 @@ class UploadMemory:
 
     @contextmanager
     def reserve(self, request: Request) -> Iterator[Reservation]:
-        """Admit a request whose body was not read yet; free its memory at the end.
-
-        Raises:
-            Problem: `unavailable`: the announced bytes do not fit now. The client may try again,
-                and may reach another instance.
-        """
+        """Admit a request whose body was not read yet; free its memory at the end."""
         reservation = Reservation(self)
         # The server reads no more of a body than was announced.
         try:
@@ -97,7 +85,6 @@ class Reservation:
 
 
 def no_memory(reason: str) -> Problem:
-    """Log the refusal of a recording, and return the problem for the client."""
     _LOG.warning("no memory for a recording: %s", reason, extra={"event": "unavailable"})
     detail = "There is no room for the recording just now; please try again."
     return Problem(503, "unavailable", detail, {"Retry-After": "2"})
@@ -137,12 +124,7 @@ OPENAPI: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRecording:
-    """A recording from a form; close `content` after use.
-
-    Attributes:
-        content: the file, at its beginning; in memory up to 1 MB, otherwise on disk.
-        size: its size in bytes.
-    """
+    """A recording from a form. Close `content`, which may be on disk."""
 
     voice_id: str
     content: BinaryIO
@@ -164,9 +146,7 @@ class _TooLargeError(Exception): ...
 async def read_form(
     request: Request, max_bytes: int, reservation: Reservation
 ) -> ReceivedRecording:
-    """Read the form of a request, whose file may have `max_bytes`.
-
-    Reading stops right after that size, so the exact size of a larger file is unknown.
+    """Read the form of a request; reading stops right after `max_bytes` of its file.
 
     Raises:
         Problem: `invalid_request` or `unsupported_content_type`: the form is wrong;

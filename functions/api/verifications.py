@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,20 +37,15 @@ OPENAPI: Final[dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class Verifications:
-    """Asks a converter about files and keeps nothing of them."""
-
-    def __init__(
-        self, client: httpx.AsyncClient, url: str, identity: Identity, memory: UploadMemory
-    ) -> None:
-        self._client = client
-        self._url = url
-        self._identity = identity
-        self._memory = memory
+    client: httpx.AsyncClient
+    url: str
+    identity: Identity
+    memory: UploadMemory
 
     async def verify(self, request: Request) -> schemas.Verification:
-        """Read a request's body and return the findings of a converter."""
-        with self._memory.reserve(request) as reservation:
+        with self.memory.reserve(request) as reservation:
             data = await _read(request, reservation)
             answer = await self._ask(data)
         if answer.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
@@ -61,17 +57,17 @@ class Verifications:
 
     async def _ask(self, data: bytes) -> httpx.Response:
         try:
-            return await self._client.post(
-                self._url,
+            return await self.client.post(
+                self.url,
                 content=data,
-                headers=dict(await self._identity.headers()),
+                headers=dict(await self.identity.headers()),
                 timeout=ANSWER_SECONDS,
             )
         except httpx.HTTPError as error:
             raise _unavailable(repr(error)) from error
 
     async def aclose(self) -> None:
-        await self._client.aclose()
+        await self.client.aclose()
 
 
 router = APIRouter(prefix=PREFIX)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -20,39 +21,29 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 
+@dataclass(frozen=True, slots=True)
 class SignIn:
-    """Identifies signed-in visitors and protects their voices.
+    """Identifies signed-in visitors; without a verifier nobody can sign in."""
 
-    Args:
-        verifier: checks the visitor's token; None where visitors cannot sign in.
-    """
-
-    def __init__(self, verifier: TokenVerifier | None) -> None:
-        self._verifier = verifier
+    verifier: TokenVerifier | None
 
     @property
     def is_offered(self) -> bool:
-        return self._verifier is not None
+        return self.verifier is not None
 
     async def uid_of(self, authorization: str | None) -> str | None:
         """Return the uid of a signed-in visitor, None for an anonymous one.
 
         Raises:
             TokenRefusedError: the token is not valid.
-            CertificatesUnavailableError: the token could not be checked now.
         """
-        if self._verifier is None or authorization is None:
+        if self.verifier is None or authorization is None:
             return None
-        claims = await self._verifier.verify(authorization)
+        claims = await self.verifier.verify(authorization)
         return str(claims["sub"])
 
     async def require_owner(self, voice: Voice, authorization: str | None) -> None:
-        """Refuse a visitor who is not the owner of a voice that has one.
-
-        Raises:
-            Problem: `not_owner`.
-            TokenRefusedError, CertificatesUnavailableError: as in `uid_of`.
-        """
+        """Refuse a visitor who is not the owner of a voice that has one."""
         if voice.owner is None:
             return
         if await self.uid_of(authorization) != voice.owner:
@@ -62,27 +53,18 @@ class SignIn:
 HEADER: Final = "X-Firebase-AppCheck"
 
 
+@dataclass(frozen=True, slots=True)
 class AppCheck:
-    """Checks the App Check token of a request.
+    """Checks the App Check token of a request; without a verifier every request is accepted."""
 
-    Args:
-        verifier: verifies the tokens; None accepts every request.
-    """
-
-    def __init__(self, verifier: TokenVerifier | None) -> None:
-        self._verifier = verifier
+    verifier: TokenVerifier | None
 
     async def require(self, request: Request) -> None:
-        """Refuse a request without a valid App Check token.
-
-        Raises:
-            Problem: `app_check_refused`.
-            CertificatesUnavailableError: the token could not be checked now.
-        """
-        if self._verifier is None:
+        """Refuse a request without a valid App Check token."""
+        if self.verifier is None:
             return
         try:
-            await self._verifier.verify(request.headers.get(HEADER))
+            await self.verifier.verify(request.headers.get(HEADER))
         except TokenRefusedError as error:
             detail = f"Only this site's own pages may send this request: {error}."
             raise Problem(401, "app_check_refused", detail) from error

@@ -45,11 +45,7 @@ class NoIdentity:
 
 
 class GoogleIdentity:
-    """An OIDC token of the deployable's own service account, from the metadata server.
-
-    Args:
-        audience: the address of the Cloud Run service.
-    """
+    """An OIDC token of the deployable's own service account, from the metadata server."""
 
     def __init__(self, audience: str) -> None:
         self._audience = audience
@@ -119,10 +115,8 @@ class WarmUp:
         """Send the warm-up and return when it has been sent, without waiting for its answer.
 
         A function may lose its CPU once it has answered, so later requests would come too late. A
-        failure is only logged, because the conversion message starts an instance as well.
-
-        Args:
-            character: the character that the instance loads; None if it need not load one.
+        failure is only logged, because the conversion message starts an instance as well. The
+        instance loads the `character`, if any.
         """
         under_way = self._under_way[character]
         count = sum(map(len, self._under_way.values()))

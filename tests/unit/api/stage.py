@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from functions.api.catalogue import OwnCharacterNames
-    from functions.api.own_characters import OwnCharacterService
+    from functions.api.own_characters import OwnCharacterAccess, OwnCharacterService
     from shared.characters.bucket import CharacterBucket
     from shared.ports import TokenVerifier
     from shared.voices.store import Snapshot
@@ -124,7 +123,7 @@ class Stage:
     verifying: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(503)
     live: LiveOffer | None = None
     own_characters: OwnCharacterService | None = None
-    own: OwnCharacterNames | None = None
+    own: OwnCharacterAccess | None = None
     warm_up_client: httpx.AsyncClient | None = None
 
     def app(self, allowed_hosts: tuple[str, ...] = ("*",)) -> FastAPI:

