@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
-from functions.api import problems, routes, verifications, visitors
+from functions.api import problems, routes, visitors
 from functions.api.problems import FILES, BodyLimitMiddleware, Problem
 from functions.api.schemas import KEY_HEADER
 from shared.runtime.logs import TraceMiddleware
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from functions.api.routes import Dependencies
+    from functions.api.dependencies import Dependencies
 
 _PAGE: Final = """<!doctype html>
 <html lang="en">
@@ -158,7 +158,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.dependencies = dependencies
-    routers = [routes.router, verifications.router]
+    routers = [routes.router]
     if dependencies.own_characters is not None:
         # Imported here: the other starts do without.
         from functions.api import own_character_routes  # noqa: PLC0415

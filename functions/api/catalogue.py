@@ -6,11 +6,11 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from functions.api.problems import Problem
+from functions.api.visitors import ANYBODY, CharacterChooser
 from shared.characters.bucket import (
     IncompleteCharacterError,
     NoSuchCharacterError,
@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from functions.api.own_characters import OwnCharacterAccess
     from shared.characters.bucket import CharacterBucket, PublishedCharacter
     from shared.characters.manifest import CharacterManifest
-
-
-@dataclass(frozen=True, slots=True)
-class CharacterChooser:
-    """A visitor who chooses a character, with the sign-in and an own character's key if any."""
-
-    uid: str | None = None
-    key: str | None = None
-
-
-ANYBODY: Final = CharacterChooser()
 
 
 class VoiceSource(Enum):

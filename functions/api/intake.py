@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import BinaryIO
 
-    from functions.api.catalogue import Catalogue, CharacterChooser
+    from functions.api.catalogue import Catalogue
     from functions.api.schemas import NewTextVoice, NewVoice
+    from functions.api.visitors import CharacterChooser
     from shared.ports import Bucket, Publisher
     from shared.voices.objects import SignedUpload
     from shared.voices.store import VoiceStore

@@ -19,9 +19,9 @@ import httpx
 from functions.api import fastapi_import  # noqa: F401 - before FastAPI is imported
 from functions.api.app import create_app, serve_page
 from functions.api.catalogue import Catalogue
+from functions.api.dependencies import Dependencies, LiveOffer
 from functions.api.intake import TextIntake, VoiceIntake
 from functions.api.limits import RequestLimits, VoiceOutcomes
-from functions.api.routes import Dependencies, LiveOffer
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
 from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 
 from functions.api import own_character_schemas as bodies
 from functions.api import schemas
+from functions.api.dependencies import PREFIX, Api, Authorization, Key, admit
 from functions.api.own_characters import OwnCharacterService
 from functions.api.problems import Problem
-from functions.api.routes import PREFIX, Api, Authorization, Key, admit
 from shared.characters.own.own_character import OwnCharacter, is_to_train_again
 from shared.characters.own.store import state_path
 

@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from functions.api.catalogue import CharacterChooser
     from functions.api.own_character_schemas import (
         NewOwnCharacter,
         NewRecording,
         OwnCharacterChange,
     )
+    from functions.api.visitors import CharacterChooser
     from shared.characters.own.store import DayLimits, OwnCharacterStore
     from shared.ports import Bucket
     from shared.voices.objects import ObjectFacts, SignedUpload

@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
-from fastapi import APIRouter, Depends, Header, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 
 from functions.api import schemas, uploads
-from functions.api.catalogue import CharacterChooser
-from functions.api.problems import Problem, RetrySchedule
+from functions.api.dependencies import PREFIX, Api, Authorization, Key, admit, admit_in_turn
+from functions.api.problems import Problem
 from functions.api.result_wait import wait_until_final, while_connected
-from functions.api.schemas import KEY_HEADER
-from shared.ports import NO_TRACES, TokenRefusedError
+from functions.api.verifications import OPENAPI as VERIFICATION_OPENAPI
+from functions.api.visitors import CharacterChooser
+from shared.ports import TokenRefusedError
 from shared.runtime.logs import about_voice
 from shared.voices.store import (
     UnknownVoiceError,
@@ -33,25 +34,11 @@ from shared.voices.voice import (
 )
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from functions.api.catalogue import Catalogue
-    from functions.api.intake import TextIntake, VoiceIntake
-    from functions.api.limits import RequestLimits, VoiceOutcomes
-    from functions.api.own_characters import OwnCharacterService
-    from functions.api.uploads import UploadMemory
-    from functions.api.verifications import Verifications
-    from functions.api.visitors import AppCheck, ClientNames, SignIn
-    from functions.api.warmup import WarmUp
+    from functions.api.dependencies import Dependencies
     from shared.characters.manifest import CharacterManifest
-    from shared.ports import Traces
-    from shared.voices.store import VoiceStore
-    from shared.voices.tickets import Tickets
     from shared.voices.voice import Voice
 
 _LOG = logging.getLogger(__name__)
-
-PREFIX: Final = "/api/v1"
 
 PORTRAIT_SECONDS: Final = 300
 """How long a browser may keep a portrait."""
@@ -65,77 +52,6 @@ VoiceId = Annotated[
     ),
 ]
 CharacterId = Annotated[str, Path(max_length=64)]
-Authorization = Annotated[str | None, Header()]
-Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=100)]
-"""The secret of an own character's owner."""
-
-
-@dataclass(frozen=True, slots=True)
-class LiveOffer:
-    """The service `live`, to which a client may send its recording while the visitor speaks."""
-
-    url: str
-    tickets: Tickets
-    lifetime: timedelta
-
-    def to(self, voice_id: str) -> schemas.Live:
-        ticket = self.tickets.sign(voice_id, self.lifetime)
-        return schemas.Live(url=self.url, ticket=ticket.text, expires_at=ticket.expires_at)
-
-
-@dataclass(frozen=True, slots=True)
-class Dependencies:
-    """The objects that the endpoints work with; `seconds` are the limits of a recording."""
-
-    voices: VoiceStore
-    intake: VoiceIntake
-    texts: TextIntake
-    warm_up: WarmUp
-    sign_in: SignIn
-    app_check: AppCheck
-    limits: RequestLimits
-    outcomes: VoiceOutcomes
-    client_names: ClientNames
-    upload_memory: UploadMemory
-    verifications: Verifications
-    catalogue: Catalogue
-    wait_seconds: float
-    seconds: tuple[float, float]
-    max_upload_bytes: int
-    max_text_characters: int
-    live: LiveOffer | None = None
-    own_characters: OwnCharacterService | None = None
-    retry_schedule: RetrySchedule = field(default_factory=RetrySchedule)
-    traces: Traces = NO_TRACES
-
-    def client_name_of(self, request: Request) -> str:
-        return self.client_names.name_of(self.limits.client_of(request))
-
-    async def read_voice(self, voice_id: str, authorization: str | None) -> Voice:
-        """Read a voice that this visitor may use."""
-        voice = (await self.voices.read(parse_voice_id(voice_id))).voice
-        await self.sign_in.require_owner(voice, authorization)
-        return voice
-
-
-async def _dependencies(request: Request) -> Dependencies:
-    found: Dependencies = request.app.state.dependencies
-    return found
-
-
-Api = Annotated[Dependencies, Depends(_dependencies)]
-
-
-async def admit(request: Request, api: Api) -> None:
-    """Count and check a request before its body is read."""
-    api.limits.admit(request)
-    await api.app_check.require(request)
-
-
-async def admit_in_turn(request: Request, api: Api) -> None:
-    """Count and check a request that may wait a little for its turn."""
-    await api.limits.admit_in_turn(request)
-    await api.app_check.require(request)
 
 
 router = APIRouter(prefix=PREFIX)
@@ -310,6 +226,22 @@ async def show_portrait(api: Api, character: CharacterId) -> Response:
         "Cache-Control": f"max-age={PORTRAIT_SECONDS}",
     }
     return Response(portrait, headers=headers, media_type="image/svg+xml")
+
+
+@router.post(
+    "/verifications",
+    dependencies=[Depends(admit)],
+    responses=schemas.problem_responses(401, 403, 408, 413, 415, 422, 429, 503),
+    openapi_extra=VERIFICATION_OPENAPI,
+)
+async def verify_file(request: Request, api: Api) -> schemas.Verification:
+    """Find out whether a file was made here, by its signed statement and its watermark.
+
+    Send the file as the body, with any media type of sound or `application/octet-stream`.
+    Nothing of it is kept.
+    """
+    with api.limits.uploading(request):
+        return await api.verifications.verify(request)
 
 
 def _facts(manifest: CharacterManifest, api: Dependencies) -> schemas.CharacterFacts:

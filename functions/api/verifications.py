@@ -9,13 +9,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
-from fastapi import APIRouter, Depends, Request
 
 from functions.api import schemas
 from functions.api.problems import Problem
-from functions.api.routes import PREFIX, Api, admit
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from functions.api.uploads import Reservation, UploadMemory
     from functions.api.warmup import Identity
 
@@ -68,25 +68,6 @@ class Verifications:
 
     async def aclose(self) -> None:
         await self.client.aclose()
-
-
-router = APIRouter(prefix=PREFIX)
-
-
-@router.post(
-    "/verifications",
-    dependencies=[Depends(admit)],
-    responses=schemas.problem_responses(401, 403, 408, 413, 415, 422, 429, 503),
-    openapi_extra=OPENAPI,
-)
-async def verify_file(request: Request, api: Api) -> schemas.Verification:
-    """Find out whether a file was made here, by its signed statement and its watermark.
-
-    Send the file as the body, with any media type of sound or `application/octet-stream`.
-    Nothing of it is kept.
-    """
-    with api.limits.uploading(request):
-        return await api.verifications.verify(request)
 
 
 async def _read(request: Request, reservation: Reservation) -> bytes:

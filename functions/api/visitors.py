@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class CharacterChooser:
+    """A visitor who chooses a character, with the sign-in and an own character's key if any."""
+
+    uid: str | None = None
+    key: str | None = None
+
+
+ANYBODY: Final = CharacterChooser()
+
+
+@dataclass(frozen=True, slots=True)
 class SignIn:
     """Identifies signed-in visitors; without a verifier nobody can sign in."""
 

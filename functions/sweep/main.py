@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from functions.sweep.settings import SweepSettings
-from functions.sweep.sweeper import Patience, Sweeper
+from functions.sweep.sweeper import OwnCharacterSweep, Patience, Sweeper
 from shared.google import clients
 from shared.ports import TokenRefusedError
 from shared.runtime.function import cloud_function
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
 
-    from functions.sweep.own_characters import OwnCharacterSweep
     from shared.ports import Bucket, Publisher, TokenVerifier
     from shared.voices.store import VoiceStore
 
@@ -103,7 +102,6 @@ def open_own_characters(config: SweepSettings) -> OwnCharacterSweep | None:
     if open_characters is None or recordings is None or trainer is None:
         return None
     # Imported here: the other starts do without.
-    from functions.sweep.own_characters import OwnCharacterSweep  # noqa: PLC0415
     from shared.characters.own.recordings import OwnCharacterCleaner  # noqa: PLC0415
 
     store = clients.open_own_characters(config)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -26,9 +27,11 @@ from shared.voices.voice import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-    from datetime import datetime, timedelta
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from datetime import datetime
 
+    from shared.characters.own.recordings import OwnCharacterCleaner
+    from shared.characters.own.store import OwnCharacterStore
     from shared.ports import Bucket, Publisher
     from shared.voices.store import FoundVoices, Snapshot, VoiceStore
     from shared.voices.voice import Input, Voice
@@ -179,3 +182,28 @@ class Sweeper:
         await request_conversion(self.conversions, self.voices, message, record)
         extra = {"event": "voice_put_back", "status": voice.status.value}
         _LOG.warning("put back a voice that was %s", voice.status, extra=extra)
+
+
+LONG: Final = timedelta(hours=1)
+"""The time after which a character should have been trained whatever the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCharacterSweep:
+    store: OwnCharacterStore
+    cleaner: OwnCharacterCleaner
+    start_trainer: Callable[[], Awaitable[None]]
+
+    async def sweep(self) -> None:
+        """Start the trainer if a character waits, and clean up even if that fails."""
+        try:
+            for oldest in await self.store.waiting(limit=1):
+                await self.start_trainer()
+                wait = oldest.read_at - oldest.character.updated_at
+                extra = {"event": "trainer_started", "seconds": round(wait.total_seconds())}
+                _LOG.info("trainer started: a character waits", extra=extra)
+                if wait > LONG:
+                    extra |= {"event": "trainings_wait"}
+                    _LOG.error("a character waits for long", extra=extra)
+        finally:
+            await self.cleaner.clean()

@@ -13,9 +13,9 @@ import httpx
 
 from functions.api.app import create_app
 from functions.api.catalogue import Catalogue
+from functions.api.dependencies import Dependencies, LiveOffer
 from functions.api.intake import TextIntake, VoiceIntake
 from functions.api.limits import RequestLimits, VoiceOutcomes
-from functions.api.routes import Dependencies, LiveOffer
 from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
 from functions.api.visitors import AppCheck, ClientNames, SignIn
@@ -180,6 +180,13 @@ class Stage:
             max_text_characters=MAX_CHARACTERS,
         )
         return create_app(dependencies, (SITE,), allowed_hosts)
+
+    async def add(self, voice: Voice) -> Voice:
+        await self.voices.create(voice)
+        return voice
+
+    async def voice(self, voice_id: str) -> Voice:
+        return (await self.voices.read(voice_id)).voice
 
     @asynccontextmanager
     async def client(

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from functions.api.catalogue import UNKNOWN_OLD_SECONDS, Catalogue, CharacterChooser, VoiceSource
+from functions.api.catalogue import UNKNOWN_OLD_SECONDS, Catalogue, VoiceSource
 from functions.api.own_characters import OwnCharacterAccess
 from functions.api.problems import Problem
+from functions.api.visitors import CharacterChooser
 from infra.local.cloud.memory import MemoryOwnCharacters
 from shared.characters.bucket import CharacterBucket, manifest_name, new_character_id
 from shared.characters.manifest import MAX_PORTRAIT_BYTES

@@ -76,8 +76,7 @@ async def test_the_address_of_an_erased_voice_takes_no_recording_any_more(
 async def test_a_voice_is_erased_from_its_document_on_so_that_no_worker_commits_meanwhile(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
-    voice = a_done()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_done())
     stage.uploads.is_out_of_reach = stage.results.is_out_of_reach = True
 
     assert (await client.delete(f"/api/v1/voices/{voice.voice_id}")).status_code == 503
@@ -93,13 +92,12 @@ async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.Asyn
 
 async def test_only_the_owner_erases_a_voice_that_has_one(stage: Stage) -> None:
     stage.verifier = UidTokens()
-    voice = replace(a_done(), owner="me")
-    await stage.voices.create(voice)
+    voice = await stage.add(replace(a_done(), owner="me"))
     path = f"/api/v1/voices/{voice.voice_id}"
 
     async with stage.client() as client:
         problem(await client.delete(path), 403, "not_owner")
-        assert (await stage.voices.read(voice.voice_id)).voice == voice
+        assert await stage.voice(voice.voice_id) == voice
         mine = await client.delete(path, headers={"Authorization": "Bearer uid:me"})
 
     assert mine.status_code == 204
@@ -114,8 +112,8 @@ class Unreadable(WatchedVoices):
 
 
 async def test_an_unreadable_voice_can_still_be_erased(tmp_path: Path) -> None:
-    stage, voice = Stage(folder=tmp_path, voices=Unreadable()), a_done()
-    await stage.voices.create(voice)
+    stage = Stage(folder=tmp_path, voices=Unreadable())
+    voice = await stage.add(a_done())
     stage.uploads.put(voice.voice_id, b"recording")
     stage.results.put(f"{voice.voice_id}/1.wav", b"result")
 
@@ -133,8 +131,7 @@ async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(
     tmp_path: Path,
 ) -> None:
     stage = Stage(folder=tmp_path, voices=Unreadable(), verifier=UidTokens())
-    voice = a_done()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_done())
     stage.uploads.put(voice.voice_id, b"recording")
 
     async with stage.client() as client:
@@ -149,8 +146,8 @@ async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(
 async def test_a_recording_for_an_unreadable_voice_is_refused_permanently(
     tmp_path: Path,
 ) -> None:
-    stage, voice = Stage(folder=tmp_path, voices=Unreadable()), a_waiting()
-    await stage.voices.create(voice)
+    stage = Stage(folder=tmp_path, voices=Unreadable())
+    voice = await stage.add(a_waiting())
 
     async with stage.client() as client:
         response = await client.put(

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from functions.api import problems
+from functions.api.dependencies import LiveOffer
 from functions.api.intake import VoiceIntake
 from functions.api.problems import LARGEST_BYTES, Problem
-from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
 from infra.local.cloud.memory import MemoryVoices
 from shared.voices.media import SNIFF_BYTES
@@ -158,7 +158,7 @@ async def test_a_voice_is_created_with_everything_at_its_default(
 
     created = response.json()
     voice_id = parse_voice_id(created["voice_id"])
-    voice = (await stage.voices.read(voice_id)).voice
+    voice = await stage.voice(voice_id)
     assert response.status_code == 201
     assert (voice.status, voice.character, voice.owner) == (Status.WAITING, "mei", None)
     assert voice.options == Options(None, OutputFormat.WAV, "audio/webm")
@@ -195,7 +195,7 @@ async def test_the_requested_options_are_in_the_document(
 
     created = (await client.post("/api/v1/voices", json=wish)).json()
 
-    voice = (await stage.voices.read(created["voice_id"])).voice
+    voice = await stage.voice(created["voice_id"])
     assert (voice.character, voice.options.pitch_shift) == ("taro", -3.5)
     assert voice.options.output_format is OutputFormat.MP3
 
@@ -213,7 +213,7 @@ async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(
     assert "'kobo'" in detail
     assert "'auto'" in detail
     assert left_behind == 0
-    voice = (await stage.voices.read(automatic.json()["voice_id"])).voice
+    voice = await stage.voice(automatic.json()["voice_id"])
     assert (voice.character, voice.options.pitch_shift) == ("kobo", None)
 
 
@@ -368,8 +368,7 @@ async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
         refused = await client.post("/api/v1/voices", headers={"Authorization": "Bearer x"})
 
     owners = [
-        (await stage.voices.read(response.json()["voice_id"])).voice.owner
-        for response in (mine, anonymous)
+        (await stage.voice(response.json()["voice_id"])).owner for response in (mine, anonymous)
     ]
     assert owners == ["me", None]
     assert "Sign in again" in problem(refused, 401, "token_refused")
@@ -379,7 +378,7 @@ async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
 async def test_without_sign_in_a_token_is_ignored(stage: Stage, client: httpx.AsyncClient) -> None:
     created = await client.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
 
-    assert (await stage.voices.read(created.json()["voice_id"])).voice.owner is None
+    assert (await stage.voice(created.json()["voice_id"])).owner is None
 
 
 async def test_the_sites_pages_may_call_and_others_may_not(client: httpx.AsyncClient) -> None:

@@ -19,6 +19,7 @@ from functions.api.limits import (
 from functions.api.problems import Problem
 from shared.runtime.limits import network_of
 from shared.voices.voice import new_voice_id
+from tests.support.clock import Clock
 from tests.support.reachable import objects_kept_by
 from tests.support.voices import a_queued
 from tests.unit.api.stage import FORM, SITE, Stage, problem
@@ -33,16 +34,6 @@ PAUSE = WINDOW_SECONDS / PER_MINUTE
 
 BURST = 6
 """How many requests the api lets in at once; in a minute twelve times as many."""
-
-
-class Clock:
-    """Stands still until it is told otherwise."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from functions.api.visitors import ClientNames
 from infra.local.cloud.memory import MemoryVoices
 from shared.voices.store import StoreUnavailableError
 from shared.voices.voice import ErrorCode, Status, VoiceError
+from tests.support.clock import Clock
 from tests.support.reachable import objects_kept_by
 from tests.support.voices import NOW, a_converting, a_done, a_failed, a_queued, a_waiting
 from tests.unit.api.stage import Stage, problem
@@ -41,14 +42,6 @@ BURST = 20
 CLIENT, OTHER = "203.0.113.9", "203.0.113.10"
 HOSTILE = VoiceError(ErrorCode.TOO_COMPLEX, "It takes too much.")
 ATTACKER, NEIGHBOUR = "2001:db8:1:1::/64", "2001:db8:1:2::/64"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 class Voices(MemoryVoices):
@@ -403,9 +396,9 @@ class TestInTheApi:
     async def test_a_voice_knows_its_client_by_a_name_until_it_ends(self, stage: Stage) -> None:
         async with stage.client() as client:
             voice_id = await create(client)
-            created = (await stage.voices.read(voice_id)).voice
+            created = await stage.voice(voice_id)
             await fail(stage, voice_id)
-            ended = (await stage.voices.read(voice_id)).voice
+            ended = await stage.voice(voice_id)
 
         assert created.client is not None
         assert "127.0.0.1" not in created.client

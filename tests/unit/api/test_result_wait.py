@@ -36,6 +36,14 @@ def url(voice_id: str) -> str:
     return f"/api/v1/conversion/{voice_id}"
 
 
+async def begin_to_wait(
+    stage: Stage, client: httpx.AsyncClient, voice: Voice
+) -> asyncio.Task[httpx.Response]:
+    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
+    await stage.voices.until_watched()
+    return waiting
+
+
 async def finish(stage: Stage, voice_id: str) -> None:
     snapshot = await stage.voices.read(voice_id)
     await stage.voices.replace(snapshot, replace(a_done(), voice_id=voice_id))
@@ -44,8 +52,7 @@ async def finish(stage: Stage, voice_id: str) -> None:
 async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
-    voice = a_done()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_done())
 
     response = await client.get(url(voice.voice_id))
 
@@ -72,8 +79,7 @@ async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(
 async def test_a_failed_voice_is_answered_with_its_error_code(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
-    voice = a_failed()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_failed())
 
     response = await client.get(url(voice.voice_id))
 
@@ -84,11 +90,9 @@ async def test_a_failed_voice_is_answered_with_its_error_code(
 async def test_waiting_warms_up_and_ends_when_the_voice_is_done(
     stage: Stage, client: httpx.AsyncClient, state: str
 ) -> None:
-    voice = replace(EVERY_STATE[state](), created_at=datetime.now(UTC))
-    await stage.voices.create(voice)
+    voice = await stage.add(replace(EVERY_STATE[state](), created_at=datetime.now(UTC)))
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
+    waiting = await begin_to_wait(stage, client, voice)
     assert not waiting.done()
     await finish(stage, voice.voice_id)
     response = await waiting
@@ -103,8 +107,7 @@ async def test_the_listener_saves_the_read_of_the_document(
     await stage.voices.create(voice)
     await stage.voices.create(done)
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
+    waiting = await begin_to_wait(stage, client, voice)
     at_once = await client.get(url(done.voice_id))
     reads = stage.voices.reads
     await finish(stage, voice.voice_id)
@@ -155,8 +158,7 @@ async def test_waiting_for_an_unreadable_voice_ends_at_once(tmp_path: Path) -> N
 
 
 async def test_many_wait_for_the_same_voice(stage: Stage, client: httpx.AsyncClient) -> None:
-    voice = a_queued()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_queued())
 
     waiting = [asyncio.create_task(client.get(url(voice.voice_id))) for _ in range(20)]
     await stage.voices.until_watched(20)
@@ -194,11 +196,9 @@ async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.Asyn
 async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
-    voice = a_queued()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_queued())
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
+    waiting = await begin_to_wait(stage, client, voice)
     await stage.voices.delete(voice.voice_id)
 
     problem(await waiting, 404, "unknown_voice")
@@ -207,8 +207,7 @@ async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(
 async def test_a_voice_whose_upload_address_expired_unused_is_failed(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
-    voice = a_waiting(now=datetime.now(UTC) - timedelta(minutes=21))
-    await stage.voices.create(voice)
+    voice = await stage.add(a_waiting(now=datetime.now(UTC) - timedelta(minutes=21)))
 
     response = await client.get(url(voice.voice_id))
 
@@ -218,14 +217,12 @@ async def test_a_voice_whose_upload_address_expired_unused_is_failed(
 async def test_a_voice_whose_recording_is_there_does_not_expire_though_its_message_is_late(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
-    voice = a_waiting(now=datetime.now(UTC) - timedelta(minutes=21))
-    await stage.voices.create(voice)
+    voice = await stage.add(a_waiting(now=datetime.now(UTC) - timedelta(minutes=21)))
     stage.uploads.put(voice.voice_id, b"a recording")
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
+    waiting = await begin_to_wait(stage, client, voice)
     await settle()
-    assert (await stage.voices.read(voice.voice_id)).voice == voice
+    assert await stage.voice(voice.voice_id) == voice
     await finish(stage, voice.voice_id)
 
     assert (await waiting).status_code == 200
@@ -233,8 +230,7 @@ async def test_a_voice_whose_recording_is_there_does_not_expire_though_its_messa
 
 async def test_only_the_owner_waits_for_a_voice_that_has_one(stage: Stage) -> None:
     stage.verifier = UidTokens()
-    voice = replace(a_done(), owner="me")
-    await stage.voices.create(voice)
+    voice = await stage.add(replace(a_done(), owner="me"))
 
     async with stage.client() as client:
         problem(await client.get(url(voice.voice_id)), 403, "not_owner")
@@ -247,8 +243,7 @@ async def test_a_stranger_is_refused_before_the_voice_is_done_and_warms_nothing_
     stage: Stage,
 ) -> None:
     stage.verifier = UidTokens()
-    voice = replace(a_queued(), owner="me")
-    await stage.voices.create(voice)
+    voice = await stage.add(replace(a_queued(), owner="me"))
 
     async with stage.client() as client:
         refused = await client.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:x"})
@@ -260,8 +255,7 @@ async def test_a_stranger_is_refused_before_the_voice_is_done_and_warms_nothing_
 async def test_without_sign_in_nobody_may_read_an_owned_voice(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
-    voice = replace(a_done(), owner="me")
-    await stage.voices.create(voice)
+    voice = await stage.add(replace(a_done(), owner="me"))
 
     response = await client.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:me"})
 
@@ -316,8 +310,7 @@ async def test_waiting_ends_when_the_client_disconnects(stage: Stage) -> None:
 
 
 async def test_an_endpoint_that_is_cancelled_stops_listening(stage: Stage) -> None:
-    voice = a_queued()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_queued())
 
     calling = asyncio.create_task(call(stage.app(), url(voice.voice_id), asyncio.Event()))
     await stage.voices.until_watched()
@@ -332,11 +325,9 @@ async def test_an_endpoint_that_is_cancelled_stops_listening(stage: Stage) -> No
 async def test_an_upload_that_came_in_time_is_not_expired(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
-    voice = replace(a_queued(), created_at=datetime.now(UTC) - timedelta(hours=1))
-    await stage.voices.create(voice)
+    voice = await stage.add(replace(a_queued(), created_at=datetime.now(UTC) - timedelta(hours=1)))
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
+    waiting = await begin_to_wait(stage, client, voice)
     await finish(stage, voice.voice_id)
 
     assert (await waiting).status_code == 200

@@ -49,7 +49,7 @@ async def test_a_text_is_stored_and_its_conversion_requested() -> None:
     assert created["document"] == document_path(voice_id)
     stored = stage.uploads.objects[voice_id]
     assert (stored.data.decode(), stored.content_type) == (TEXT, TYPE)
-    voice = (await stage.voices.read(voice_id)).voice
+    voice = await stage.voice(voice_id)
     assert (voice.status, voice.character) == (Status.QUEUED, "nobu")
     assert voice.options.speaking == Speaking(speed=1.5, pauses=0.5)
     assert voice.options.output_format == "mp3"
@@ -81,7 +81,7 @@ async def test_without_a_name_the_first_character_that_speaks_text_is_taken() ->
 
     created = (await post(stage)).json()
 
-    voice = (await stage.voices.read(created["voice_id"])).voice
+    voice = await stage.voice(created["voice_id"])
     assert voice.character == "sango"
 
 

@@ -45,13 +45,11 @@ async def put(
 
 
 async def waiting(stage: Stage, owner: str | None = None) -> Voice:
-    voice = a_waiting(owner=owner)
-    await stage.voices.create(voice)
-    return voice
+    return await stage.add(a_waiting(owner=owner))
 
 
 async def error_of(stage: Stage, voice: Voice) -> ErrorCode | None:
-    stored = (await stage.voices.read(voice.voice_id)).voice
+    stored = await stage.voice(voice.voice_id)
     return stored.error.code if stored.error else None
 
 
@@ -69,7 +67,7 @@ async def test_a_recording_is_stored_as_after_a_signed_upload(
     }
     stored = stage.uploads.objects[voice.voice_id]
     assert (stored.data, stored.content_type) == (WEBM, "audio/webm;codecs=opus")
-    assert (await stage.voices.read(voice.voice_id)).voice.status is Status.WAITING
+    assert (await stage.voice(voice.voice_id)).status is Status.WAITING
 
 
 async def test_a_recording_longer_than_memory_holds_comes_whole(stage: Stage) -> None:
@@ -166,12 +164,11 @@ async def test_a_recording_erased_during_the_check_does_not_count_as_stored(
 async def test_a_voice_that_has_its_recording_takes_no_other(
     stage: Stage, client: httpx.AsyncClient, state: str
 ) -> None:
-    voice = EVERY_STATE[state]()
-    await stage.voices.create(voice)
+    voice = await stage.add(EVERY_STATE[state]())
 
     problem(await put(client, voice.voice_id), 409, "already_uploaded")
     assert stage.uploads.objects == {}
-    assert (await stage.voices.read(voice.voice_id)).voice == voice
+    assert await stage.voice(voice.voice_id) == voice
 
 
 @pytest.mark.parametrize("more", [1, 20_000, 400_000])
@@ -401,8 +398,7 @@ class Upload:
 
 
 async def an_upload(stage: Stage, size: int = 0) -> Upload:
-    voice = a_waiting()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_waiting())
     return Upload(voice.voice_id, size)
 
 
