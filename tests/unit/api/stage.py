@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,12 @@ class Stage:
 
     async def voice(self, voice_id: str) -> Voice:
         return (await self.voices.read(voice_id)).voice
+
+    @cached_property
+    def http(self) -> httpx.AsyncClient:
+        """A client of an api that is built, as the stage is then, at the first request."""
+        transport = httpx.ASGITransport(self.app(), raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://api.test")
 
     @asynccontextmanager
     async def client(

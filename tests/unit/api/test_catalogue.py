@@ -275,9 +275,8 @@ async def test_a_voice_with_a_character_of_the_bucket_names_it_to_the_converter(
     put_character(objects, "ada")
     stage = ApiStage(bucket=CharacterBucket(lambda: objects))
 
-    async with stage.client() as client:
-        listed = (await client.get("/api/v1/characters")).json()["characters"]
-        created = await client.post("/api/v1/voices", json={"character": "ada"})
+    listed = (await stage.http.get("/api/v1/characters")).json()["characters"]
+    created = await stage.http.post("/api/v1/voices", json={"character": "ada"})
 
     assert "ada" in [character["id"] for character in listed]
     assert (created.status_code, stage.container.characters) == (201, ["ada"])

@@ -321,12 +321,11 @@ class TestRequestsPerMinute:
         self, stage: Stage, clock: Clock
     ) -> None:
         stage.limits = limits(clock)
-        async with stage.client() as client:
-            for _ in range(BURST):
-                assert (await post(client)).status_code == 201
-            refused = await post(client, Origin=SITE)
-            clock.seconds += float(refused.headers["retry-after"])
-            again = await post(client)
+        for _ in range(BURST):
+            assert (await post(stage.http)).status_code == 201
+        refused = await post(stage.http, Origin=SITE)
+        clock.seconds += float(refused.headers["retry-after"])
+        again = await post(stage.http)
 
         assert refused.headers["retry-after"] == "1"
         assert "wait 1 s" in problem(refused, 429, "rate_limited")
@@ -335,9 +334,8 @@ class TestRequestsPerMinute:
 
     async def test_who_is_refused_costs_nothing(self, stage: Stage, clock: Clock) -> None:
         stage.limits = limits(clock)
-        async with stage.client() as client:
-            for _ in range(BURST + 10):
-                await post(client)
+        for _ in range(BURST + 10):
+            await post(stage.http)
 
         assert stage.voices.count == BURST  # nothing else was created
         assert stage.container.warm_ups <= BURST
@@ -350,38 +348,34 @@ class TestRequestsPerMinute:
         ask: Callable[[httpx.AsyncClient], asyncio.Future[httpx.Response]],
     ) -> None:
         stage.limits = limits(clock)
-        async with stage.client() as client:
-            for _ in range(BURST):
-                await delete(client)
+        for _ in range(BURST):
+            await delete(stage.http)
 
-            problem(await ask(client), 429, "rate_limited")
+        problem(await ask(stage.http), 429, "rate_limited")
 
     async def test_the_characters_and_the_probe_are_free(self, stage: Stage, clock: Clock) -> None:
         stage.limits = limits(clock)
-        async with stage.client() as client:
-            for _ in range(BURST):
-                await post(client)
+        for _ in range(BURST):
+            await post(stage.http)
 
-            assert (await client.get("/api/v1/characters")).status_code == 200
-            assert (await client.get("/healthz")).status_code == 204
-            preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
-            assert (await client.options("/api/v1/voices", headers=preflight)).status_code == 200
+        assert (await stage.http.get("/api/v1/characters")).status_code == 200
+        assert (await stage.http.get("/healthz")).status_code == 204
+        preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
+        assert (await stage.http.options("/api/v1/voices", headers=preflight)).status_code == 200
 
     async def test_an_invented_address_helps_nobody(self, stage: Stage, clock: Clock) -> None:
         stage.limits = limits(clock, trusted_proxies=1)
-        async with stage.client() as client:
-            answers = [
-                await post(client, **{"X-Forwarded-For": f"10.0.0.{number}, 203.0.113.9"})
-                for number in range(BURST + 1)
-            ]
-            other = await post(client, **{"X-Forwarded-For": "203.0.113.9, 203.0.113.10"})
+        answers = [
+            await post(stage.http, **{"X-Forwarded-For": f"10.0.0.{number}, 203.0.113.9"})
+            for number in range(BURST + 1)
+        ]
+        other = await post(stage.http, **{"X-Forwarded-For": "203.0.113.9, 203.0.113.10"})
 
         assert [answer.status_code for answer in answers] == [201] * BURST + [429]
         assert other.status_code == 201
 
     async def test_every_counted_endpoint_describes_the_refusal(self, stage: Stage) -> None:
-        async with stage.client() as client:
-            paths = (await client.get("/openapi.json")).json()["paths"]
+        paths = (await stage.http.get("/openapi.json")).json()["paths"]
 
         described = {
             (path, method)
@@ -408,16 +402,15 @@ class TestWaitingAtTheSameTime:
         await stage.voices.create(voice)
         mine, others = {"X-Forwarded-For": "203.0.113.9"}, {"X-Forwarded-For": "203.0.113.10"}
         path = f"/api/v1/conversion/{voice.voice_id}"
-        async with stage.client() as client:
-            waiting = [asyncio.create_task(client.get(path, headers=mine)) for _ in range(2)]
-            await stage.voices.until_watched(times=2)
+        waiting = [asyncio.create_task(stage.http.get(path, headers=mine)) for _ in range(2)]
+        await stage.voices.until_watched(times=2)
 
-            refused = await client.get(path, headers=mine)
-            waiting.append(asyncio.create_task(client.get(path, headers=others)))
-            await stage.voices.until_watched(times=3)
-            await stage.voices.delete(voice.voice_id)
-            answers = await asyncio.gather(*waiting)
-            after = await client.get(path, headers=mine)
+        refused = await stage.http.get(path, headers=mine)
+        waiting.append(asyncio.create_task(stage.http.get(path, headers=others)))
+        await stage.voices.until_watched(times=3)
+        await stage.voices.delete(voice.voice_id)
+        answers = await asyncio.gather(*waiting)
+        after = await stage.http.get(path, headers=mine)
 
         assert "2 requests" in problem(refused, 429, "rate_limited")
         assert int(refused.headers["retry-after"]) > 0
@@ -432,7 +425,6 @@ class TestWaitingAtTheSameTime:
 
 
 async def test_without_limits_anything_goes(stage: Stage) -> None:
-    async with stage.client() as client:
-        answers = [(await post(client)).status_code for _ in range(300)]
+    answers = [(await post(stage.http)).status_code for _ in range(300)]
 
     assert set(answers) == {201}

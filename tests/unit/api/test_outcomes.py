@@ -374,10 +374,9 @@ class TestInTheApi:
     async def test_a_client_is_told_to_wait_after_failed_recordings(self, stage: Stage) -> None:
         stage.limits = RequestLimits(per_minute=144, patience=0, waiting=0, trusted_proxies=0)
         stage.in_progress = 48
-        async with stage.client() as client:
-            await fail(stage, await create(client))
-            second = await client.post("/api/v1/voices")
-            refused = await client.post("/api/v1/voices")
+        await fail(stage, await create(stage.http))
+        second = await stage.http.post("/api/v1/voices")
+        refused = await stage.http.post("/api/v1/voices")
 
         assert second.status_code == 201
         assert "Too many requests" in problem(refused, 429, "rate_limited")
@@ -385,20 +384,18 @@ class TestInTheApi:
 
     async def test_a_client_with_too_many_voices_is_told_to_wait(self, stage: Stage) -> None:
         stage.in_progress = 2
-        async with stage.client() as client:
-            await create(client)
-            await create(client)
-            refused = await client.post("/api/v1/voices")
+        await create(stage.http)
+        await create(stage.http)
+        refused = await stage.http.post("/api/v1/voices")
 
         assert "2 voices" in problem(refused, 429, "rate_limited")
         assert stage.voices.count == 2  # nothing else was created
 
     async def test_a_voice_knows_its_client_by_a_name_until_it_ends(self, stage: Stage) -> None:
-        async with stage.client() as client:
-            voice_id = await create(client)
-            created = await stage.voice(voice_id)
-            await fail(stage, voice_id)
-            ended = await stage.voice(voice_id)
+        voice_id = await create(stage.http)
+        created = await stage.voice(voice_id)
+        await fail(stage, voice_id)
+        ended = await stage.voice(voice_id)
 
         assert created.client is not None
         assert "127.0.0.1" not in created.client

@@ -63,8 +63,7 @@ async def test_whoever_meets_a_store_that_does_not_answer_gets_a_turn(
         raise StoreUnavailableError("no answer")
 
     monkeypatch.setattr(stage.voices, "create", fail)
-    async with stage.client() as client:
-        answers = [await client.post("/api/v1/voices", json={}) for _ in range(3)]
+    answers = [await stage.http.post("/api/v1/voices", json={}) for _ in range(3)]
 
     assert [answer.status_code for answer in answers] == [503] * 3
     assert [answer.headers["Retry-After"] for answer in answers] == ["2", "3", "4"]

@@ -154,8 +154,7 @@ async def test_deleting_the_voice_erases_its_text() -> None:
     stage = Stage()
     created = (await post(stage)).json()
 
-    async with stage.client() as client:
-        answer = await client.delete(f"/api/v1/voices/{created['voice_id']}")
+    answer = await stage.http.delete(f"/api/v1/voices/{created['voice_id']}")
 
     assert answer.status_code == 204
     assert [each.data for each in stage.uploads.objects.values()] == [b""]
@@ -171,10 +170,9 @@ async def test_no_recording_is_accepted_for_a_text() -> None:
         "Content-Type: audio/webm\r\n\r\n"
     ).encode()
 
-    async with stage.client() as client:
-        answer = await client.put(
-            "/api/v1/voices", content=body + WEBM + b"\r\n--b--\r\n", headers=FORM
-        )
+    answer = await stage.http.put(
+        "/api/v1/voices", content=body + WEBM + b"\r\n--b--\r\n", headers=FORM
+    )
 
     problem(answer, 409, "already_uploaded")
 
