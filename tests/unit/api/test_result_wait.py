@@ -36,10 +36,8 @@ def url(voice_id: str) -> str:
     return f"/api/v1/conversion/{voice_id}"
 
 
-async def begin_to_wait(
-    stage: Stage, client: httpx.AsyncClient, voice: Voice
-) -> asyncio.Task[httpx.Response]:
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
+async def begin_to_wait(stage: Stage, voice: Voice) -> asyncio.Task[httpx.Response]:
+    waiting = asyncio.create_task(stage.http.get(url(voice.voice_id)))
     await stage.voices.until_watched()
     return waiting
 
@@ -86,7 +84,7 @@ async def test_a_failed_voice_is_answered_with_its_error_code(stage: Stage) -> N
 async def test_waiting_warms_up_and_ends_when_the_voice_is_done(stage: Stage, state: str) -> None:
     voice = await stage.add(replace(EVERY_STATE[state](), created_at=datetime.now(UTC)))
 
-    waiting = await begin_to_wait(stage, stage.http, voice)
+    waiting = await begin_to_wait(stage, voice)
     assert not waiting.done()
     await finish(stage, voice.voice_id)
     response = await waiting
@@ -99,7 +97,7 @@ async def test_the_listener_saves_the_read_of_the_document(stage: Stage) -> None
     await stage.voices.create(voice)
     await stage.voices.create(done)
 
-    waiting = await begin_to_wait(stage, stage.http, voice)
+    waiting = await begin_to_wait(stage, voice)
     at_once = await stage.http.get(url(done.voice_id))
     reads = stage.voices.reads
     await finish(stage, voice.voice_id)
@@ -186,7 +184,7 @@ async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: Stage) -> N
 async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(stage: Stage) -> None:
     voice = await stage.add(a_queued())
 
-    waiting = await begin_to_wait(stage, stage.http, voice)
+    waiting = await begin_to_wait(stage, voice)
     await stage.voices.delete(voice.voice_id)
 
     problem(await waiting, 404, "unknown_voice")
@@ -206,7 +204,7 @@ async def test_a_voice_whose_recording_is_there_does_not_expire_though_its_messa
     voice = await stage.add(a_waiting(now=datetime.now(UTC) - timedelta(minutes=21)))
     stage.uploads.put(voice.voice_id, b"a recording")
 
-    waiting = await begin_to_wait(stage, stage.http, voice)
+    waiting = await begin_to_wait(stage, voice)
     await settle()
     assert await stage.voice(voice.voice_id) == voice
     await finish(stage, voice.voice_id)
@@ -307,7 +305,7 @@ async def test_an_endpoint_that_is_cancelled_stops_listening(stage: Stage) -> No
 async def test_an_upload_that_came_in_time_is_not_expired(stage: Stage) -> None:
     voice = await stage.add(replace(a_queued(), created_at=datetime.now(UTC) - timedelta(hours=1)))
 
-    waiting = await begin_to_wait(stage, stage.http, voice)
+    waiting = await begin_to_wait(stage, voice)
     await finish(stage, voice.voice_id)
 
     assert (await waiting).status_code == 200
