@@ -144,7 +144,7 @@ def create_app(
 ) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        # A function is not told its end; a server of the local cloud is.
+        # Cloud Run does not announce the end of a function; a server of the local cloud has one.
         yield
         await dependencies.warm_up.aclose()
         await dependencies.verifications.aclose()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 CURRENT_STATE_SECONDS: Final = 10.0
-"""How long the store may take to send the current state of a voice before it is unavailable."""
+"""The time in which the store must send the current state of a voice."""
 
 
 async def wait_until_final(

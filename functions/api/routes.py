@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 PORTRAIT_SECONDS: Final = 300
-"""How long a browser may keep a portrait."""
+"""The time for which a browser may cache a portrait."""
 
 VoiceId = Annotated[
     str,
@@ -66,7 +66,7 @@ router = APIRouter(prefix=PREFIX)
 async def create_voice(
     request: Request,
     api: Api,
-    wish: schemas.VoiceRequest | None = None,
+    body: schemas.VoiceRequest | None = None,
     authorization: Authorization = None,
     own_character_key: Key = None,
 ) -> schemas.VoiceCreated:
@@ -79,11 +79,11 @@ async def create_voice(
     client = api.limits.client_of(request)
     await api.outcomes.update_outcomes(client)
     name = api.client_names.name_of(client)
-    async with api.warm_up.sending(api.catalogue.to_load(wish.character if wish else None)):
-        if isinstance(wish, schemas.NewTextVoice):
-            voice, upload = await api.texts.create(wish, visitor, name), None
+    async with api.warm_up.sending(api.catalogue.to_load(body.character if body else None)):
+        if isinstance(body, schemas.NewTextVoice):
+            voice, upload = await api.texts.create(body, visitor, name), None
         else:
-            voice, signed = await api.intake.create(wish or schemas.NewVoice(), visitor, name)
+            voice, signed = await api.intake.create(body or schemas.NewVoice(), visitor, name)
             upload = schemas.Upload(**asdict(signed))
     api.outcomes.remember(client, voice.voice_id)
     api.retry_schedule.count_served()
@@ -238,7 +238,7 @@ async def verify_file(request: Request, api: Api) -> schemas.Verification:
     """Find out whether a file was made here, by its signed statement and its watermark.
 
     Send the file as the body, with any media type of sound or `application/octet-stream`.
-    Nothing of it is kept.
+    It is not stored.
     """
     with api.limits.uploading(request):
         return await api.verifications.verify(request)

@@ -78,9 +78,8 @@ async def _read(request: Request, reservation: Reservation) -> bytes:
                 reservation.add(len(piece))
                 data += piece
                 if len(data) > MOST_BYTES:
-                    raise Problem(
-                        413, "too_large", f"The file has more than the {MOST_BYTES} bytes accepted."
-                    )
+                    detail = f"The file has more than the {MOST_BYTES} bytes accepted."
+                    raise Problem(413, "too_large", detail)
     except TimeoutError as error:
         detail = f"The file did not arrive within {BODY_SECONDS:g} seconds."
         raise Problem(408, "request_timeout", detail) from error

@@ -63,7 +63,7 @@ class UploadHandler:
                 final, because it may be the only message about it.
         """
         event = parse_upload_event(message)
-        # What is empty was emptied by us: no recording is.
+        # Only we empty an object: recordings have bytes.
         if event.event_type != FINALIZE or not event.upload.bytes:
             return
         voice_id = voice_of_upload(event.name)

@@ -58,7 +58,7 @@ class UidTokens:
 
 
 class WatchedVoices(MemoryVoices):
-    """Tells how many watch, and how often a document was read."""
+    """Counts watchers and reads."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ async def test_the_address_of_an_erased_voice_takes_no_recording_any_more(stage:
 
     assert (await stage.http.delete(f"/api/v1/voices/{voice_id}")).status_code == 204
 
-    # What the signed address asks for: a name that was never used.
+    # The signed address requires a name that was never used.
     with pytest.raises(ObjectExistsError):
         await stage.uploads.write(voice_id, io.BytesIO(WEBM), content_type="audio/webm")
 

@@ -1,4 +1,4 @@
-"""How much one client may ask, and who counts as one client."""
+"""Limits of a client's requests, and the definition of a client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PER_MINUTE = 6
 PAUSE = WINDOW_SECONDS / PER_MINUTE
 
 BURST = 6
-"""How many requests the api lets in at once; in a minute twelve times as many."""
+"""The requests that the api admits at once; in a minute it admits twelve times as many."""
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ class TestWhoCountsAsOneClient:
         "forwarded",
         [
             ["203.0.113.9"],
-            # What a visitor's own proxies say of whom they speak for is not believed either.
+            # Entries of a visitor's own proxies are not trusted either.
             ["10.0.0.1, 203.0.113.9"],
             ["10.0.0.1,10.0.0.2 ,  203.0.113.9"],
             ["10.0.0.1", "203.0.113.9"],
@@ -153,7 +153,7 @@ class TestWhoCountsAsOneClient:
             ["10.0.0.1, 10.0.0.2, 203.0.113.9, 192.0.2.80"],
             ["not an address; 1 2 3,,203.0.113.9,192.0.2.80"],
             ["10.0.0.1", "203.0.113.9,192.0.2.80"],
-            # Who invents both entries is still counted by those that come after.
+            # Invented entries do not hide the real ones, which come after them.
             ["198.51.100.1,192.0.2.80,203.0.113.9,192.0.2.80"],
             ["203.0.113.9,2001:db8::80"],
         ],
@@ -186,7 +186,7 @@ def of_network(number: int) -> Request:
 
 
 def admitted(limits: RequestLimits, numbers: Iterable[int]) -> int:
-    """How many of the requests from these /64 are admitted."""
+    """Count the admitted requests from these /64."""
     count = 0
     for number in numbers:
         with suppress(Problem):

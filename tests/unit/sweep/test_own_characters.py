@@ -55,7 +55,7 @@ async def test_the_trainer_is_started_for_what_waits_and_for_nothing_else(
     await stage.leased(character)
     await sweep_of(stage, start).sweep()
     assert start.times == 1
-    # Whoever held the lease was killed.
+    # The holder of the lease was killed.
     stage.clock.advance(timedelta(minutes=2))
     await sweep_of(stage, start).sweep()
     assert start.times == 2

@@ -41,7 +41,7 @@ def speech(seconds: float) -> bytes:
 
 @dataclass
 class Stage:
-    """What a runner speaks to."""
+    """A runner's services in memory."""
 
     decoder: Decoder
     folder: Path
