@@ -97,7 +97,7 @@ SLOWEST_RATE: Final = 1.0
 
 
 class RetrySchedule:
-    """Gives each visitor who is asked to come back later a turn of their own.
+    """Turns for the visitors that are asked to come back later, one for each.
 
     There are as many turns a second as visitors were served here in the last seconds, so that
     returning visitors find room and are not sent away once more. Each instance counts for itself,
