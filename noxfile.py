@@ -36,11 +36,11 @@ ENVIRONMENTS = ROOT / ".nox"
 WEB = ROOT / "web"
 DEPLOYABLES = (
     "api",
-    "combined",
     "compat",
     "convert",
     "dead_letter",
     "live",
+    "live_and_compat",
     "on_upload",
     "sweep",
     "train",

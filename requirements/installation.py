@@ -1,4 +1,4 @@
-"""Runs pip and shows how far it is: `python -m requirements.installation PYTHON -m pip install ...`.
+"""Run pip and show its progress: `python -m requirements.installation PYTHON -m pip install ...`.
 
 pip writes a line for each of a hundred packages, or nothing at all. This writes a line for each
 step; on a terminal the last one is written anew all the time, so that it moves.

@@ -1,7 +1,7 @@
 """compat: the APIs that other clients speak, by themselves: `python -m functions.compat`.
 
 It needs nothing of Google Cloud: characters come from a folder, and several processes serve behind
-one port. `combined` serves the same routes beside the WebSocket of `live`.
+one port. `live_and_compat` serves the same routes beside the WebSocket of `live`.
 """
 
 from __future__ import annotations

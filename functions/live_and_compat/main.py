@@ -1,4 +1,4 @@
-"""combined: `live` and the APIs of other clients in one process.
+"""`live` and the APIs of other clients in one process.
 
 They share the characters, and the places of what is converted at once. `live` and `compat` know
 nothing of each other; this composition root alone knows both.

@@ -21,7 +21,7 @@ locals {
     "shared/container/**/*.py",
     "shared/conversion/**/*.py",
     "shared/google/**/*.py",
-    "shared/process/**/*.py",
+    "shared/runtime/**/*.py",
     "shared/runtime/**/*.py",
     "shared/speech/**",
     "shared/voices/**/*.py",

@@ -17,7 +17,7 @@ locals {
       "shared/characters/manifest_schema.py",
       "shared/characters/own/**/*.py",
       "shared/google/**/*.py",
-      "shared/process/**/*.py",
+      "shared/runtime/**/*.py",
       "shared/runtime/**/*.py",
       "shared/voices/**/*.py",
     ]
@@ -33,7 +33,7 @@ locals {
       "shared/characters/manifest_schema.py",
       "shared/characters/own/**/*.py",
       "shared/google/**/*.py",
-      "shared/process/**/*.py",
+      "shared/runtime/**/*.py",
       "shared/runtime/**/*.py",
       "shared/voices/**/*.py",
     ]
@@ -49,7 +49,7 @@ locals {
       "shared/characters/manifest_schema.py",
       "shared/characters/own/**/*.py",
       "shared/google/**/*.py",
-      "shared/process/**/*.py",
+      "shared/runtime/**/*.py",
       "shared/runtime/**/*.py",
       "shared/voices/**/*.py",
     ]
@@ -65,7 +65,7 @@ locals {
       "shared/characters/manifest_schema.py",
       "shared/characters/own/**/*.py",
       "shared/google/**/*.py",
-      "shared/process/**/*.py",
+      "shared/runtime/**/*.py",
       "shared/runtime/**/*.py",
       "shared/voices/**/*.py",
     ]

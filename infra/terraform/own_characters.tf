@@ -15,7 +15,7 @@ locals {
     "shared/*.py",
     "shared/characters/**/*.py",
     "shared/google/**/*.py",
-    "shared/process/**/*.py",
+    "shared/runtime/**/*.py",
     "shared/runtime/**/*.py",
     "shared/speech/**",
     "shared/voices/**/*.py",

@@ -22,7 +22,7 @@ from shared.characters.manifest import (
     ManifestError,
     parse_manifest,
 )
-from shared.process.quoting import printable, quoted
+from shared.runtime.quoting import printable, quoted
 from shared.voices.objects import ObjectMissingError
 from shared.voices.voice import PassingError
 

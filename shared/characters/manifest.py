@@ -37,7 +37,7 @@ from shared.characters.manifest_fields import (
     in_range,
     sentence,
 )
-from shared.process.quoting import printable, quoted
+from shared.runtime.quoting import printable, quoted
 
 _LOG = logging.getLogger(__name__)
 

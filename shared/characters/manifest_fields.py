@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from shared.process.quoting import printable, quoted
+from shared.runtime.quoting import printable, quoted
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

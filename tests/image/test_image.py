@@ -33,7 +33,7 @@ SETTINGS = {
 LOOK_AROUND = """
 import importlib.util, json, os, pathlib
 app = pathlib.Path("/app")
-ours = [path for top in ("functions", "shared", "speech") for path in (app / top).rglob("*.py")]
+ours = [path for top in ("functions", "shared") for path in (app / top).rglob("*.py")]
 print(json.dumps({
     "user": os.getuid(),
     "installers": [name for name in ("pip", "setuptools") if importlib.util.find_spec(name)],

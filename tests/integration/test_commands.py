@@ -247,8 +247,8 @@ def test_voices_are_imported_without_the_means_that_only_linux_has(tmp_path: Pat
     voice = tmp_path / "voice.pth"
     voice.write_bytes(b"no voice")
 
-    checked = run_without_linux(tmp_path, "importing", "check", ROOT / "characters" / "ned")
-    imported = run_without_linux(tmp_path, "importing", "import", voice, "--yes")
+    checked = run_without_linux(tmp_path, "tools.importing", "check", ROOT / "characters" / "ned")
+    imported = run_without_linux(tmp_path, "tools.importing", "import", voice, "--yes")
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "Traceback" not in imported.stderr, imported.stderr

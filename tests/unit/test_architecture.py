@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,25 +19,10 @@ DEPLOYABLES = sorted(
     str(path.parent.relative_to(ROOT / "functions"))
     for path in (ROOT / "functions").rglob("main.py")
 )
-MAY_IMPORT: dict[str, set[str]] = {
-    "requirements": set(),
-    "shared": set(),
-    "speech": {"shared"},
-    "conversion": {"shared", "speech"},
-    "importing": {"shared", "speech"},
-    "functions": {"conversion", "shared", "speech"},
-    "infra": {"conversion", "functions", "importing", "shared", "speech"},
-    "training": {"importing", "shared", "speech"},
-    "capacity": set(),
-    "benchmarks": {
-        *("capacity", "conversion", "functions", "importing", "infra", "shared", "speech"),
-    },
-    "tests": {
-        *("benchmarks", "capacity", "conversion", "functions", "importing", "infra"),
-        *("requirements", "shared", "speech", "training"),
-    },
-}
-"""The top-level packages, from the bottom to the top, and which others each of them may import."""
+FLOORS = ("requirements", "shared", "functions", "infra", "tools", "tests")
+"""The top-level packages from the bottom to the top; each imports only what stands below it."""
+
+PRODUCT = FLOORS[:-1]
 
 
 def sources(*folders: str) -> list[Path]:
@@ -78,7 +62,7 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def ours(path: Path) -> set[str]:
-    return {name for name in imports(path) if name.partition(".")[0] in MAY_IMPORT}
+    return {name for name in imports(path) if name.partition(".")[0] in FLOORS}
 
 
 def offending(found: Mapping[Path, Collection[str]]) -> dict[str, Collection[str]]:
@@ -128,28 +112,30 @@ def test_every_top_level_package_is_known() -> None:
     ]
     found = {folder.name for folder in folders if sources(folder.name)} - {"mutants"}
 
-    assert found == set(MAY_IMPORT)
+    assert found == set(FLOORS)
 
 
-def test_arrows_between_packages_point_downwards() -> None:
+def test_arrows_between_floors_point_downwards() -> None:
     upwards = {
-        path: {name for name in ours(path) if name.partition(".")[0] not in allowed | {own}}
-        for own, allowed in MAY_IMPORT.items()
-        for path in sources(own)
+        path: {name for name in ours(path) if name.partition(".")[0] in FLOORS[height + 1 :]}
+        for height, floor in enumerate(FLOORS)
+        for path in sources(floor)
     }
 
     assert offending(upwards) == {}
 
 
-def test_what_a_package_may_import_lies_below_it() -> None:
-    order = list(MAY_IMPORT)
+def test_the_planner_of_crowds_imports_nothing_of_ours() -> None:
+    found = {
+        path: {name for name in ours(path) if not f"{name}.".startswith("tools.capacity.")}
+        for path in sources("tools/capacity")
+    }
 
-    for package, allowed in MAY_IMPORT.items():
-        assert all(order.index(below) < order.index(package) for below in allowed), package
+    assert {path: names - {"tools"} for path, names in found.items() if names - {"tools"}} == {}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    assert circles(module_graph(sources(*MAY_IMPORT))) == []
+    assert circles(module_graph(sources(*FLOORS))) == []
 
 
 def test_a_circle_is_detected() -> None:
@@ -159,7 +145,7 @@ def test_a_circle_is_detected() -> None:
 
 
 def test_the_deployables_are_found() -> None:
-    known = {"api", "combined", "compat", "convert", "dead_letter", "live", "on_upload"}
+    known = {"api", "live_and_compat", "compat", "convert", "dead_letter", "live", "on_upload"}
 
     assert known <= set(DEPLOYABLES)
 
@@ -175,28 +161,22 @@ def test_a_deployable_imports_no_other_deployable() -> None:
     others: dict[Path, set[str]] = {}
     for path in sources("functions"):
         own = deployable_of(module_of(path))
-        # `combined` is the composition root of several deployables in one process.
-        if own != "combined":
+        # It is the composition root of several deployables in one process.
+        if own != "live_and_compat":
             imported = map(deployable_of, ours(path))
             others[path] = {name for name in imported if name not in {own, None}}
 
     assert offending(others) == {}
 
 
-MOST_MODULES = 12
-PRODUCT = (
-    *("benchmarks", "capacity", "conversion", "functions", "importing", "infra", "shared"),
-    *("speech", "training"),
-)
+def test_no_folder_is_deeper_than_three() -> None:
+    deep = [named(path) for path in sources(*PRODUCT) if len(path.relative_to(ROOT).parts) > 4]
+
+    assert deep == []
 
 
-def test_a_folder_of_the_product_has_at_most_a_dozen_modules() -> None:
-    modules = Counter(
-        named(path.parent) for path in sources(*PRODUCT) if path.name != "__init__.py"
-    )
-
-    # Part these:
-    assert {folder: count for folder, count in modules.items() if count > MOST_MODULES} == {}
+def test_no_module_has_the_name_of_its_folder() -> None:
+    assert not [named(path) for path in sources(*PRODUCT) if path.stem == path.parent.name]
 
 
 def folder_graph(files: list[Path]) -> dict[str, set[str]]:
@@ -224,23 +204,18 @@ def test_no_folders_import_each_other_in_a_circle() -> None:
     assert circles(folder_graph(sources(*PRODUCT))) == []
 
 
-PURE = {
-    "shared/pipeline.py",
-    "shared/voices/store.py",
-    "shared/voices/voice.py",
-    "shared/voices/media.py",
-    "shared/voices/messages.py",
-    "shared/voices/objects.py",
-    "shared/ports.py",
-    "shared/runtime/settings.py",
-}
+PURE = (
+    ROOT / "shared" / "ports.py",
+    ROOT / "shared" / "pipeline.py",
+    ROOT / "shared" / "runtime" / "settings.py",
+    *sources("shared/voices"),
+)
 CLIENTS = {"google", "grpc", "httpx", "requests", "starlette", "fastapi", "numpy", "onnxruntime"}
 
 
 def test_a_pure_module_imports_no_client_library() -> None:
     found = {
-        ROOT / name: {module.partition(".")[0] for module in imports(ROOT / name)} & CLIENTS
-        for name in PURE
+        path: {module.partition(".")[0] for module in imports(path)} & CLIENTS for path in PURE
     }
 
     assert offending(found) == {}
@@ -254,11 +229,12 @@ ADAPTERS = {
 }
 
 
-def test_no_other_module_of_shared_imports_google_or_http() -> None:
-    found: dict[Path, set[str]] = {}
-    for path in sources("shared"):
-        others = {"shared.google", "shared.runtime"} - {".".join(path.relative_to(ROOT).parts[:2])}
-        found[path] = {name for name in ours(path) if ".".join(name.split(".")[:2]) in others}
+def test_the_domain_of_shared_imports_no_adapter() -> None:
+    domain = ("shared/voices", "shared/characters", "shared/speech")
+    found = {
+        path: {name for name in ours(path) if name.startswith("shared.google")}
+        for path in sources(*domain)
+    }
 
     assert offending(found) == {}
 
@@ -266,7 +242,7 @@ def test_no_other_module_of_shared_imports_google_or_http() -> None:
 def test_only_composition_roots_open_adapters() -> None:
     found = {
         path: {name for name in ours(path) if name.startswith("shared.google")}
-        for path in sources("conversion", "functions")
+        for path in sources("functions", "shared/conversion", "shared/container")
         if path.name not in {"main.py", "composition.py"}
     }
 
@@ -309,7 +285,7 @@ def calls_at_import(tree: ast.Module) -> Iterator[ast.Call]:
 def test_no_client_is_made_at_import() -> None:
     suspicious = {
         name
-        for path in sources("conversion", "functions", "shared")
+        for path in sources("functions", "shared")
         for call in calls_at_import(tree_of(path))
         for name in [ast.unparse(call.func)]
         if any(word in name for word in ("Client", "Session", "open_", "connect", "load("))
@@ -335,7 +311,7 @@ def changing_globals(tree: ast.Module) -> Iterator[str]:
 def test_no_module_keeps_a_global_that_changes() -> None:
     found = {
         path: set(changing_globals(tree_of(path)))
-        for path in sources("conversion", "functions", "shared", "infra")
+        for path in sources("functions", "shared", "infra")
     }
 
     assert offending(found) == {}
@@ -353,8 +329,8 @@ def test_no_module_has_a_meaningless_name() -> None:
 
     assert not [
         named(path)
-        for path in sources("conversion", "functions", "shared", "infra", "training", "tests")
-        if path.stem in empty or path.parent.name in empty
+        for path in sources("functions", "shared", "infra", "tools", "tests")
+        if path.stem in empty or path.parent.name in empty - {"tools"}
     ]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[2]
-PRODUCT: Final = ("conversion", "functions", "importing", "infra", "shared", "speech")
+PRODUCT: Final = ("functions", "infra", "shared", "tools/bundles", "tools/importing")
 
 WAITS: Final = frozenset(
     [
@@ -69,7 +69,7 @@ LIMITED_ELSEWHERE: Final = {
     "infra/local/processes/scale_to_zero.py _watch": "until the instance ends or is stuck",
     "functions/compat/text_socket.py _after": "what was asked before; speaking has limits",
     "shared/google/listener.py _queued_requests": "until the stream ends",
-    "infra/local/processes/children.py running_in_background": "it was cancelled",
+    "infra/local/processes/children.py run_in_background": "it was cancelled",
     "infra/local/processes/children.py wait": "whoever calls it has one",
     "infra/local/processes/children.py stop": "it was killed",
     "infra/local/processes/children.py wait_for_an_end": "until a process ends",
@@ -80,7 +80,7 @@ LIMITED_ELSEWHERE: Final = {
     # Calls of our own methods, which have limits themselves.
     "shared/conversion/characters.py connect": "CONNECT_SECONDS, and the store's",
     "functions/live/main.py drain": "finishing_seconds, and the worker's",
-    "shared/conversion/composition.py opened_services": "see shared/conversion/characters.py",
+    "shared/conversion/composition.py open_conversion_services": "see shared/conversion/characters.py",
     "infra/local/cloud/embedded.py converters": "see functions/live/main.py",
     "infra/local/commands/live.py __aenter__": "OPENING_SECONDS, a second time around it",
     "shared/google/sharded_bucket.py connect": "CONNECT_SECONDS, in each bucket",
@@ -90,8 +90,8 @@ LIMITED_ELSEWHERE: Final = {
     "infra/terraform/check.py _run": "terraform test is ended after 600 s by the session",
     # Decoding processes: `run` and `open` have limits; what is heard ends with its session.
     "shared/speech/decoding/subprocesses.py _send": "run has one",
+    "shared/speech/decoding/subprocesses.py _spawned_send": "run has one",
     "shared/speech/decoding/subprocesses.py is_running": "the socket does not block",
-    "shared/speech/decoding/subprocesses.py _send": "run has one",
     "shared/speech/decoding/process_output.py _read": "listening_seconds, in the session",
     "shared/speech/decoding/process_output.py receive": "run, open or the session has one",
     "shared/speech/decoding/process_output.py receive_message": "likewise",

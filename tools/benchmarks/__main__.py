@@ -5,49 +5,43 @@ from __future__ import annotations
 import argparse
 import asyncio
 import inspect
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tools.benchmarks.report import BenchmarkOptions, Report, write_figures
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from infra.local.configuration.options import ROOT
+from tools.benchmarks import guard
+from tools.benchmarks.report import Report, write_figures
 
 FOLDER: Final = Path(__file__).parent
 RESULTS: Final = FOLDER / "results"
-QUICK_RESULTS: Final = FOLDER.parent / ".local" / "benchmarks"
-"""Results of `--quick` do not go into any page."""
+QUICK_RESULTS: Final = ROOT / ".local" / "benchmarks"
 
 MODULES: Final = {
-    "convert": "tools.benchmarks.convert",
-    "cold-start": "tools.benchmarks.cold_start",
-    "waiters": "tools.benchmarks.waiters",
-    "pipeline": "tools.benchmarks.pipeline",
-    "traces": "tools.benchmarks.traces",
-    "cost": "tools.benchmarks.cost",
-    "rvc": "tools.benchmarks.rvc",
-    "text": "tools.benchmarks.text",
-    "hearing": "tools.benchmarks.preview",
-    "live": "tools.benchmarks.live",
-    "ahead": "tools.benchmarks.slow_voices",
-    "watermark": "tools.benchmarks.watermark",
+    "convert": "convert",
+    "cold-start": "cold_start",
+    "waiters": "waiters",
+    "pipeline": "pipeline",
+    "cost": "cost",
+    "text": "text",
+    "hearing": "preview",
 }
-"""The module of each benchmark; its `run` takes `Options` and returns a `Report`.
+"""The module of each benchmark. Its function `run(*, quick)` returns a `Report`.
 
 `all` runs them in this order: cost reads the report of pipeline.
 """
 
 README: Final = FOLDER / "README.md"
-PAGES: Final = {"cost": FOLDER.parent / "docs" / "deploy.md"}
-"""Where the figures of a benchmark go, if not into the README."""
+PAGES: Final = {"cost": ROOT / "docs" / "deploy.md"}
+"""The pages of benchmarks whose figures are not in the README."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code."""
     parsed = _parser().parse_args(arguments)
     results = parsed.results or (QUICK_RESULTS if parsed.quick else RESULTS)
     if parsed.name == "pages":
@@ -57,50 +51,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.name == "all":
         return run_all(results, quick=parsed.quick)
     if parsed.name == "guard":
-        guard = import_module("tools.benchmarks.guard")
-        return int(guard.main(accept=parsed.accept))
-    path = run_one(parsed.name, BenchmarkOptions(quick=parsed.quick), results)
+        return guard.main(accept=parsed.accept)
+    path = run_one(parsed.name, results, quick=parsed.quick)
     if results == RESULTS:
         write_figures(page_of(parsed.name), [path])
     return 0
 
 
 def page_of(name: str) -> Path:
-    """Return the page that shows the figures of a benchmark."""
     return PAGES.get(name, README)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="nox -s bench --", description=__doc__)
-    text = "a benchmark; all: every one; guard: compare ratios with the stored ones; "
-    names = (*MODULES, "all", "guard", "pages")
-    parser.add_argument("name", choices=names, help=text + "pages: write the stored figures again")
+    parser = argparse.ArgumentParser(prog="nox -s bench --", description="Measure speed and cost.")
+    parser.add_argument(
+        "name",
+        choices=(*MODULES, "all", "guard", "pages"),
+        help="a benchmark; all: every benchmark; guard: compare ratios with the accepted ones;"
+        " pages: write the stored figures into the pages again",
+    )
     parser.add_argument("--quick", action="store_true", help="measure less and change no page")
-    text = "folder for the JSON files; pages are written only from the default one"
-    parser.add_argument("--results", type=Path, default=None, help=text)
-    text = "guard: store the measured ratios; later runs are compared with them"
+    text = "folder for the JSON files; pages are written only from the default folder"
+    parser.add_argument("--results", type=Path, help=text)
+    text = "guard: accept the measured ratios; later runs are compared with them"
     parser.add_argument("--accept", action="store_true", help=text)
     return parser
 
 
-def run_one(name: str, options: BenchmarkOptions, results: Path) -> Path:
-    """Run one benchmark in this process, print and save its report, and return the file."""
-    answer = import_module(MODULES[name]).run(options)
-    report = asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+def run_one(name: str, results: Path, *, quick: bool) -> Path:
+    # Before gRPC is imported: local clouds are started while its threads run.
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+    found = import_module(f"{__package__}.{MODULES[name]}").run(quick=quick)
+    report = asyncio.run(found) if inspect.iscoroutine(found) else found
     if not isinstance(report, Report) or report.name != name:
-        raise TypeError(f"{MODULES[name]}.run must return a Report named {name!r}")
+        raise TypeError(f"the benchmark {name!r} must return a Report of that name")
     report.show()
     return report.save(results)
 
 
 def run_all(results: Path, *, quick: bool) -> int:
-    """Run every benchmark in a process of its own, one after another; 1 if one of them failed."""
     failed = []
     for name in MODULES:
         started = time.perf_counter()
-        command = (sys.executable, "-m", "tools.benchmarks", name, "--results", str(results))
-        options = ("--quick",) if quick else ()
-        code = subprocess.run((*command, *options), check=False).returncode
+        command = (sys.executable, "-m", str(__package__), name, "--results", str(results))
+        code = subprocess.run((*command, *(["--quick"] * quick)), check=False).returncode
         print(f"{name}: {time.perf_counter() - started:.0f} s, exit code {code}", flush=True)
         if code:
             failed.append(name)

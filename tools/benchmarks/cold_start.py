@@ -1,95 +1,69 @@
-"""How long a new instance takes until it can convert, and how long a visitor waits for it."""
+"""Measures the start of a new instance, and how long a visitor waits for it."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
 import tempfile
+import time
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
+from infra.local.configuration.environments import (
+    FIRESTORE_VARIABLE,
+    PUBSUB_VARIABLE,
+    Addresses,
+    deployable_environments,
+)
+from infra.local.configuration.keys import make_key
+from infra.local.configuration.names import Ports
+from infra.local.configuration.options import ROOT, CloudOptions
 from tools.benchmarks.cold_visitors import (
     InstanceState,
-    Start,
-    Starter,
     Visit,
-    medians,
+    bytecode_environment,
     scaled_cloud,
 )
 from tools.benchmarks.recordings import webm
-from tools.benchmarks.report import Report, Table
+from tools.benchmarks.report import Cell, Report, Table
+from tools.benchmarks.servers import NOWHERE, family
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tools.benchmarks.report import BenchmarkOptions, Cell
+Waits = dict[tuple[float, InstanceState], list[Visit]]
 
 DEPLOYABLES: Final = ("api", "on_upload", "convert", "dead_letter", "sweep")
 COMPILED: Final = "with bytecode"
 NOT_COMPILED: Final = "without"
-SPOKEN_SECONDS: Final = 3.0
-"""The recording whose wait the target is about."""
+SPOKEN_SECONDS: Final = 3.0  # the recording that the target of the wait is about
 
 
-@dataclass(frozen=True, slots=True)
-class ColdStartExtent:
-    """How often each thing is measured; slow starts without bytecode are measured less often.
+class Plan(NamedTuple):
+    """Numbers of whole starts, of their parts and of imports; of visits, by seconds."""
 
-    Attributes:
-        starts: of the container, with bytecode and without.
-        visits: how often for which recording, in seconds, and each state of the instance.
-    """
-
-    starts: Mapping[str, int]
-    parts: Mapping[str, int]
-    imports: Mapping[str, int]
+    starts: Mapping[str, tuple[int, int, int]]
     visits: Mapping[float, int]
 
 
-FULL: Final = ColdStartExtent(
-    starts={COMPILED: 9, NOT_COMPILED: 3},
-    parts={COMPILED: 9, NOT_COMPILED: 1},
-    imports={COMPILED: 5, NOT_COMPILED: 1},
-    visits={1.0: 5, 3.0: 25, 5.0: 5, 10.0: 3},
+FULL: Final = Plan(
+    {COMPILED: (9, 9, 5), NOT_COMPILED: (3, 1, 1)}, {1.0: 5, 3.0: 25, 5.0: 5, 10.0: 3}
 )
-QUICK: Final = ColdStartExtent(
-    starts={COMPILED: 2, NOT_COMPILED: 0},
-    parts={COMPILED: 1, NOT_COMPILED: 0},
-    imports={COMPILED: 1, NOT_COMPILED: 0},
-    visits={1.0: 1, 3.0: 1},
-)
-
-Waits = dict[tuple[float, InstanceState], list[Visit]]
+QUICK: Final = Plan({COMPILED: (2, 1, 1), NOT_COMPILED: (0, 0, 0)}, {1.0: 1, 3.0: 1})
 
 
-async def run(options: BenchmarkOptions) -> Report:
-    """Measure starts, then waits."""
-    plan = QUICK if options.quick else FULL
-    with tempfile.TemporaryDirectory(prefix="voice-avatar-") as name:
-        starts = Starts.measure(Path(name), plan)
-    waits = await measure_waits(plan)
-    warm = _median_wait(waits, InstanceState.WARM)
-    costs = _median_wait(waits, InstanceState.WARMING_UP) / warm
-    return Report(
-        "cold-start",
-        (*starts.tables(), waits_table(waits)),
-        facts={
-            "container ready after exec with bytecode (ms, at most 1500 is wanted)": starts.ready,
-            "wait after 3 s with warm-up, by that with a minimum instance (at most 1.15)": costs,
-        },
-        ratios={"processor time of a converter's start, by that of importing NumPy": starts.ratio},
-    )
+class Starts(NamedTuple):
+    """Starts with bytecode and without, in milliseconds.
 
-
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """What starts took, with bytecode and without.
-
-    Attributes:
-        parts: median milliseconds of each part.
-        imports: of each deployable, median milliseconds and modules.
-        yardsticks: processor time of importing NumPy in a new process, in milliseconds.
+    `parts` and `imports` are medians; `yardsticks` are imports of NumPy.
     """
 
     whole: Mapping[str, Sequence[Start]]
@@ -97,130 +71,257 @@ class Starts:
     imports: Mapping[str, Mapping[str, Mapping[str, float]]]
     yardsticks: Sequence[float]
 
-    @classmethod
-    def measure(cls, folder: Path, plan: ColdStartExtent) -> Starts:
-        """Measure the starts."""
-        compiled = Starter(folder / "compiled", has_bytecode=True)
-        compile_everything(compiled)
-        starters = {
-            COMPILED: compiled,
-            NOT_COMPILED: Starter(folder / "not-compiled", has_bytecode=False),
-        }
-        recording = webm(SPOKEN_SECONDS)
-        whole: dict[str, list[Start]] = defaultdict(list)
-        parts: dict[str, list[dict[str, float]]] = defaultdict(list)
-        imports: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
-        yardsticks = []
-        for turn in range(max(plan.starts.values())):
-            yardsticks.append(compiled.measure_yardstick())
-            for kind, starter in starters.items():
-                if turn < plan.starts[kind]:
-                    whole[kind].append(starter.start_converter())
-                if turn < plan.parts[kind]:
-                    parts[kind].append(starter.measure_parts(recording))
-                for name in DEPLOYABLES if turn < plan.imports[kind] else ():
-                    imports[kind, name].append(starter.measure_imports(name))
-        return cls(
-            whole,
-            {kind: medians(each) for kind, each in parts.items()},
-            {
-                kind: {name: medians(imports[kind, name]) for name in DEPLOYABLES}
-                for kind in starters
-            },
-            yardsticks,
-        )
 
-    @property
-    def ready(self) -> float:
-        """Median milliseconds from exec to ready, with bytecode."""
-        return median(start.milliseconds for start in self.whole[COMPILED])
-
-    @property
-    def ratio(self) -> float:
-        """Processor time of a start in yardsticks."""
-        costs = (start.cpu_milliseconds for start in self.whole[COMPILED])
-        return median(costs) / median(self.yardsticks)
-
-    def tables(self) -> tuple[Table, ...]:
-        """Return the tables about starts."""
-        return self._whole_table(), self._parts_table(), self._imports_table()
-
-    def _whole_table(self) -> Table:
-        rows: list[tuple[Cell, ...]] = []
-        for kind, starts in self.whole.items():
-            times = [start.milliseconds for start in starts]
-            cpu = median(start.cpu_milliseconds for start in starts)
-            rows.append((kind, median(times), min(times), max(times), cpu, len(times)))
-        columns = ("bytecode", "median", "least", "most", "processor time", "starts")
-        return Table(
-            "A conversion container from exec to its first ready answer, ms", columns, tuple(rows)
-        )
-
-    def _parts_table(self) -> Table:
-        compiled, not_compiled = self.parts[COMPILED], self.parts.get(NOT_COMPILED, {})
-        rows = tuple((name, compiled[name], not_compiled.get(name)) for name in compiled)
-        title = "The parts of a start, one after another, and the first conversions (3 s), ms"
-        return Table(title, ("part", COMPILED, NOT_COMPILED), rows)
-
-    def _imports_table(self) -> Table:
-        rows: list[tuple[Cell, ...]] = []
-        for name in DEPLOYABLES:
-            compiled, not_compiled = (self.imports[kind][name] for kind in (COMPILED, NOT_COMPILED))
-            together = compiled["imports"] + compiled["clients"]
-            slowly = not_compiled["imports"] + not_compiled["clients"] if not_compiled else None
-            modules = round(compiled["modules"])
-            row = (name, modules, compiled["imports"], compiled["clients"], together, slowly)
-            rows.append(row)
-        columns = ("deployable", "modules", "import", "clients", "together", "without bytecode")
-        return Table("What each deployable imports and opens, ms", columns, tuple(rows))
+async def run(*, quick: bool) -> Report:
+    plan = QUICK if quick else FULL
+    with tempfile.TemporaryDirectory(prefix="voice-avatar-") as name:
+        starts = measure_starts(Path(name), plan)
+    waits = await measure_waits(plan)
+    compiled = starts.whole[COMPILED]
+    ready = median(start.milliseconds for start in compiled)
+    warm_up, warm = (
+        _median_wait(waits, state) for state in (InstanceState.WARMING_UP, InstanceState.WARM)
+    )
+    cpu = median(start.cpu_milliseconds for start in compiled)
+    return Report(
+        "cold-start",
+        (
+            _starts_table(starts.whole),
+            _parts_table(starts.parts),
+            _imports_table(starts.imports),
+            _waits_table(waits),
+        ),
+        facts={
+            "container ready after exec with bytecode (ms, at most 1500 is wanted)": ready,
+            "wait after 3 s with warm-up, by that with a minimum instance (at most 1.15)": (
+                warm_up / warm
+            ),
+        },
+        ratios={
+            "processor time of a converter's start, by that of importing NumPy": (
+                cpu / median(starts.yardsticks)
+            )
+        },
+    )
 
 
-def compile_everything(starter: Starter) -> None:
-    """Compile every module that one of the measured processes imports."""
-    starter.start_converter()
+def measure_starts(folder: Path, plan: Plan) -> Starts:
+    compiled = Starter(folder / "compiled", has_bytecode=True)
+    # Compiles every module that one of the measured processes imports.
+    compiled.start_converter()
     for name in DEPLOYABLES:
-        starter.measure_imports(name)
+        compiled.measure_imports(name)
+    starters = {
+        COMPILED: compiled,
+        NOT_COMPILED: Starter(folder / "not-compiled", has_bytecode=False),
+    }
+    recording = webm(SPOKEN_SECONDS)
+    whole: dict[str, list[Start]] = defaultdict(list)
+    parts: dict[str, list[dict[str, float]]] = defaultdict(list)
+    imports: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    yardsticks = []
+    for turn in range(plan.starts[COMPILED][0]):
+        yardsticks.append(compiled.measure_yardstick())
+        for kind, starter in starters.items():
+            whole_starts, part_starts, import_starts = plan.starts[kind]
+            if turn < whole_starts:
+                whole[kind].append(starter.start_converter())
+            if turn < part_starts:
+                parts[kind].append(starter.measure_parts(recording))
+            for name in DEPLOYABLES if turn < import_starts else ():
+                imports[kind, name].append(starter.measure_imports(name))
+    return Starts(
+        whole,
+        {kind: medians(each) for kind, each in parts.items()},
+        {kind: {name: medians(imports[kind, name]) for name in DEPLOYABLES} for kind in starters},
+        yardsticks,
+    )
 
 
-async def measure_waits(plan: ColdStartExtent) -> Waits:
-    """Visit a cloud in each state of the instance, alternately."""
+async def measure_waits(plan: Plan) -> Waits:
     waits: Waits = defaultdict(list)
     recordings = {seconds: webm(seconds) for seconds in plan.visits}
     async with scaled_cloud() as cloud:
-        # The emulators' first requests take seconds and are no figure of ours.
+        # The emulators need seconds for their first requests.
         await cloud.visit(InstanceState.WARM, recordings[min(recordings)], 0)
         for turn in range(max(plan.visits.values())):
             for seconds in (each for each, count in plan.visits.items() if turn < count):
-                # The last one finds the instance that the one before has left.
+                # WARM is the last state: it finds the instance of the visit before.
                 for state in InstanceState:
                     visit = await cloud.visit(state, recordings[seconds], seconds)
                     waits[seconds, state].append(visit)
     return waits
 
 
-def waits_table(waits: Waits) -> Table:
-    """Return the table of the waits."""
+def _median_wait(waits: Waits, state: InstanceState, seconds: float = SPOKEN_SECONDS) -> float:
+    return median(visit.wait for visit in waits[seconds, state])
+
+
+def _starts_table(whole: Mapping[str, Sequence[Start]]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for kind, starts in whole.items():
+        times = [start.milliseconds for start in starts]
+        cpu = median(start.cpu_milliseconds for start in starts)
+        rows.append((kind, median(times), min(times), max(times), cpu, len(times)))
+    columns = ("bytecode", "median", "least", "most", "processor time", "starts")
+    title = "A conversion container from exec to its first ready answer, ms"
+    return Table(title, columns, tuple(rows))
+
+
+def _parts_table(parts: Mapping[str, Mapping[str, float]]) -> Table:
+    compiled, not_compiled = parts[COMPILED], parts.get(NOT_COMPILED, {})
+    rows = tuple((name, compiled[name], not_compiled.get(name)) for name in compiled)
+    title = "The parts of a start, one after another, and the first conversions (3 s), ms"
+    return Table(title, ("part", COMPILED, NOT_COMPILED), rows)
+
+
+def _imports_table(imports: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for name in DEPLOYABLES:
+        compiled, not_compiled = imports[COMPILED][name], imports[NOT_COMPILED][name]
+        slowly = not_compiled["imports"] + not_compiled["clients"] if not_compiled else None
+        parts = compiled["imports"], compiled["clients"]
+        rows.append((name, round(compiled["modules"]), *parts, sum(parts), slowly))
+    columns = ("deployable", "modules", "import", "clients", "together", "without bytecode")
+    return Table("What each deployable imports and opens, ms", columns, tuple(rows))
+
+
+def _waits_table(waits: Waits) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for (seconds, state), visits in waits.items():
         times = [visit.wait for visit in visits]
         conversion = median(visit.conversion for visit in visits)
-        warm = median(visit.wait for visit in waits[seconds, InstanceState.WARM])
-        rows.append(
-            (
-                seconds,
-                state,
-                median(times),
-                min(times),
-                max(times),
-                conversion,
-                median(times) / warm,
-            )
-        )
+        to_warm = median(times) / _median_wait(waits, InstanceState.WARM, seconds)
+        rows.append((seconds, state, median(times), min(times), max(times), conversion, to_warm))
     columns = ("spoken (s)", "instance", "median", "least", "most", "conversion", "to minimum")
-    return Table(
-        "From the end of the recording to done at the visitor's listener, ms", columns, tuple(rows)
+    title = "From the end of the recording to done at the visitor's listener, ms"
+    return Table(title, columns, tuple(rows))
+
+
+READY_SECONDS: Final = 60.0
+_PROBE_PAUSE_SECONDS: Final = 0.003
+_PROBE: Final = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+_READY: Final = b" 204"
+
+
+class Start(NamedTuple):
+    """One start of the conversion container, from exec to the first success of `/readyz`."""
+
+    milliseconds: float
+    cpu_milliseconds: float
+
+
+class Starter:
+    """Starts deployables as the local cloud does, without any server for their clients.
+
+    Args:
+        folder: for the key and the bytecode; it is made.
+    """
+
+    def __init__(self, folder: Path, *, has_bytecode: bool) -> None:
+        folder.mkdir()
+        key = folder / "signing-key.json"
+        make_key().write(key)
+        url = f"http://{NOWHERE}"
+        addresses = Addresses(url, url, url, url, url, url)
+        environments = deployable_environments(CloudOptions(), addresses, key)
+        # The local cloud has no sweep of its own, whose settings are those of both.
+        self._environments = environments | {
+            "sweep": environments["dead_letter"] | environments["on_upload"]
+        }
+        self._common = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            **bytecode_environment(folder / "bytecode", is_written=has_bytecode),
+            "STORAGE_EMULATOR_HOST": url,
+            FIRESTORE_VARIABLE: NOWHERE,
+            PUBSUB_VARIABLE: NOWHERE,
+            # As where they are deployed.
+            "PYDANTIC_DISABLE_PLUGINS": "__all__",
+        }
+
+    def start_converter(self) -> Start:
+        with Ports() as ports:
+            (port,) = ports.free(1)
+            environment = self._environment("convert") | {"PORT": str(port)}
+            began = time.monotonic()
+            process = subprocess.Popen(
+                [sys.executable, "-m", "functions.convert"],
+                env=environment,
+                stdout=subprocess.DEVNULL,
+            )
+            try:
+                _wait_until_ready(process, port)
+                elapsed = time.monotonic() - began
+                times = [each.cpu_times() for each in family(process.pid)]
+                return Start(elapsed * 1000, sum(each.user + each.system for each in times) * 1000)
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait()
+
+    def measure_parts(self, recording: bytes) -> dict[str, float]:
+        return self._measure("convert", "converter", str(time.monotonic()), recording=recording)
+
+    def measure_imports(self, deployable: str) -> dict[str, float]:
+        """Return the milliseconds of a deployable's imports and clients, and its modules.
+
+        Packages that are not deployed with it cannot be imported, because some libraries import
+        others wherever they are installed.
+        """
+        return self._measure(deployable, deployable, *missing_packages(deployable))
+
+    def measure_yardstick(self) -> float:
+        """Return the milliseconds of CPU time that a new process needs to import NumPy."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-c", "import numpy"]
+        subprocess.run(command, env=self._environment("convert"), check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return 1000 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+
+    def _measure(
+        self, deployable: str, *arguments: str, recording: bytes = b""
+    ) -> dict[str, float]:
+        finished = subprocess.run(
+            [sys.executable, "-m", "tools.benchmarks.start_parts", *arguments],
+            env=self._environment(deployable),
+            input=recording,
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        found: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
+        return found
+
+    def _environment(self, deployable: str) -> dict[str, str]:
+        return {**self._common, **self._environments[deployable]}
+
+
+def missing_packages(deployable: str) -> list[str]:
+    """Return the importable packages that are installed here, but not with a deployable."""
+    lock = (ROOT / "functions" / deployable / "requirements.txt").read_text()
+    locked = {_normal(name) for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    return sorted(
+        package
+        for package, distributions in packages_distributions().items()
+        if locked.isdisjoint(map(_normal, distributions))
     )
 
 
-def _median_wait(waits: Waits, state: InstanceState) -> float:
-    return median(visit.wait for visit in waits[SPOKEN_SECONDS, state])
+def _normal(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def medians(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = measured[0] if measured else ()
+    return {name: median(one[name] for one in measured) for name in names}
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.settimeout(READY_SECONDS)
+            connection.sendall(_PROBE)
+            if _READY in connection.recv(64):
+                return
+        time.sleep(_PROBE_PAUSE_SECONDS)
+    raise RuntimeError("the conversion container did not become ready")

@@ -1,42 +1,35 @@
-"""What a thousand conversions and a day cost: measured CPU seconds times prices.
+"""Computes the cost of a thousand conversions, of a day and of an own character.
 
 CPU seconds are those of all processes that work on a conversion, from the recording's bytes to the
-result's. Unlike the elapsed time, they do not depend on other programs. The number of
-documents that a voice reads and writes comes from the last report of the benchmark pipeline.
+result's. Unlike the elapsed time, they do not depend on other programs. The documents that a voice
+reads and writes are counted by the benchmark pipeline.
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, NamedTuple, cast
 
 from infra.local.commands.demo import SAMPLE
+from infra.local.configuration.options import ROOT
 from shared.conversion.characters import build_characters
 from shared.conversion.stages import Conversion
+from shared.ports import Bucket
 from shared.speech.decoding.decoder import Decoder
 from shared.speech.decoding.recording import DecodeLimits
 from shared.speech.graphs.sessions import SessionSettings
 from shared.voices.media import CONTENT_TYPES, sniff
+from shared.voices.objects import ObjectFacts
 from shared.voices.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
-from tools.benchmarks.report import Report, Table
+from tools.benchmarks.report import Cell, Report, Table
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.ports import Bucket
-    from tools.benchmarks.report import BenchmarkOptions, Cell
-
-
-ROOT: Final = Path(__file__).parents[2]
-CHARACTERS: Final = ROOT / "characters"
-COUNTED: Final = ROOT / "tools/benchmarks/results/pipeline.json"
+COUNTED: Final = Path(__file__).parent / "results" / "pipeline.json"
 FORMATS: Final = (OutputFormat.WAV, OutputFormat.M4A)
-ROUNDS: Final = 20
-QUICK_ROUNDS: Final = 5
 SECONDS_OF_A_DAY: Final = 86_400
 
 _WRITES: Final = "Firestore documents written"
@@ -44,6 +37,7 @@ _READS: Final = (
     "Firestore documents read by the service",
     "Firestore documents read by the visitor's listener",
 )
+_RENEW_SECONDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,51 +63,58 @@ class Prices:
     gib_to_the_internet: float = 0.12
     scheduler_job_day: float = 0.1 / 31
 
-
-@dataclass(frozen=True, slots=True)
-class ConversionUsage:
-    """What one conversion uses beside CPU seconds, and what a day without conversions uses.
-
-    Attributes:
-        function_seconds: of the functions api and on_upload together, each with one CPU and
-            half a GiB.
-        sweeps: per day; each is a request.
-        sweep_seconds: of the function sweep, with one CPU and half a GiB, when it finds nothing.
-    """
-
-    document_reads: float
-    document_writes: float
-    cpus: float = 2
-    gib: float = 1
-    waiting_seconds: float = 0.3
-    function_seconds: float = 0.3
-    requests: int = 4
-    object_writes: int = 4
-    object_reads: int = 2
-    sweeps: int = 288
-    sweep_seconds: float = 0.5
-    sweep_reads: int = 3
-
-
-def read_usage(counted: Path = COUNTED) -> ConversionUsage:
-    """Compute the use of a conversion, with the documents that the benchmark pipeline has counted.
-
-    Raises:
-        ValueError: it is not a report of that benchmark.
-    """
-    report = Report.load(counted)
-    figures = {str(row[0]): row[-1] for table in report.tables for row in table.rows}
-    try:
-        reads = sum(float(figures[name] or 0) for name in _READS)
-        return ConversionUsage(document_reads=reads, document_writes=float(figures[_WRITES] or 0))
-    except KeyError as missing:
-        raise ValueError(
-            f"{counted} does not contain {missing}; run the benchmark pipeline again"
-        ) from missing
+    @property
+    def function_second(self) -> float:
+        return self.cpu_second + 0.5 * self.gib_second
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class JobPrices:
+    """US dollars for us-central1, from the pages of `Prices`; a job is billed while it runs."""
+
+    cpu_second: float = 0.000_018
+    gib_second: float = 0.000_002
+    gib_month: float = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The use of one conversion beside its CPU seconds, and of a day without conversions."""
+
+    document_reads: float  # by the services and by a page that listens
+    document_writes: float  # create, queued, lease, done, and a conflict now and then
+    cpus: float = 2  # of an instance of the conversion container (convert_cpu)
+    gib: float = 1  # of its memory (convert_memory)
+    waiting_seconds: float = 0.3  # for Firestore and Cloud Storage; they are billed, too
+    function_seconds: float = 0.3  # of api and on_upload
+    requests: int = 4  # to the api (voice), on_upload, and the container (warm-up, message)
+    object_writes: int = 4  # recording, result, emptied recording; the notification costs as much
+    object_reads: int = 2  # the recording by the container, the result by the visitor
+    sweeps: int = 288  # per day
+    sweep_seconds: float = 0.5  # when it finds nothing
+    sweep_reads: int = 3  # one query for each status; billed also without results
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """The use of one own character."""
+
+    seconds: float = 137  # on two CPUs, with 3:21 minutes of speech (docs/own-characters.md)
+    start_seconds: float = 30  # of the job's container before and after the training; assumed
+    recordings: int = 61  # sentences and the spoken consent
+    checkpoints: int = 12  # objects that the stages store on the way
+    bundle_bytes: int = 3_720_000  # the character's own graphs, without the shared encoders
+    request_seconds: float = 0.1  # of the api, for each request of the page
+    cpus: int = 2
+    gib: int = 4
+
+    @property
+    def requests(self) -> int:
+        """Requests of the page: one for each recording, and one for each other step."""
+        return self.recordings + 10
+
+
+class Measurement(NamedTuple):
     """One conversion: CPU seconds, seconds of the recording, bytes of the result."""
 
     cpu_seconds: float
@@ -121,8 +122,31 @@ class Measurement:
     bytes: int
 
 
-class _Shelf:
-    """Stands in for both buckets: returns the recording, drops results, signs nothing."""
+def run(*, quick: bool) -> Report:
+    recording, rounds = SAMPLE.read_bytes(), 5 if quick else 20
+    measured = [measure(recording, output_format, rounds) for output_format in FORMATS]
+    return make_report(measured, read_usage(), Prices())
+
+
+def read_usage(counted: Path = COUNTED) -> Usage:
+    """Return the use of a conversion, with the documents of a report of the benchmark pipeline.
+
+    Raises:
+        ValueError: the file is not such a report.
+    """
+    report = Report.load(counted)
+    figures = {str(row[0]): row[-1] for table in report.tables for row in table.rows}
+    try:
+        reads = sum(float(figures[name] or 0) for name in _READS)
+        return Usage(document_reads=reads, document_writes=float(figures[_WRITES] or 0))
+    except KeyError as missing:
+        raise ValueError(
+            f"{counted} does not contain {missing}; run the benchmark pipeline again"
+        ) from missing
+
+
+class _OneRecordingBucket:
+    """A bucket for uploads and results that returns one recording and stores nothing."""
 
     name = "a-bucket"
 
@@ -132,18 +156,19 @@ class _Shelf:
     async def read(self, *_name_and_generation: object, **_limits: object) -> bytes:
         return self._recording
 
-    async def write(self, _name: str, _content: BinaryIO, **_facts: object) -> None:
-        return
+    async def write(
+        self, name: str, _content: BinaryIO, *, content_type: str, size: int
+    ) -> ObjectFacts:
+        return ObjectFacts(self.name, name, 1, content_type, size)
 
     async def sign_download(self, _name: str, **_terms: object) -> tuple[str, datetime]:
         return "https://storage.example.com", datetime.now(UTC)
 
 
 def measure(recording: bytes, output_format: OutputFormat, rounds: int) -> Measurement:
-    """Convert a recording `rounds` times and return the mean of one conversion."""
-    few, _ = _used(recording, output_format, 1)
+    one, _ = _used(recording, output_format, 1)
     many, (seconds, size) = _used(recording, output_format, 1 + rounds)
-    return Measurement((many - few) / rounds, seconds, size)
+    return Measurement((many - one) / rounds, seconds, size)
 
 
 def _used(
@@ -155,18 +180,18 @@ def _used(
 
 
 def _cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of every process it has waited for."""
+    """Return the CPU seconds of this process and of every process that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -> tuple[float, int]:
-    shelf = cast("Bucket", _Shelf(recording))
-    characters = build_characters(CHARACTERS, SessionSettings())
+    bucket = cast("Bucket", _OneRecordingBucket(recording))
+    characters = build_characters(ROOT / "characters", SessionSettings())
     async with Decoder(max_processes=1) as decoder:
         conversion = Conversion(
-            uploads=shelf,
-            results=shelf,
+            uploads=bucket,
+            results=bucket,
             decoder=decoder,
             max_speech_seconds=60.0,
             limits=DecodeLimits(min_seconds=1, max_seconds=60, max_bytes=100_000_000),
@@ -182,7 +207,7 @@ async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -
 def _voice(recording: bytes, output_format: OutputFormat, character: str) -> Voice:
     container = sniff(recording)
     if container is None:
-        raise ValueError("this is not a recording in a format that can be converted")
+        raise ValueError("the recording has a format that cannot be converted")
     now, content_type = datetime.now(UTC), CONTENT_TYPES[container][0]
     return Voice(
         voice_id=new_voice_id(),
@@ -197,15 +222,12 @@ def _voice(recording: bytes, output_format: OutputFormat, character: str) -> Voi
     )
 
 
-def conversion_dollars(
-    measured: Measurement, usage: ConversionUsage, prices: Prices
-) -> dict[str, float]:
-    """Return the cost of one conversion by kind, when it has its instance to itself."""
+def conversion_dollars(measured: Measurement, usage: Usage, prices: Prices) -> dict[str, float]:
     billed = measured.cpu_seconds + usage.waiting_seconds
     return {
         "conversion container": billed
         * (usage.cpus * prices.cpu_second + usage.gib * prices.gib_second),
-        "functions": usage.function_seconds * _function_second_dollars(prices),
+        "functions": usage.function_seconds * prices.function_second,
         "requests": usage.requests * prices.request,
         "Firestore": usage.document_reads * prices.document_read
         + usage.document_writes * prices.document_write
@@ -216,28 +238,40 @@ def conversion_dollars(
     }
 
 
-def warm_day_dollars(usage: ConversionUsage, prices: Prices) -> float:
-    """Compute the cost of one idle instance of the conversion container for a day."""
+def warm_day_dollars(usage: Usage, prices: Prices) -> float:
     idle = usage.cpus * prices.idle_cpu_second + usage.gib * prices.idle_gib_second
     return idle * SECONDS_OF_A_DAY
 
 
-def sweep_day_dollars(usage: ConversionUsage, prices: Prices) -> float:
-    """Return the cost of a day of sweeps that find nothing."""
+def sweep_day_dollars(usage: Usage, prices: Prices) -> float:
     one = (
-        usage.sweep_seconds * _function_second_dollars(prices)
+        usage.sweep_seconds * prices.function_second
         + usage.sweep_reads * prices.document_read
         + prices.request
     )
     return usage.sweeps * one + prices.scheduler_job_day
 
 
-def _function_second_dollars(prices: Prices) -> float:
-    return prices.cpu_second + 0.5 * prices.gib_second
+def training_dollars(used: Training, prices: Prices, job: JobPrices) -> dict[str, float]:
+    billed = used.seconds + used.start_seconds
+    renewals = billed / _RENEW_SECONDS
+    # Its document and the one that its owner listens to: begun, asked for, leased, six stages,
+    # ready, cleaned, and each renewal; the day's number besides.
+    writes = 1 + 2 * (11 + renewals)
+    reads = used.requests + renewals + 20
+    # Each request of the page lists the recordings, which costs as much as a write.
+    lists_and_writes = used.recordings + used.checkpoints + used.requests + 10
+    return {
+        "job": billed * (used.cpus * job.cpu_second + used.gib * job.gib_second),
+        "api": used.requests * (prices.request + used.request_seconds * prices.function_second),
+        "Firestore": writes * prices.document_write + reads * prices.document_read,
+        "Cloud Storage": lists_and_writes * prices.object_write
+        + 2 * used.recordings * prices.object_read,
+        "a month of the bundle": used.bundle_bytes / 2**30 * job.gib_month,
+    }
 
 
-def make_report(measured: Sequence[Measurement], usage: ConversionUsage, prices: Prices) -> Report:
-    """Return the report: a measurement for each of `FORMATS`, and days without visitors."""
+def make_report(measured: Sequence[Measurement], usage: Usage, prices: Prices) -> Report:
     columns = [conversion_dollars(one, usage, prices) for one in measured]
     rows: list[tuple[Cell, ...]] = [
         (kind, *(1000 * column[kind] for column in columns)) for kind in columns[0]
@@ -253,66 +287,3 @@ def make_report(measured: Sequence[Measurement], usage: ConversionUsage, prices:
     }
     table = Table("1000 conversions, US$", ("for", *map(str, FORMATS)), tuple(rows))
     return Report("cost", (table,), facts)
-
-
-def run(options: BenchmarkOptions) -> Report:
-    """Measure conversions of the sample recording and return what they cost."""
-    recording, rounds = SAMPLE.read_bytes(), QUICK_ROUNDS if options.quick else ROUNDS
-    measured = [measure(recording, output_format, rounds) for output_format in FORMATS]
-    return make_report(measured, read_usage(), Prices())
-
-
-_RENEW_SECONDS: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class JobPrices:
-    """US dollars for us-central1, from the pages of `Prices`; a job is billed while it runs."""
-
-    cpu_second: float = 0.000_018
-    gib_second: float = 0.000_002
-    gib_month: float = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingUsage:
-    """What one character uses.
-
-    Attributes:
-        seconds: of the training by the clock, on two CPUs, with 3:21 minutes of speech.
-    """
-
-    seconds: float = 137
-    start_seconds: float = 30
-    recordings: int = 61
-    checkpoints: int = 12
-    bundle_bytes: int = 3_720_000
-    request_seconds: float = 0.1
-    cpus: int = 2
-    gib: int = 4
-
-    @property
-    def requests(self) -> int:
-        """Of the page: one for each recording, and one for each other step."""
-        return self.recordings + 10
-
-
-def training_dollars(used: TrainingUsage, prices: Prices, job: JobPrices) -> dict[str, float]:
-    """Return what one character costs, by kind; the last one is for a month of keeping it."""
-    billed = used.seconds + used.start_seconds
-    renewals = billed / _RENEW_SECONDS
-    # Its document and the one that its owner listens to: begun, asked for, leased, six stages,
-    # ready, cleaned, and each renewal; the day's number besides.
-    writes = 1 + 2 * (11 + renewals)
-    reads = used.requests + renewals + 20
-    # Each request of the page lists what has come, which costs as much as a write.
-    lists_and_writes = used.recordings + used.checkpoints + used.requests + 10
-    return {
-        "job": billed * (used.cpus * job.cpu_second + used.gib * job.gib_second),
-        "api": used.requests
-        * (prices.request + used.request_seconds * (prices.cpu_second + 0.5 * prices.gib_second)),
-        "Firestore": writes * prices.document_write + reads * prices.document_read,
-        "Cloud Storage": lists_and_writes * prices.object_write
-        + 2 * used.recordings * prices.object_read,
-        "a month of the bundle": used.bundle_bytes / 2**30 * job.gib_month,
-    }

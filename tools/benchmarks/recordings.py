@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import io
 import math
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import av
 import numpy as np
+import numpy.typing as npt
 
 from infra.local.commands.demo import SAMPLE
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
 SAMPLE_RATE: Final = 48_000
 CONTENT_TYPE: Final = "audio/webm;codecs=opus"
-SLICE_SECONDS: Final = 0.25
-"""How much speech is in what a page sends at a time, where nobody hears the character meanwhile."""
-
 _BITS_PER_SECOND: Final = 64_000
 _ROUNDING: Final = 1e-3
 
 
 def speech(seconds: float) -> npt.NDArray[np.float32]:
-    """Return so much of the sample's speech, over and over: mono, float32 at `SAMPLE_RATE`."""
+    """Return the speech of the sample, repeated or cut: mono, float32 at `SAMPLE_RATE`."""
     resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
     with av.open(str(SAMPLE)) as source:
         frames = [
@@ -37,17 +32,15 @@ def speech(seconds: float) -> npt.NDArray[np.float32]:
 
 
 def webm(seconds: float) -> bytes:
-    """Return a recording of so much speech."""
     return encoded(speech(seconds))
 
 
 def encoded(samples: npt.NDArray[np.float32]) -> bytes:
-    """Return a recording of these samples, mono at `SAMPLE_RATE`."""
+    """Return a recording of samples, mono at `SAMPLE_RATE`."""
     file = io.BytesIO()
     with av.open(file, "w", format="webm") as target:
         stream = target.add_stream("libopus", rate=SAMPLE_RATE, layout="mono")
         stream.bit_rate = _BITS_PER_SECOND
-        # The encoder takes what comes from here as one frame after another.
         frame = av.AudioFrame.from_ndarray(samples[None], format="flt", layout="mono")
         frame.sample_rate = SAMPLE_RATE
         target.mux(stream.encode(frame))
@@ -56,10 +49,9 @@ def encoded(samples: npt.NDArray[np.float32]) -> bytes:
 
 
 def slices(recording: bytes, seconds: float) -> list[bytes]:
-    """Cut a recording as a recorder hands it out: every so often, all packets that are complete.
+    """Cut a recording as a recorder hands it out: after each interval, all complete packets.
 
-    Bytes are not spread evenly over the time: equal parts would come up to a quarter of a second
-    too early or too late.
+    Equal parts of the bytes would come up to a quarter of a second too early or too late.
     """
     with av.open(io.BytesIO(recording), "r") as source:
         packets = [packet for packet in source.demux(audio=0) if packet.pts is not None]

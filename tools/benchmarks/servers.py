@@ -1,4 +1,4 @@
-"""Servers as processes of their own, and what processor time they take."""
+"""Servers and emulators as processes, their processor time, and quiet measurements of them."""
 
 from __future__ import annotations
 
@@ -6,53 +6,49 @@ import os
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, Literal, TypeVar
 
+import httpx
 import psutil
+from google.cloud.storage import Client
+from google.oauth2.service_account import Credentials
 
-from infra.local.configuration.options import ROOT
+from infra.local.cloud import provisioning
+from infra.local.cloud.local_cloud import find_emulators
+from infra.local.configuration import names
+from infra.local.configuration.environments import STORAGE_VARIABLE
+from infra.local.configuration.keys import make_key
+from infra.local.configuration.options import ROOT, RULES
 from infra.local.processes.children import Supervisor
+from shared.google.storage import CloudStorageBucket, Signer
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+_Result = TypeVar("_Result")
 
+NOWHERE: Final = "127.0.0.1:9"  # an address where nothing listens
+TOLERATED: Final = 0.05
+"""The share of the processors that other programs may take during a measurement."""
 
-def family(pid: int) -> Sequence[psutil.Process]:
-    """Return a process and those that it has started and that still run."""
-    first = psutil.Process(pid)
-    return (first, *first.children(recursive=True))
-
-
-def cpu_seconds(pid: int) -> float:
-    """Sum up the processor time of a process and its children, also of children that have ended."""
-    total = 0.0
-    for process in family(pid):
-        with suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            own = times.user + times.system
-            total += own + times.children_user + times.children_system
-    return total
-
-
-PORT: Final = "{port}"
+TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server."""
+    """A running server: its port on 127.0.0.1, its first process, and its log."""
 
-    url: str
+    port: int
     pid: int
+    log: Path
 
-    def cpu_seconds(self) -> float:
-        """Sum up the processor time of its processes, those included that have ended."""
-        return cpu_seconds(self.pid)
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     def megabytes(self) -> float:
-        """Return the memory of its processes; what they share counts once for all of them."""
         total = 0
         for process in family(self.pid):
             with suppress(psutil.NoSuchProcess):
@@ -60,67 +56,100 @@ class Server:
         return total / 1e6
 
 
-def python(module: str, *arguments: str) -> tuple[str, ...]:
-    """Return the command that runs a module with this interpreter; PORT stands for the port."""
-    return (sys.executable, "-m", module, *arguments)
+def family(pid: int) -> Sequence[psutil.Process]:
+    first = psutil.Process(pid)
+    return (first, *first.children(recursive=True))
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process and its children, with the children that ended."""
+    total = 0.0
+    for process in family(pid):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
 @asynccontextmanager
 async def running(
-    command: Sequence[str], environment: Mapping[str, str], probe: str
+    command: Callable[[int], Sequence[str]], environment: Mapping[str, str], probe: str
 ) -> AsyncIterator[Server]:
-    """Start a server, wait until it answers a probe, and stop it at the end."""
+    """Start a server at a free port, wait until it answers at a path, and stop it at the end.
+
+    Its environment is this process's own, PORT, and the given variables.
+    """
     with tempfile.TemporaryDirectory(prefix="voice-avatar-") as folder:
         supervisor = Supervisor(Path(folder))
         (port,) = supervisor.ports.free(1)
-        url = f"http://127.0.0.1:{port}"
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), "PORT": str(port), **environment}
         try:
-            process = await supervisor.start(
-                "server",
-                [word.replace(PORT, str(port)) for word in command],
-                {
-                    **os.environ,
-                    "PYTHONPATH": str(ROOT),
-                    **{k: v.replace(PORT, str(port)) for k, v in environment.items()},
-                },
-            )
-            await supervisor.wait_until_ready(process, url + probe)
-            yield Server(url, process.pid)
+            process = await supervisor.start("server", command(port), variables)
+            await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}{probe}")
+            yield Server(port, process.pid, process.log)
         finally:
             await supervisor.stop_all()
 
 
-_Result = TypeVar("_Result")
+@asynccontextmanager
+async def emulator(name: Literal["firestore", "pubsub"]) -> AsyncIterator[str]:
+    """Start one of Google's emulators and yield its address, HOST:PORT."""
+    found = find_emulators()
+    firestore = partial(found.firestore_command, rules=RULES)
+    command = firestore if name == "firestore" else found.pubsub_command
+    async with running(command, {}, "/") as server:
+        yield f"127.0.0.1:{server.port}"
 
-TOLERATED: Final = 0.05
-"""The share of the processors that other programs may take."""
 
-TRIES: Final = 3
+@asynccontextmanager
+async def results_bucket() -> AsyncIterator[CloudStorageBucket]:
+    with tempfile.TemporaryDirectory(prefix="voice-avatar-") as name:
+        key = Path(name) / "key.json"
+        make_key().write(key)
+
+        def command(port: int) -> tuple[str, ...]:
+            module = (sys.executable, "-m", "infra.local.cloud.storage_service")
+            return (*module, str(port), str(Path(name) / "storage"), str(key), NOWHERE)
+
+        listing = f"/storage/v1/b?project={names.PROJECT_ID}"
+        async with running(command, {}, listing) as server, httpx.AsyncClient() as client:
+            await provisioning.make_buckets(client, server.url, [])
+            with changed_environment({STORAGE_VARIABLE: server.url}):
+                signer = Signer(Credentials.from_service_account_file(str(key)))
+                google = Client(project=names.PROJECT_ID)
+                yield CloudStorageBucket(google, names.RESULTS_BUCKET, signer)
 
 
-async def undisturbed(
+@contextmanager
+def changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+async def measure_quietly(
     server: Server, measure: Callable[[], Awaitable[_Result]]
 ) -> tuple[_Result, float]:
-    """Measure, and measure again if other programs were busy meanwhile.
+    """Measure a server, and again if other programs were busy meanwhile.
 
     Returns:
-        What came of the least disturbed try, and the share of the processors, 0 to 1, that other
-        programs took then.
+        The result of the quietest try, and the share of the processors, 0 to 1, that programs
+        other than the server and this process took meanwhile.
     """
-    best: tuple[_Result, float] | None = None
+    tries: list[tuple[_Result, float]] = []
     for _ in range(TRIES):
         begin, busy, own = time.perf_counter(), _busy_seconds(), _own_seconds(server)
         result = await measure()
         others = (_busy_seconds() - busy) - (_own_seconds(server) - own)
-        there = (time.perf_counter() - begin) * (psutil.cpu_count() or 1)
-        share = max(0.0, others / there)
-        if best is None or share < best[1]:
-            best = result, share
-        if share <= TOLERATED:
+        available = (time.perf_counter() - begin) * (psutil.cpu_count() or 1)
+        tries.append((result, max(0.0, others / available)))
+        if tries[-1][1] <= TOLERATED:
             break
-    if best is None:
-        raise AssertionError("there is at least one try")
-    return best
+    return min(tries, key=lambda each: each[1])
 
 
 def _busy_seconds() -> float:
@@ -129,4 +158,4 @@ def _busy_seconds() -> float:
 
 
 def _own_seconds(server: Server) -> float:
-    return server.cpu_seconds() + time.process_time()
+    return cpu_seconds(server.pid) + time.process_time()

@@ -1,49 +1,37 @@
-"""The parts of a start, one after another, in a new process: a JSON object of milliseconds.
+"""Measures the parts of a start, one after another, in a new process; prints milliseconds as JSON.
 
-    python -m tools.benchmarks.start_parts converter SINCE
-        does what a conversion container does, until it has converted its standard input twice;
-        SINCE is the monotonic clock, in seconds, at its exec.
-    python -m tools.benchmarks.start_parts NAME [PACKAGE ...]
-        imports a deployable and opens its clients, where these packages are not installed.
-
-In a process of its own, because what is imported is imported once.
+converter SINCE: starts like a conversion container and converts its standard input twice; SINCE is
+    the monotonic clock, in seconds, at its exec.
+character FOLDER: loads a bundle as the container does; prints the megabytes, too.
+NAME [PACKAGE ...]: imports a deployable and opens its clients; the packages count as not installed.
 """
-# ruff: noqa: PLC0415 - imports are what is measured
+# ruff: noqa: PLC0415 - the imports are measured
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from shared.conversion.start import ConversionTools
 
 
 class Laps:
-    """Milliseconds between the ends of parts.
-
-    Args:
-        since: the monotonic clock, in seconds, when the first part began.
-    """
-
     def __init__(self, since: float) -> None:
         self._since = since
         self.milliseconds: dict[str, float] = {}
 
     def end(self, part: str) -> None:
-        """End a part and begin the next."""
         now = time.monotonic()
         self.milliseconds[part] = (now - self._since) * 1000
         self._since = now
 
 
 def measure_converter(since: float, recording: bytes) -> dict[str, float]:
-    """Start like a conversion container, without any overlap, and convert a recording twice."""
     laps = Laps(since)
     laps.end("interpreter")
     import asyncio
@@ -78,7 +66,6 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
 
 
 async def convert_once(tools: ConversionTools, data: bytes) -> None:
-    """Decode, convert, encode, as an attempt at a voice does."""
     from shared.speech.decoding.recording import DecodeLimits
     from shared.speech.engines.interface import ConversionOptions
     from shared.speech.results.audio_files import encode
@@ -92,37 +79,24 @@ async def convert_once(tools: ConversionTools, data: bytes) -> None:
     encode(samples, character.engine.sample_rate, OutputFormat.WAV, character.marking)
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """Finds no package of some names."""
+class MissingPackages:
+    """An import finder that hides packages; see `importlib.abc.MetaPathFinder`."""
 
-    names: frozenset[str]
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
-        """Leave a package to other finders; see `importlib.abc.MetaPathFinder`.
-
-        Raises:
-            ModuleNotFoundError: it is one of those that are absent.
-        """
-        if name in self.names:
+        if name in self._names:
             raise ModuleNotFoundError(f"{name} is not deployed", name=name)
 
 
-def measure_deployable(name: str, absent: Sequence[str]) -> dict[str, float]:
-    """Import a deployable and open what it opens before its first request."""
+def measure_deployable(name: str, missing: Iterable[str]) -> dict[str, float]:
     import asyncio
     import gc
     from importlib import import_module
 
-    kinds = {
-        "api": "ApiSettings",
-        "convert": "ConvertSettings",
-        "dead_letter": "DeadLetterSettings",
-        "on_upload": "OnUploadSettings",
-        "sweep": "SweepSettings",
-    }
-    sys.meta_path.insert(0, Absent(frozenset(absent)))
-    # As all of them do while they start: an archive's main.py, and the conversion container.
+    sys.meta_path.insert(0, MissingPackages(missing))
+    # As an archive's main.py and the conversion container do while they start.
     gc.disable()
     before = len(sys.modules)
     laps = Laps(time.monotonic())
@@ -132,8 +106,8 @@ def measure_deployable(name: str, absent: Sequence[str]) -> dict[str, float]:
     async def open_clients() -> None:
         from shared.runtime import settings
 
-        kind = getattr(import_module(f"functions.{name}.settings"), kinds[name])
-        config = settings.load(kind)
+        kind = name.title().replace("_", "") + "Settings"
+        config = settings.load(getattr(import_module(f"functions.{name}.settings"), kind))
         if name == "convert":
             import_module("shared.conversion.composition").open_stores(config)
         else:
@@ -144,16 +118,34 @@ def measure_deployable(name: str, absent: Sequence[str]) -> dict[str, float]:
     return {**laps.milliseconds, "modules": len(sys.modules) - before}
 
 
-def main(arguments: list[str]) -> None:
-    """Measure and print what the arguments say."""
-    what, *details = arguments
-    if what == "converter":
-        recording = sys.stdin.buffer.read()
-        found = measure_converter(float(details[0]), recording)
-    else:
-        found = measure_deployable(what, details)
-    print(json.dumps(found))
+def measure_character(folder: str) -> dict[str, float]:
+    """Load the character of a folder; without the start of the runtime."""
+    from pathlib import Path
+
+    import onnxruntime  # noqa: F401
+    import psutil
+
+    from shared.speech.engines.registry import ENGINES, build_engine
+    from shared.speech.graphs.bundle_folders import load_character
+    from shared.speech.graphs.sessions import SessionSettings
+
+    memory, cpu = psutil.Process().memory_info().rss, time.process_time()
+    laps = Laps(time.monotonic())
+    character = load_character(Path(folder), ENGINES)
+    laps.end("checks")
+    build_engine(character, SessionSettings())
+    laps.end("building")
+    cpu = 1000 * (time.process_time() - cpu)
+    megabytes = (psutil.Process().memory_info().rss - memory) / 1e6
+    return {**laps.milliseconds, "cpu": cpu, "megabytes": megabytes}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    subject, *details = sys.argv[1:]
+    if subject == "converter":
+        found = measure_converter(float(details[0]), sys.stdin.buffer.read())
+    elif subject == "character":
+        found = measure_character(*details)
+    else:
+        found = measure_deployable(subject, details)
+    print(json.dumps(found))

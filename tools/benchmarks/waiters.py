@@ -1,25 +1,24 @@
-"""Clients that wait in `GET /api/v1/conversion/{voice_id}`, on one process of the api."""
+"""Measures clients that wait in `GET /api/v1/conversion/{voice_id}` on one process of the api."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import resource
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, NamedTuple
 
 import httpx
 import numpy as np
 import psutil
 
-from infra.local.cloud.local_cloud import find_emulators
 from infra.local.configuration import names
 from infra.local.configuration.environments import (
     FIRESTORE_VARIABLE,
@@ -27,175 +26,123 @@ from infra.local.configuration.environments import (
     deployable_environments,
 )
 from infra.local.configuration.keys import make_key
-from infra.local.configuration.options import ROOT, RULES, CloudOptions
-from infra.local.processes.children import Supervisor
+from infra.local.configuration.options import CloudOptions
+from shared.google.firestore import RenewableClient
 from shared.google.voices import FirestoreVoices
-from tools.benchmarks.report import Report, Table
+from shared.voices.store import VoiceStore
+from tools.benchmarks.report import PERCENTILES, Cell, Report, Table
+from tools.benchmarks.servers import NOWHERE, changed_environment, emulator, running
 from tools.benchmarks.waiters_visitors import (
-    WaitingCrowd,
+    Crowd,
+    Visitor,
     finish,
     leave,
     warm_up_target,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from shared.google.firestore import RenewableClient
-    from shared.voices.store import VoiceStore
-    from tools.benchmarks.report import BenchmarkOptions, Cell
-    from tools.benchmarks.waiters_visitors import WaitingVisitor
-
-MB: Final = 1_000_000
-NOWHERE: Final = "http://127.0.0.1:9"
 FIRST_ARRIVAL_SECONDS: Final = 15.0
 NEXT_ARRIVAL_SECONDS: Final = 0.01
-"""How long the first client, and each other one, may take until it waits."""
+"""The time until the first client must wait, and the time for each other one."""
 
-GROUP: Final = 50
-"""How many clients come at once."""
-
+GROUP: Final = 50  # the number of clients that arrive at once
 COUNTS_PAUSE_SECONDS: Final = 0.05
-COUNTS_SECONDS: Final = 120.0
-"""How long a process that is busy with its clients may take to tell its counts."""
-
-ANSWER_SECONDS: Final = 10.0
-"""How long a client may wait for the answer after its voice is done."""
+COUNTS_SECONDS: Final = 120.0  # the time that a busy process may take to return its counts
+ANSWER_SECONDS: Final = 10.0  # the time that a client waits for the answer after its voice is done
 
 
-@dataclass(frozen=True, slots=True)
-class WaitersExtent:
-    """What is measured.
-
-    Attributes:
-        rate: how many of them per second, at random times.
-    """
+class Plan(NamedTuple):
+    """Numbers of waiting clients, and voices that become done meanwhile at a rate per second."""
 
     crowds: tuple[int, ...] = (100, 500, 1000, 5000)
     changes: int = 300
     rate: float = 25.0
 
 
-QUICK: Final = WaitersExtent(crowds=(100,), changes=100)
-WARM_UP: Final = WaitersExtent(crowds=(50,), changes=150, rate=50.0)
-PERCENTILES: Final = (50, 95, 99)
+QUICK: Final = Plan(crowds=(100,), changes=100)
+WARM_UP: Final = Plan(crowds=(50,), changes=150, rate=50.0)
 
 Answer = float | str
-"""Milliseconds from a document's change to the whole answer, or what came instead of it."""
+"""Milliseconds from a document's change to the whole answer, or the error that came instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class WaitersFigures:
-    """The measurement with one number of clients.
-
-    Attributes:
-        arrival_cpu: milliseconds of the processor that the process spent on the arrival of each.
-        streams: `Listen` streams of the process while all wait.
-        memory: its resident memory then, in megabytes.
-        growth: its growth from the memory without clients, in megabytes.
-    """
+class Measured:
+    """The measurement with one number of clients; memory in megabytes."""
 
     clients: int
-    waiting: int
-    arrival_seconds: float
-    arrival_cpu: float
-    streams: int
+    waiting: int  # in time
+    arrival_seconds: float  # until all waited
+    arrival_cpu: float  # milliseconds of CPU time of the process for each arrival
+    streams: int  # `Listen` streams of the process while all wait
     threads: int
-    threads_before: int
-    memory: float
-    growth: float
-    answers: Sequence[Answer]
-    breaks: int
+    threads_before: int  # with a single client
+    memory: float  # resident, while all wait
+    growth: float  # beyond the memory with a single client
+    answers: Sequence[Answer]  # for each voice that became done
+    breaks: int  # of streams
 
     @property
-    def has_fallen(self) -> bool:
-        """Whether it failed; then more clients are not tried."""
-        return self.waiting < self.clients or bool(self.complaints)
+    def has_failed(self) -> bool:
+        return self.waiting < self.clients or bool(self.errors)
 
     @property
-    def complaints(self) -> str:
-        """The errors that came instead of answers, if any."""
+    def errors(self) -> str:
         counted = Counter(each for each in self.answers if isinstance(each, str))
         return ", ".join(f"{count} x {text}" for text, count in counted.items())
 
-    def lag(self, percentile: int) -> float | None:
-        """Return a percentile of the lags, in milliseconds; None if nobody got an answer."""
-        lags = [each for each in self.answers if isinstance(each, float)]
-        return float(np.percentile(lags, percentile)) if lags else None
-
     def row(self) -> tuple[Cell, ...]:
-        """Return it as a row of `COLUMNS`."""
+        lags = [each for each in self.answers if isinstance(each, float)]
         return (
-            self.clients,
-            self.waiting,
-            self.arrival_cpu,
-            self.streams,
-            self.threads,
-            self.memory,
-            self.growth,
-            *map(self.lag, PERCENTILES),
-            sum(isinstance(each, str) for each in self.answers),
+            *(self.clients, self.waiting, self.arrival_cpu, self.streams, self.threads),
+            *(self.memory, self.growth),
+            *(float(np.percentile(lags, each)) if lags else None for each in PERCENTILES),
+            len(self.answers) - len(lags),
             self.breaks,
         )
 
 
 COLUMNS: Final = (
-    "clients",
-    "of them waiting",
-    "CPU per arrival (ms)",
-    "streams",
-    "threads",
-    "memory (MB)",
-    "growth (MB)",
-    *(f"lag p{percentile} (ms)" for percentile in PERCENTILES),
-    "unanswered",
-    "broken streams",
+    *("clients", "of them waiting", "CPU per arrival (ms)", "streams", "threads"),
+    *("memory (MB)", "growth (MB)", *(f"lag p{each} (ms)" for each in PERCENTILES)),
+    *("unanswered", "broken streams"),
 )
 
 
-async def run(options: BenchmarkOptions) -> Report:
-    """Measure every number of clients, until one is too many."""
-    raise_file_limit()
-    plan = QUICK if options.quick else WaitersExtent()
-    measured: list[WaitersFigures] = []
-    async with firestore_emulator() as address:
-        # Java gets faster while it runs: not at the cost of whoever comes first.
+async def run(*, quick: bool) -> Report:
+    allow_many_files()
+    plan = QUICK if quick else Plan()
+    measured: list[Measured] = []
+    async with emulator("firestore") as address:
+        # Java becomes faster while it runs.
         await measure(WARM_UP.crowds[0], WARM_UP, address)
         for clients in plan.crowds:
             print(f"{clients} clients ...", file=sys.stderr, flush=True)
             measured.append(await measure(clients, plan, address))
-            if measured[-1].has_fallen:
+            if measured[-1].has_failed:
                 break
-    return report(measured, plan)
-
-
-def report(measured: Sequence[WaitersFigures], plan: WaitersExtent) -> Report:
-    """Make the report."""
-    table = Table("Clients waiting on one process", COLUMNS, tuple(each.row() for each in measured))
     facts: dict[str, Cell] = {
         "voices done while the others wait": plan.changes,
         "of them per second": plan.rate,
     }
     for each in measured:
         facts[f"seconds until all wait ({each.clients} clients)"] = each.arrival_seconds
-        if each.has_fallen:
-            facts[f"too much ({each.clients} clients)"] = "yes, so no more clients were tried"
-        if each.complaints:
-            facts[f"instead of answers ({each.clients} clients)"] = each.complaints
+        if each.has_failed:
+            facts[f"too much ({each.clients} clients)"] = each.errors or "not all of them waited"
+    table = Table("Clients waiting on one process", COLUMNS, tuple(each.row() for each in measured))
     return Report("waiters", (table,), facts, ratios(measured))
 
 
-def ratios(measured: Sequence[WaitersFigures]) -> dict[str, float]:
+def ratios(measured: Sequence[Measured]) -> dict[str, float]:
     """Divide the need of the fewest clients by that of the process with one client.
 
     Raises:
-        RuntimeError: even so few did not wait, so the needs are not those of clients that wait.
+        RuntimeError: even so few did not wait, so these are not the needs of waiting clients.
     """
     fewest = min(measured, key=lambda each: each.clients)
-    if fewest.has_fallen:
+    if fewest.has_failed:
         raise RuntimeError(
             f"{fewest.clients} clients were too many: {fewest.waiting} of them waited,"
-            f" errors: {fewest.complaints or 'none'}"
+            f" errors: {fewest.errors or 'none'}"
         )
     return {
         "streams per client": fewest.streams / fewest.clients,
@@ -206,104 +153,78 @@ def ratios(measured: Sequence[WaitersFigures]) -> dict[str, float]:
     }
 
 
-def raise_file_limit() -> None:
-    """Let this process and those it starts open as many files as the system allows."""
+def allow_many_files() -> None:
+    """Let this process and its children open as many files as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-@asynccontextmanager
-async def firestore_emulator() -> AsyncIterator[str]:
-    """Start Google's emulator and yield its address.
-
-    Raises:
-        EmulatorsMissingError: it is not there.
-    """
-    emulators = find_emulators()
-    with tempfile.TemporaryDirectory() as logs:
-        supervisor = Supervisor(Path(logs))
-        (port,) = supervisor.ports.free(1)
-        command = emulators.firestore_command(port, RULES)
-        try:
-            process = await supervisor.start("firestore", command, os.environ)
-            await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
-            yield f"127.0.0.1:{port}"
-        finally:
-            await supervisor.stop_all()
-
-
-async def measure(clients: int, plan: WaitersExtent, firestore: str) -> WaitersFigures:
-    """Let a crowd wait on a new process, and change documents meanwhile."""
+async def measure(clients: int, plan: Plan, firestore: str) -> Measured:
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(serving(firestore))
-        client = open_client(firestore)
+        stack.enter_context(changed_environment({FIRESTORE_VARIABLE: firestore}))
+        api = await stack.enter_async_context(running_api(firestore))
+        client = RenewableClient(project=names.PROJECT_ID)
         stack.callback(client.close)
-        crowd = WaitingCrowd(server.port, client)
-        voices = FirestoreVoices(client)
-        await answered(voices, await crowd.arrive(1))
-        before, started = server.memory(), time.perf_counter()
-        threads_before = server.worker.num_threads()
-        spent = server.cpu_seconds()
-        visitors: list[WaitingVisitor] = []
+        crowd, voices = Crowd(api.port, client), FirestoreVoices(client)
+        await finish_and_time(voices, await crowd.arrive(1))
+        memory_before, threads_before = api.megabytes(), api.process.num_threads()
+        cpu, started = api.cpu_seconds(), time.perf_counter()
+        visitors: list[Visitor] = []
         stack.push_async_callback(leave, visitors)
-        arrived = await arrive(visitors, crowd, server, clients)
+        waiting = await arrive(visitors, crowd, api, clients)
         arrival_seconds = time.perf_counter() - started
-        spent = server.cpu_seconds() - spent
-        memory, threads = server.memory(), server.worker.num_threads()
-        streams = (await server.counts())["streams"]
+        cpu = api.cpu_seconds() - cpu
+        memory, threads = api.megabytes(), api.process.num_threads()
+        streams = (await api.counts())["streams"]
         answers = await finish_some(voices, crowd, visitors, plan)
-        return WaitersFigures(
+        return Measured(
             clients=clients,
-            waiting=arrived,
+            waiting=waiting,
             arrival_seconds=arrival_seconds,
-            arrival_cpu=1000 * spent / max(arrived, 1),
+            arrival_cpu=1000 * cpu / max(waiting, 1),
             streams=streams,
             threads=threads,
             threads_before=threads_before,
-            memory=memory / MB,
-            growth=(memory - before) / MB,
+            memory=memory,
+            growth=memory - memory_before,
             answers=answers,
-            breaks=server.broken_streams(),
+            breaks=api.log.read_text().count('"listen_stream_broken"'),
         )
 
 
-async def arrive(
-    visitors: list[WaitingVisitor], crowd: WaitingCrowd, server: ApiProcess, clients: int
-) -> int:
-    """Let clients arrive in groups, each when the one before waits; return how many got to wait."""
+async def arrive(visitors: list[Visitor], crowd: Crowd, api: Api, clients: int) -> int:
     patience = FIRST_ARRIVAL_SECONDS + NEXT_ARRIVAL_SECONDS * clients
     deadline = time.perf_counter() + patience
     while True:
         visitors += await crowd.arrive(min(GROUP, clients - len(visitors)))
-        waiting = await server.until_waiting(len(visitors), deadline)
+        waiting = await api.count_waiting(len(visitors), deadline)
         if waiting < len(visitors) or len(visitors) == clients:
             return waiting
 
 
 async def finish_some(
-    voices: VoiceStore, crowd: WaitingCrowd, visitors: list[WaitingVisitor], plan: WaitersExtent
+    voices: VoiceStore, crowd: Crowd, visitors: list[Visitor], plan: Plan
 ) -> list[Answer]:
-    """Finish voices at random times and return the answers; as one client leaves, another comes."""
+    """Finish voices at random times and return the answers; a new client replaces each."""
     loop, arrivals = asyncio.get_running_loop(), random.Random(1)
     answers: list[asyncio.Task[Answer]] = []
-    comings: list[asyncio.Task[list[WaitingVisitor]]] = []
+    comings: list[asyncio.Task[list[Visitor]]] = []
     due = loop.time()
     for _ in range(plan.changes):
         due += arrivals.expovariate(plan.rate)
         await asyncio.sleep(due - loop.time())
-        if not visitors:  # on a busy machine, all that wait can leave before another one comes
+        if not visitors:  # on a busy machine all can leave before another one arrives
             pending = [coming for coming in comings if not coming.done()]
             await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         visitor = visitors.pop(arrivals.randrange(len(visitors)))
-        answers.append(asyncio.create_task(answered(voices, [visitor])))
+        answers.append(asyncio.create_task(finish_and_time(voices, [visitor])))
         comings.append(asyncio.create_task(crowd.arrive(1)))
         comings[-1].add_done_callback(lambda coming: visitors.extend(coming.result()))
     await asyncio.gather(*comings)
     return await asyncio.gather(*answers)
 
 
-async def answered(voices: VoiceStore, visitors: Sequence[WaitingVisitor]) -> Answer:
-    """Finish the voice of a visitor and return the answer."""
+async def finish_and_time(voices: VoiceStore, visitors: Sequence[Visitor]) -> Answer:
     (visitor,) = visitors
     changed = await finish(voices, visitor.snapshot)
     try:
@@ -316,103 +237,69 @@ async def answered(voices: VoiceStore, visitors: Sequence[WaitingVisitor]) -> An
     return 1000 * (arrived - changed) if " 200 " in status else status
 
 
-def open_client(firestore: str) -> RenewableClient:
-    """Open a client of the emulator."""
-    from shared.google.firestore import RenewableClient  # noqa: PLC0415 - reads the variable
-
-    os.environ[FIRESTORE_VARIABLE] = firestore
-    return RenewableClient(project=names.PROJECT_ID)
-
-
-class ApiProcess:
-    """One running process of the api."""
-
-    def __init__(
-        self, port: int, http: httpx.AsyncClient, worker: psutil.Process, log: Path
-    ) -> None:
+class Api:
+    def __init__(self, port: int, http: httpx.AsyncClient, pid: int, log: Path) -> None:
         self.port = port
-        self.worker = worker
+        self.process = psutil.Process(pid)
+        self.log = log
         self._http = http
-        self._log = log
-
-    def broken_streams(self) -> int:
-        """Count the streams that it had to open again."""
-        return self._log.read_text().count('"listen_stream_broken"')
 
     async def counts(self) -> dict[str, int]:
-        """Read its counters."""
-        response = await self._http.get(f"http://127.0.0.1:{self.port}/counts")
-        counts: dict[str, int] = response.raise_for_status().json()
+        counts: dict[str, int] = (await self._http.get("/counts")).raise_for_status().json()
         return counts
 
-    def memory(self) -> int:
-        """Return its resident memory, in bytes."""
-        return int(self.worker.memory_info().rss)
-
-    async def until_waiting(self, clients: int, deadline: float) -> int:
-        """Count the waiting clients, once all of them wait or at the deadline."""
+    async def count_waiting(self, clients: int, deadline: float) -> int:
+        """Return the number of waiting clients, once so many wait or at the deadline."""
         while True:
             waiting = (await self.counts())["waiting"]
             if waiting >= clients or time.perf_counter() > deadline:
                 return waiting
             await asyncio.sleep(COUNTS_PAUSE_SECONDS)
 
+    def megabytes(self) -> float:
+        return float(self.process.memory_info().rss / 1e6)
+
     def cpu_seconds(self) -> float:
-        """Return its processor time."""
-        times: Any = self.worker.cpu_times()
+        times = self.process.cpu_times()
         return float(times.user + times.system)
 
 
 @asynccontextmanager
-async def serving(firestore: str) -> AsyncIterator[ApiProcess]:
-    """Serve the api as Cloud Functions' own image does."""
-    async with AsyncExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        make_key().write(scratch / "key.json")
-        convert = await stack.enter_async_context(warm_up_target())
-        environment = api_environment(convert, firestore, scratch / "key.json")
-        supervisor = Supervisor(scratch / "logs")
-        (port,) = supervisor.ports.free(1)
-        stack.push_async_callback(supervisor.stop_all)
-        process = await supervisor.start("api", server_command(port), environment)
-        await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/healthz")
-        # A busy process may close a kept connection just when the next request comes.
+async def running_api(firestore: str) -> AsyncIterator[Api]:
+    with tempfile.TemporaryDirectory() as folder:
+        key = Path(folder) / "key.json"
+        make_key().write(key)
+        # A busy process may close an idle connection just when the next request comes.
         limits = httpx.Limits(max_keepalive_connections=0)
-        client = httpx.AsyncClient(timeout=COUNTS_SECONDS, limits=limits)
-        http = await stack.enter_async_context(client)
-        pid = (await http.get(f"http://127.0.0.1:{port}/counts")).json()["pid"]
-        yield ApiProcess(port, http, psutil.Process(pid), process.log)
+        async with (
+            warm_up_target() as convert,
+            running(command, api_environment(convert, firestore, key), "/healthz") as server,
+            httpx.AsyncClient(base_url=server.url, timeout=COUNTS_SECONDS, limits=limits) as http,
+        ):
+            pid = (await http.get("/counts")).raise_for_status().json()["pid"]
+            yield Api(server.port, http, pid, server.log)
 
 
-def api_environment(convert: str, firestore: str, key_file: Path) -> dict[str, str]:
-    """Return the api's settings in the local cloud, with more patience."""
-    options = CloudOptions(wait_seconds=3600)
-    addresses = Addresses(
-        api=NOWHERE,
-        on_upload=NOWHERE,
-        convert=convert,
-        dead_letter=NOWHERE,
-        sweep=NOWHERE,
-        storage=NOWHERE,
-        firestore=firestore,
-    )
-    return {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "STORAGE_EMULATOR_HOST": NOWHERE,
-        FIRESTORE_VARIABLE: firestore,
-        **deployable_environments(options, addresses, key_file)["api"],
-        # Each client comes from an address of its own, which a proxy tells.
-        "TRUSTED_PROXIES": "1",
-    }
-
-
-def server_command(port: int) -> list[str]:
-    """Return the command that serves the api."""
+def command(port: int) -> list[str]:
     source = Path(__file__).with_name("waiters_api.py")
     return [
         *(sys.executable, "-m", "functions_framework", "--asgi", "--target=api"),
-        f"--source={source}",
-        "--host=127.0.0.1",
-        f"--port={port}",
+        *(f"--source={source}", "--host=127.0.0.1", f"--port={port}"),
     ]
+
+
+def api_environment(convert: str, firestore: str, key: Path) -> dict[str, str]:
+    nowhere = f"http://{NOWHERE}"
+    addresses = Addresses(
+        api=nowhere,
+        on_upload=nowhere,
+        convert=convert,
+        dead_letter=nowhere,
+        sweep=nowhere,
+        storage=nowhere,
+        firestore=firestore,
+    )
+    environments = deployable_environments(CloudOptions(wait_seconds=3600), addresses, key)
+    # Each client has an address of its own, which a proxy forwards.
+    more = {"STORAGE_EMULATOR_HOST": nowhere, "TRUSTED_PROXIES": "1"}
+    return environments["api"] | {FIRESTORE_VARIABLE: firestore} | more

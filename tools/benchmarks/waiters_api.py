@@ -1,4 +1,4 @@
-"""The api, as it is deployed, but for counting what its waiters need, with a page of the counts.
+"""The api as it is deployed, with a page that counts its waiting clients.
 
 Served by `functions_framework`, as `functions/api/main.py` is.
 """
@@ -6,9 +6,12 @@ Served by `functions_framework`, as `functions/api/main.py` is.
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from fastapi import FastAPI
 
 from functions.api import main
 from functions.api.settings import ApiSettings
@@ -16,17 +19,11 @@ from shared.google.firestore import RenewableClient
 from shared.google.listener import DocumentListener
 from shared.google.voices import FirestoreVoices
 from shared.runtime.function import cloud_function
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-
-    from fastapi import FastAPI
-
-    from shared.voices.voice import Voice
+from shared.voices.voice import Voice
 
 
 class CountedVoices(FirestoreVoices):
-    """The voices in Firestore, counted."""
+    """The voices in Firestore, with the number of waiters that have seen the present state."""
 
     def __init__(self, client: RenewableClient, listener: DocumentListener) -> None:
         super().__init__(client, listener)
@@ -35,11 +32,7 @@ class CountedVoices(FirestoreVoices):
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
-        """Follow a document."""
-        async with (
-            super().watch(voice_id) as states,
-            aclosing(self._counted(states)) as counted,
-        ):
+        async with super().watch(voice_id) as states, aclosing(self._counted(states)) as counted:
             yield counted
 
     async def _counted(self, states: AsyncIterator[Voice | None]) -> AsyncGenerator[Voice | None]:
@@ -54,14 +47,12 @@ class CountedVoices(FirestoreVoices):
 
 
 def open_services(config: ApiSettings) -> main.ApiServices:
-    """Open the api's clients, with voices that are counted."""
     client = RenewableClient(project=config.project_id)
     listener = DocumentListener(client, targets_per_stream=config.listen_targets_per_stream)
     return replace(main.open_services(config), voices=CountedVoices(client, listener))
 
 
 def build(config: ApiSettings, services: main.ApiServices) -> FastAPI:
-    """Build the api, with a page of the counts."""
     app = main.build(config, services)
     voices = cast("CountedVoices", services.voices)
 

@@ -1,60 +1,44 @@
-"""The other side: clients that wait, and the voices that they wait for."""
+"""Clients that wait in the api, and the voices that they wait for."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
 
+from shared.google.firestore import RenewableClient
 from shared.voices import voice as voices_of
 from shared.voices.objects import result_name, upload_name
-from shared.voices.store import Snapshot, change, document_path, to_document
-from shared.voices.voice import Input, Options, Result
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from shared.google.firestore import RenewableClient
-    from shared.voices.store import VoiceStore
-    from shared.voices.voice import Voice
+from shared.voices.store import Snapshot, VoiceStore, change, document_path, to_document
+from shared.voices.voice import Input, Options, Result, Voice
 
 
 @dataclass(eq=False, slots=True)
-class WaitingVisitor:
-    """A client that waits for one voice.
-
-    Attributes:
-        answer: its status line, and when the whole of it was there (Unix seconds).
-    """
+class Visitor:
+    """A client that waits for one voice."""
 
     snapshot: Snapshot
     answer: asyncio.Task[tuple[str, float]]
 
 
-class WaitingCrowd:
-    """Clients that wait in the api, each over a connection of its own.
-
-    Args:
-        port: the api's, on 127.0.0.1.
-    """
+class Crowd:
+    """Clients that wait in the api at a port of 127.0.0.1, each over its own connection."""
 
     def __init__(self, port: int, client: RenewableClient) -> None:
         self._port = port
         self._client = client
         self._addresses = (str(address) for address in ip_network("10.0.0.0/8").hosts())
 
-    async def arrive(self, count: int) -> list[WaitingVisitor]:
-        """Let clients arrive, at most 500, and return when all of their requests are sent."""
+    async def arrive(self, count: int) -> list[Visitor]:
+        """Let at most 500 clients arrive, and return when all of their requests are sent."""
         snapshots = await store_voices(self._client, count)
         sent = [asyncio.Event() for _ in snapshots]
         visitors = [
-            WaitingVisitor(
-                snapshot, asyncio.create_task(self._wait(snapshot.voice.voice_id, event))
-            )
+            Visitor(snapshot, asyncio.create_task(self._wait(snapshot.voice.voice_id, event)))
             for snapshot, event in zip(snapshots, sent, strict=True)
         ]
         for event in sent:
@@ -62,9 +46,15 @@ class WaitingCrowd:
         return visitors
 
     async def _wait(self, voice_id: str, sent: asyncio.Event) -> tuple[str, float]:
+        lines = (
+            f"GET /api/v1/conversion/{voice_id} HTTP/1.1",
+            "Host: localhost",
+            f"X-Forwarded-For: {next(self._addresses)}",
+            "Connection: close",
+        )
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-            writer.write(request_for(voice_id, next(self._addresses)))
+            writer.write("\r\n".join((*lines, "", "")).encode())
         finally:
             sent.set()
         try:
@@ -74,19 +64,7 @@ class WaitingCrowd:
             writer.close()
 
 
-def request_for(voice_id: str, address: str) -> bytes:
-    """Return the request of a client that waits, as the proxy of an address passes it on."""
-    lines = (
-        f"GET /api/v1/conversion/{voice_id} HTTP/1.1",
-        "Host: localhost",
-        f"X-Forwarded-For: {address}",
-        "Connection: close",
-    )
-    return "\r\n".join((*lines, "", "")).encode()
-
-
-async def leave(visitors: Iterable[WaitingVisitor]) -> None:
-    """Let clients hang up."""
+async def leave(visitors: Iterable[Visitor]) -> None:
     answers = [visitor.answer for visitor in visitors]
     for answer in answers:
         answer.cancel()
@@ -94,7 +72,6 @@ async def leave(visitors: Iterable[WaitingVisitor]) -> None:
 
 
 async def store_voices(client: RenewableClient, count: int) -> list[Snapshot]:
-    """Store voices that are being converted, in one commit."""
     converting = [converting_voice() for _ in range(count)]
     batch = client.batch()
     for voice in converting:
@@ -108,18 +85,15 @@ async def store_voices(client: RenewableClient, count: int) -> list[Snapshot]:
 
 
 async def finish(voices: VoiceStore, snapshot: Snapshot) -> float:
-    """Set a voice to done and return Firestore's time of that (Unix seconds)."""
     voice_id = snapshot.voice.voice_id
-    # Again, if the emulator answers a write with the end of somebody else's stream.
+    # `change` tries again if the emulator answers a write with the end of another stream.
     done = await change(voices, voice_id, lambda voice, _now: finished(voice), snapshot)
-    written = done.revision
-    if not isinstance(written, datetime):
-        raise TypeError(f"Firestore's revisions are times, not {written!r}")
-    return written.timestamp()
+    if not isinstance(done.revision, datetime):
+        raise TypeError(f"Firestore's revisions are times, not {done.revision!r}")
+    return done.revision.timestamp()
 
 
 def converting_voice() -> Voice:
-    """Return a voice that is being converted."""
     now = datetime.now(UTC)
     voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=now)
     upload = Input("uploads", upload_name(voice.voice_id), 1, "audio/webm", 50_000)
@@ -127,12 +101,11 @@ def converting_voice() -> Voice:
 
 
 def finished(voice: Voice) -> Voice:
-    """Return a voice after its conversion."""
     now, name = datetime.now(UTC), result_name(voice.voice_id, voice.attempt, "wav")
     result = Result(
         bucket="results",
         object=name,
-        # As long as a signed one.
+        # As long as a signed address.
         url=f"https://storage.example/results/{name}?{'x' * 700}",
         url_expires_at=now + timedelta(hours=1),
         content_type="audio/wav",
@@ -147,7 +120,6 @@ def finished(voice: Voice) -> Voice:
 
 @asynccontextmanager
 async def warm_up_target() -> AsyncIterator[str]:
-    """Serve what stands in for the conversion container, and yield its base address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from shared.process.quoting import printable, quoted
+from shared.runtime.quoting import printable, quoted
 from tools.bundles.files import VoiceFileError, read_file
 
 if TYPE_CHECKING:

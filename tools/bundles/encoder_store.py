@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.characters.manifest import ENCODERS
-from shared.process.quoting import printable
 from shared.runtime.process import read_at_most, write_whole
+from shared.runtime.quoting import printable
 from tools.bundles.files import VoiceFileError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image, ImageOps
 
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
-from shared.process.quoting import printable
+from shared.runtime.quoting import printable
 from tools.bundles.files import VoiceFileError, read_file, run_apart
 
 if TYPE_CHECKING:

@@ -174,7 +174,7 @@ class Service:
         self.requests = self.gave_up = self.most_instances = 0
         self.active_area = self.idle_area = 0.0
         self.samples: list[int] = []
-        for _ in range(min(shape.minimum(0.0), shape.maximum)):
+        for _ in range(self._least()):
             instance = self._new_instance()
             if instance is not None:
                 self._make_ready(instance)
@@ -242,9 +242,13 @@ class Service:
             active = self.active + self.starting
             self._busy_area += passed * self.busy
             self.active_area += passed * active * self._weight
-            idle = self.shape.minimum(self._changed) - active
-            self.idle_area += passed * max(0, idle) * self._weight
+            idle = self.shape.minimum(self._changed) - active * self._weight
+            self.idle_area += passed * max(0, idle)
             self._changed = now
+
+    def _least(self) -> int:
+        minimum = math.ceil(self.shape.minimum(self.env.now) / self._weight)
+        return min(minimum, self.shape.maximum)
 
     def _new_instance(self) -> Instance | None:
         shape = self.shape
@@ -315,7 +319,7 @@ class Service:
             desired = math.ceil(max(by_cpus, by_slots) - 1e-9)
             needed.append(max(desired, self._most_active))
             self._most_active = self.active
-            least = min(shape.minimum(self.env.now), shape.maximum)
+            least = self._least()
             missing = max(least, desired) - self.started - self.starting
             if missing > 0:
                 self._start(missing)

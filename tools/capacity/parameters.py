@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).parent
 CLOUD: Final = FOLDER / "parameters.toml"
-RESULTS: Final = FOLDER.parent / "tools" / "benchmarks" / "results"
+RESULTS: Final = FOLDER.parent / "benchmarks" / "results"
 KINDS: Final = ("measured", "documented", "deployed", "assumed")
 
 _OF_95_PERCENT: Final = 1.6448536269514722

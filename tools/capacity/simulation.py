@@ -421,11 +421,11 @@ class Simulation:
 
         def converters(now: float) -> int:
             if hours is None or not hours.begin * 3600 <= begin + now < hours.end * 3600:
-                return share(settings.minimum.convert)
-            return share(max(settings.minimum.convert, hours.min_instances))
+                return settings.minimum.convert
+            return max(settings.minimum.convert, hours.min_instances)
 
         def shape(name: str, slots: int, cpus: float, patience: str, start: str) -> Shape:
-            least = share(getattr(settings.minimum, name))
+            least = int(getattr(settings.minimum, name))
             has_live = name != "live" or parameters["visitor.live"] > 0
             most = getattr(settings.maximum, name) or (MOST_INSTANCES if has_live else 1)
             seconds = Duration(parameters[f"start.{start}"] / boost, 0.1)

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from shared.characters.manifest import SCHEMA_VERSION
-from shared.process.quoting import printable, quoted
+from shared.runtime.quoting import printable, quoted
 from shared.speech.engines.aivmx import ENTRIES, AivmxError, AivmxFacts, read_facts
 from shared.speech.engines.style_bert_graphs import FEATURES
 from shared.speech.graphs.onnx_files import UnsafeModelError, inspect_model

@@ -14,8 +14,8 @@ import onnxruntime
 from onnx import ModelProto, StringStringEntryProto, helper
 
 from shared.characters.bundle_files import BundleError
-from shared.process.quoting import printable, quoted
 from shared.runtime.process import read_at_most
+from shared.runtime.quoting import printable, quoted
 from shared.speech.engines.rvc_pitch import OnnxPitchModel, PitchModelContract
 from shared.speech.engines.style_bert_graphs import (
     BERT_CONTRACT,

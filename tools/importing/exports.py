@@ -13,7 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import helper
 
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from shared.speech.graphs.onnx_files import UnsafeModelError, inspect_model
 from tools.bundles.encoder_store import FEATURE_SIZES
 from tools.bundles.files import VoiceFileError

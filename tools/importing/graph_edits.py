@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from tools.bundles.files import VoiceFileError
 from tools.importing.graph_builder import DOUBLE, FLOAT
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from tools.bundles.files import VoiceFileError
 from tools.importing.graph_builder import FLOAT, GraphBuilder
 from tools.importing.torch_archive import TorchArchive, read_tensors

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST, MAX_BUNDLE_BYTES
-from shared.process.quoting import printable
+from shared.runtime.quoting import printable
 from shared.speech.engines.registry import ENGINES
 from shared.speech.graphs.bundle_folders import seal_manifest
 from shared.speech.graphs.sessions import SessionSettings

@@ -26,7 +26,7 @@ from shared.characters.manifest import (
     ManifestError,
     read_manifest,
 )
-from shared.process.quoting import printable
+from shared.runtime.quoting import printable
 from shared.speech.engines.registry import ENGINES
 from shared.speech.graphs.sessions import SessionSettings
 from tools.bundles.trial import try_bundle

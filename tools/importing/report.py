@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from tools.bundles.trial import SECONDS
 from tools.importing.character_list import PlainTable
 from tools.importing.encoders import TONE_HZ

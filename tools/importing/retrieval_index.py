@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from tools.bundles.files import VoiceFileError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shared.characters.manifest import SCHEMA_VERSION
-from shared.process.quoting import printable
+from shared.runtime.quoting import printable
 from tools.bundles.encoder_store import FEATURE_SIZES
 from tools.bundles.files import VoiceFileError, require_file, run_apart
 from tools.bundles.writer import LIMITS, entry, owner_fields, preview, shared_entry, write_files

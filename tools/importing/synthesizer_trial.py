@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime
 
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from tools.bundles.files import VoiceFileError
 from tools.importing.voice_file import FRAMES_PER_SECOND
 

@@ -14,7 +14,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from tools.bundles.files import VoiceFileError
 
 if TYPE_CHECKING:

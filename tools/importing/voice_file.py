@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Never
 
 import numpy as np
 
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from tools.bundles.encoder_store import FEATURE_SIZES
 from tools.bundles.files import VoiceFileError
 from tools.importing.torch_archive import TorchArchive, read_tensors

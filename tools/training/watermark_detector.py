@@ -4,7 +4,7 @@
 
 Every second reader of `tools/training/people` is converted by the characters of the repository.
 Their conversions are marked with keys drawn at random and damaged: noise, codecs, rooms. The
-network is written beside the detector. `nox -s bench -- watermark` judges with the other readers.
+network is written beside the detector. docs/provenance.md has the trials with the other readers.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from infra.local.configuration.keys import provenance_environment
 from shared.conversion.verification import MOST_BYTES, Verifier
-from shared.process.quoting import printable
 from shared.runtime.process import read_at_most
+from shared.runtime.quoting import printable
 from shared.speech.decoding.decoder import Decoder
 from shared.speech.results.watermark_engines import watermark_keys
 from shared.voices.voice import VoiceError

@@ -21,7 +21,7 @@ from uuid import UUID  # noqa: TC003 - pydantic looks it up
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.process.quoting import printable, quoted
+from shared.runtime.quoting import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import default_rng  # imported here, because numpy loads it lazily
 
 from shared.characters.bundle_files import BundleError
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from shared.speech.graphs.bundle import Graph, GraphContract, TensorContract
 from shared.speech.graphs.onnx_files import with_weights_of
 from shared.speech.graphs.sessions import GraphSession, Provider, SessionSettings

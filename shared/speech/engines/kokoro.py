@@ -10,7 +10,7 @@ import soxr
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from shared.speech.engines.delivery import SpeechPiece, deliver
 from shared.speech.engines.kokoro_packages import (
     NETWORK_SHA256,

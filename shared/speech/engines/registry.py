@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST, CharacterManifest
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from shared.speech.engines import harmonic, kokoro_packages, waveform
 from shared.speech.engines.interface import Engine, EngineKind, speak_marked
 from shared.speech.graphs.bundle import CharacterBundle, Contract

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST, CharacterManifest, Setting
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from shared.speech.engines.interface import ConversionOptions
 from shared.speech.engines.rvc_networks import (
     ContentContract,

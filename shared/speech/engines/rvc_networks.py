@@ -8,7 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from shared.speech.engines.rvc_signal import (
     Contour,
     Retrieval,

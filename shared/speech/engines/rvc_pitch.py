@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from shared.speech.graphs.bundle import Graph
 from shared.speech.graphs.onnx_files import Tensor
 from shared.speech.graphs.sessions import GraphSession, first_line

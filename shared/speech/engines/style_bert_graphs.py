@@ -10,8 +10,8 @@ from numpy.random import default_rng
 from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
-from shared.process.quoting import printable, quoted
 from shared.runtime.process import read_at_most
+from shared.runtime.quoting import printable, quoted
 from shared.speech.engines.aivmx import STYLE_SIZE, StyleBertVoice
 from shared.speech.graphs.bundle import Graph, GraphContract, TensorContract
 from shared.speech.graphs.sessions import GraphSession
@@ -170,8 +170,8 @@ class BertEncoder:
 ROLE = "synthesis"
 OUTPUT = "output"
 
-_PHONES = [("batch", "phones")]
-_ONE = [("batch",)]
+_PHONES = (("batch", "phones"),)
+_ONE = (("batch",),)
 SYNTHESIS_CONTRACT = GraphContract(
     inputs=(
         TensorContract("x_tst", _PHONES, "int64"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST, CharacterManifest
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from shared.speech.engines.interface import ConversionOptions
 from shared.speech.graphs.bundle import (
     CharacterBundle,

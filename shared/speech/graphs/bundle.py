@@ -7,7 +7,7 @@ from typing import Protocol
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST, CharacterManifest
-from shared.process.quoting import quoted
+from shared.runtime.quoting import quoted
 from shared.speech.graphs.onnx_files import ModelFacts, Tensor
 
 

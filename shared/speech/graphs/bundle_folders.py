@@ -23,8 +23,8 @@ from shared.characters.manifest import (
     log_set_aside,
     read_manifest,
 )
-from shared.process.quoting import printable, quoted
 from shared.runtime.process import read_at_most, write_whole
+from shared.runtime.quoting import printable, quoted
 from shared.speech.graphs.bundle import CharacterBundle, Contract, EngineContracts, Graph
 from shared.speech.graphs.onnx_files import (
     GraphContent,

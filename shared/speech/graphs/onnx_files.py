@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from shared.process.quoting import printable, quoted
+from shared.runtime.quoting import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

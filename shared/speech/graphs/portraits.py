@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
-from shared.process.quoting import printable, quoted
+from shared.runtime.quoting import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

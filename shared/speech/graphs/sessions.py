@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
-from shared.process.quoting import printable, quoted
 from shared.runtime.process import lock_file
+from shared.runtime.quoting import printable, quoted
 from shared.speech.text.front_end import FrontEnd
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The conversion container with barriers: `python -m tests.robustness.faults.convert_with_barriers`.
+"""The conversion container with barriers, as `tests.robustness.faults.convert_with_barriers`.
 
 It is functions.convert.main's application; only its collaborators are wrapped, and
 CLOCK_SKEW_SECONDS sets its clock wrong.

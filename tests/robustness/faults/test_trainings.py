@@ -173,8 +173,9 @@ class Workshop:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def workshop(cloud: FaultyCloud, tmp_path: Path) -> AsyncIterator[Workshop]:
-    command = tmp_path / "training" / "__main__.py"
-    command.parent.mkdir()
+    command = tmp_path / "tools" / "training" / "__main__.py"
+    command.parent.mkdir(parents=True)
+    (command.parents[1] / "__init__.py").touch()
     (command.parent / "__init__.py").touch()
     command.write_text(STAND_IN.format(bundle=str(BUNDLE), program=str(PROGRAM)))
     (tmp_path / "journal.txt").touch()

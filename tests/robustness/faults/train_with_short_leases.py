@@ -1,4 +1,4 @@
-"""The job that trains, with leases of seconds: `python -m tests.robustness.faults.train_with_short_leases`.
+"""The training job with leases of seconds: `tests.robustness.faults.train_with_short_leases`.
 
 It is functions.train as it is; what it waits for a minute in production, it waits for some seconds.
 """

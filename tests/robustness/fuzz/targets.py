@@ -102,9 +102,7 @@ class _LogReader(logging.Handler):
 def _logged() -> Iterator[None]:
     reader = _LogReader()
     reader.setFormatter(CloudLoggingFormatter("p", LOCAL_KEY))
-    logs = [
-        logging.getLogger(name) for name in ("functions", "shared", "speech", "python_multipart")
-    ]
+    logs = [logging.getLogger(name) for name in ("functions", "shared", "python_multipart")]
     before = [(log, log.level, log.propagate) for log in logs]
     for log in logs:
         log.addHandler(reader)

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from tools.benchmarks.cold_visitors import absent_packages
-from tools.benchmarks.start_parts import Absent
+from tools.benchmarks.cold_start import missing_packages
+from tools.benchmarks.start_parts import MissingPackages
 
 
 def test_packages_that_are_not_deployed_are_known_by_the_names_that_are_imported() -> None:
-    of_on_upload, of_api = absent_packages("on_upload"), absent_packages("api")
+    of_on_upload, of_api = missing_packages("on_upload"), missing_packages("api")
 
     assert {"pytest", "numpy", "fastapi"} <= set(of_on_upload)
     assert "fastapi" not in of_api
@@ -20,7 +20,7 @@ def test_packages_that_are_not_deployed_are_known_by_the_names_that_are_imported
 
 
 def test_a_package_that_is_not_deployed_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "meta_path", [Absent(frozenset({"this"})), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [MissingPackages(frozenset({"this"})), *sys.meta_path])
     monkeypatch.delitem(sys.modules, "this", raising=False)
     monkeypatch.delitem(sys.modules, "keyword", raising=False)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tools.benchmarks.waiters import WaitersFigures, ratios
+from tools.benchmarks.waiters import Measured, ratios
 
 
-def a_crowd(waiting: int, *answers: float | str) -> WaitersFigures:
-    return WaitersFigures(
+def a_crowd(waiting: int, *answers: float | str) -> Measured:
+    return Measured(
         clients=100,
         waiting=waiting,
         arrival_seconds=1.0,
@@ -28,6 +28,6 @@ def test_what_a_client_needs_is_told_of_clients_that_wait() -> None:
 
 
 @pytest.mark.parametrize("crowd", [a_crowd(0), a_crowd(100, "HTTP/1.1 421 Misdirected Request")])
-def test_clients_that_do_not_wait_are_no_figure(crowd: WaitersFigures) -> None:
+def test_clients_that_do_not_wait_are_no_figure(crowd: Measured) -> None:
     with pytest.raises(RuntimeError, match="100 clients were too many"):
         ratios([crowd])

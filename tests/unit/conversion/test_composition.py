@@ -32,7 +32,7 @@ def test_an_instance_that_serves_collects_its_garbage() -> None:
     assert len(book.of("instance_started")) == 1
 
 
-@pytest.mark.parametrize("name", ["combined", "convert", "live"])
+@pytest.mark.parametrize("name", ["convert", "live", "live_and_compat"])
 def test_garbage_is_not_collected_while_a_deployable_is_imported(name: str) -> None:
     # Without settings it stops after its imports; what is there then was never collected.
     code = (

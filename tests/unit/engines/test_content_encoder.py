@@ -160,7 +160,7 @@ def test_characters_share_one_encoder(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_encoder_that_hears_another_number_of_frames_is_refused(tmp_path: Path) -> None:
     wrong = content_graph()
     constant = next(one for one in wrong.initializer if one.name == "frames")
-    constant.CopyFrom(numpy_helper.from_array(np.array([1, -1, 320]), "frames"))  # type: ignore[no-untyped-call]  # generated code
+    constant.CopyFrom(numpy_helper.from_array(np.array([1, -1, 320]), "frames"))
     folder = write_characters(tmp_path, ["tester"], wrong)
     (character,) = load_characters(folder, ENGINES).values()
 

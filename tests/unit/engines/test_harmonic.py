@@ -25,7 +25,7 @@ from shared.voices.voice import ErrorCode, VoiceError
 from tests.unit.graphs import small_graphs
 from tests.unit.graphs.bundles import write_bundle, write_waveform_bundle
 from tests.unit.signal import signals
-from tools.benchmarks.preview import distance
+from tests.unit.speech.distance import distance
 from tools.benchmarks.recordings import SAMPLE_RATE, speech
 
 if TYPE_CHECKING:

@@ -215,7 +215,7 @@ def test_random_numbers_of_an_unknown_shape_are_refused() -> None:
     )
 
     assert refusal(export.content()) == (
-        "expected the random numbers of an RVC voice, found RandomNormal of the shape '[1, 1, 7]'."
+        "expected the random numbers of an RVC voice, found 'RandomNormal' of the shape '[1, 1, 7]'."
     )
 
 

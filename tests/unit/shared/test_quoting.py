@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.process.quoting import printable, quoted
+from shared.runtime.quoting import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def text_of(node: ast.JoinedStr) -> str:
 def test_names_in_messages_are_quoted_by_the_function_alone() -> None:
     found = [
         place
-        for folder in ("conversion", "importing", "shared", "speech")
+        for folder in ("tools/importing", "tools/bundles", "shared")
         for path in sorted((ROOT / folder).rglob("*.py"))
         for place in hand_made(path)
     ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
 FUNCTIONS = ("api", "dead_letter", "on_upload", "sweep")
-CONTAINERS = ("combined", "compat", "convert", "live")  # all of them from one image
+CONTAINERS = ("compat", "convert", "live", "live_and_compat")  # all of them from one image
 JOBS = ("train",)  # from an image of its own
 
 # The least that each function needs in its environment.

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from infra.local.commands.demo import SAMPLE
+from shared.voices.voice import OutputFormat
 from tools.benchmarks.__main__ import page_of
 from tools.benchmarks.cost import (
-    ConversionUsage,
     JobPrices,
     Measurement,
     Prices,
-    TrainingUsage,
+    Training,
+    Usage,
     conversion_dollars,
     make_report,
+    measure,
     read_usage,
     sweep_day_dollars,
     training_dollars,
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
 NOTHING = Measurement(cpu_seconds=0, seconds=5, bytes=0)
-USAGE = ConversionUsage(document_reads=6, document_writes=4)
+USAGE = Usage(document_reads=6, document_writes=4)
 
 
 def test_the_container_is_paid_for_while_it_computes_and_while_it_waits() -> None:
@@ -38,6 +41,13 @@ def test_the_container_is_paid_for_while_it_computes_and_while_it_waits() -> Non
     dollars = conversion_dollars(measured, usage, prices)
 
     assert dollars["conversion container"] == pytest.approx(1.0 * (2 * 3 + 1 * 4))
+
+
+def test_a_conversion_is_measured_with_the_service_itself() -> None:
+    measured = measure(SAMPLE.read_bytes(), OutputFormat.WAV, rounds=1)
+
+    assert measured.seconds > 1
+    assert measured.bytes > 10_000
 
 
 def test_a_result_is_paid_for_by_the_gibibyte() -> None:
@@ -120,9 +130,9 @@ def test_the_guide_says_what_an_idle_month_costs() -> None:
     prices = Prices()
     on_upload = prices.idle_cpu_second + 0.5 * prices.idle_gib_second
     rows = {
-        "one warm instance of the converter": 30 * warm_day_dollars(ConversionUsage(6, 4), prices),
+        "one warm instance of the converter": 30 * warm_day_dollars(Usage(6, 4), prices),
         "one warm instance of on_upload": 30 * 86_400 * on_upload,
-        "sweeps": 30 * sweep_day_dollars(ConversionUsage(6, 4), prices),
+        "sweeps": 30 * sweep_day_dollars(Usage(6, 4), prices),
     }
     said = {name: re.search(rf"^\| {name}[^|]*\| ([\d.]+) \|", page, re.MULTILINE) for name in rows}
 
@@ -139,7 +149,7 @@ def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated()
     rows = re.findall(
         r"^\| (job|api|Firestore|Cloud Storage|a month)[^|]*\| ([\d.]+) \|$", page, re.MULTILINE
     )
-    dollars = training_dollars(TrainingUsage(), Prices(), JobPrices())
+    dollars = training_dollars(Training(), Prices(), JobPrices())
 
     assert [float(price) for _, price in rows] == [round(each, 5) for each in dollars.values()]
     together = re.search(r"^\| \*\*together\*\* \| \*\*([\d.]+)\*\* \|$", page, re.MULTILINE)
@@ -148,8 +158,5 @@ def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated()
 
 
 def test_a_job_is_paid_for_while_it_runs() -> None:
-    used, job = (
-        TrainingUsage(seconds=100, start_seconds=20),
-        JobPrices(cpu_second=1, gib_second=0.5),
-    )
+    used, job = Training(seconds=100, start_seconds=20), JobPrices(cpu_second=1, gib_second=0.5)
     assert training_dollars(used, Prices(), job)["job"] == pytest.approx(120 * (2 + 4 * 0.5))

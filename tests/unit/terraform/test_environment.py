@@ -179,7 +179,7 @@ def test_terraform_and_the_code_plan_the_same_memory_for_fetched_characters(
         " : var.characters.memory_mib + ceil(var.max_bundle_bytes / 1048576)"
     )
     assert terraform.locals["process_mib"] == process
-    assert terraform.locals["conversions_mib"].startswith("local.process_mib * ceil(")
+    assert terraform.locals["conversions_mib"].startswith("local.process_mib * (ceil(")
     # live is one process.
     assert terraform.locals["live_conversions_mib"].startswith("local.process_mib + ")
     assert (needs.process, needs.conversion) == (

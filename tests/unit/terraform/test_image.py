@@ -38,7 +38,7 @@ UNWANTED = [
     "functions/convert/__pycache__/main.cpython-311.pyc",
     "infra/terraform/main.tf",
     "tests/unit/terraform/test_image.py",
-    "training/a-checkpoint.pt",
+    "tools/training/a-checkpoint.pt",
 ]
 
 
@@ -59,7 +59,7 @@ def test_a_change_of_anything_in_the_image_makes_a_new_image(terraform: Terrafor
     )
     found = [
         path.relative_to(ROOT).as_posix()
-        for top in ("characters", "conversion", "functions", "shared", "speech")
+        for top in ("characters", "functions", "shared")
         for path in (ROOT / top).rglob("*")
         if path.is_file()
     ]
@@ -133,7 +133,7 @@ def test_what_is_deployed_is_installed_from_the_files_that_were_locked(requireme
 def test_everything_that_is_copied_from_the_checkout_is_let_through() -> None:
     copied = [one.split()[0] for one in instructions("COPY") if not one.startswith("--from")]
 
-    assert len(copied) > 4
+    assert len(copied) >= 4
     for source in copied:
         assert [path for path in NEEDED if path.startswith(source)], source
 

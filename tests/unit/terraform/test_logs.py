@@ -24,10 +24,10 @@ def metrics_of(terraform: TerraformModule) -> dict[str, dict[str, Any]]:
 def sources(deployable: str) -> Iterator[Path]:
     # `live` is another entry of the conversion container, which VOICEVOX's routes can share.
     own = {
-        "convert": ("functions/convert", "conversion"),
-        "live": ("functions/live", "functions/live_and_compat", "functions/compat", "conversion"),
+        "convert": ("functions/convert",),
+        "live": ("functions/live", "functions/live_and_compat", "functions/compat"),
     }.get(deployable, (f"functions/{deployable}",))
-    for folder in (ROOT / name for name in (*own, "shared", "speech")):
+    for folder in (ROOT / name for name in (*own, "shared")):
         yield from (path for path in folder.rglob("*.py") if "node_modules" not in path.parts)
 
 

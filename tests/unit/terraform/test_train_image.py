@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 DOCKERFILE = ROOT / "functions/train/Dockerfile"
 IGNORE = ROOT / "functions/train/Dockerfile.dockerignore"
-TOPS = ("characters", "importing", "shared", "speech", "training")
+TOPS = ("characters", "shared", "tools")
 
 
 def tracked() -> list[str]:

@@ -21,7 +21,7 @@ from tools.training.judges.panel import (
     gather,
 )
 
-STRANGER = Path(__file__).parents[4] / "training" / "people" / "strangers" / "367.opus"
+STRANGER = Path(__file__).parents[4] / "tools" / "training" / "people" / "strangers" / "367.opus"
 SAID = (
     "Lobsters and lobsters. When is a lobster not a lobster? When it is a crayfish. This question"
     " and answer might well go into the primer of information for those who come to San Francisco"

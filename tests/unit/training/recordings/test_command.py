@@ -112,7 +112,7 @@ def test_a_character_is_trained_without_the_means_that_only_linux_has(folder: Pa
     given |= {"--consent": "consent.json", "--work": "work", "--into": "characters"}
 
     trained = run_without_linux(
-        folder, "training", "--quick", "--no-spoken-consent", *itertools.chain(*given.items())
+        folder, "tools.training", "--quick", "--no-spoken-consent", *itertools.chain(*given.items())
     )
 
     assert trained.returncode == 0, trained.stdout + trained.stderr

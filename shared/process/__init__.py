@@ -1,1 +1,0 @@
-"""Needed by every process: settings, logs, time limits."""
