@@ -1,4 +1,4 @@
-"""The application of the api: its routes, its errors, and which sites may call it."""
+"""The application of the api: its routes, its errors, and the sites that may call it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
-from functions.api import problems, visitors
+from functions.api import problems, routes, visitors
 from functions.api.problems import FILES, BodyLimitMiddleware, Problem
-from functions.api.routes import create_router
 from functions.api.schemas import KEY_HEADER
 from shared.runtime.logs import TraceMiddleware
 from shared.runtime.origins import ANY, AllowedOriginsMiddleware, is_allowed_origin, is_own_host
@@ -23,50 +22,35 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from functions.api.routes import Dependencies
+    from functions.api.dependencies import Dependencies
 
-
-_START: Final = 'SwaggerUIBundle({url: "openapi.json", dom_id: "#description"});'
-
-_PAGE: Final = f"""<!doctype html>
+_PAGE: Final = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>Voice Avatar: the API</title>
 <link rel="stylesheet" href="docs/static/swagger-ui.css">
 <main id="description"></main>
 <script src="docs/static/swagger-ui-bundle.js"></script>
-<script>{_START}</script>
+<script>SwaggerUIBundle({url: "openapi.json", dom_id: "#description"});</script>
 </html>
 """
 
 
-def describe(app: FastAPI) -> None:
-    """Serve the page at `/docs`."""
+class ResponseHeadersMiddleware:
+    """Adds the headers that restrict what a browser does with a response.
 
-    @app.get("/docs", include_in_schema=False)
-    async def documentation() -> HTMLResponse:
-        return HTMLResponse(_PAGE)
-
-    app.mount("/docs/static", StaticFiles(packages=[("fastapi_offline", "static")]))
-
-
-class AnswerHeadersMiddleware:
-    """ASGI middleware: what browsers must not do with an answer, whatever it is.
-
-    No page of another site may show it in a frame, none may take it for another kind of file, and
-    answers of the API, which have keys and signed addresses, are not kept unless they say so.
+    No other site may show it in a frame, no browser may guess another media type, and responses of
+    the API, which have keys and signed addresses, are not cached unless they say so.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                # An answer may have a policy of its own; browsers apply both.
+                # A response may have a policy of its own; browsers apply both.
                 headers.append("Content-Security-Policy", "frame-ancestors 'none'")
                 headers["X-Content-Type-Options"] = "nosniff"
                 if scope["path"].startswith("/api/"):
@@ -83,16 +67,15 @@ _OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
 
 
 class OriginMiddleware:
-    """ASGI middleware: refuses requests with which a page of another site would change something.
+    """Refuses requests with which a page of another site would change something.
 
-    Browsers always say in `Origin` or `Sec-Fetch-Site` which page sends such a request. A request
-    with neither header comes from a program and is served.
+    Browsers always send the page's origin in `Origin` or `Sec-Fetch-Site` with such a request. A
+    request with neither header comes from a program and is served.
 
     Args:
         allowed_origins: the sites whose pages may send them; "*" means any. The origin that the
             request is sent to is always allowed.
-        allowed_hosts: the names under which requests may come, beside addresses and `localhost`;
-            "*" for all.
+        allowed_hosts: the allowed names, beside addresses and `localhost`; "*" for all.
     """
 
     def __init__(
@@ -106,51 +89,51 @@ class OriginMiddleware:
         self._allowed = frozenset(allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         problem = self._problem(scope) if scope["type"] == "http" else None
         await (problem.response() if problem else self._app)(scope, receive, send)
 
     def _problem(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)
         if not is_own_host(headers.get("host", ""), self._hosts):
-            detail = "The service is not called so; ask the operator to add this name."
+            detail = "The service does not use this host name; ask the operator to add it."
             return Problem(421, "misdirected_request", detail)
         if scope["method"] not in _CHANGING:
             return None
-        problem = self._objection(headers)
-        if problem is None and scope["method"] == "POST":
-            problem = _objection_to_type(headers, takes_files=scope["path"] == FILES)
-        return problem
+        if not self._may_change(headers):
+            detail = (
+                "Pages of this site may not change anything here; ask the operator to allow it."
+            )
+            return Problem(403, "origin_refused", detail)
+        if scope["method"] == "POST":
+            return _media_type_problem(headers, takes_files=scope["path"] == FILES)
+        return None
 
-    def _objection(self, headers: Headers) -> Problem | None:
-        if ANY in self._allowed:
-            return None
+    def _may_change(self, headers: Headers) -> bool:
         origin = headers.get("origin")
+        if ANY in self._allowed:
+            return True
         if origin is None:
-            is_refused = headers.get("sec-fetch-site") in _OTHER_SITES
-        else:
-            is_refused = not is_allowed_origin(origin, headers.get("host"), self._allowed)
-        if not is_refused:
-            return None
-        detail = "Pages of this site may not change anything here; ask the operator to allow it."
-        return Problem(403, "origin_refused", detail)
+            return headers.get("sec-fetch-site") not in _OTHER_SITES
+        return is_allowed_origin(origin, headers.get("host"), self._allowed)
 
 
-def _objection_to_type(headers: Headers, *, takes_files: bool) -> Problem | None:
-    """Refuse what a form or a script can send to any site without being asked for permission."""
+def _media_type_problem(headers: Headers, *, takes_files: bool) -> Problem | None:
+    """Refuse media types that a page can send to any site without a CORS preflight."""
     content_type = headers.get("content-type")
     if content_type is None:
         return None
     media_type = content_type.split(";")[0].strip().lower()
     if media_type == "application/json":
         return None
-    if takes_files:
-        # A browser asks for permission before it sends any of these.
-        if media_type == "application/octet-stream" or media_type.startswith(("audio/", "video/")):
-            return None
+    if not takes_files:
+        detail = (
+            "The body must be JSON: send Content-Type: application/json, or neither type nor body."
+        )
+    elif media_type == "application/octet-stream" or media_type.startswith(("audio/", "video/")):
+        # A browser sends a preflight before any of these.
+        return None
+    else:
         detail = "The body must be a sound: send Content-Type: audio/wav or the like."
-        return Problem(415, "unsupported_media_type", detail)
-    detail = "The body must be JSON: send Content-Type: application/json, or neither type nor body."
     return Problem(415, "unsupported_media_type", detail)
 
 
@@ -159,11 +142,9 @@ def create_app(
     allowed_origins: tuple[str, ...],
     allowed_hosts: tuple[str, ...] = ("*",),
 ) -> FastAPI:
-    """Return the application."""
-
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        # A function is not told its end; a server of the local cloud is.
+        # Cloud Run does not announce the end of a function; a server of the local cloud has one.
         yield
         await dependencies.warm_up.aclose()
         await dependencies.verifications.aclose()
@@ -176,16 +157,24 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    describe(app)
-    router = create_router(dependencies)
-    app.include_router(router)
+    app.state.dependencies = dependencies
+    routers = [routes.router]
+    if dependencies.own_characters is not None:
+        # Imported here: the other starts do without.
+        from functions.api import own_character_routes  # noqa: PLC0415
+
+        routers.append(own_character_routes.router)
+    _add_documentation(app)
+    for router in routers:
+        app.include_router(router)
 
     @app.get("/healthz", include_in_schema=False)
     async def healthz() -> Response:
         return Response(status_code=204)
 
     app.add_middleware(BodyLimitMiddleware)
-    problems.install(app, router.routes, dependencies.line)
+    api_routes = [route for router in routers for route in router.routes]
+    problems.install(app, api_routes, dependencies.retry_schedule)
     app.add_middleware(
         OriginMiddleware, allowed_origins=allowed_origins, allowed_hosts=allowed_hosts
     )
@@ -194,9 +183,17 @@ def create_app(
         allowed=allowed_origins,
         headers=["Authorization", "Content-Type", visitors.HEADER, KEY_HEADER],
     )
-    app.add_middleware(AnswerHeadersMiddleware)
+    app.add_middleware(ResponseHeadersMiddleware)
     app.add_middleware(TraceMiddleware)
     return app
+
+
+def _add_documentation(app: FastAPI) -> None:
+    @app.get("/docs", include_in_schema=False)
+    async def documentation() -> HTMLResponse:
+        return HTMLResponse(_PAGE)
+
+    app.mount("/docs/static", StaticFiles(packages=[("fastapi_offline", "static")]))
 
 
 def serve_page(app: FastAPI, web_root: Path, page_config: Mapping[str, Any]) -> None:

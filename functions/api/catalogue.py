@@ -1,4 +1,4 @@
-"""Which character a visitor's voice is for."""
+"""The catalogue of characters, and the choice of one for a voice."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from functions.api.problems import Problem
+from functions.api.visitors import ANYBODY, CharacterChooser
 from shared.characters.bucket import (
     IncompleteCharacterError,
     NoSuchCharacterError,
@@ -25,62 +24,22 @@ from shared.voices.voice import ErrorCode, PassingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from functions.api.own_characters import OwnCharacterAccess
     from shared.characters.bucket import CharacterBucket, PublishedCharacter
     from shared.characters.manifest import CharacterManifest
 
 
-@dataclass(frozen=True, slots=True)
-class CharacterChooser:
-    """Who wants a character."""
-
-    uid: str | None = None
-    key: str | None = None
-
-
-ANYBODY: Final = CharacterChooser()
-
-
-class OwnCharacterNames(Protocol):
-    """Says which visitors' own characters there are; see functions.api.own_characters."""
-
-    async def name_for(self, character_id: str, visitor: CharacterChooser) -> str | None:
-        """Return a character's name; None if there is none that this visitor may speak with."""
-        ...
-
-    async def public(self) -> Mapping[str, str]:
-        """Return the names of the characters that everybody may see, by id."""
-        ...
-
-
 class VoiceSource(Enum):
-    """The source of a voice: a recording or a text."""
-
     SPEECH = "speech"
     TEXT = "text"
 
     def is_taken_by(self, character: CharacterManifest) -> bool:
-        """Return whether a character makes voices from this."""
         return character.takes_text if self is VoiceSource.TEXT else character.takes_speech
-
-    @property
-    def refusal(self) -> ErrorCode:
-        """The code with which a character that does not take it is refused."""
-        return ErrorCode.TEXT_NOT_TAKEN if self is VoiceSource.TEXT else ErrorCode.SPEECH_NOT_TAKEN
-
-    @property
-    def verb(self) -> str:
-        """The ability that a character needs for it, in words."""
-        return "speak text" if self is VoiceSource.TEXT else "convert recordings"
 
 
 def choose_character(
     characters: Mapping[str, CharacterManifest], name: str | None, source: VoiceSource
 ) -> CharacterManifest:
-    """Find the character of an id, or the first that takes the source if none is named.
-
-    Raises:
-        Problem: `unknown_character`, `text_not_taken` or `speech_not_taken`.
-    """
     fitting = {key: each for key, each in characters.items() if source.is_taken_by(each)}
     if name is None and fitting:
         return next(iter(fitting.values()))
@@ -91,35 +50,35 @@ def choose_character(
     if name is None or name not in fitting:
         others = f"; choose one of {', '.join(fitting)}" if fitting else ""
         who = "No character here can" if name is None else f"{name!r} does not"
-        raise Problem(422, source.refusal, f"{who} {source.verb}{others}.")
+        code, verb = (
+            (ErrorCode.TEXT_NOT_TAKEN, "speak text")
+            if source is VoiceSource.TEXT
+            else (ErrorCode.SPEECH_NOT_TAKEN, "convert recordings")
+        )
+        raise Problem(422, code, f"{who} {verb}{others}.")
     return fitting[name]
 
 
 _LOG = logging.getLogger(__name__)
 
 UNKNOWN_OLD_SECONDS: Final = 3.0
-"""After how long the list is read again when a character is asked for that it does not have.
-
-It may have been uploaded just now.
-"""
+"""The age after which the list is read again for an unknown, perhaps new character."""
 
 READING_SECONDS: Final = 5.0
-"""How long to wait for the list."""
 
 
 class Catalogue:
     """Lists the characters, and finds the one that a visitor asks for.
 
-    Nothing waits for the bucket that can do without: where a built-in character is wanted, it is
-    not asked. On a person's own machine a built-in character goes with its folder.
+    The bucket is read only where it is needed: never for a built-in character. On a person's own
+    machine a built-in character disappears with its folder.
 
     Args:
         built_in: the manifests of the characters of the image, by id.
         bucket: the further characters; None if there is no bucket.
-        default: the character of voices that name none, if it takes what they are made from; the
-            first one if None.
-        now: a clock in seconds that never goes back.
-        own: says which visitors' own characters there are; None where they are not offered.
+        default: the character of voices that name none, if it takes their source; the first one
+            if None.
+        own: the access to visitors' own characters; None where they are not offered.
     """
 
     def __init__(
@@ -130,7 +89,7 @@ class Catalogue:
         default: str | None = None,
         *,
         now: Callable[[], float] = time.monotonic,
-        own: OwnCharacterNames | None = None,
+        own: OwnCharacterAccess | None = None,
     ) -> None:
         self._all_built_in = built_in
         self._folders = {name for name, each in built_in.items() if each.folder.is_dir()}
@@ -139,8 +98,8 @@ class Catalogue:
         self._default = default
         self._now = now
         self._own = own
-        self._fetched: Mapping[str, PublishedCharacter] = MappingProxyType({})
-        self._names: Mapping[str, str] = MappingProxyType({})
+        self._fetched: Mapping[str, PublishedCharacter] = {}
+        self._names: Mapping[str, str] = {}
         self._tried_at = float("-inf")
         self._failure: StorageUnavailableError | None = None
         self._one_reading = asyncio.Lock()
@@ -150,7 +109,7 @@ class Catalogue:
     async def list(self) -> Mapping[str, CharacterManifest]:
         """Return all characters by id: the default one, the other built-in ones, the others.
 
-        If the bucket does not answer, those are returned that it had before.
+        If the bucket does not answer, the result has the characters that it had before.
         """
         await self._read_if_older_than(self._refresh_seconds)
         return self._all()
@@ -165,12 +124,16 @@ class Catalogue:
             StorageUnavailableError: it may be in the bucket, which does not answer.
         """
         if name is None and self._default is not None:
-            name = await self._usable_default(self._default, source)
+            if self._default not in self._built_in():
+                await self._read_if_older_than(self._refresh_seconds)
+            manifest = self._all().get(self._default)
+            if manifest is not None and source.is_taken_by(manifest):
+                name = self._default
         if name is not None and is_own_character(name):
             own = await self._find_own(name, visitor)
             if own is None:
                 detail = (
-                    f"There is no character {name!r}; it was deleted, or its owner withdrew it."
+                    f"There is no character {name!r}; it was deleted or withdrawn by its owner."
                 )
                 raise Problem(422, ErrorCode.UNKNOWN_CHARACTER, detail)
             return choose_character({name: own}, name, source)
@@ -188,12 +151,7 @@ class Catalogue:
     async def find(
         self, character_id: str, visitor: CharacterChooser = ANYBODY
     ) -> CharacterManifest:
-        """Find a character by its id, whether or not the list has it.
-
-        Raises:
-            Problem: `unknown_character`.
-            StorageUnavailableError: it may be in the bucket, which does not answer.
-        """
+        """Find a character by its id, even one that the list does not have; raises as `choose`."""
         if is_own_character(character_id):
             found = await self._find_own(character_id, visitor)
         else:
@@ -205,34 +163,28 @@ class Catalogue:
     async def _find_own(
         self, character_id: str, visitor: CharacterChooser
     ) -> CharacterManifest | None:
-        """Find a visitor's own character; None if there is none that this visitor may use."""
         if self._bucket is None or self._own is None:
             return None
         name = await self._own.name_for(character_id, visitor)
-        manifest = None if name is None else await _read_own(self._bucket, character_id)
-        return None if name is None or manifest is None else _called(manifest, name)
-
-    async def _usable_default(self, default: str, source: VoiceSource) -> str | None:
-        """Return the default character if it is there and takes the source."""
-        if default not in self._built_in():
-            await self._read_if_older_than(self._refresh_seconds)
-        manifest = self._all().get(default)
-        return default if manifest is not None and source.is_taken_by(manifest) else None
+        if name is None:
+            return None
+        try:
+            return _rename((await self._bucket.read(character_id)).manifest, name)
+        except NoSuchCharacterError:
+            return None
+        except ManifestError as error:
+            extra = {"event": "character_not_listed"}
+            _LOG.warning("a visitor's own character is not used: %s", error, extra=extra)
+            return None
 
     def to_load(self, name: str | None) -> str | None:
-        """Return the character if a converter has to load it before it can convert with it."""
+        """Return the character that a converter must load first, or None for a built-in one."""
         wanted = name or self._default
         is_fetched = wanted in self._fetched or (wanted is not None and is_own_character(wanted))
         return wanted if is_fetched else None
 
     async def portrait(self, character_id: str) -> bytes | None:
-        """Return a character's portrait, an SVG, or None if there is none.
-
-        One of the bucket is read once, and again when it was replaced, for all who ask meanwhile.
-
-        Raises:
-            StorageUnavailableError: the bucket does not answer.
-        """
+        """Return a portrait, an SVG, or None. One in the bucket is read once for all requests."""
         manifest = (await self.list()).get(character_id)
         if manifest is None or manifest.preview.portrait is None:
             return None
@@ -244,17 +196,12 @@ class Catalogue:
         async with self._one_portrait[character_id]:
             known = self._portraits.get(character_id)
             if known is None or known[0] != fetched.portrait.generation:
-                try:
-                    async with asyncio.timeout(READING_SECONDS):
-                        portrait = await _read_portrait(self._bucket, fetched)
-                except TimeoutError as error:
-                    raise StorageUnavailableError("the portrait does not come") from error
-                known = fetched.portrait.generation, portrait
+                known = fetched.portrait.generation, await _read_portrait(self._bucket, fetched)
                 self._portraits[character_id] = known
         return known[1]
 
     def _built_in(self) -> Mapping[str, CharacterManifest]:
-        """Look which built-in characters are there; the disk is asked for each."""
+        """Return the built-in characters whose folders still exist on the disk."""
         return {
             name: each
             for name, each in self._all_built_in.items()
@@ -263,7 +210,7 @@ class Catalogue:
 
     def _all(self) -> Mapping[str, CharacterManifest]:
         fetched = {
-            character_id: _called(each.manifest, self._names.get(character_id))
+            character_id: _rename(each.manifest, self._names.get(character_id))
             for character_id, each in self._fetched.items()
         }
         found = {**self._built_in(), **fetched}
@@ -288,40 +235,24 @@ class Catalogue:
                 self._failure = StorageUnavailableError("the bucket of the characters")
             else:
                 self._names = public
-                self._fetched = self._without_built_in(found)
+                built_in = self._built_in()
+                for name in sorted(built_in.keys() & found.keys()):
+                    extra = {"event": "character_not_listed", "character": name}
+                    _LOG.warning(
+                        "%s of the bucket is hidden by the built-in one", name, extra=extra
+                    )
+                self._fetched = {name: each for name, each in found.items() if name not in built_in}
                 self._portraits = {
                     name: known for name, known in self._portraits.items() if name in self._fetched
                 }
                 self._failure = None
             self._tried_at = self._now()
 
-    def _without_built_in(
-        self, found: Mapping[str, PublishedCharacter]
-    ) -> Mapping[str, PublishedCharacter]:
-        built_in = self._built_in()
-        for name in sorted(built_in.keys() & found.keys()):
-            extra = {"event": "character_not_listed", "character": name}
-            _LOG.warning("%s of the bucket is hidden by the built-in one", name, extra=extra)
-        others = {name: each for name, each in found.items() if name not in built_in}
-        return MappingProxyType(others)
 
-
-def _called(manifest: CharacterManifest, name: str | None) -> CharacterManifest:
-    """Return a manifest with the name that its owner gave it later, if any."""
+def _rename(manifest: CharacterManifest, name: str | None) -> CharacterManifest:
     if name is None:
         return manifest
     return manifest.model_copy(update={"name": CharacterName(ja=name, en=name)})
-
-
-async def _read_own(bucket: CharacterBucket, name: str) -> CharacterManifest | None:
-    """Read a visitor's own character, which no list has; None if there is none."""
-    try:
-        return (await bucket.read(name)).manifest
-    except (NoSuchCharacterError, ManifestError) as error:
-        if isinstance(error, ManifestError):
-            extra = {"event": "character_not_listed"}
-            _LOG.warning("a visitor's own character is not used: %s", error, extra=extra)
-        return None
 
 
 def _built_in_portrait(manifest: CharacterManifest) -> bytes | None:
@@ -336,7 +267,10 @@ def _built_in_portrait(manifest: CharacterManifest) -> bytes | None:
 
 async def _read_portrait(bucket: CharacterBucket, character: PublishedCharacter) -> bytes | None:
     try:
-        portrait = await bucket.read_portrait(character, MAX_PORTRAIT_BYTES)
+        async with asyncio.timeout(READING_SECONDS):
+            portrait = await bucket.read_portrait(character, MAX_PORTRAIT_BYTES)
     except IncompleteCharacterError:
         return None
+    except TimeoutError as error:
+        raise StorageUnavailableError("the portrait does not come") from error
     return portrait if len(portrait) <= MAX_PORTRAIT_BYTES else None

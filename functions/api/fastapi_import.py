@@ -9,14 +9,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-
-def import_fastapi() -> None:
-    """Import FastAPI; models that are defined later are built as ever."""
-    BaseModel.model_config["defer_build"] = True
-    try:
-        import fastapi.openapi.models  # noqa: F401, PLC0415 - see above
-    finally:
-        del BaseModel.model_config["defer_build"]
-
-
-import_fastapi()
+BaseModel.model_config["defer_build"] = True
+try:
+    import fastapi.openapi.models  # noqa: F401 - see above
+finally:
+    # Models that are defined later are built at once again.
+    del BaseModel.model_config["defer_build"]

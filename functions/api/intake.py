@@ -1,4 +1,4 @@
-"""Creating a voice, accepting its recording, erasing it."""
+"""Intake of voices: their creation, their recordings or texts, and their erasure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import io
 import logging
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -42,153 +43,136 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import BinaryIO
 
-    from functions.api.catalogue import Catalogue, CharacterChooser
+    from functions.api.catalogue import Catalogue
     from functions.api.schemas import NewTextVoice, NewVoice
-    from shared.characters.manifest import CharacterManifest
+    from functions.api.visitors import CharacterChooser
     from shared.ports import Bucket, Publisher
     from shared.voices.objects import SignedUpload
     from shared.voices.store import VoiceStore
     from shared.voices.voice import Voice
 
 
+@dataclass(frozen=True, slots=True)
 class VoiceIntake:
     """Creates voices for recordings, accepts the recordings, and erases voices of every kind."""
 
-    def __init__(
-        self,
-        *,
-        voices: VoiceStore,
-        uploads: Bucket,
-        results: Bucket,
-        catalogue: Catalogue,
-        max_bytes: int,
-        upload_lifetime: timedelta,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._voices = voices
-        self._uploads = uploads
-        self._results = results
-        self._catalogue = catalogue
-        self._max_bytes = max_bytes
-        self._upload_lifetime = upload_lifetime
-        self._now = now
+    voices: VoiceStore
+    uploads: Bucket
+    results: Bucket
+    catalogue: Catalogue
+    max_bytes: int
+    upload_lifetime: timedelta
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def create(
-        self, wish: NewVoice, visitor: CharacterChooser, client: str | None = None
+        self, requested: NewVoice, visitor: CharacterChooser, client: str | None = None
     ) -> tuple[Voice, SignedUpload]:
         """Create the document of a voice, and sign the address to upload its recording to.
 
         Raises:
-            StorageUnavailableError: the address could not be signed; no document was created.
-            StoreUnavailableError: the document could not be created.
             Problem: `unknown_character`, `speech_not_taken`, `pitch_not_adjustable` or
                 `unsupported_content_type`.
         """
-        character = await self._catalogue.choose(wish.character, VoiceSource.SPEECH, visitor)
-        pitch_shift = _pitch_shift(wish, character)
-        options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
+        character = await self.catalogue.choose(requested.character, VoiceSource.SPEECH, visitor)
+        content_type = requested.content_type
+        pitch_shift = None if requested.pitch_shift == "auto" else requested.pitch_shift
+        if pitch_shift is not None and character.pitch is None:
+            detail = (
+                f"The pitch of {character.id!r} cannot be set; leave pitch_shift out, "
+                f"or set it to 'auto'."
+            )
+            raise Problem(422, "pitch_not_adjustable", detail)
+        try:
+            parse_content_type(content_type)
+        except UnsupportedContentTypeError as error:
+            raise Problem(415, "unsupported_content_type", str(error)) from error
+        options = Options(pitch_shift, requested.output_format, content_type)
         voice = voices_of.create(
             voices_of.new_voice_id(),
             character.id,
             options,
-            now=self._now(),
+            now=self.now(),
             owner=visitor.uid,
             client=client,
         )
-        signed = await self._uploads.sign_upload(
+        signed = await self.uploads.sign_upload(
             upload_name(voice.voice_id),
-            content_type=wish.content_type,
-            max_bytes=self._max_bytes,
-            lifetime=self._upload_lifetime,
+            content_type=content_type,
+            max_bytes=self.max_bytes,
+            lifetime=self.upload_lifetime,
         )
-        await self._voices.create(voice)
+        await self.voices.create(voice)
         return voice, signed
 
     async def accept_recording(
         self, voice: Voice, content: BinaryIO, size: int, content_type: str
     ) -> None:
-        """Store a recording that came through the api; what follows is as after a signed upload.
+        """Store a recording that came through the api, as a signed upload would.
 
         Raises:
             Problem: it cannot be accepted; if its content is the reason, the voice is failed, too.
         """
+        detail = "This voice has its recording already; create a new voice for another one."
+        already_uploaded = Problem(409, "already_uploaded", detail)
         if voice.status is not Status.WAITING or voice.is_text:
-            raise _already_uploaded()
-        await self._require_convertible(voice, content, size, content_type)
+            raise already_uploaded
+        error = self._fault_of(content, size, content_type)
+        if error is not None:
+            await self.fail(voice, error)
+            status = 413 if error.code is ErrorCode.TOO_LARGE else 415
+            raise Problem(status, error.code, error.message)
         try:
             await store_recording(
-                self._uploads, voice.voice_id, content, size=size, content_type=content_type
+                self.uploads, voice.voice_id, content, size=size, content_type=content_type
             )
-        except ObjectExistsError as error:
-            raise _already_uploaded() from error
+        except ObjectExistsError:
+            raise already_uploaded from None
 
     async def erase(self, voice_id: str) -> None:
-        """Delete a voice's recording, results and document, whatever its status.
-
-        The document is deleted first: from then on a worker that owns the voice can commit nothing.
-        """
-        await self._voices.delete(voice_id)
+        """Delete a voice's recording, results and document in any status."""
+        await self.voices.delete(voice_id)
         # Not deleted, because the address for its upload may still work, and would work again.
-        await self._uploads.empty(upload_name(voice_id))
-        await self._results.delete_all(f"{voice_id}/")
+        await self.uploads.empty(upload_name(voice_id))
+        await self.results.delete_all(f"{voice_id}/")
 
     async def erase_objects(self, voice_id: str) -> None:
-        """Delete a voice's objects, which an earlier deletion that was cut off may have left."""
+        """Delete the objects that an interrupted deletion of a voice may have left."""
         name = upload_name(voice_id)
         # Only what is there is emptied, so that nobody can make objects of invented names.
         with suppress(ObjectMissingError):
-            facts = await self._uploads.find(name)
+            facts = await self.uploads.find(name)
             if facts.bytes:
-                await self._uploads.empty(name, facts.generation)
-        await self._results.delete_all(f"{voice_id}/")
+                await self.uploads.empty(name, facts.generation)
+        await self.results.delete_all(f"{voice_id}/")
 
     async def expire(self, voice: Voice) -> None:
-        """Fail a voice whose upload address has expired unused.
-
-        Raises:
-            StorageUnavailableError: it is unknown whether the address was used.
-        """
-        try:
-            await self._uploads.find(upload_name(voice.voice_id))
-        except ObjectMissingError:
-            await self._end(voice, voices_of.expire)
+        """Fail a voice whose upload address has expired unused."""
         # If the recording exists, its event or message is late, and sweep puts the voice back.
+        await self._end_without_recording(voice, voices_of.expire)
 
     async def fail(self, voice: Voice, error: VoiceError) -> None:
         """Fail a voice that still waits for its recording.
 
         If a recording is stored already, its event is on the way, and the voice does not fail.
-
-        Raises:
-            StorageUnavailableError: it is unknown whether a recording is stored.
         """
+        await self._end_without_recording(voice, partial(voices_of.refuse, error=error))
+
+    async def _end_without_recording(
+        self, voice: Voice, transition: Callable[[Voice, datetime], Voice]
+    ) -> None:
         try:
-            await self._uploads.find(upload_name(voice.voice_id))
+            await self.uploads.find(upload_name(voice.voice_id))
         except ObjectMissingError:
-            await self._end(voice, partial(voices_of.refuse, error=error))
+            # If the recording was uploaded or the voice deleted meanwhile, it does not fail.
+            with suppress(ForbiddenTransitionError, UnknownVoiceError):
+                await change(self.voices, voice.voice_id, transition)
 
     def is_expired(self, voice: Voice, now: datetime) -> bool:
-        """Return whether a voice waits for a recording that can no longer come."""
-        return voices_of.upload_has_expired(voice, now, self._upload_lifetime)
-
-    async def _end(self, voice: Voice, transition: Callable[[Voice, datetime], Voice]) -> None:
-        # If the recording was uploaded or the voice deleted meanwhile, the voice does not fail.
-        with suppress(ForbiddenTransitionError, UnknownVoiceError):
-            await change(self._voices, voice.voice_id, transition)
-
-    async def _require_convertible(
-        self, voice: Voice, content: BinaryIO, size: int, content_type: str
-    ) -> None:
-        error = self._fault_of(content, size, content_type)
-        if error is None:
-            return
-        await self.fail(voice, error)
-        status = 413 if error.code is ErrorCode.TOO_LARGE else 415
-        raise Problem(status, error.code, error.message)
+        return voices_of.upload_has_expired(voice, now, self.upload_lifetime)
 
     def _fault_of(self, content: BinaryIO, size: int, content_type: str) -> VoiceError | None:
-        if size > self._max_bytes:
-            message = f"The recording has {size} bytes; at most {self._max_bytes} are accepted."
+        if size > self.max_bytes:
+            message = f"The recording has {size} bytes; at most {self.max_bytes} are accepted."
             return VoiceError(ErrorCode.TOO_LARGE, message)
         container = sniff(content.read(SNIFF_BYTES))
         content.seek(0)
@@ -201,82 +185,52 @@ class VoiceIntake:
         return None
 
 
-def _pitch_shift(wish: NewVoice, character: CharacterManifest) -> float | None:
-    if wish.pitch_shift == "auto":
-        return None
-    if character.pitch is None:
-        detail = (
-            f"The pitch of {character.id!r} cannot be set; leave pitch_shift out, "
-            f"or set it to 'auto'."
-        )
-        raise Problem(422, "pitch_not_adjustable", detail)
-    return wish.pitch_shift
-
-
-def _content_type(text: str) -> str:
-    try:
-        parse_content_type(text)
-    except UnsupportedContentTypeError as error:
-        raise Problem(415, "unsupported_content_type", str(error)) from error
-    return text
-
-
-def _already_uploaded() -> Problem:
-    detail = "This voice has its recording already; create a new voice for another one."
-    return Problem(409, "already_uploaded", detail)
-
-
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class TextIntake:
-    """Creates voices from texts."""
-
-    def __init__(
-        self,
-        *,
-        voices: VoiceStore,
-        uploads: Bucket,
-        conversions: Callable[[], Publisher],
-        catalogue: Catalogue,
-        max_characters: int,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._voices = voices
-        self._uploads = uploads
-        self._conversions = conversions
-        self._catalogue = catalogue
-        self._max_characters = max_characters
-        self._now = now
+    voices: VoiceStore
+    uploads: Bucket
+    conversions: Callable[[], Publisher]
+    catalogue: Catalogue
+    max_characters: int
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def create(
-        self, wish: NewTextVoice, visitor: CharacterChooser, client: str | None = None
+        self, requested: NewTextVoice, visitor: CharacterChooser, client: str | None = None
     ) -> Voice:
         """Create the document of a voice, store its text, and request its conversion.
 
         Raises:
-            StoreUnavailableError, StorageUnavailableError, PublishError: no voice was created.
+            PassingError: a service does not answer; no voice was created.
             Problem: `unknown_character`, `text_not_taken`, `unknown_style`, `nothing_to_say`,
                 `text_too_long` or `text_unreadable`.
         """
-        character = await self._catalogue.choose(wish.character, VoiceSource.TEXT, visitor)
-        _require_style(character, wish.style)
-        text = self._speakable(wish.text)
+        character = await self.catalogue.choose(requested.character, VoiceSource.TEXT, visitor)
+        style = requested.style
+        if style and style not in {each.id for each in character.styles}:
+            detail = (
+                f"{character.id!r} has no style {style}; GET /api/v1/characters lists its styles."
+            )
+            raise Problem(422, ErrorCode.UNKNOWN_STYLE, detail)
+        text = self._encode(requested.text)
+        speaking = requested.model_dump(exclude={"text", "character", "output_format"})
         options = Options(
-            output_format=wish.output_format,
+            output_format=requested.output_format,
             content_type=TEXT_CONTENT_TYPE,
-            speaking=Speaking(**wish.model_dump(exclude={"text", "character", "output_format"})),
+            speaking=Speaking(**speaking),
         )
         voice = voices_of.create(
             voices_of.new_voice_id(),
             character.id,
             options,
-            now=self._now(),
+            now=self.now(),
             owner=visitor.uid,
             client=client,
         )
         # on_upload erases an object without a document, so the document comes first.
-        await self._voices.create(voice)
+        await self.voices.create(voice)
         with about_voice(voice.voice_id):
             try:
                 await self._request(voice, await self._store(voice, text))
@@ -285,16 +239,16 @@ class TextIntake:
                 raise
         return voice
 
-    def _speakable(self, text: str) -> bytes:
-        """Return a text in UTF-8, unless it is certain that no character speaks it."""
-        if len(text) > self._max_characters:
+    def _encode(self, text: str) -> bytes:
+        """Encode a text as UTF-8, unless it is certain that no character speaks it."""
+        if len(text) > self.max_characters:
             detail = (
-                f"The text has {len(text)} characters; at most {self._max_characters} are spoken"
+                f"The text has {len(text)} characters; at most {self.max_characters} are spoken"
                 f" at once. Send it in parts."
             )
             raise Problem(422, ErrorCode.TEXT_TOO_LONG, detail)
         if not text.strip():
-            detail = "The text is empty; write what is to be said."
+            detail = "The text is empty; send the words to speak."
             raise Problem(422, ErrorCode.NOTHING_TO_SAY, detail)
         try:
             return text.encode()
@@ -305,21 +259,21 @@ class TextIntake:
     async def _store(self, voice: Voice, text: bytes) -> Input:
         name = upload_name(voice.voice_id)
         try:
-            facts = await self._uploads.write(
+            facts = await self.uploads.write(
                 name, io.BytesIO(text), content_type=TEXT_CONTENT_TYPE, size=len(text)
             )
         except ObjectExistsError:  # the answer to our own write was lost
-            facts = await self._uploads.find(name)
+            facts = await self.uploads.find(name)
         return Input(facts.bucket, facts.name, facts.generation, facts.content_type, facts.bytes)
 
     async def _request(self, voice: Voice, upload: Input) -> None:
         try:
             await request_conversion(
-                await asyncio.to_thread(self._conversions),
-                self._voices,
+                await asyncio.to_thread(self.conversions),
+                self.voices,
                 ConversionMessage(voice.voice_id, upload, voice.client),
                 partial(voices_of.queue, upload=upload),
-                attributes={"uploaded_at": self._now().isoformat()},
+                attributes={"uploaded_at": self.now().isoformat()},
             )
         except (ForbiddenTransitionError, UnknownVoiceError) as error:
             # The conversion began before this record, or the visitor deleted the voice.
@@ -329,15 +283,9 @@ class TextIntake:
             _LOG.warning("not recorded as queued: %s", error, extra={"event": "not_recorded"})
 
     async def _forget(self, voice: Voice) -> None:
-        """Erase a voice that nobody is told of; what is left of it is erased after a day."""
+        """Erase a voice that no client knows; anything left of it is erased after a day."""
         try:
-            await self._voices.delete(voice.voice_id)
-            await self._uploads.delete(upload_name(voice.voice_id))
+            await self.voices.delete(voice.voice_id)
+            await self.uploads.delete(upload_name(voice.voice_id))
         except PassingError as error:
             _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})
-
-
-def _require_style(character: CharacterManifest, style: int) -> None:
-    if style and style not in {each.id for each in character.styles}:
-        detail = f"{character.id!r} has no style {style}; GET /api/v1/characters lists its styles."
-        raise Problem(422, ErrorCode.UNKNOWN_STYLE, detail)

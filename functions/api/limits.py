@@ -1,4 +1,4 @@
-"""How many requests one client may send to this instance, and how many may wait at a time.
+"""Limits of the requests of one client: how many per minute, and how many at the same time.
 
 Each instance counts for itself, so that no request waits for a counter elsewhere. The number of
 instances limits what the whole service accepts.
@@ -22,6 +22,7 @@ from shared.voices.voice import SUSPICIOUS, ErrorCode, Status
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from starlette.requests import Request
 
@@ -30,55 +31,38 @@ if TYPE_CHECKING:
 
 
 MOST_CLIENTS: Final = 20_000
-"""How many clients are remembered; this takes a few megabytes."""
+"""The number of clients remembered, which takes a few megabytes."""
 
 WINDOW_SECONDS: Final = 60.0
 
 AT_ONCE: Final = 12
-"""One of so many of the requests of a minute may be sent at once.
-
-It is as much for a large network as for an address: what comes at once is what slows others down.
-"""
+"""The share of a minute's requests that may come at once: a twelfth, also for a large network."""
 
 PATIENCE_SECONDS: Final = 5.0
-"""How long the creation of a voice waits for its turn before it is refused.
-
-So a class behind one address, or a large network, is slowed down and not sent away. The visitor
-speaks meanwhile.
-"""
+"""The longest wait for a turn, so that a class behind one address is slowed, not refused."""
 
 WAITING_PAUSE_SECONDS: Final = 5
-"""After how many seconds to come back with one more waiting request.
-
-By then a conversion has usually ended.
-"""
+"""The `Retry-After` of a refused waiting request: by then a conversion has usually ended."""
 
 VOICES_PAUSE_SECONDS: Final = 10
-"""After how many seconds to come back with one more voice: by then some have usually ended."""
+"""The `Retry-After` of a refused voice: by then some have usually ended."""
 
 FAILED_COSTS: Final = 10
-"""As how many more requests a recording counts that failed as those of an attacker do."""
+"""The number of requests that a suspicious failed recording counts for, beside its own."""
 
 MOST_PAUSE_SECONDS: Final = 5.0
-"""How much longer a client must wait at most because recordings failed; a network less.
-
-Others may have the same address, so its allowance becomes a tenth, but never nothing.
-"""
+"""The longest additional pause of a client because of failed recordings; a network's is shorter."""
 
 _ROUNDING_SECONDS: Final = 1e-6
 
 
 class RequestLimits:
-    """Refuses clients that ask too often or wait too many times at once.
+    """Refuses clients that send too many requests per minute or at the same time.
 
     Args:
-        per_minute: how many requests a minute a client may send, a twelfth of them at once; 0 for
-            no limit.
-        waiting: how many of a client's requests may wait at the same time; 0 for no limit.
+        per_minute: the requests per minute of one client, a twelfth of them at once; 0: no limit.
+        waiting: the waiting requests of one client at the same time; 0: no limit.
         trusted_proxies: how many of our own proxies have written into `X-Forwarded-For`.
-        patience: for how many seconds the creation of a voice waits for its turn.
-        now: a clock in seconds that never goes back.
-        sleep: waits for some seconds.
     """
 
     def __init__(
@@ -93,7 +77,7 @@ class RequestLimits:
     ) -> None:
         self._patience = patience
         self._sleep = sleep
-        # Each kind has buckets of its own: whoever invents addresses of one kind makes this
+        # Each kind has buckets of its own, so that invented addresses of one kind make this
         # instance forget none of another.
         self._buckets = {
             kind: TokenBuckets(times * per_minute, now, at_once=math.ceil(per_minute / AT_ONCE))
@@ -105,100 +89,69 @@ class RequestLimits:
         self._uploading = PlacesPerClient(waiting, trusted_proxies)
 
     def client_of(self, request: Request) -> str:
-        """Return the client that a request counts for; see `client_of` of `client_networks`."""
         return network_of(request, self._trusted_proxies)
 
     def admit(self, request: Request) -> None:
-        """Count a request.
-
-        Raises:
-            Problem: `rate_limited`, with the seconds after which the client may try again.
-        """
-        counted = self._counted(request)
-        # Only if all of them have a token one is taken from each, so that a refused request
-        # neither costs nor makes this instance remember anything more.
+        """Count a request, or raise the `Problem` `rate_limited`."""
+        counted = self._buckets_of(self.client_of(request))
+        # A token is taken only if all of them have one, so that a refused request neither costs
+        # nor makes this instance remember anything more.
         empty = next(((b, network) for b, network in counted if b.pause(network) > 0), None)
-        if empty is None:
-            for buckets, network in counted:
-                buckets.take(network)
-        else:
+        if empty is not None:
             buckets, network = empty
-            pause = buckets.take(network)
-            seconds = math.ceil(pause)
+            seconds = math.ceil(buckets.take(network))
             detail = f"Too many requests came from your address; please wait {seconds} s."
             raise _rate_limited(detail, seconds)
+        for buckets, network in counted:
+            buckets.take(network)
 
     async def admit_in_turn(self, request: Request) -> None:
-        """Count a request; if there are too many, let it wait a little for its turn.
-
-        Raises:
-            Problem: `rate_limited`, as `admit` says: its turn would not come soon.
-        """
-        counted = self._counted(request)
+        """Count a request as `admit`, but let it wait for its turn if that comes soon."""
+        counted = self._buckets_of(self.client_of(request))
         pause = max((buckets.pause(network) for buckets, network in counted), default=0.0)
         if not 0 < pause <= self._patience:
             self.admit(request)
             return
         for buckets, network in counted:
-            # The turn is taken now, so that whoever comes later waits longer.
+            # The turn is taken now, so that later requests wait longer.
             buckets.charge(network, 1, WINDOW_SECONDS)
         await self._sleep(pause)
 
-    def _counted(self, request: Request) -> list[tuple[TokenBuckets, str]]:
+    def _buckets_of(self, client: str) -> list[tuple[TokenBuckets, str]]:
         if not self._buckets:
             return []
-        networks = networks_of(self.client_of(request))
-        return [(self._buckets[kind], network) for kind, network in networks]
+        return [(self._buckets[kind], network) for kind, network in networks_of(client)]
 
     def charge(self, client: str) -> None:
-        """Count a recording of a client that failed as those of an attacker do."""
+        """Count a client's recording that failed as those of an attacker do."""
         for kind, network in networks_of(client) if self._buckets else ():
             # Beyond what requests that wait for their turn have taken in advance.
             pause = self._patience + MOST_PAUSE_SECONDS / ALLOWANCES[kind]
             self._buckets[kind].charge(network, FAILED_COSTS, pause)
 
     def give_back(self, client: str) -> None:
-        """Take the request off a client's count whose voice failed by a mistake of ours."""
-        for kind, network in networks_of(client) if self._buckets else ():
-            self._buckets[kind].give_back(network)
+        for buckets, network in self._buckets_of(client):
+            buckets.give_back(network)
 
-    def too_many_voices(self, most: int) -> Problem:
-        """Return the refusal of a client of whom so many voices have not ended."""
-        detail = (
-            f"{most} voices from your address or its network wait for their recording or are "
-            f"being converted; please wait {VOICES_PAUSE_SECONDS} s."
-        )
-        return _rate_limited(detail, VOICES_PAUSE_SECONDS)
+    def waiting(self, request: Request) -> AbstractContextManager[None]:
+        """Count a waiting request, or raise the `Problem` `rate_limited`."""
+        return _take_place(self._waiting, request, "requests", "are waiting")
 
-    @contextmanager
-    def waiting(self, request: Request) -> Iterator[None]:
-        """Count a request that waits, for as long as it waits.
-
-        Raises:
-            Problem: `rate_limited`: as many as allowed are waiting already.
-        """
-        with _counted(self._waiting, request, "requests", "are waiting"):
-            yield
-
-    @contextmanager
-    def uploading(self, request: Request) -> Iterator[None]:
-        """Count a recording that comes through the api, for as long as it comes.
-
-        Raises:
-            Problem: `rate_limited`: as many as allowed are coming already.
-        """
-        with _counted(self._uploading, request, "recordings", "are being uploaded"):
-            yield
+    def uploading(self, request: Request) -> AbstractContextManager[None]:
+        """Count an upload through the api, or raise the `Problem` `rate_limited`."""
+        return _take_place(self._uploading, request, "recordings", "are being uploaded")
 
 
 @contextmanager
-def _counted(places: PlacesPerClient, request: Request, what: str, do: str) -> Iterator[None]:
+def _take_place(
+    places: PlacesPerClient, request: Request, things: str, are_doing: str
+) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(places.taken(request))
         except NoPlaceError as error:
             detail = (
-                f"{error.most} {what} from your address or its network {do} already; "
+                f"{error.most} {things} from your address or its network {are_doing} already; "
                 "please come back when one of them has been answered."
             )
             raise _rate_limited(detail, WAITING_PAUSE_SECONDS) from None
@@ -206,17 +159,11 @@ def _counted(places: PlacesPerClient, request: Request, what: str, do: str) -> I
 
 
 class TokenBuckets:
-    """One token bucket per client.
+    """Token buckets of clients, by the generic cell rate algorithm (ITU-T I.371).
 
-    This is the generic cell rate algorithm (ITU-T I.371, virtual scheduling): all that is kept of a
-    bucket is the moment at which it will be full again. Full buckets are forgotten. When there are
-    too many, the least recently used ones are forgotten, too, which bounds the memory; a client
-    that is forgotten early may send more, not less.
-
-    Args:
-        per_minute: how many tokens come back in a minute.
-        now: a clock in seconds that never goes back.
-        at_once: the size of a bucket; None for the tokens of a minute.
+    It stores only the moment at which a bucket will be full again, and forgets full buckets. When
+    there are too many, the least recently used ones are forgotten, too, which bounds the memory; a
+    client that is forgotten early may send more, not less. `at_once` is the size of a bucket.
     """
 
     def __init__(
@@ -234,7 +181,6 @@ class TokenBuckets:
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
-        """Count the buckets that are remembered."""
         return len(self._full_at)
 
     def pause(self, client: str) -> float:
@@ -254,11 +200,7 @@ class TokenBuckets:
         return missing if is_empty else 0.0
 
     def charge(self, client: str, tokens: int, most_pause: float) -> None:
-        """Take tokens for something that has happened already, also some that are not there.
-
-        Args:
-            most_pause: for how many seconds the bucket may be without a token because of this.
-        """
+        """Take tokens after the fact, but empty the bucket for at most `most_pause` seconds."""
         now = self._now()
         full_at = max(now, self._full_at.pop(client, now))
         most = max(full_at, now + self._window - self._interval + most_pause)
@@ -266,7 +208,6 @@ class TokenBuckets:
         self._forget(now)
 
     def give_back(self, client: str) -> None:
-        """Put a token back that was taken; a full bucket stays as it is."""
         if client in self._full_at:
             self._full_at[client] -= self._interval
 
@@ -283,14 +224,13 @@ def _rate_limited(detail: str, seconds: int) -> Problem:
 
 
 LOOKS: Final = 4
-"""How many earlier voices are looked at for each new one; more than are created meanwhile."""
+"""The number of earlier voices read for each new one: more than are created meanwhile."""
 
 MOST_VOICES: Final = 20_000
-"""How many voices are remembered; this takes a few megabytes."""
-
+"""The number of voices remembered, which takes a few megabytes."""
 
 IN_PROGRESS_SECONDS: Final = 60.0
-"""For how long a voice without an end counts; who gives a recording up need not tell us."""
+"""The time for which a voice without an end counts: clients may abandon a recording silently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +244,12 @@ class _Created:
 
 
 class VoiceOutcomes:
-    """Remembers voices that have not ended, and lets those that failed count for more.
+    """Remembers voices that have not ended, and makes suspicious failures count for more.
 
     Args:
-        in_progress: how many voices of the last minute one client, or its /48, may have without an
-            end; 0 for no limit, and then nothing is remembered.
-        now: a clock in seconds that never goes back.
+        in_progress: the voices of the last minute that one client, or its /48, may have without an
+            end; 0: no limit, and nothing is remembered.
+        seconds: how long a voice without an end is remembered.
     """
 
     def __init__(
@@ -333,25 +273,33 @@ class VoiceOutcomes:
         self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Count the voices that are remembered."""
         return len(self._created)
 
     async def update_outcomes(self, client: str) -> None:
-        """Look what became of voices of a client's network.
-
-        Raises:
-            Problem: `rate_limited`: too many voices of the client have no end.
-        """
+        """Read some earlier voices of a client's network, and refuse it if too many have no end."""
         if not self._in_progress:
             return
-        self._forget_old()
-        await asyncio.gather(*map(self._look_at, self._due(client)))
+        now = self._now()
+        for voice_id in _older(self._counted, now - IN_PROGRESS_SECONDS):
+            self._stop_counting(voice_id)
+        for voice_id in _older(self._created, now - self._seconds):
+            self._forget(voice_id)
+        networks = [network for _, network in networks_of(client)]
+        known = self._of_network.get(networks[0], OrderedDict())
+        due = list(known)[:LOOKS]
+        for voice_id in due:
+            # They are the last to be read again.
+            known.move_to_end(voice_id)
+        await asyncio.gather(*map(self._update, due))
         # A large network may have no more than an address: all of them may be converted at once.
-        if any(self._counts[network] >= self._in_progress for _, network in networks_of(client)):
-            raise self._limits.too_many_voices(self._in_progress)
+        if any(self._counts[network] >= self._in_progress for network in networks):
+            detail = (
+                f"{self._in_progress} voices from your address or its network wait for their "
+                f"recording or are being converted; please wait {VOICES_PAUSE_SECONDS} s."
+            )
+            raise _rate_limited(detail, VOICES_PAUSE_SECONDS)
 
     def remember(self, client: str, voice_id: str) -> None:
-        """Remember a voice that a client has created."""
         if not self._in_progress:
             return
         created = self._created[voice_id] = _Created(client, self._now())
@@ -361,7 +309,7 @@ class VoiceOutcomes:
         if len(self._created) > MOST_VOICES:
             self._forget(next(iter(self._created)))
 
-    def ended(self, voice: Voice) -> None:
+    def count_ended(self, voice: Voice) -> None:
         """Count a voice that is done or failed, if it was created here."""
         created = self._forget(voice.voice_id)
         if created is None or voice.error is None:
@@ -371,28 +319,14 @@ class VoiceOutcomes:
         elif voice.error.code is ErrorCode.INTERNAL:
             self._limits.give_back(created.client)
 
-    def erased(self, voice: Voice) -> None:
-        """Count a voice that is being erased, if it was created here.
+    def count_erased(self, voice: Voice) -> None:
+        """Count a voice that is being erased; under conversion it may be hostile."""
+        if voice.status not in {Status.QUEUED, Status.CONVERTING}:
+            self.count_ended(voice)
+        elif created := self._forget(voice.voice_id):
+            self._limits.charge(created.client)
 
-        What is erased while it is converted may be anything, and leaves nothing to look at.
-        """
-        if voice.status in {Status.QUEUED, Status.CONVERTING}:
-            created = self._forget(voice.voice_id)
-            if created:
-                self._limits.charge(created.client)
-        else:
-            self.ended(voice)
-
-    def _due(self, client: str) -> list[str]:
-        """Return the voices to look at; they are the last to be looked at again."""
-        network = networks_of(client)[0][1]
-        known = self._of_network.get(network, OrderedDict())
-        due = list(known)[:LOOKS]
-        for voice_id in due:
-            known.move_to_end(voice_id)
-        return due
-
-    async def _look_at(self, voice_id: str) -> None:
+    async def _update(self, voice_id: str) -> None:
         try:
             voice = (await self._voices.read(voice_id)).voice
         except (UnknownVoiceError, UnreadableVoiceError):
@@ -401,16 +335,9 @@ class VoiceOutcomes:
         except StoreUnavailableError:
             return
         if voice.status.is_final:
-            self.ended(voice)
+            self.count_ended(voice)
 
-    def _forget_old(self) -> None:
-        now = self._now()
-        for voice_id in _older(self._counted, now - IN_PROGRESS_SECONDS):
-            self._count_no_more(voice_id)
-        for voice_id in _older(self._created, now - self._seconds):
-            self._forget(voice_id)
-
-    def _count_no_more(self, voice_id: str) -> None:
+    def _stop_counting(self, voice_id: str) -> None:
         created = self._counted.pop(voice_id, None)
         for network in created.networks if created else ():
             self._counts[network] -= 1
@@ -418,11 +345,11 @@ class VoiceOutcomes:
                 del self._counts[network]
 
     def _forget(self, voice_id: str) -> _Created | None:
-        # Another request may have looked at it at the same time.
+        # Another request may have read it at the same time.
         created = self._created.pop(voice_id, None)
         if created is None:
             return None
-        self._count_no_more(voice_id)
+        self._stop_counting(voice_id)
         network = created.networks[0]
         of_network = self._of_network[network]
         del of_network[voice_id]
@@ -432,5 +359,4 @@ class VoiceOutcomes:
 
 
 def _older(created: Mapping[str, _Created], end: float) -> list[str]:
-    """List the voices that were created before a time, the oldest first."""
     return [voice_id for voice_id, _ in takewhile(lambda one: one[1].at <= end, created.items())]

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from functions.api import fastapi_import  # noqa: F401 - before FastAPI is imported
 from functions.api.app import create_app, serve_page
 from functions.api.catalogue import Catalogue
+from functions.api.dependencies import Dependencies, LiveOffer
 from functions.api.intake import TextIntake, VoiceIntake
 from functions.api.limits import RequestLimits, VoiceOutcomes
-from functions.api.routes import Dependencies, LiveOffer
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
 from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
@@ -51,26 +51,18 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from functions.api.catalogue import OwnCharacterNames
     from functions.api.own_characters import (
         OwnCharacterAccess,
         OwnCharacterService,
         OwnCharacterServices,
     )
-    from functions.api.warmup import Identity
     from shared.ports import Bucket, Publisher
     from shared.voices.store import VoiceStore
 
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """What the api speaks to.
-
-    Attributes:
-        open_characters: opens the bucket of the characters; None if there is none.
-        own_characters: what the making of visitors' own characters speaks to; None without it.
-        trust: says which certificates of the converter are good; None for httpx's own.
-    """
+    """The services that the api calls; `trust` has the certificates accepted from the converter."""
 
     voices: VoiceStore
     uploads: Bucket
@@ -82,40 +74,46 @@ class ApiServices:
 
 
 def build(config: ApiSettings, services: ApiServices) -> FastAPI:
-    """Build the application from its settings and the services that it speaks to.
-
-    Raises:
-        ManifestError: a character's manifest is wrong, or there is no character.
-    """
-    catalogue = open_catalogue(
-        config, services.open_characters, open_access(config, services.own_characters)
-    )
-    intake = VoiceIntake(
-        voices=services.voices,
-        uploads=services.uploads,
-        results=services.results,
-        catalogue=catalogue,
-        max_bytes=config.max_upload_bytes,
-        upload_lifetime=timedelta(seconds=config.upload_url_seconds),
-    )
-    texts = TextIntake(
-        voices=services.voices,
-        uploads=services.uploads,
-        conversions=services.conversions,
-        catalogue=catalogue,
-        max_characters=config.max_text_characters,
-    )
+    own_characters, access = open_own_characters(config, services.own_characters)
+    catalogue = open_catalogue(config, services.open_characters, access)
     limits = RequestLimits(
         per_minute=config.rate_limit_per_minute,
         waiting=config.waiting_per_client,
         trusted_proxies=config.trusted_proxies,
     )
     upload_memory = UploadMemory(config.max_upload_bytes + FORM_OVERHEAD_BYTES)
+    upload_lifetime = timedelta(seconds=config.upload_url_seconds)
+    is_local = config.environment is Environment.LOCAL
+    identity = NoIdentity() if is_local else GoogleIdentity(config.convert_url)
+    verify = services.trust or True
+    live = None
+    if config.live_url is not None:
+        tickets = Tickets([key.get_secret_value() for key in config.live_ticket_keys])
+        # A ticket permits one recording, as an upload address does.
+        live = LiveOffer(config.live_url, tickets, upload_lifetime)
     dependencies = Dependencies(
         voices=services.voices,
-        intake=intake,
-        texts=texts,
-        warm_up=open_warm_up(config, services.trust),
+        intake=VoiceIntake(
+            voices=services.voices,
+            uploads=services.uploads,
+            results=services.results,
+            catalogue=catalogue,
+            max_bytes=config.max_upload_bytes,
+            upload_lifetime=upload_lifetime,
+        ),
+        texts=TextIntake(
+            voices=services.voices,
+            uploads=services.uploads,
+            conversions=services.conversions,
+            catalogue=catalogue,
+            max_characters=config.max_text_characters,
+        ),
+        warm_up=WarmUp(
+            httpx.AsyncClient(verify=verify),
+            f"{config.convert_url}/warmup",
+            identity,
+            most=config.warm_ups_at_once,
+        ),
         sign_in=open_sign_in(config),
         app_check=open_app_check(config),
         limits=limits,
@@ -129,15 +127,20 @@ def build(config: ApiSettings, services: ApiServices) -> FastAPI:
         ),
         client_names=ClientNames(config.pseudonym_key),
         upload_memory=upload_memory,
-        verifications=open_verifications(config, services.trust, upload_memory),
+        verifications=Verifications(
+            httpx.AsyncClient(verify=verify),
+            f"{config.convert_url}/verifications",
+            identity,
+            upload_memory,
+        ),
         catalogue=catalogue,
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),
         max_upload_bytes=config.max_upload_bytes,
-        live=open_live_offer(config),
         max_text_characters=config.max_text_characters,
+        live=live,
+        own_characters=own_characters,
         traces=open_traces(config, "api"),
-        making=open_own_character_service(config, services.own_characters),
     )
     app = create_app(dependencies, config.allowed_origins, config.allowed_hosts)
     if config.web_root is not None:
@@ -145,47 +148,34 @@ def build(config: ApiSettings, services: ApiServices) -> FastAPI:
     return app
 
 
-def open_own_character_service(
+def open_own_characters(
     config: ApiSettings, services: OwnCharacterServices | None
-) -> OwnCharacterService | None:
-    """Build the making of visitors' own characters; None where it is not allowed."""
+) -> tuple[OwnCharacterService, OwnCharacterAccess] | tuple[None, None]:
+    """Build what makes visitors' own characters and what finds them, where they are allowed."""
     if services is None or not config.own_characters_per_day:
-        return None
+        return None, None
     # Imported here: the other starts do without.
-    from functions.api.own_characters import OwnCharacterService  # noqa: PLC0415
+    from functions.api.own_characters import (  # noqa: PLC0415
+        OwnCharacterAccess,
+        OwnCharacterService,
+    )
     from shared.characters.own.store import DayLimits  # noqa: PLC0415
 
-    return OwnCharacterService(
+    service = OwnCharacterService(
         services,
         limits=DayLimits(config.own_characters_per_day, config.own_characters_per_owner),
         allows_public=config.own_characters_public,
         upload_lifetime=timedelta(seconds=config.upload_url_seconds),
         now=lambda: datetime.now(UTC),
     )
-
-
-def open_access(
-    config: ApiSettings, services: OwnCharacterServices | None
-) -> OwnCharacterAccess | None:
-    """Build the rules of visitors' own characters; None where there are none."""
-    if services is None or not config.own_characters_per_day:
-        return None
-    from functions.api.own_characters import OwnCharacterAccess  # noqa: PLC0415 - as above
-
-    return OwnCharacterAccess(services.store, config.own_characters_public)
+    return service, OwnCharacterAccess(services.store, config.own_characters_public)
 
 
 def open_catalogue(
     config: ApiSettings,
-    open_bucket: Callable[[], Bucket] | None = None,
-    own: OwnCharacterNames | None = None,
+    open_bucket: Callable[[], Bucket] | None,
+    own: OwnCharacterAccess | None,
 ) -> Catalogue:
-    """Build the catalogue.
-
-    Raises:
-        ManifestError: the manifest of a built-in character is wrong, or there is none.
-        SettingsError: there cannot be the default character.
-    """
     built_in = read_manifests(config.characters_dir)
     bucket = None if open_bucket is None else CharacterBucket(open_bucket)
     default = config.default_character
@@ -197,75 +187,34 @@ def open_catalogue(
 
 
 def check_characters(config: ApiSettings) -> None:
-    """Refuse a folder of characters that cannot be listed.
-
-    Raises:
-        SettingsError: the manifest of a built-in character is wrong, or there is none.
-    """
+    """Refuse to start without readable built-in characters."""
     try:
         read_manifests(config.characters_dir)
     except ManifestError as error:
         raise SettingsError(f"CHARACTERS_DIR={config.characters_dir} is wrong: {error}") from None
 
 
-def open_identity(config: ApiSettings) -> Identity:
-    """Build the source of tokens for requests to the conversion container."""
-    is_local = config.environment is Environment.LOCAL
-    return NoIdentity() if is_local else GoogleIdentity(config.convert_url)
-
-
-def open_warm_up(config: ApiSettings, trust: SSLContext | None = None) -> WarmUp:
-    """Build the warm-up of the conversion container."""
-    return WarmUp(
-        httpx.AsyncClient(verify=trust or True),
-        f"{config.convert_url}/warmup",
-        open_identity(config),
-        most=config.warm_ups_at_once,
-    )
-
-
-def open_verifications(
-    config: ApiSettings, trust: SSLContext | None, memory: UploadMemory
-) -> Verifications:
-    """Build the verifications, for which a converter is asked."""
-    url = f"{config.convert_url}/verifications"
-    client = httpx.AsyncClient(verify=trust or True)
-    return Verifications(client, url, open_identity(config), memory)
-
-
 def open_sign_in(config: ApiSettings) -> SignIn:
-    """Build the verifier of signed-in visitors."""
     if config.firebase_auth is FirebaseAuth.OFF:
         return SignIn(None)
-    if config.signing_key_file is not None:
-        certificates = CertificateCache(partial(read_own_key, Path(config.signing_key_file)))
-    else:
-        certificates = CertificateCache(partial(fetch_certificates, FIREBASE_CERTIFICATES))
-    return SignIn(FirebaseTokenVerifier(certificates, project_id=config.project_id))
+    keys = _open_keys(config, FIREBASE_CERTIFICATES)
+    return SignIn(FirebaseTokenVerifier(keys, project_id=config.project_id))
 
 
 def open_app_check(config: ApiSettings) -> AppCheck:
-    """Build the verifier of App Check tokens."""
     if config.app_check is AppCheckEnforcement.OFF:
         return AppCheck(None)
-    if config.signing_key_file is not None:
-        keys = CertificateCache(partial(read_own_key, Path(config.signing_key_file)))
-    else:
-        keys = CertificateCache(partial(fetch_certificates, APP_CHECK_KEYS, keys_of_set))
+    keys = _open_keys(config, APP_CHECK_KEYS, keys_of_set)
     return AppCheck(AppCheckTokenVerifier(keys, project_id=config.project_id))
 
 
-def open_live_offer(config: ApiSettings) -> LiveOffer | None:
-    """Build the source of `live`'s tickets; None where there is no `live`."""
-    if config.live_url is None:
-        return None
-    tickets = Tickets([key.get_secret_value() for key in config.live_ticket_keys])
-    # Both are the permission to bring one recording.
-    return LiveOffer(config.live_url, tickets, timedelta(seconds=config.upload_url_seconds))
+def _open_keys(config: ApiSettings, *source: Any) -> CertificateCache:
+    if config.signing_key_file is not None:
+        return CertificateCache(partial(read_own_key, Path(config.signing_key_file)))
+    return CertificateCache(partial(fetch_certificates, *source))
 
 
 def open_services(config: ApiSettings) -> ApiServices:
-    """Open the clients."""
     with ThreadPoolExecutor(1) as beside:
         # Reading some hundred certificates lets the imports of the clients go on meanwhile.
         trust = beside.submit(httpx.create_ssl_context)
@@ -275,13 +224,12 @@ def open_services(config: ApiSettings) -> ApiServices:
             results=clients.open_bucket(config, config.results_bucket),
             conversions=cache(partial(clients.open_publisher, config, config.conversions_topic)),
             open_characters=clients.characters_opener(config),
-            own_characters=open_own_characters(config),
+            own_characters=open_own_character_services(config),
             trust=trust.result(),
         )
 
 
-def open_own_characters(config: ApiSettings) -> OwnCharacterServices | None:
-    """Open what the making of visitors' own characters speaks to; None where it is not allowed."""
+def open_own_character_services(config: ApiSettings) -> OwnCharacterServices | None:
     open_characters = clients.characters_opener(config)
     recordings, trainer = config.own_recordings_bucket, config.trainer_url
     if not config.own_characters_per_day:

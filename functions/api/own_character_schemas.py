@@ -1,4 +1,4 @@
-"""The bodies of the requests and answers about visitors' own characters."""
+"""Bodies of the requests and responses about visitors' own characters."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ class _Model(BaseModel):
 
 
 _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and signs of which nothing is seen."""
+"""Letters and signs that are invisible."""
 
 _WIDE_SPACE: Final = "\u3000"
-"""Stands between the names of Japanese people."""
+"""The space between the names of Japanese people."""
 
 _MOST_MARKS: Final = 2
-"""How many marks a letter may carry; more of them cover the lines around it."""
+"""The combining marks that a letter may carry; more of them cover the lines around it."""
 
 
 def _require_seen(text: str) -> str:
-    """Refuse what hides, turns or covers text, whatever the pattern in the description says."""
     if not text.replace(_WIDE_SPACE, "").isprintable() or _BLANK & set(text):
         raise ValueError("only characters that can be seen are allowed")
     composed = unicodedata.normalize("NFC", text)
@@ -71,7 +70,7 @@ class NewOwnCharacter(_Model):
 
 
 class OwnCharacterChange(_Model):
-    """What the owner changes; what is missing stays as it is."""
+    """The changes of an owner; missing fields stay as they are."""
 
     name: Annotated[str, _plain(40), _Seen] | None = None
     visibility: Visibility | None = None
@@ -89,7 +88,7 @@ class NewRecording(_Model):
 
 
 class OwnCharacterCreated(_Model):
-    """A new character; the key is told this once."""
+    """A new character. This is the only response that has the key."""
 
     character_id: str
     key: str
@@ -98,7 +97,7 @@ class OwnCharacterCreated(_Model):
 
 
 class ListedOwnCharacter(_Model):
-    """One of the characters of who has signed in, as `OwnCharacterFacts` tells of it."""
+    """A character in the list of a signed-in visitor; see `OwnCharacterFacts`."""
 
     character_id: str
     name: str
@@ -110,28 +109,24 @@ class ListedOwnCharacter(_Model):
 
 
 class OwnCharacterList(_Model):
-    """The characters of who has signed in: at most 50, those that were begun last first."""
+    """The characters of the signed-in visitor: at most 50, newest first."""
 
     characters: list[ListedOwnCharacter]
 
 
 class RecordingCreated(_Model):
-    """Where a recording is uploaded to."""
-
     recording_id: str
     upload: Upload
 
 
 class RecordingFacts(_Model):
-    """A recording that was uploaded."""
-
     recording_id: str
     kind: Kind
     bytes: int
 
 
 class FailureFacts(_Model):
-    """Why a training failed, and the ids of the recordings that are the reason, if some are."""
+    """The reason of a failed training, and the ids of the recordings that caused it, if any."""
 
     code: TrainingErrorCode
     message: str
@@ -139,10 +134,10 @@ class FailureFacts(_Model):
 
 
 class OwnCharacterFacts(_Model):
-    """How far a character is; `share` is how much of its stage is done, 0 to 1.
+    """The state of a character; `share` is the completed part of its stage, 0 to 1.
 
-    Clients with Firestore listen to `document` while it is trained. One that `is_usable` can be
-    spoken with, also while a better training is made.
+    Clients with Firestore listen to `document` during the training. A character that `is_usable`
+    can speak, even while a better training runs.
     """
 
     character_id: str
@@ -163,15 +158,13 @@ class OwnCharacterFacts(_Model):
 
 
 class _Read(BaseModel):
-    """A part of what a trainer wrote, which may say more."""
-
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class OwnersLikeness(_Read):
-    """Cosines to the owner's other recordings, as a speaker encoder hears them.
+    """Cosines to the owner's other recordings in the space of a speaker encoder.
 
-    Of held-out recordings: converted, as recorded, and as the synthesis alone says them.
+    Of held-out recordings: converted, as recorded, and as the synthesis alone renders them.
     """
 
     converted: float | None
@@ -180,7 +173,7 @@ class OwnersLikeness(_Read):
 
 
 class OthersLikeness(_Read):
-    """The same of other people: converted, before, and how much of them is left."""
+    """The same for other people: converted, before, and the part of them that is left."""
 
     converted: float | None
     before: float | None
@@ -188,16 +181,16 @@ class OthersLikeness(_Read):
 
 
 class WrongWords(_Read):
-    """English words that a recogniser understood otherwise after the conversion."""
+    """English words that a recogniser misunderstood after the conversion."""
 
     wrong: int
     of: int
 
 
 class CardFigures(_Read):
-    """How a character was measured; `words` is null where no recogniser was installed.
+    """The measured quality of a character; `words` is null where no recogniser was installed.
 
-    `unused` tells how many seconds of the recordings were not learnt, and why: `another_voice`,
+    `unused` has the seconds of the recordings that were not learnt, by reason: `another_voice`,
     `echo`, `noise`, `clipped`, `music`, `telephone_quality`, `silence`, `too_short`.
     """
 
@@ -209,9 +202,9 @@ class CardFigures(_Read):
 
 
 class Card(CardFigures):
-    """The same, and the names of the sounds to compare: `own-1-original`, `own-1-converted`, ...
+    """The figures, and the names of the sounds to compare: `own-1-original`, `own-1-converted`, ...
 
-    Those of the owner's own recordings are there as long as these are kept.
+    The sounds of the owner's own recordings exist as long as these are kept.
     """
 
     sounds: list[str]

@@ -1,4 +1,4 @@
-"""What an owner does with a character of the own voice: begin, bring recordings, train, delete."""
+"""Characters that visitors make of their own voices, and who may use them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 import secrets
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -14,7 +15,6 @@ from functions.api.own_character_schemas import Card, CardFigures
 from functions.api.problems import Problem
 from shared.characters.bucket import is_own_character, manifest_name, new_character_id
 from shared.characters.consent import draw_sentence
-from shared.characters.own import own_character
 from shared.characters.own import own_character as own
 from shared.characters.own.own_character import (
     NotAllowedError,
@@ -45,15 +45,15 @@ from shared.voices.objects import ObjectMissingError
 from shared.voices.voice import ErrorCode, PassingError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from functions.api.catalogue import CharacterChooser
     from functions.api.own_character_schemas import (
         NewOwnCharacter,
         NewRecording,
         OwnCharacterChange,
     )
+    from functions.api.visitors import CharacterChooser
     from shared.characters.own.store import DayLimits, OwnCharacterStore
     from shared.ports import Bucket
     from shared.voices.objects import ObjectFacts, SignedUpload
@@ -62,10 +62,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _KEY_BYTES: Final = 24
-_DAY_LIMITS: Final = {
-    DayLimit.ALL: ("too_many_own_characters", "can be made"),
-    DayLimit.OWNER: ("too_many_own_characters_of_owner", "one visitor can make"),
-}
 _MOST_CARD_BYTES: Final = 2_000_000
 _MOST_LISTED: Final = 50
 _WAV: Final = ".wav"
@@ -74,72 +70,61 @@ _RECORDING_ID: Final = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterServices:
-    """What the making of characters speaks to."""
-
     store: OwnCharacterStore
     recordings: Bucket
     open_characters: Callable[[], Bucket]
     wake_trainer: Callable[[], None]
 
 
+@dataclass(frozen=True)
 class OwnCharacterService:
-    """Characters of visitors' own voices."""
+    """Makes, changes and deletes characters for their owners."""
 
-    def __init__(
-        self,
-        services: OwnCharacterServices,
-        *,
-        limits: DayLimits,
-        upload_lifetime: timedelta,
-        now: Callable[[], datetime],
-        allows_public: bool = False,
-    ) -> None:
-        self._services = services
-        self._allows_public = allows_public
-        self._limits = limits
-        self._upload_lifetime = upload_lifetime
-        self._now = now
+    services: OwnCharacterServices
+    limits: DayLimits
+    upload_lifetime: timedelta
+    now: Callable[[], datetime]
+    allows_public: bool = False
 
     @property
     def visibilities(self) -> Sequence[Visibility]:
-        """Who owners may let speak with their characters."""
-        return [each for each in Visibility if each is not Visibility.PUBLIC or self._allows_public]
+        return [each for each in Visibility if each is not Visibility.PUBLIC or self.allows_public]
 
     @cached_property
     def _characters(self) -> Bucket:
-        return self._services.open_characters()
+        return self.services.open_characters()
 
     async def begin(
-        self, wish: NewOwnCharacter, owner: str | None, client: str
+        self, new: NewOwnCharacter, owner: str | None, client: str
     ) -> tuple[OwnCharacter, str]:
         """Begin a character; return it and the secret of its owner.
+
+        Without an `owner`, a signed-in uid, the `client` counts for the limit of a day.
 
         Raises:
             Problem: `too_many_own_characters` or `too_many_own_characters_of_owner`.
         """
-        key, now = secrets.token_urlsafe(_KEY_BYTES), self._now()
+        key, now = secrets.token_urlsafe(_KEY_BYTES), self.now()
         character = own.begin(
             new_character_id(),
-            name=wish.name,
+            name=new.name,
             key=key,
             owner=owner,
-            consent=TypedConsent(wish.owner, wish.contact, now.date().isoformat()),
-            sentence=draw_sentence(wish.language, now.date()),
+            consent=TypedConsent(new.owner, new.contact, now.date().isoformat()),
+            sentence=draw_sentence(new.language, now.date()),
             now=now,
         )
-        try:
-            await self._services.store.create(character, limits=self._limits, by=owner or client)
-        except DayLimitReachedError as error:
-            raise _too_many(error) from None
+        with _day_limits():
+            await self.services.store.create(character, limits=self.limits, by=owner or client)
         _LOG.info("own character begun", extra={"event": "own_character_begun"})
         return character, key
 
     async def find(self, character_id: str, key: str | None, uid: str | None) -> OwnCharacter:
-        """Read a character for its owner: who is signed in as the one who began it, or has its key.
+        """Read a character for its owner.
 
-        A character that was begun by a visitor who was signed in is theirs, with or without the
-        key; another one belongs to whoever has the key. Whoever has no right to it is told the
-        same as if it were not there; with its key they are told why they have none.
+        A character that was begun by a signed-in visitor is theirs, with or without the key; any
+        other belongs to the holder of the key. Strangers get the same error as if there were no
+        such character, except that the holder of the key of another account's learns the reason.
 
         Raises:
             Problem: `unknown_own_character` or `own_character_of_another_account`.
@@ -150,7 +135,7 @@ class OwnCharacterService:
         if not is_own_character(character_id):
             raise unknown
         try:
-            character = (await self._services.store.read(character_id)).character
+            character = (await self.services.store.read(character_id)).character
         except UnknownOwnCharacterError:
             raise unknown from None
         if character.is_owned_by(uid, key):
@@ -161,33 +146,22 @@ class OwnCharacterService:
         raise unknown
 
     async def of_owner(self, uid: str) -> Sequence[OwnCharacter]:
-        """Read the characters of who has signed in, at most 50, those that were begun last first.
-
-        Raises:
-            StoreUnavailableError: the store does not answer.
-        """
-        return await self._services.store.of_owner(uid, _MOST_LISTED)
+        return await self.services.store.of_owner(uid, _MOST_LISTED)
 
     async def recordings(self, character: OwnCharacter) -> Sequence[tuple[Kind, str, ObjectFacts]]:
-        """List what was uploaded: kind, id and facts of each."""
-        found = await self._services.recordings.list(recordings_prefix(character.character_id))
-        return [
-            (Kind(kind), name, each)
-            for each in recordings_among(found)
-            for kind, name in [_parts(each.name)]
-        ]
+        """List the uploaded recordings: kind, id and facts of each."""
+        found = await self.services.recordings.list(recordings_prefix(character.character_id))
+        parts = [(each.name.split("/"), each) for each in recordings_among(found)]
+        return [(Kind(kind), recording_id, each) for (_, kind, recording_id), each in parts]
 
     async def sign_recording(
-        self, character: OwnCharacter, wish: NewRecording
+        self, character: OwnCharacter, new: NewRecording
     ) -> tuple[str, SignedUpload]:
-        """Return a new recording's id and the address to upload it to.
-
-        Raises:
-            Problem: `unsupported_format`, `too_many_recordings` or `own_character_busy`.
-        """
-        _require_collecting(character)
+        """Return a new recording's id and the address to upload it to."""
+        with _character_errors():
+            own.require_collecting(character)
         try:
-            content_type = parse_content_type(wish.content_type)
+            content_type = parse_content_type(new.content_type)
         except UnsupportedContentTypeError as error:
             raise Problem(415, ErrorCode.UNSUPPORTED_FORMAT, str(error)) from error
         uploaded = await self.recordings(character)
@@ -197,34 +171,26 @@ class OwnCharacterService:
                 " taken; delete one, or begin the training."
             )
             raise Problem(409, "too_many_recordings", detail)
-        name = new_recording_name(character.character_id, wish.kind)
-        signed = await self._services.recordings.sign_upload(
+        name = new_recording_name(character.character_id, new.kind)
+        signed = await self.services.recordings.sign_upload(
             name,
             content_type=content_type,
             max_bytes=MAX_RECORDING_BYTES,
-            lifetime=self._upload_lifetime,
+            lifetime=self.upload_lifetime,
         )
-        return _parts(name)[1], signed
+        return name.rpartition("/")[2], signed
 
     async def delete_recording(self, character: OwnCharacter, recording_id: str) -> None:
-        """Delete a recording; it is no error if there is none of this id.
-
-        Raises:
-            Problem: `own_character_busy`.
-        """
-        _require_collecting(character)
+        """Delete a recording, if there is one with this id."""
+        with _character_errors():
+            own.require_collecting(character)
         if _RECORDING_ID.fullmatch(recording_id) is None:
             return
         for kind in Kind:
             name = recording_name(character.character_id, kind, recording_id)
-            await self._services.recordings.delete(name)
+            await self.services.recordings.delete(name)
 
     async def train(self, character: OwnCharacter) -> OwnCharacter:
-        """Ask for the training.
-
-        Raises:
-            Problem: `recordings_missing`, `too_many_recordings` or `own_character_busy`.
-        """
         uploaded = await self.recordings(character)
         kinds = [kind for kind, _, _ in uploaded]
         if kinds.count(Kind.CONSENT) != 1 or Kind.SPEECH not in kinds:
@@ -239,63 +205,48 @@ class OwnCharacterService:
                 f" taken, found {len(uploaded)} of {_bytes(uploaded)}; delete some."
             )
             raise Problem(409, "too_many_recordings", detail)
-        queued = await self._apply(character, own.queue)
-        self._services.wake_trainer()
+        queued = await self._change(character, own.queue)
+        self.services.wake_trainer()
         _LOG.info("own character queued", extra={"event": "own_character_queued"})
         return queued
 
-    async def change(self, character: OwnCharacter, wish: OwnCharacterChange) -> OwnCharacter:
-        """Rename, share or withdraw a character, keep its recordings or not.
-
-        Raises:
-            Problem: `own_character_busy` if it cannot be shared yet, `not_allowed_here` if the
-                operator lets nobody show a character to everybody.
-        """
-        if wish.visibility is not None and wish.visibility not in self.visibilities:
+    async def change(self, character: OwnCharacter, changes: OwnCharacterChange) -> OwnCharacter:
+        if changes.visibility is not None and changes.visibility not in self.visibilities:
             detail = "Characters cannot be shown to everybody here; share its link."
             raise Problem(403, "not_allowed_here", detail)
 
-        def changed(each: OwnCharacter, now: datetime) -> OwnCharacter:
-            if wish.name is not None:
-                each = own_character.rename(each, wish.name, now)
-            if wish.visibility is not None:
-                each = own_character.share(each, wish.visibility, now)
-            if wish.keeps_recordings is not None:
-                wanted = wish.keeps_recordings
-                each = own_character.keep_recordings(each, is_wanted=wanted, now=now)
+        def apply(each: OwnCharacter, now: datetime) -> OwnCharacter:
+            if changes.name is not None:
+                each = own.rename(each, changes.name, now)
+            if changes.visibility is not None:
+                each = own.share(each, changes.visibility, now)
+            if changes.keeps_recordings is not None:
+                each = own.keep_recordings(each, is_wanted=changes.keeps_recordings, now=now)
             return each
 
-        result = await self._apply(character, changed)
-        if wish.keeps_recordings is False:
-            # It deletes what nobody keeps any more.
-            self._services.wake_trainer()
+        result = await self._change(character, apply)
+        if changes.keeps_recordings is False:
+            # The trainer deletes the recordings.
+            self.services.wake_trainer()
         _LOG.info("own character changed", extra={"event": "own_character_changed"})
         return result
 
     async def card(self, character: OwnCharacter) -> Card:
-        """Read how a character was measured, and which sounds there are to compare.
-
-        Raises:
-            Problem: `no_card` if there is none.
-        """
+        """Read the measured quality of a character and the names of the sounds to compare."""
         prefix = card_prefix(character.character_id)
         names = [each.name.removeprefix(prefix) for each in await self._characters.list(prefix)]
         try:
-            figures = CardFigures.model_validate_json(await self._of_card(character, CARD))
+            figures = CardFigures.model_validate_json(await self._read_of_card(character, CARD))
         except ValueError:
             raise _no_card() from None
         sounds = [each.removesuffix(_WAV) for each in names if each.endswith(_WAV)]
         return Card(**figures.model_dump(), sounds=sounds)
 
     async def card_sound(self, character: OwnCharacter, sound: str) -> bytes:
-        """Read one of these sounds, a WAV file.
+        """Read one of these sounds, a WAV file."""
+        return await self._read_of_card(character, f"{sound}{_WAV}")
 
-        Raises:
-            Problem: `no_card` if there is none of this name.
-        """
-        return await self._of_card(character, f"{sound}{_WAV}")
-
-    async def _of_card(self, character: OwnCharacter, file: str) -> bytes:
+    async def _read_of_card(self, character: OwnCharacter, file: str) -> bytes:
         try:
             found = await self._characters.find(f"{card_prefix(character.character_id)}{file}")
             return await self._characters.read(
@@ -305,83 +256,68 @@ class OwnCharacterService:
             raise _no_card() from None
 
     async def reopen(self, character: OwnCharacter, client: str) -> OwnCharacter:
-        """Collect more recordings for a better training, with a new spoken consent.
-
-        Args:
-            client: as in `begin`.
-
-        Raises:
-            Problem: `own_character_busy` if its recordings were not kept, or as `begin`.
-        """
-        now = self._now()
+        """Collect more recordings for a better training, with a new spoken consent."""
+        now = self.now()
         sentence = draw_sentence(character.sentence.language, now.date())
         # Refused before it takes a place of the day.
-        _allowed(lambda: own_character.reopen(character, sentence, now))
-        try:
+        with _character_errors():
+            own.reopen(character, sentence, now)
+        with _day_limits():
             by = character.owner or client
-            await self._services.store.take_place(limits=self._limits, by=by)
-        except DayLimitReachedError as error:
-            raise _too_many(error) from None
-        reopened = await self._apply(
-            character, lambda each, at: own_character.reopen(each, sentence, at)
-        )
+            await self.services.store.take_place(limits=self.limits, by=by)
+        reopened = await self._change(character, lambda each, at: own.reopen(each, sentence, at))
         prefix = recordings_prefix(character.character_id, Kind.CONSENT)
-        await self._services.recordings.delete_all(prefix)
+        await self.services.recordings.delete_all(prefix)
         _LOG.info("own character reopened", extra={"event": "own_character_reopened"})
         return reopened
 
-    async def _apply(
+    async def _change(
         self, character: OwnCharacter, transition: Callable[[OwnCharacter, datetime], OwnCharacter]
     ) -> OwnCharacter:
-        try:
-            return await change_own(self._services.store, character.character_id, transition)
-        except NotAllowedError as error:
-            raise Problem(409, "own_character_busy", f"{error}.") from error
-        except UnknownOwnCharacterError:
-            detail = "This character was deleted meanwhile."
-            raise Problem(404, "unknown_own_character", detail) from None
+        with _character_errors():
+            return await change_own(self.services.store, character.character_id, transition)
 
     async def delete(self, character: OwnCharacter) -> None:
-        """Delete everything of a character."""
         character_id = character.character_id
         # If a bucket does not answer, the owner's next request must still find the document. A
         # trainer that finds it gone removes what it has published.
         await self._characters.delete(manifest_name(character_id))
         await asyncio.gather(
             self._characters.delete_all(f"{character_id}/"),
-            self._services.recordings.delete_all(recordings_prefix(character_id)),
+            self.services.recordings.delete_all(recordings_prefix(character_id)),
         )
-        await self._services.store.delete(character_id)
-        # What a trainer has published between the two, when its document was still there.
+        await self.services.store.delete(character_id)
+        # A trainer may have published between the two, when the document was still there.
         await self._characters.delete_all(f"{character_id}/")
         _LOG.info("own character deleted", extra={"event": "own_character_deleted"})
 
 
-def _require_collecting(character: OwnCharacter) -> None:
-    _allowed(lambda: own.require_collecting(character))
-
-
-def _allowed(act: Callable[[], object]) -> None:
+@contextmanager
+def _character_errors() -> Iterator[None]:
     try:
-        act()
+        yield
     except NotAllowedError as error:
         raise Problem(409, "own_character_busy", f"{error}.") from error
+    except UnknownOwnCharacterError:
+        detail = "This character was deleted meanwhile."
+        raise Problem(404, "unknown_own_character", detail) from None
+
+
+@contextmanager
+def _day_limits() -> Iterator[None]:
+    try:
+        yield
+    except DayLimitReachedError as error:
+        code, who = {
+            DayLimit.ALL: ("too_many_own_characters", "can be made"),
+            DayLimit.OWNER: ("too_many_own_characters_of_owner", "one visitor can make"),
+        }[error.limit]
+        detail = f"As many characters as {who} in a day were begun; come back tomorrow."
+        raise Problem(429, code, detail, {"Retry-After": "3600"}) from None
 
 
 def _no_card() -> Problem:
     return Problem(404, "no_card", "There is no such part of a card: it is made with a training.")
-
-
-def _too_many(error: DayLimitReachedError) -> Problem:
-    code, who = _DAY_LIMITS[error.limit]
-    detail = f"As many characters as {who} in a day were begun; come back tomorrow."
-    return Problem(429, code, detail, {"Retry-After": "3600"})
-
-
-def _parts(name: str) -> tuple[str, str]:
-    """Return the kind and the id in a recording's name."""
-    _, kind, recording_id = name.split("/")
-    return kind, recording_id
 
 
 def _bytes(uploaded: Sequence[tuple[Kind, str, ObjectFacts]]) -> int:
@@ -389,47 +325,35 @@ def _bytes(uploaded: Sequence[tuple[Kind, str, ObjectFacts]]) -> int:
 
 
 _MOST_PUBLIC: Final = 200
-"""How many public ones are listed at most, those that were made public first."""
+"""The number of public characters listed: those that were made public first."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterAccess:
-    """Answers what the list of characters cannot know by the bucket alone."""
+    """Decides which visitors may use an own character."""
 
     store: OwnCharacterStore
     allows_public: bool
 
     async def name_for(self, character_id: str, visitor: CharacterChooser) -> str | None:
-        """Return a character's name; None if there is none that this visitor may speak with.
-
-        Raises:
-            StoreUnavailableError: the store does not answer.
-        """
+        """Return a character's name, or None if this visitor may not speak with it."""
         try:
             character = (await self.store.read(character_id)).character
         except UnknownOwnCharacterError:
             return None
         is_shared = character.visibility is not Visibility.PRIVATE
-        if not is_shared and not character.is_owned_by(visitor.uid, visitor.key):
-            return None
-        return character.name
+        is_allowed = is_shared or character.is_owned_by(visitor.uid, visitor.key)
+        return character.name if is_allowed else None
 
     async def public(self) -> Mapping[str, str]:
-        """Return the names of the characters that everybody may see, by id.
-
-        Raises:
-            StoreUnavailableError: the store does not answer.
-        """
-        if not self.allows_public:
-            return {}
-        found = await self.store.public(_MOST_PUBLIC)
+        found = await self.store.public(_MOST_PUBLIC) if self.allows_public else ()
         return {each.character_id: each.name for each in found}
 
 
 class TrainerCall:
-    """Starts the trainer beside the answer to the character's owner.
+    """Starts the trainer while the character's owner gets an answer.
 
-    A request that fails is logged and not sent again: the sweep, too, looks for what waits.
+    A failed request is logged and not repeated, because the sweep starts the trainer, too.
     """
 
     def __init__(self, start: Callable[[], Awaitable[None]]) -> None:
@@ -437,7 +361,6 @@ class TrainerCall:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> None:
-        """Send a request; does not wait for the answer."""
         task = asyncio.create_task(self._try())
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

@@ -1,4 +1,4 @@
-"""The largest and the slowest body of a request that carries no recording."""
+"""The errors of the api: their form, the limits of a body, and when to try again."""
 
 from __future__ import annotations
 
@@ -32,48 +32,41 @@ if TYPE_CHECKING:
 
 
 LARGEST_BYTES: Final = 16_384
-"""The wish for a voice is a few hundred bytes of JSON; FastAPI itself has no limit."""
-
+"""A request for a voice is a few hundred bytes of JSON; FastAPI itself has no limit."""
 
 BODY_SECONDS: Final = 10.0
-"""How long it may take to come: it is read before it is known who sends it, and counted."""
+"""The time a body may take: it is read before the sender is known and counted."""
 
 FILES: Final = "/api/v1/verifications"
 """The one address to which files are posted; it has a limit of its own."""
 
 
 class OversizedBodyError(HTTPException):
-    """A request's body is larger than `LARGEST_BYTES`.
-
-    It is an `HTTPException`, because FastAPI passes on no other kind while it reads a body.
-    """
+    # An HTTPException, because FastAPI passes on no other kind while it reads a body.
 
     def __init__(self) -> None:
         super().__init__(413, f"The body has more than the {LARGEST_BYTES} bytes accepted here.")
 
 
 class LateBodyError(HTTPException):
-    """A request's body did not come within `BODY_SECONDS`; see `OversizedBodyError`."""
-
     def __init__(self) -> None:
         super().__init__(408, f"The body did not arrive within {BODY_SECONDS:g} seconds.")
 
 
 class BodyLimitMiddleware:
-    """ASGI middleware: stops reading a body that is too large or late; `PUT` has its own limits."""
+    """Stops reading a body that is too large or late; `PUT` has its own limits."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http" or scope["method"] == "PUT" or scope["path"] == FILES:
             await self._app(scope, receive, send)
             return
         received, has_ended = 0, False
         deadline = asyncio.get_running_loop().time() + BODY_SECONDS
 
-        async def receive_little() -> Message:
+        async def receive_limited() -> Message:
             nonlocal received, has_ended
             try:
                 # After the body comes only the end of the connection.
@@ -87,34 +80,28 @@ class BodyLimitMiddleware:
                 raise OversizedBodyError
             return message
 
-        await self._app(scope, receive_little, send)
+        await self._app(scope, receive_limited, send)
 
 
 SEEN_SECONDS: Final = 10.0
-"""Over how many seconds is counted how many visitors were served."""
+"""The period over which served visitors are counted."""
 
 SOONEST_SECONDS: Final = 2.0
-"""Services that do not answer usually do so again after so long."""
+"""Services that do not answer usually do so again after this time."""
 
 LATEST_SECONDS: Final = 60.0
-"""Nobody is sent away for longer: by then Google's services and Cloud Run have grown.
-
-Clients wait for two minutes in all, so that each comes back at least once.
-"""
+"""The longest pause; clients wait for two minutes in all, so that each comes back at least once."""
 
 SLOWEST_RATE: Final = 1.0
-"""So many visitors a second are called back even where none was served."""
+"""Visitors per second who are called back even where none was served."""
 
 
 class RetrySchedule:
-    """The visitors who were asked to come back later, in the order in which they came.
+    """Turns for the visitors that are asked to come back later, one for each.
 
-    Each gets a turn of its own. There are as many turns a second as visitors were served here in
-    the last seconds, so that those who come back find room and are not sent away once more. Each
-    instance counts for itself, as in `limits.py`.
-
-    Args:
-        now: a clock in seconds that never goes back.
+    There are as many turns a second as visitors were served here in the last seconds, so that
+    returning visitors find room and are not sent away once more. Each instance counts for itself,
+    as in `limits.py`.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -122,12 +109,11 @@ class RetrySchedule:
         self._served: deque[float] = deque()
         self._last_turn = -math.inf
 
-    def served(self) -> None:
-        """Count a visitor who was served."""
+    def count_served(self) -> None:
         self._served.append(self._now())
         self._forget()
 
-    def turn(self) -> int:
+    def next_turn(self) -> int:
         """Return the seconds after which one more visitor shall come back."""
         self._forget()
         now = self._now()
@@ -162,7 +148,6 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
         self.headers = dict(headers or {})
 
     def response(self) -> JSONResponse:
-        """Return the problem as a response."""
         content = {
             "type": f"urn:voice-avatar:problem:{self.code}",
             "title": _title(self.status),
@@ -177,97 +162,85 @@ class ClientGoneError(Exception):
     """The client closed its connection, so nobody reads the answer."""
 
 
-def install(app: FastAPI, routes: Sequence[BaseRoute], line: RetrySchedule) -> None:
+def install(app: FastAPI, routes: Sequence[BaseRoute], retry_schedule: RetrySchedule) -> None:
     """Make an application that has these routes answer every error as a problem."""
-    app.add_exception_handler(Problem, _from_problem)
-    app.add_exception_handler(RequestValidationError, _from_validation)
-    app.add_exception_handler(HTTPException, partial(_from_http, routes))
-    for kind, problem in _KNOWN.items():
-        app.add_exception_handler(kind, problem)
-    app.add_exception_handler(PassingError, partial(_unavailable, line))
+
+    def add(kind: type[Exception], describe: Callable[[Any], Problem]) -> None:
+        async def respond(_request: Request, error: Exception) -> JSONResponse:
+            return describe(error).response()
+
+        app.add_exception_handler(kind, respond)
+
+    async def from_http(request: Request, error: Exception) -> JSONResponse:
+        return _from_http(error, routes, request).response()
+
+    app.add_exception_handler(HTTPException, from_http)
+    add(Problem, lambda error: error)
+    add(RequestValidationError, _from_validation)
+    add(PassingError, partial(_unavailable, retry_schedule))
+    add(UnreadableVoiceError, _unreadable_voice)
+    add(TokenRefusedError, _token_refused)
+    add(UnknownVoiceError, lambda error: Problem(404, "unknown_voice", str(error)))
+    add(InvalidVoiceIdError, lambda error: Problem(422, "invalid_voice_id", str(error)))
+    add(OversizedBodyError, lambda error: Problem(413, ErrorCode.TOO_LARGE, error.detail))
+    add(LateBodyError, lambda error: Problem(408, "request_timeout", error.detail))
+    for kind in (ClientDisconnect, ClientGoneError):
+        add(kind, _client_gone)
     app.add_middleware(UnexpectedErrorMiddleware)
 
 
-async def _from_problem(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Problem)  # noqa: S101 - it is registered only for this class
-    return error.response()
+def _from_validation(error: RequestValidationError) -> Problem:
+    unnamed = ("body", RECORDING_TAG, TEXT_TAG)
+
+    def explain(fault: Mapping[str, Any]) -> str:
+        where = ".".join(str(part) for part in fault["loc"] if part not in unnamed)
+        return f"{where or 'the body'}: {fault['msg']}"
+
+    return Problem(422, "invalid_request", "; ".join(map(explain, error.errors())))
 
 
-async def _from_validation(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
-    detail = "; ".join(_explain(problem) for problem in error.errors())
-    return Problem(422, "invalid_request", detail).response()
-
-
-async def _from_http(
-    routes: Sequence[BaseRoute], request: Request, error: Exception
-) -> JSONResponse:
-    assert isinstance(error, HTTPException)  # noqa: S101 - as above
+def _from_http(error: Exception, routes: Sequence[BaseRoute], request: Request) -> Problem:
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered only for this class
     code = _title(error.status_code).lower().replace(" ", "_")
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers["Allow"] = ", ".join(_methods_of(routes, request))
-    return Problem(error.status_code, code, str(error.detail), headers).response()
+        # Each method of an address is a route of its own.
+        matching = (each for each in routes if each.matches(request.scope)[0] is not Match.NONE)
+        methods = {method for route in matching for method in getattr(route, "methods", ())}
+        headers["Allow"] = ", ".join(sorted(methods))
+    return Problem(error.status_code, code, str(error.detail), headers)
 
 
-def _methods_of(routes: Sequence[BaseRoute], request: Request) -> list[str]:
-    """Return the methods of an address; each of them is a route of its own."""
-    matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
-    return sorted({method for route in matching for method in getattr(route, "methods", ())})
-
-
-async def _unknown_voice(_request: Request, error: Exception) -> JSONResponse:
-    return Problem(404, "unknown_voice", str(error)).response()
-
-
-async def _unreadable_voice(_request: Request, error: Exception) -> JSONResponse:
+def _unreadable_voice(error: UnreadableVoiceError) -> Problem:
     _LOG.error("voice left alone: %s", error, extra={"event": "unreadable_voice"})
     detail = "This voice cannot be read; create a new one. It is erased by itself after a day."
-    return Problem(409, "unreadable_voice", detail).response()
+    return Problem(409, "unreadable_voice", detail)
 
 
-async def _invalid_voice_id(_request: Request, error: Exception) -> JSONResponse:
-    return Problem(422, "invalid_voice_id", str(error)).response()
-
-
-async def _token_refused(_request: Request, error: Exception) -> JSONResponse:
+def _token_refused(error: TokenRefusedError) -> Problem:
     challenge = {"WWW-Authenticate": "Bearer"}
-    return Problem(401, "token_refused", f"Sign in again: {error}.", challenge).response()
+    return Problem(401, "token_refused", f"Sign in again: {error}.", challenge)
 
 
-async def _unavailable(line: RetrySchedule, _request: Request, error: Exception) -> JSONResponse:
+def _unavailable(retry_schedule: RetrySchedule, error: PassingError) -> Problem:
     _LOG.warning("unavailable: %s", error, extra={"event": "unavailable"})
-    seconds = line.turn()
+    seconds = retry_schedule.next_turn()
     detail = f"A part of the service does not answer just now; please try again in {seconds} s."
-    return Problem(503, "unavailable", detail, {"Retry-After": str(seconds)}).response()
+    return Problem(503, "unavailable", detail, {"Retry-After": str(seconds)})
 
 
-async def _oversized(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, OversizedBodyError)  # noqa: S101 - as above
-    return Problem(413, ErrorCode.TOO_LARGE, str(error.detail)).response()
-
-
-async def _late(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, LateBodyError)  # noqa: S101 - as above
-    return Problem(408, "request_timeout", str(error.detail)).response()
-
-
-async def _client_gone(_request: Request, _error: Exception) -> JSONResponse:
+def _client_gone(_error: Exception) -> Problem:
     detail = "The client closed the connection."
-    return Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail).response()
+    return Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail)
 
 
 class UnexpectedErrorMiddleware:
-    """ASGI middleware: logs an unexpected exception and answers it.
-
-    It runs inside the middleware that adds CORS headers, so that a page can read the answer.
-    """
+    """Logs an unexpected exception and answers it, inside CORS, so that a page can read it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         has_begun = False
 
         async def note_begin(message: Message) -> None:
@@ -285,25 +258,6 @@ class UnexpectedErrorMiddleware:
             await Problem(500, "internal", detail).response()(scope, receive, send)
 
 
-_KNOWN: Final = {
-    UnknownVoiceError: _unknown_voice,
-    UnreadableVoiceError: _unreadable_voice,
-    InvalidVoiceIdError: _invalid_voice_id,
-    OversizedBodyError: _oversized,
-    LateBodyError: _late,
-    TokenRefusedError: _token_refused,
-    ClientDisconnect: _client_gone,
-    ClientGoneError: _client_gone,
-}
-
-
 def _title(status: int) -> str:
-    if status == CLIENT_CLOSED_REQUEST:
-        return "Client Closed Request"
-    return HTTPStatus(status).phrase
-
-
-def _explain(problem: Mapping[str, Any]) -> str:
-    unnamed = ("body", RECORDING_TAG, TEXT_TAG)
-    where = ".".join(str(part) for part in problem["loc"] if part not in unnamed) or "the body"
-    return f"{where}: {problem['msg']}"
+    is_nginx_own = status == CLIENT_CLOSED_REQUEST
+    return "Client Closed Request" if is_nginx_own else HTTPStatus(status).phrase

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from functions.api.problems import ClientGoneError, Problem
 from shared.voices.store import StoreUnavailableError, UnknownVoiceError
-from shared.voices.voice import Status
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 CURRENT_STATE_SECONDS: Final = 10.0
-"""How long the store may take to send the current state of a voice before it is unavailable."""
+"""The time in which the store must send the current state of a voice."""
 
 
 async def wait_until_final(
@@ -29,21 +28,26 @@ async def wait_until_final(
     seconds: float,
     check: Callable[[Voice], Awaitable[None]],
 ) -> Voice:
-    """Return a voice as soon as it is done or failed.
-
-    The listener also sends the current state, so the voice need not be read first.
+    """Return a voice as soon as it is done or failed; `check` gets its current state first.
 
     Raises:
         UnknownVoiceError: there is no such voice, or it was deleted meanwhile.
-        StoreUnavailableError: the store does not answer.
         Problem: `still_converting`: the voice was not final after `seconds`.
     """
     try:
         async with asyncio.timeout(seconds) as patience, voices.watch(voice_id) as states:
-            voice = _required(await _current(states), voice_id)
-            await check(voice)
-            while not voice.status.is_final:
-                voice = _required(await anext(states), voice_id)
+            try:
+                async with asyncio.timeout(CURRENT_STATE_SECONDS):
+                    voice = await anext(states)
+            except TimeoutError as error:
+                message = "the store did not send the state of the voice"
+                raise StoreUnavailableError(message) from error
+            if voice is not None:
+                await check(voice)
+            while voice is not None and not voice.status.is_final:
+                voice = await anext(states)
+            if voice is None:
+                raise UnknownVoiceError(voice_id)
             return voice
     except TimeoutError:
         if not patience.expired():
@@ -52,53 +56,22 @@ async def wait_until_final(
     raise Problem(504, "still_converting", detail, {"Retry-After": "1"})
 
 
-async def _current(states: AsyncIterator[Voice | None]) -> Voice | None:
-    try:
-        async with asyncio.timeout(CURRENT_STATE_SECONDS):
-            return await anext(states)
-    except TimeoutError as error:
-        raise StoreUnavailableError("the store did not send the state of the voice") from error
-
-
-def _required(voice: Voice | None, voice_id: str) -> Voice:
-    if voice is None:
-        raise UnknownVoiceError(voice_id)
-    return voice
-
-
-def final_voice_or_problem(voice: Voice) -> Voice:
-    """Return a voice that is done.
-
-    Raises:
-        Problem: the voice has failed; the code is that of its error.
-    """
-    if voice.status is Status.FAILED and voice.error is not None:
-        raise Problem(422, voice.error.code, voice.error.message)
-    return voice
-
-
 async def while_connected(request: Request, work: Callable[[], Awaitable[Voice]]) -> Voice:
-    """Do some work, but cancel it when the client closes its connection.
-
-    Raises:
-        ClientGoneError: the client has closed it.
-    """
-    working = asyncio.ensure_future(work())
-    leaving = asyncio.ensure_future(_disconnected(request))
+    """Do some work, but cancel it and raise `ClientGoneError` when the client disconnects."""
+    work_task = asyncio.ensure_future(work())
+    disconnection = asyncio.ensure_future(_wait_for_disconnection(request))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
+        await asyncio.wait({work_task, disconnection}, return_when=asyncio.FIRST_COMPLETED)
+        if not work_task.done():
             raise ClientGoneError
-        return working.result()
+        return work_task.result()
     finally:
-        for task in (working, leaving):
+        for task in (work_task, disconnection):
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await task
 
 
-async def _disconnected(request: Request) -> None:
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            return
+async def _wait_for_disconnection(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -21,7 +21,10 @@ CONTENT_TYPE_PATTERN: Final = f"^({'|'.join(sorted(ALLOWED_UPLOADS))})(;[ -~]*)?
 
 RECORDING_TAG: Final = "(recording)"
 TEXT_TAG: Final = "(text)"
-"""Names of the two bodies of a wish for a voice; no field is called like that."""
+"""Names of the two bodies of a request for a voice; no field has such a name."""
+
+KEY_HEADER: Final = "Own-Character-Key"
+"""The header with the secret that the owner got when the character was begun."""
 
 _TRY_AGAIN: Final = frozenset({429, 503, 504})
 
@@ -31,7 +34,7 @@ class _Model(BaseModel):
 
 
 class NewVoice(_Model):
-    """The options of a new voice that is made from a recording; all of them have defaults."""
+    """The options of a new voice that is made from a recording."""
 
     character: Annotated[str | None, Field(max_length=64)] = None
     pitch_shift: Literal["auto"] | Annotated[float, Field(ge=-24, le=24, strict=True)] = "auto"
@@ -73,7 +76,7 @@ VoiceRequest = Annotated[
 
 
 class Upload(_Model):
-    """How to upload the recording: send exactly these headers."""
+    """The request that uploads the recording; send exactly these headers."""
 
     method: str
     url: str
@@ -83,7 +86,7 @@ class Upload(_Model):
 
 
 class Live(_Model):
-    """How to send the recording while the visitor speaks: see docs/live.md."""
+    """The address for sending the recording while the visitor speaks; see docs/live.md."""
 
     url: str
     ticket: str
@@ -104,7 +107,7 @@ class VoiceCreated(_Model):
 
 
 class CredentialsFacts(_Model):
-    """A file's signed statement (C2PA)."""
+    """The signed statement (C2PA) of a file."""
 
     state: Literal["ours", "valid", "changed", "invalid", "missing"]
     made_with: str
@@ -115,10 +118,10 @@ class CredentialsFacts(_Model):
 
 
 class WatermarkFacts(_Model):
-    """The watermark in a file's sound.
+    """The watermark in the sound of a file.
 
-    `bits` are the 16 bits that the operator chose, as a number; `chance` is how often chance alone
-    would look as much like a watermark, at most. Both are null unless it is found.
+    `bits` are the 16 bits that the operator chose, as a number; `chance` is the highest probability
+    of such a likeness by chance alone. Both are null unless it is found.
     """
 
     state: Literal["found", "not_found", "not_searched"]
@@ -127,14 +130,12 @@ class WatermarkFacts(_Model):
 
 
 class Sentences(_Model):
-    """The verdict for people."""
-
     en: str
     ja: str
 
 
 class Verification(_Model):
-    """Whether a file was made here.
+    """The finding whether a file was made here.
 
     `verdict` is `unchanged`, `changed` or `copy` if it was; `signed_by_others` or `unknown` if
     there is no sign of it.
@@ -147,8 +148,6 @@ class Verification(_Model):
 
 
 class UploadAccepted(_Model):
-    """A recording that was accepted."""
-
     voice_id: str
     document: str
 
@@ -156,8 +155,8 @@ class UploadAccepted(_Model):
 class ResultFacts(_Model):
     """The converted audio.
 
-    `phones`: of a text, where the voice knows them: each phone as Open JTalk names it, with the
-    milliseconds at which it begins (`o:120 h:205 a:260`); empty otherwise.
+    `phones`: of a text, where the character reports them: each phone in Open JTalk's notation, with
+    its start in milliseconds (`o:120 h:205 a:260`); empty otherwise.
     """
 
     url: str
@@ -187,36 +186,28 @@ class Text(_Model):
 
 
 class Licence(_Model):
-    """A licence."""
-
     name: str
     url: str | None
 
 
 class SecondsLimits(_Model):
-    """How long a recording may be."""
-
     min_seconds: float
     max_seconds: float
 
 
 class StyleFacts(_Model):
-    """A style in which a character speaks text."""
-
     id: int
     name: str
     speaker: str | None
 
 
 class TextFacts(_Model):
-    """How a character speaks text."""
-
     max_characters: int
     styles: list[StyleFacts]
 
 
 class FeatureFacts(_Model):
-    """One feature of a portrait: its middle and its width, as shares of the portrait's width."""
+    """A feature of a portrait: its middle and its width, as shares of the portrait's width."""
 
     x: float
     y: float
@@ -224,7 +215,7 @@ class FeatureFacts(_Model):
 
 
 class FaceFacts(_Model):
-    """What moves in a portrait while the character speaks."""
+    """The parts of a portrait that move while the character speaks."""
 
     mouth: FeatureFacts
     eyes: list[FeatureFacts]
@@ -232,8 +223,6 @@ class FaceFacts(_Model):
 
 
 class CharacterFacts(_Model):
-    """A character."""
-
     id: str
     name: Text
     credit: str
@@ -268,18 +257,12 @@ class ProblemDetails(BaseModel):
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the errors of a route for OpenAPI."""
     content = {"application/problem+json": {"schema": ProblemDetails.model_json_schema()}}
+    pause = {"description": "Seconds after which to try again", "schema": {"type": "integer"}}
     return {
-        status: {"description": "An error", "content": content, "headers": _headers(status)}
+        status: {
+            "description": "An error",
+            "content": content,
+            "headers": {"Retry-After": pause} if status in _TRY_AGAIN else {},
+        }
         for status in statuses
     }
-
-
-def _headers(status: int) -> dict[str, Any]:
-    if status not in _TRY_AGAIN:
-        return {}
-    pause = {"description": "Seconds after which to try again", "schema": {"type": "integer"}}
-    return {"Retry-After": pause}
-
-
-KEY_HEADER: Final = "Own-Character-Key"
-"""The header with the secret that the owner was told when the character was begun."""

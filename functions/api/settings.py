@@ -22,14 +22,14 @@ from shared.runtime.settings import (
 
 
 class FirebaseAuth(StrEnum):
-    """Whether visitors can sign in and own their voices."""
+    """The sign-in of visitors, who then own their voices."""
 
     ON = "on"
     OFF = "off"
 
 
 class AppCheckEnforcement(StrEnum):
-    """Whether requests about voices must carry a token of Firebase App Check."""
+    """The demand for a token of Firebase App Check with requests about voices."""
 
     ON = "on"
     OFF = "off"
@@ -39,7 +39,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     """Settings of the api.
 
     Attributes:
-        convert_url: the conversion container's base URL, for the warm-up.
+        convert_url: the conversion container's base URL.
         warm_ups_at_once: how many warm-ups of this instance may wait for converters to start.
         allowed_origins: the web sites whose pages may call the api.
         allowed_hosts: the names under which requests may come, beside addresses and `localhost`;
@@ -47,7 +47,6 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         conversions_topic: short id of the topic of the conversion messages; texts are sent there.
         characters_dir: folder of the manifests of the characters that come with the image.
         default_character: the character of voices that name none; the first built-in one if None.
-        max_text_characters: how many characters a text may have.
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests a minute one address may send to this instance,
@@ -57,20 +56,15 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         trusted_proxies: how many proxies have written into `X-Forwarded-For`: 1 for Cloud Run
             alone, 2 with a load balancer in front of it, 0 for none.
         listen_targets_per_stream: how many watched voices share one stream of Firestore.
-        firebase_auth: whether visitors can sign in.
-        app_check: whether requests about voices must carry a token of Firebase App Check. In the
-            local cloud, the tokens are signed with `signing_key_file`.
-        live_url: where clients open a WebSocket to the service `live`; None if there is none.
+        app_check: in the local cloud, the tokens are signed with `signing_key_file`.
+        live_url: the WebSocket address of the service `live`; None if there is none.
         live_ticket_keys: the secret keys of its tickets, separated by commas; the first one signs.
         own_characters_per_day: how many characters of their own voice all visitors together may
             begin in a day; 0 to offer none.
-        own_characters_per_owner: how many one visitor may, who is known by the sign-in or else by
-            the network.
-        own_characters_public: whether their owners may show them to everybody, in the list of the
-            characters.
+        own_characters_per_owner: the same for one visitor, known by sign-in or else by network.
+        own_characters_public: whether owners may list their characters for everybody.
         own_recordings_bucket: the bucket of these visitors' recordings; needed with the number.
-        trainer_url: where the trainer of these characters is started, or told that one waits;
-            likewise.
+        trainer_url: the address that starts or wakes the trainer of these characters; likewise.
         web_root: folder of the built page; only in the local cloud.
         page_config: the configuration that the page reads; only in the local cloud.
     """
@@ -124,6 +118,6 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         if self.own_characters_per_day and None in needed:
             raise ValueError(
                 "OWN_CHARACTERS_PER_DAY needs OWN_RECORDINGS_BUCKET, TRAINER_URL and"
-                " CHARACTERS_BUCKET: what is recorded, made and kept has its place"
+                " CHARACTERS_BUCKET for the recordings, the training and the characters"
             )
         return self

@@ -1,4 +1,4 @@
-"""How much memory all the recordings take that come through the api at the same time."""
+"""Uploads through the api: their form, and the memory that all of them take together."""
 
 from __future__ import annotations
 
@@ -29,22 +29,15 @@ MEMORY_BYTES: Final = 200_000_000
 """The memory of all recordings; an instance has 512 MiB and needs up to half of it for the rest."""
 
 COPIES: Final = 3
-"""How many copies of a recording are in memory while it is stored.
-
-The received one (a file, but Cloud Run keeps files in memory), the one that the client library has
-read, and the one in the body of the library's request.
-"""
+"""Copies in memory while a recording is stored: received, read, in the library's request."""
 
 
 class UploadMemory:
     """Admits recordings while there is memory for them.
 
     A recording is charged for the bytes that have arrived, with every copy that storing it will
-    make. An upload that announces much and sends little therefore takes little.
-
-    Args:
-        largest: the most bytes that are read of one request.
-        most: how many bytes all recordings may take. A single one is always admitted.
+    make. An upload that announces much and sends little therefore takes little. A single recording
+    is always admitted.
     """
 
     def __init__(self, largest: int, most: int = MEMORY_BYTES) -> None:
@@ -54,83 +47,57 @@ class UploadMemory:
 
     @contextmanager
     def reserve(self, request: Request) -> Iterator[Reservation]:
-        """Admit a request whose body was not read yet; free its memory at the end.
-
-        Raises:
-            Problem: `unavailable`: what it announces does not fit in now. The client may try again,
-                and may reach another instance.
-        """
+        """Admit a request whose body was not read yet; free its memory at the end."""
         reservation = Reservation(self)
-        self.require_space(COPIES * self._announced_by(request), reservation)
+        # The server reads no more of a body than was announced.
+        try:
+            announced = int(request.headers.get("content-length", ""))
+        except ValueError:
+            announced = self._largest
+        expected = min(announced, self._largest) if announced >= 0 else self._largest
+        self._require_space(COPIES * expected, reservation)
         try:
             yield reservation
         finally:
             self._taken -= reservation.taken
 
     def take(self, wanted: int, reservation: Reservation) -> None:
-        """Charge bytes to a reservation.
-
-        Raises:
-            Problem: `unavailable`: there is no memory left.
-        """
-        self.require_space(wanted, reservation)
+        self._require_space(wanted, reservation)
         self._taken += wanted
         reservation.taken += wanted
 
-    def require_space(self, wanted: int, reservation: Reservation) -> None:
-        """Refuse what does not fit in beside the other recordings, if there are any.
-
-        Raises:
-            Problem: `unavailable`.
-        """
+    def _require_space(self, wanted: int, reservation: Reservation) -> None:
         others = self._taken - reservation.taken
         if others and self._taken + wanted > self._most:
             raise no_memory(f"others take {others} bytes, this one needs {wanted} more")
 
-    def _announced_by(self, request: Request) -> int:
-        # The server reads no more of a body than was announced.
-        try:
-            announced = int(request.headers.get("content-length", ""))
-        except ValueError:
-            return self._largest
-        return min(announced, self._largest) if announced >= 0 else self._largest
-
 
 class Reservation:
-    """The memory of one recording.
-
-    Attributes:
-        taken: how many bytes are charged to it.
-    """
+    """The memory of one recording: `taken` is the number of bytes charged to it."""
 
     def __init__(self, memory: UploadMemory) -> None:
         self._memory = memory
         self.taken = 0
 
     def add(self, received: int) -> None:
-        """Charge bytes that have arrived.
-
-        Raises:
-            Problem: `unavailable`: there is no memory left for them.
-        """
+        """Charge bytes that have arrived, or raise the `Problem` `unavailable`."""
         self._memory.take(COPIES * received, self)
 
 
 def no_memory(reason: str) -> Problem:
-    """Log that a recording is refused for now, and return the problem that tells the client."""
     _LOG.warning("no memory for a recording: %s", reason, extra={"event": "unavailable"})
     detail = "There is no room for the recording just now; please try again."
     return Problem(503, "unavailable", detail, {"Retry-After": "2"})
 
 
 FORM_OVERHEAD_BYTES: Final = 16_384
-"""How many bytes a form may have beside the file: boundaries, headers, the voice_id."""
+"""The bytes that a form may have beside the file: boundaries, headers, the voice_id."""
 
 BODY_SECONDS: Final = 60.0
-"""How long the whole body of a request may take to arrive."""
+"""The time in which the whole body must arrive."""
 
 MAX_FIELDS: Final = 4
-"""How many fields a form may have beside the file; all but the voice_id are ignored."""
+"""The fields that a form may have beside the file; all but the voice_id are ignored."""
 
 _CHARSETS: Final = frozenset({b"utf-8", b"utf8", b"us-ascii"})
 
@@ -157,12 +124,7 @@ OPENAPI: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRecording:
-    """A recording from a form; close `content` after use.
-
-    Attributes:
-        content: the file, at its beginning; in memory up to 1 MB, otherwise on disk.
-        size: its size in bytes.
-    """
+    """A recording from a form. Close `content`, which may be on disk."""
 
     voice_id: str
     content: BinaryIO
@@ -170,19 +132,21 @@ class ReceivedRecording:
     content_type: str
 
 
-class _TooLargeError(Exception):
-    """The request's body is larger than a recording may be."""
+class OversizedRecordingError(Exception):
+    """The file of a form is too large; `voice_id` is known if its field came before the file."""
+
+    def __init__(self, voice_id: str) -> None:
+        super().__init__("the file is too large")
+        self.voice_id = voice_id
+
+
+class _TooLargeError(Exception): ...
 
 
 async def read_form(
     request: Request, max_bytes: int, reservation: Reservation
 ) -> ReceivedRecording:
-    """Read the form of a request, whose file may have `max_bytes`.
-
-    Reading stops right after that size, so the exact size of a larger file is unknown.
-
-    Args:
-        reservation: is charged for the bytes as they arrive.
+    """Read the form of a request; reading stops right after `max_bytes` of its file.
 
     Raises:
         Problem: `invalid_request` or `unsupported_content_type`: the form is wrong;
@@ -197,8 +161,8 @@ async def read_form(
         return _recording_of(await _parse(parser))
     except BaseException:
         # Nobody else closes the file of a form that was cut off or refused.
-        for file in parser._files_to_close_on_error:  # noqa: SLF001
-            file.close()
+        for opened in parser._files_to_close_on_error:  # noqa: SLF001
+            opened.close()
         raise
 
 
@@ -239,14 +203,6 @@ def _require_form(content_type: str) -> None:
     if options.get(b"charset", b"utf-8").lower() not in _CHARSETS:
         detail = "The form's character set must be UTF-8; leave `charset` out."
         raise Problem(415, "unsupported_content_type", detail)
-
-
-class OversizedRecordingError(Exception):
-    """A form's file is too large; `voice_id` is the form's field if it came before the file."""
-
-    def __init__(self, voice_id: str) -> None:
-        super().__init__("the file is too large")
-        self.voice_id = voice_id
 
 
 async def _at_most(

@@ -1,20 +1,21 @@
-"""`POST /verifications`: passes a file on to a converter, which says whether it was made here."""
+"""`POST /verifications`: asks a converter whether a file was made here."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
-from fastapi import APIRouter, Request  # noqa: TC002 - FastAPI reads the annotations
 
 from functions.api import schemas
 from functions.api.problems import Problem
 
 if TYPE_CHECKING:
-    from functions.api.limits import RequestLimits
+    from starlette.requests import Request
+
     from functions.api.uploads import Reservation, UploadMemory
     from functions.api.warmup import Identity
 
@@ -22,10 +23,10 @@ _LOG = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 10_000_000
 BODY_SECONDS: Final = 60.0
-"""How long a file may take to arrive."""
+"""The time in which a file must arrive."""
 
 ANSWER_SECONDS: Final = 60.0
-"""How long a converter may take to start, to wait for its turn and to verify."""
+"""The time in which a converter must start, reach the request in its queue and verify the file."""
 
 OPENAPI: Final[dict[str, Any]] = {
     "requestBody": {
@@ -36,68 +37,37 @@ OPENAPI: Final[dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class Verifications:
-    """Asks a converter about files; nothing of them is kept."""
-
-    def __init__(
-        self, client: httpx.AsyncClient, url: str, identity: Identity, memory: UploadMemory
-    ) -> None:
-        self._client = client
-        self._url = url
-        self._identity = identity
-        self._memory = memory
+    client: httpx.AsyncClient
+    url: str
+    identity: Identity
+    memory: UploadMemory
 
     async def verify(self, request: Request) -> schemas.Verification:
-        """Read a request's body and return what was found in it.
-
-        Raises:
-            Problem: it is too large or no sound, did not arrive in time, or there is no place now.
-        """
-        with self._memory.reserve(request) as reservation:
+        with self.memory.reserve(request) as reservation:
             data = await _read(request, reservation)
             answer = await self._ask(data)
         if answer.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
-            said = answer.json()
-            raise Problem(422, said["code"], said["message"])
+            error = answer.json()
+            raise Problem(422, error["code"], error["message"])
         if answer.status_code != HTTPStatus.OK:
             raise _unavailable(f"the converter answered {answer.status_code}")
         return schemas.Verification.model_validate(answer.json())
 
     async def _ask(self, data: bytes) -> httpx.Response:
         try:
-            return await self._client.post(
-                self._url,
+            return await self.client.post(
+                self.url,
                 content=data,
-                headers=dict(await self._identity.headers()),
+                headers=dict(await self.identity.headers()),
                 timeout=ANSWER_SECONDS,
             )
         except httpx.HTTPError as error:
             raise _unavailable(repr(error)) from error
 
     async def aclose(self) -> None:
-        """Close the client."""
-        await self._client.aclose()
-
-
-def add_verifications(
-    router: APIRouter, verifications: Verifications, limits: RequestLimits, admitted: Any
-) -> None:
-    """Add the route."""
-
-    @router.post(
-        "/verifications",
-        dependencies=[admitted],
-        responses=schemas.problem_responses(401, 403, 408, 413, 415, 422, 429, 503),
-        openapi_extra=OPENAPI,
-    )
-    async def verify_file(request: Request) -> schemas.Verification:
-        """Say whether a file was made here: by its signed statement and its watermark.
-
-        Send the file as the body, with any media type of sound or `application/octet-stream`.
-        Nothing of it is kept.
-        """
-        with limits.uploading(request):
-            return await verifications.verify(request)
+        await self.client.aclose()
 
 
 async def _read(request: Request, reservation: Reservation) -> bytes:
@@ -108,9 +78,8 @@ async def _read(request: Request, reservation: Reservation) -> bytes:
                 reservation.add(len(piece))
                 data += piece
                 if len(data) > MOST_BYTES:
-                    raise Problem(
-                        413, "too_large", f"The file has more than the {MOST_BYTES} bytes accepted."
-                    )
+                    detail = f"The file has more than the {MOST_BYTES} bytes accepted."
+                    raise Problem(413, "too_large", detail)
     except TimeoutError as error:
         detail = f"The file did not arrive within {BODY_SECONDS:g} seconds."
         raise Problem(408, "request_timeout", detail) from error
@@ -118,6 +87,6 @@ async def _read(request: Request, reservation: Reservation) -> bytes:
 
 
 def _unavailable(reason: str) -> Problem:
-    _LOG.warning("a file is not verified: %s", reason, extra={"event": "unavailable"})
+    _LOG.warning("file not verified: %s", reason, extra={"event": "unavailable"})
     detail = "Too many files are being verified just now; please try again."
     return Problem(503, "unavailable", detail, {"Retry-After": "5"})

@@ -1,9 +1,10 @@
-"""Who a visitor is, and whether a voice is theirs; for sites where visitors can sign in."""
+"""Identification of visitors: sign-in, App Check, and the pseudonyms of clients."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -20,40 +21,40 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 
+@dataclass(frozen=True, slots=True)
+class CharacterChooser:
+    """A visitor who chooses a character, with the sign-in and an own character's key if any."""
+
+    uid: str | None = None
+    key: str | None = None
+
+
+ANYBODY: Final = CharacterChooser()
+
+
+@dataclass(frozen=True, slots=True)
 class SignIn:
-    """Checks who a visitor is and whether a voice is theirs.
+    """Identifies signed-in visitors; without a verifier nobody can sign in."""
 
-    Args:
-        verifier: checks the visitor's token; None where visitors cannot sign in.
-    """
-
-    def __init__(self, verifier: TokenVerifier | None) -> None:
-        self._verifier = verifier
+    verifier: TokenVerifier | None
 
     @property
     def is_offered(self) -> bool:
-        """Whether visitors can sign in, so that a voice may have an owner."""
-        return self._verifier is not None
+        return self.verifier is not None
 
     async def uid_of(self, authorization: str | None) -> str | None:
         """Return the uid of a signed-in visitor, None for an anonymous one.
 
         Raises:
-            TokenRefusedError: the visitor's token is not valid.
-            CertificatesUnavailableError: it could not be checked now.
+            TokenRefusedError: the token is not valid.
         """
-        if self._verifier is None or authorization is None:
+        if self.verifier is None or authorization is None:
             return None
-        claims = await self._verifier.verify(authorization)
+        claims = await self.verifier.verify(authorization)
         return str(claims["sub"])
 
     async def require_owner(self, voice: Voice, authorization: str | None) -> None:
-        """Refuse a visitor who is not the owner of a voice that has one.
-
-        Raises:
-            Problem: `not_owner`.
-            TokenRefusedError, CertificatesUnavailableError: as in `uid_of`.
-        """
+        """Refuse a visitor who is not the owner of a voice that has one."""
         if voice.owner is None:
             return
         if await self.uid_of(authorization) != voice.owner:
@@ -63,37 +64,28 @@ class SignIn:
 HEADER: Final = "X-Firebase-AppCheck"
 
 
+@dataclass(frozen=True, slots=True)
 class AppCheck:
-    """Checks the App Check token of a request.
+    """Checks the App Check token of a request; without a verifier every request is accepted."""
 
-    Args:
-        verifier: verifies the tokens; None accepts every request.
-    """
-
-    def __init__(self, verifier: TokenVerifier | None) -> None:
-        self._verifier = verifier
+    verifier: TokenVerifier | None
 
     async def require(self, request: Request) -> None:
-        """Refuse a request without a valid App Check token.
-
-        Raises:
-            Problem: `app_check_refused`.
-            CertificatesUnavailableError: the token could not be checked now.
-        """
-        if self._verifier is None:
+        """Refuse a request without a valid App Check token."""
+        if self.verifier is None:
             return
         try:
-            await self._verifier.verify(request.headers.get(HEADER))
+            await self.verifier.verify(request.headers.get(HEADER))
         except TokenRefusedError as error:
             detail = f"Only this site's own pages may send this request: {error}."
             raise Problem(401, "app_check_refused", detail) from error
 
 
 class ClientNames:
-    """Names the largest network that a client counts for; every day another name.
+    """Daily pseudonyms for the largest network that a client counts for.
 
-    Converters share their places out by this name. It is in a voice's document until the voice
-    ends, and in messages, and no address is.
+    Converters share their places out by this name. A voice's document has it until the voice ends,
+    and messages have it; neither has an address.
     """
 
     def __init__(self, key: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:

@@ -19,40 +19,33 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 30.0
-"""How long an instance may take to start; only the warm-up itself waits for it."""
+"""The time that an instance may take to start; only the warm-up itself waits for it."""
 
 SENDING_SECONDS: Final = 0.5
-"""How long the answer to a visitor may wait until the warm-up has been sent."""
+"""The longest time for which a visitor's answer waits until the warm-up has been sent."""
 
 ARRIVAL_SECONDS: Final = 2.0
-"""Over how many seconds arrivals are counted: less than a visitor speaks, so it is early enough."""
+"""The period over which arrivals are counted; it is shorter than a visitor speaks."""
 
 SLOT_SECONDS: Final = 0.5
-"""For how long a voice takes one of a converter's slots; a voice of 3 s takes .3 to .6 s."""
+"""The time for which a voice takes a slot of a converter; a voice of 3 s takes .3 to .6 s."""
 
 
 class Identity(Protocol):
-    """Proves to Cloud Run who sends a request."""
+    """A proof of the sender for Cloud Run, as headers of a request."""
 
-    async def headers(self) -> Mapping[str, str]:
-        """Return the headers that prove it."""
-        ...
+    async def headers(self) -> Mapping[str, str]: ...
 
 
 class NoIdentity:
-    """Proves nothing; for the local cloud."""
+    """No proof; for the local cloud."""
 
     async def headers(self) -> Mapping[str, str]:
-        """Return no headers."""
         return {}
 
 
 class GoogleIdentity:
-    """Sends an OIDC token of the deployable's own service account, from the metadata server.
-
-    Args:
-        audience: the audience of the token, which is the address of the Cloud Run service.
-    """
+    """An OIDC token of the deployable's own service account, from the metadata server."""
 
     def __init__(self, audience: str) -> None:
         self._audience = audience
@@ -60,7 +53,6 @@ class GoogleIdentity:
         self._one_refresh = asyncio.Lock()
 
     async def headers(self) -> Mapping[str, str]:
-        """Return the header with a valid token."""
         async with self._one_refresh:
             if self._credentials is None or not self._credentials.valid:
                 await asyncio.to_thread(self._refresh)
@@ -79,23 +71,18 @@ class GoogleIdentity:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A warm-up under way."""
-
     sent: asyncio.Event
     answered: asyncio.Task[None]
 
 
 class WarmUp:
-    """Warms converters up: as many slots of theirs as the visitors who arrive will soon take.
+    """Warms up as many slots of converters as the arriving visitors will soon take.
 
     A warm-up that waits for an instance to start stands for one slot that is wanted. By Little's
     law R visitors a second take R times `SLOT_SECONDS` slots, so no more warm-ups than that are
     under way: one for a single visitor, and many for a crowd. Cloud Run starts an instance for as
     many waiting requests as an instance has slots. A warm instance answers at once and keeps none
     of them waiting, so a service that is large enough already is not made larger.
-
-    Args:
-        now: a clock in seconds that never goes back.
     """
 
     def __init__(
@@ -117,26 +104,27 @@ class WarmUp:
 
     @asynccontextmanager
     async def sending(self, character: str | None = None) -> AsyncIterator[None]:
-        """Send the warm-up while the work inside goes on; see `send`."""
-        sending = asyncio.create_task(self.send(character))
+        """Send the warm-up while the block runs; see `send`."""
+        task = asyncio.create_task(self.send(character))
         try:
             yield
         finally:
-            await sending
+            await task
 
     async def send(self, character: str | None = None) -> None:
         """Send the warm-up and return when it has been sent, without waiting for its answer.
 
-        A function may lose its CPU once it has answered, so what is not sent by then comes too
-        late. A failure is only logged, because the conversion message starts an instance as well.
-
-        Args:
-            character: the character that the instance shall load; None if it need not load one.
+        A function may lose its CPU once it has answered, so later requests would come too late. A
+        failure is only logged, because the conversion message starts an instance as well. The
+        instance loads the `character`, if any.
         """
         under_way = self._under_way[character]
         count = sum(map(len, self._under_way.values()))
         if len(under_way) < self._wanted(character) and count < self._most:
-            under_way.append(self._begin(character))
+            sent = asyncio.Event()
+            begun = _Request(sent, asyncio.create_task(self._call(sent, character)))
+            begun.answered.add_done_callback(lambda _: self._end(character, begun))
+            under_way.append(begun)
         if not under_way:
             return
         request = under_way[-1]
@@ -154,18 +142,12 @@ class WarmUp:
         await self._client.aclose()
 
     def _wanted(self, character: str | None) -> int:
-        """Count the warm-ups that may be under way, now that one more visitor has arrived."""
+        """Count an arriving visitor, and return how many warm-ups may be under way."""
         now, arrivals = self._now(), self._arrivals[character]
         arrivals.append(now)
         while arrivals[0] <= now - ARRIVAL_SECONDS:
             arrivals.popleft()
         return math.ceil(len(arrivals) * SLOT_SECONDS / ARRIVAL_SECONDS)
-
-    def _begin(self, character: str | None) -> _Request:
-        sent = asyncio.Event()
-        request = _Request(sent, asyncio.create_task(self._call(sent, character)))
-        request.answered.add_done_callback(lambda _: self._end(character, request))
-        return request
 
     def _end(self, character: str | None, request: _Request) -> None:
         self._under_way[character].remove(request)
@@ -173,18 +155,17 @@ class WarmUp:
             del self._under_way[character]
 
     async def _call(self, sent: asyncio.Event, character: str | None) -> None:
-        async def note(event: str, _info: Mapping[str, Any]) -> None:
+        async def trace(event: str, _info: Mapping[str, Any]) -> None:
             if event.endswith("send_request_body.complete"):
                 sent.set()
 
         try:
-            headers = await self._identity.headers()
             response = await self._client.get(
                 self._url,
                 params=None if character is None else {"character": character},
-                headers=headers,
+                headers=await self._identity.headers(),
                 timeout=ANSWER_SECONDS,
-                extensions={"trace": note},
+                extensions={"trace": trace},
             )
             response.raise_for_status()
         except Exception as error:  # noqa: BLE001 - the visitor is served, whatever the error

@@ -1,1 +1,1 @@
-"""Gives up on a voice, visibly."""
+"""Ends the voices of messages that could not be handled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,76 +27,71 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class DeadLetterHandler:
-    """Ends the voice of a dead letter, or puts it back if only room or a service was lacking.
+    """Ends the voice of a dead letter, or puts it back if only capacity or a service was lacking.
 
-    Pub/Sub counts every delivery, also those that were refused because all places were taken. So
-    the number of deliveries says nothing about the voice; the attempts in its document do, and its
-    age. Where the voice is ended, its recording and what its attempts have stored are deleted,
-    because no further message comes whose worker would do that. The dead letter itself stays in a
-    retained subscription.
+    Pub/Sub counts every delivery, also those that were refused for lack of capacity. So the number
+    of deliveries says nothing about the voice; the attempts in its document and its age do. The
+    recording and the results of an ended voice are deleted, because no further message comes whose
+    worker would do that. The dead letter itself stays in a retained subscription.
     """
 
-    def __init__(
-        self, voices: VoiceStore, uploads: Bucket, results: Bucket, conversions: Publisher
-    ) -> None:
-        self._voices = voices
-        self._uploads = uploads
-        self._results = results
-        self._conversions = conversions
+    voices: VoiceStore
+    uploads: Bucket
+    results: Bucket
+    conversions: Publisher
 
     async def handle(self, message: PushMessage) -> None:
-        """Handle one dead letter; it may come several times.
+        """Handle one dead letter, which may come several times.
 
         Raises:
             LeaseHeldError: a worker still owns the voice; the letter must be delivered again.
-            PassingError: Firestore, Pub/Sub or Cloud Storage did not answer; likewise.
         """
-        wish = _wish_of(message)
-        if wish is None:
+        conversion = _conversion_of(message)
+        if conversion is None:
             extra = {"event": "dead_lettered", "subscription": message.subscription}
             # An alert counts these entries, so this letter gets one, too.
             _LOG.error("dead letter that names no voice", extra=extra)
             return
-        with about_voice(wish.voice_id):
+        with about_voice(conversion.voice_id):
             try:
-                await self._decide(wish, message)
+                await self._decide(conversion, message)
             except UnreadableVoiceError as reason:
                 # Which object is its result is unknown, so the bucket's lifecycle deletes them.
                 _LOG.error("nothing to give up: %s", reason, extra={"event": "unreadable_voice"})
 
-    async def _decide(self, wish: ConversionMessage, message: PushMessage) -> None:
+    async def _decide(self, conversion: ConversionMessage, message: PushMessage) -> None:
+        voice_id, own_result = conversion.voice_id, ""
         try:
-            snapshot = await self._voices.read(wish.voice_id)
-            if _may_be_put_back(snapshot):
-                await self._put_back(wish, snapshot, message)
+            snapshot = await self.voices.read(voice_id)
+            is_young = snapshot.read_at < snapshot.voice.created_at + CONVERTED_WITHIN
+            if snapshot.voice.has_attempts_left and is_young:
+                await self._put_back(conversion, snapshot, message)
                 return
             extra = {"event": "dead_lettered", "subscription": message.subscription}
             _LOG.error("dead letter", extra=extra)
-            await change(self._voices, wish.voice_id, give_up, snapshot)
-            own_result = ""
-        except UnknownVoiceError as reason:
-            _log_duplicate(reason)
-            own_result = ""
-        except ForbiddenTransitionError as reason:
-            _log_duplicate(reason)
-            own_result = reason.voice.result.object if reason.voice.result else ""
-        await self._results.delete_all(f"{wish.voice_id}/", except_for=own_result)
-        await self._uploads.empty(upload_name(wish.voice_id), wish.upload.generation)
+            await change(self.voices, voice_id, give_up, snapshot)
+        except (UnknownVoiceError, ForbiddenTransitionError) as reason:
+            _LOG.info("nothing to give up: %s", reason, extra={"event": "duplicate"})
+            if isinstance(reason, ForbiddenTransitionError) and reason.voice.result:
+                own_result = reason.voice.result.object
+        await self.results.delete_all(f"{voice_id}/", except_for=own_result)
+        await self.uploads.empty(upload_name(voice_id), conversion.upload.generation)
 
     async def _put_back(
-        self, wish: ConversionMessage, snapshot: Snapshot, message: PushMessage
+        self, conversion: ConversionMessage, snapshot: Snapshot, message: PushMessage
     ) -> None:
-        """Request the conversion again, with a message whose deliveries are counted from zero."""
         # A voice that a worker owns is left to it, and nothing is published for one that is over.
-        queue_again(snapshot.voice, snapshot.read_at, wish.upload)
-        told = message.attributes
-        uploaded_at = told.get("uploaded_at") or told.get("eventTime", "")
+        queue_again(snapshot.voice, snapshot.read_at, conversion.upload)
+        attributes = message.attributes
+        uploaded_at = attributes.get("uploaded_at") or attributes.get("eventTime", "")
+        # The deliveries of a new message are counted from zero.
         await request_conversion(
-            self._conversions,
-            self._voices,
-            replace(wish, client=snapshot.voice.client),
-            partial(queue_again, upload=wish.upload),
+            self.conversions,
+            self.voices,
+            replace(conversion, client=snapshot.voice.client),
+            partial(queue_again, upload=conversion.upload),
             attributes={"uploaded_at": uploaded_at},
             known=snapshot,
         )
@@ -104,17 +99,7 @@ class DeadLetterHandler:
         _LOG.warning("put back: no worker has had time for it", extra=extra)
 
 
-def _may_be_put_back(snapshot: Snapshot) -> bool:
-    voice = snapshot.voice
-    is_young = snapshot.read_at < voice.created_at + CONVERTED_WITHIN
-    return voice.has_attempts_left and is_young
-
-
-def _log_duplicate(reason: Exception) -> None:
-    _LOG.info("nothing to give up: %s", reason, extra={"event": "duplicate"})
-
-
-def _wish_of(message: PushMessage) -> ConversionMessage | None:
+def _conversion_of(message: PushMessage) -> ConversionMessage | None:
     """Return the conversion that a message of either topic is about, None if it names no voice."""
     try:
         return parse_conversion_message(message)

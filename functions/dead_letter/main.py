@@ -1,7 +1,7 @@
-"""dead_letter: decides about a voice whose message was delivered as often as it may be.
+"""dead_letter: decides about a voice whose message was delivered as often as allowed.
 
-The way of a voice when it goes wrong: dead-letter topic -> **dead_letter** -> `failed`, or, if only
-room was lacking, topic `conversions`.
+The path of a voice when it goes wrong: dead-letter topic -> **dead_letter** -> `failed`, or, if
+only capacity was lacking, topic `conversions`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterServices:
-    """What dead_letter speaks to."""
-
     voices: VoiceStore
     uploads: Bucket
     results: Bucket
@@ -33,7 +31,6 @@ class DeadLetterServices:
 
 
 def build(config: DeadLetterSettings, services: DeadLetterServices) -> Starlette:
-    """Build the application from its settings and the services that it speaks to."""
     handler = DeadLetterHandler(
         services.voices, services.uploads, services.results, services.conversions
     )
@@ -41,7 +38,6 @@ def build(config: DeadLetterSettings, services: DeadLetterServices) -> Starlette
 
 
 def open_services(config: DeadLetterSettings) -> DeadLetterServices:
-    """Open the clients."""
     return DeadLetterServices(
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),

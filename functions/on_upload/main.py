@@ -1,6 +1,6 @@
-"""on_upload: Cloud Storage reports a finished upload, and a conversion message is published.
+"""on_upload: turns Cloud Storage's event of a finished upload into a conversion message.
 
-The way of a voice, part two: topic `uploads` -> **on_upload** -> topic `conversions`.
+The path of a voice, part two: topic `uploads` -> **on_upload** -> topic `conversions`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OnUploadServices:
-    """What on_upload speaks to."""
-
     voices: VoiceStore
     conversions: Publisher
     uploads: Callable[[], Bucket]
 
 
 def build(config: OnUploadSettings, services: OnUploadServices) -> Starlette:
-    """Build the application from its settings and the services that it speaks to."""
     handler = UploadHandler(
         services.voices,
         services.conversions,
@@ -46,7 +43,6 @@ def build(config: OnUploadSettings, services: OnUploadServices) -> Starlette:
 
 
 def open_services(config: OnUploadSettings) -> OnUploadServices:
-    """Open the clients."""
     return OnUploadServices(
         voices=clients.open_voices(config),
         conversions=clients.open_publisher(config, config.conversions_topic),

@@ -6,10 +6,4 @@ from shared.runtime.settings import PushSettings, TopicId
 
 
 class OnUploadSettings(PushSettings):
-    """Settings of on_upload.
-
-    Attributes:
-        conversions_topic: short id of the topic of the conversion messages.
-    """
-
     conversions_topic: TopicId

@@ -1,20 +1,20 @@
-"""sweep: every few minutes, looks for voices whose event or message was lost.
+"""sweep: looks every few minutes for voices whose event or message was lost.
 
-The way of a voice when something was lost: Cloud Scheduler -> **sweep** -> topic `conversions`.
+The path of a lost voice: Cloud Scheduler -> **sweep** -> topic `conversions`.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from functions.sweep.settings import SweepSettings
-from functions.sweep.sweeper import Patience, Sweeper
+from functions.sweep.sweeper import OwnCharacterSweep, Patience, Sweeper
 from shared.google import clients
 from shared.ports import TokenRefusedError
 from shared.runtime.function import cloud_function
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
 
-    from functions.sweep.own_characters import OwnCharacterSweep
     from shared.ports import Bucket, Publisher, TokenVerifier
     from shared.voices.store import VoiceStore
 
@@ -36,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 def create_app(
     sweeper: Sweeper, verifier: TokenVerifier, own_characters: OwnCharacterSweep | None = None
 ) -> Starlette:
-    """Return the application: `POST /` sweeps once, `GET /healthz` answers probes.
+    """Create the application: `POST /` sweeps once, `GET /healthz` answers probes.
 
     `POST /` answers 200 with the counts, 401 to a request without the scheduler's token, 503 if
     something is left for the next sweep, and 500 after an unexpected error.
@@ -64,11 +63,7 @@ def create_app(
 
 @dataclass(frozen=True, slots=True)
 class SweepServices:
-    """What sweep speaks to.
-
-    Attributes:
-        own_characters: looks after visitors' own characters; None where they cannot make any.
-    """
+    """The services that sweep calls; `own_characters` is None where visitors cannot make any."""
 
     voices: VoiceStore
     uploads: Bucket
@@ -77,14 +72,13 @@ class SweepServices:
 
 
 def build(config: SweepSettings, services: SweepServices) -> Starlette:
-    """Build the application from its settings and the services that it speaks to."""
     sweeper = Sweeper(
         voices=services.voices,
         uploads=services.uploads,
         conversions=services.conversions,
-        patience=Patience.of(
-            unchanged_seconds=config.patience_seconds,
-            upload_url_seconds=config.upload_url_seconds,
+        patience=Patience(
+            unchanged=timedelta(seconds=config.patience_seconds),
+            upload=timedelta(seconds=config.upload_url_seconds),
         ),
         now=lambda: datetime.now(UTC),
     )
@@ -93,7 +87,6 @@ def build(config: SweepSettings, services: SweepServices) -> Starlette:
 
 
 def open_services(config: SweepSettings) -> SweepServices:
-    """Open the clients."""
     return SweepServices(
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
@@ -109,7 +102,6 @@ def open_own_characters(config: SweepSettings) -> OwnCharacterSweep | None:
     if open_characters is None or recordings is None or trainer is None:
         return None
     # Imported here: the other starts do without.
-    from functions.sweep.own_characters import OwnCharacterSweep  # noqa: PLC0415
     from shared.characters.own.recordings import OwnCharacterCleaner  # noqa: PLC0415
 
     store = clients.open_own_characters(config)

@@ -19,12 +19,11 @@ class SweepSettings(PushSettings, CharacterSettings):
     """Settings of sweep, whose requests carry a token of Cloud Scheduler.
 
     Attributes:
-        conversions_topic: short id of the topic of the conversion messages.
         patience_seconds: how long a voice may stay unchanged before its message counts as lost.
         upload_url_seconds: how long an upload address works; the api's value.
         own_recordings_bucket: the bucket of the recordings for visitors' own characters; None
             where they cannot make any.
-        trainer_url: where the trainer of these characters is started; needed with the bucket.
+        trainer_url: the address that starts the trainer of these characters; needed with it.
     """
 
     conversions_topic: TopicId
@@ -37,7 +36,7 @@ class SweepSettings(PushSettings, CharacterSettings):
     def _check_own_characters(self) -> Self:
         if self.own_recordings_bucket and None in (self.trainer_url, self.characters_bucket):
             raise ValueError(
-                "OWN_RECORDINGS_BUCKET needs TRAINER_URL and CHARACTERS_BUCKET: who trains what is"
-                " recorded, and where is it put?"
+                "OWN_RECORDINGS_BUCKET needs TRAINER_URL and CHARACTERS_BUCKET for the training of"
+                " the recordings and its results"
             )
         return self

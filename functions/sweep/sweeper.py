@@ -1,4 +1,4 @@
-"""The decision what to do about a voice that has not changed for long; this module is pure."""
+"""The sweep, which puts voices back or ends them if they have not changed for long."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from shared.voices.voice import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from datetime import datetime
 
+    from shared.characters.own.recordings import OwnCharacterCleaner
+    from shared.characters.own.store import OwnCharacterStore
     from shared.ports import Bucket, Publisher
     from shared.voices.store import FoundVoices, Snapshot, VoiceStore
     from shared.voices.voice import Input, Voice
 
 
 class Remedy(StrEnum):
-    """The decision of a sweep about a voice."""
-
     NONE = "none"
     PUT_BACK = "put_back"
     EXPIRE = "expire"
@@ -45,23 +45,16 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait before an event or a message counts as lost."""
-
     unchanged: timedelta
     upload: timedelta
 
-    @classmethod
-    def of(cls, *, unchanged_seconds: float, upload_url_seconds: float) -> Patience:
-        """Return the patience for two settings in seconds."""
-        return cls(timedelta(seconds=unchanged_seconds), timedelta(seconds=upload_url_seconds))
-
 
 def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patience) -> Remedy:
-    """Decide what to do about a voice.
+    """Decide about a voice.
 
     Args:
-        upload: its recording, None if there is none. For a voice that waits this is what the
-            bucket holds, for any other what its document says.
+        upload: its recording, None if there is none. For a waiting voice this is the object in the
+            bucket, for any other the upload in its document.
     """
     if voice.status.is_final:
         return Remedy.NONE
@@ -77,49 +70,37 @@ def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patie
 _LOG = logging.getLogger(__name__)
 
 PAGE: Final = 500
-"""How many voices one query reads."""
+"""The number of voices that one query reads."""
 
 PAGES: Final = 6
-"""How many pages of each status one sweep reads; there is no time for more."""
+"""The number of pages of each status that one sweep reads; there is no time for more."""
 
 AT_ONCE: Final = 16
-"""How many voices are looked after at the same time."""
+"""The number of voices handled at the same time."""
 
 _UNFINISHED: Final = (Status.WAITING, Status.QUEUED, Status.CONVERTING)
 _OVERTAKEN: Final = (ForbiddenTransitionError, LeaseHeldError, UnknownVoiceError)
 
 
 class IncompleteSweepError(PassingError):
-    """Some voices could not be looked after; the next sweep tries again."""
+    """Some voices could not be handled; the next sweep tries again."""
 
 
+@dataclass(frozen=True, slots=True)
 class Sweeper:
-    """Looks after the voices that have not changed for long."""
-
-    def __init__(
-        self,
-        *,
-        voices: VoiceStore,
-        uploads: Bucket,
-        conversions: Publisher,
-        patience: Patience,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._voices = voices
-        self._uploads = uploads
-        self._conversions = conversions
-        self._patience = patience
-        self._now = now
+    voices: VoiceStore
+    uploads: Bucket
+    conversions: Publisher
+    patience: Patience
+    now: Callable[[], datetime]
 
     async def sweep(self) -> Mapping[str, int]:
-        """Look after every voice once; return how many were put back and how many expired.
+        """Handle every unchanged voice once; return how many were put back and how many expired.
 
-        A document that cannot be read as a voice is logged and left alone until the TTL policy
-        deletes it, because no later sweep could help it.
+        A document that cannot be read as a voice is left alone until the TTL policy deletes it.
 
         Raises:
-            IncompleteSweepError: some could not be looked after; all others were.
-            StoreUnavailableError: the search failed.
+            IncompleteSweepError: some could not be handled; all others were.
         """
         found, unreadable = await self._find()
         turn = asyncio.Semaphore(AT_ONCE)
@@ -135,7 +116,7 @@ class Sweeper:
 
     async def _find(self) -> tuple[list[Snapshot], int]:
         """Return the voices that have not changed for long, and how many cannot be read."""
-        since = self._now() - self._patience.unchanged
+        since = self.now() - self.patience.unchanged
         snapshots: list[Snapshot] = []
         unreadable = 0
         for status in _UNFINISHED:
@@ -151,7 +132,7 @@ class Sweeper:
         """Yield the pages of one search, oldest voices first, at most `PAGES`."""
         end: object = None
         for _ in range(PAGES):
-            found = await self._voices.unchanged(status, since=since, limit=PAGE, after=end)
+            found = await self.voices.unchanged(status, since=since, limit=PAGE, after=end)
             yield found
             end = found.end
             if end is None:
@@ -160,7 +141,7 @@ class Sweeper:
         _LOG.warning("more than %d %s voices are unchanged", PAGE * PAGES, status, extra=extra)
 
     async def _look_after(self, snapshot: Snapshot, turn: asyncio.Semaphore) -> Remedy | None:
-        """Look after one voice; return None if that failed and the next sweep must try again."""
+        """Handle one voice; return None if that failed and the next sweep must try again."""
         async with turn:
             with about_voice(snapshot.voice.voice_id):
                 try:
@@ -179,9 +160,9 @@ class Sweeper:
     async def _apply_remedy(self, snapshot: Snapshot) -> Remedy:
         voice = snapshot.voice
         upload = await self._find_upload(voice)
-        remedy = decide(voice, upload, now=snapshot.read_at, patience=self._patience)
+        remedy = decide(voice, upload, now=snapshot.read_at, patience=self.patience)
         if remedy is Remedy.EXPIRE:
-            await change(self._voices, voice.voice_id, expire)
+            await change(self.voices, voice.voice_id, expire)
             _LOG.info("expired", extra={"event": "voice_expired"})
         elif remedy is Remedy.PUT_BACK and upload is not None:
             await self._put_back(voice, upload)
@@ -191,13 +172,38 @@ class Sweeper:
         if voice.status is not Status.WAITING:
             return voice.input
         try:
-            return (await self._uploads.find(upload_name(voice.voice_id))).as_input()
+            return (await self.uploads.find(upload_name(voice.voice_id))).as_input()
         except ObjectMissingError:
             return None
 
     async def _put_back(self, voice: Voice, upload: Input) -> None:
         message = ConversionMessage(voice.voice_id, upload, voice.client)
         record = partial(queue_again, upload=upload)
-        await request_conversion(self._conversions, self._voices, message, record)
+        await request_conversion(self.conversions, self.voices, message, record)
         extra = {"event": "voice_put_back", "status": voice.status.value}
         _LOG.warning("put back a voice that was %s", voice.status, extra=extra)
+
+
+LONG: Final = timedelta(hours=1)
+"""The time after which a character should have been trained whatever the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCharacterSweep:
+    store: OwnCharacterStore
+    cleaner: OwnCharacterCleaner
+    start_trainer: Callable[[], Awaitable[None]]
+
+    async def sweep(self) -> None:
+        """Start the trainer if a character waits, and clean up even if that fails."""
+        try:
+            for oldest in await self.store.waiting(limit=1):
+                await self.start_trainer()
+                wait = oldest.read_at - oldest.character.updated_at
+                extra = {"event": "trainer_started", "seconds": round(wait.total_seconds())}
+                _LOG.info("trainer started: a character waits", extra=extra)
+                if wait > LONG:
+                    extra |= {"event": "trainings_wait"}
+                    _LOG.error("a character waits for long", extra=extra)
+        finally:
+            await self.cleaner.clean()

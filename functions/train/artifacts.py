@@ -1,4 +1,4 @@
-"""Keeps in the bucket what a training has done, so that a killed one goes on elsewhere."""
+"""Files of a training in the buckets: checkpoints, the bundle, and the card."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 STAMP: Final = "made_of.txt"
-"""The file of the training command that says what everything beside it was made of."""
+"""The training command's file with a digest of the inputs of all files beside it."""
 
 SAVE_SECONDS: Final = 10.0
 MAX_KEPT_BYTES: Final = 400_000_000
 _KEPT_ENDINGS: Final = (".pickle", ".pt")
 _QUICK: Final = frozenset({"strangers.pickle"})
-"""A hundred megabytes that the command reads again sooner than they are fetched."""
+"""A hundred megabytes that the command reads again faster than they are fetched."""
 
 _NAME: Final = re.compile(r"(?P<stamp>[0-9a-f]{64})/(?P<order>\d{6}-\d{6})-(?P<file>[\w.-]+)")
 
 
 class Checkpoints:
-    """What the attempts at a character keep of their training.
+    """The files of a training that outlive an attempt, so that another one can go on elsewhere.
 
     The training command has a folder of its own, in which it replaces whole files; a stamp beside
-    them says what they were made of. Each version of a file becomes an object of its own,
+    them identifies their inputs. Each version of a file becomes an object of its own,
     `{character}/kept/{stamp}/{attempt}-{number}-{file}`. An attempt that was taken over has a
-    smaller number than its successor, so that nothing of it is restored where the successor has
-    its own, and files of different recordings never come together.
+    smaller number than its successor, so that the successor's files win, and files of different
+    recordings never come together.
     """
 
     def __init__(self, bucket: Bucket, character_id: str, attempt: int, folder: Path) -> None:
@@ -63,11 +63,6 @@ class Checkpoints:
         self._stamp = ""
 
     async def restore(self) -> None:
-        """Write the files that earlier attempts have kept into the folder.
-
-        Raises:
-            PassingError: the bucket does not answer.
-        """
         kept = [
             (named, each)
             for each in await self._bucket.list(self._prefix)
@@ -100,11 +95,7 @@ class Checkpoints:
                 _LOG.warning("checkpoint not kept: %s", error, extra={"event": "unavailable"})
 
     async def save(self) -> None:
-        """Put the files into the bucket that have changed since they were last put there.
-
-        Raises:
-            PassingError: the bucket does not answer; what is missing is put there next time.
-        """
+        """Write the files to the bucket that have changed since they were last saved."""
         stamp = self._folder / STAMP
         if not stamp.exists():
             return
@@ -144,7 +135,7 @@ def _version(file: Path) -> tuple[int, int]:
 async def publish_card(
     bucket: Bucket, character_id: str, folder: Path, *, has_own_sounds: bool
 ) -> None:
-    """Put the card into the bucket, in place of that of a training before."""
+    """Write the card to the bucket, in place of an earlier training's."""
     prefix = card_prefix(character_id)
     await bucket.delete_all(prefix)
     whose = ("own", "other") if has_own_sounds else ("other",)
@@ -156,7 +147,6 @@ async def publish_card(
 
 
 def _read(folder: Path, whose: Sequence[str]) -> Sequence[tuple[str, bytes]]:
-    """Read the card and the sounds of these people; nothing if there is no card."""
     if not (folder / CARD).is_file():
         return []
     sounds = (file for each in whose for file in sorted(folder.glob(f"{each}-*.wav")))
@@ -164,12 +154,6 @@ def _read(folder: Path, whose: Sequence[str]) -> Sequence[tuple[str, bytes]]:
 
 
 async def try_bundle(folder: Path) -> CharacterManifest:
-    """Check a bundle as the service does when it loads one, and run its graphs.
-
-    Raises:
-        BundleError: it does not work.
-    """
-
     def try_it() -> CharacterManifest:
         character = load_character(folder, ENGINES)
         build_engine(character, SessionSettings())
@@ -179,7 +163,7 @@ async def try_bundle(folder: Path) -> CharacterManifest:
 
 
 async def publish(bucket: Bucket, manifest: CharacterManifest) -> None:
-    """Put a bundle that was tried into the bucket: graphs and portrait first, the manifest last."""
+    """Write a tested bundle to the bucket: graphs and portrait first, the manifest last."""
     for graph in manifest.graphs.values():
         path = find_graph(manifest.folder, graph.file, graph.sha256)
         is_shared = path.parent != manifest.folder

@@ -1,6 +1,6 @@
 """train: the job that makes characters of visitors' recordings.
 
-The way of an own character: the api or the sweep starts the job -> **train** -> bundle, `ready`.
+The path of an own character: the api or the sweep starts the job -> **train** -> bundle, `ready`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _ENDED_BY_SIGNAL = 143
-"""As a shell says it of a program that SIGTERM has ended."""
+"""The exit status that a shell reports for a program ended by SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainServices:
-    """What train speaks to."""
-
     store: OwnCharacterStore
     recordings: Bucket
     characters: Bucket
@@ -44,7 +42,6 @@ class TrainServices:
 
 
 def build(config: TrainSettings, services: TrainServices) -> TrainingRunner:
-    """Build what trains, from its settings and the services that it speaks to."""
     command = (str(config.training_python), "-m", "tools.training")
     return TrainingRunner(
         services.store,

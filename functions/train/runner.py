@@ -1,4 +1,4 @@
-"""Takes the characters that wait for a training, one by one, from the lease to the bundle."""
+"""Trains the waiting characters one by one, from the lease to the bundle."""
 
 from __future__ import annotations
 
@@ -43,14 +43,13 @@ from shared.speech.results.audio_files import write_wav
 from shared.voices.voice import PassingError, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
 
     from functions.train.trainer import Trainer
     from shared.characters.own.store import OwnCharacterStore
     from shared.ports import Bucket
     from shared.speech.decoding.decoder import Decoder
-    from shared.voices.objects import ObjectFacts
 
 
 _LOG = logging.getLogger(__name__)
@@ -58,11 +57,11 @@ _LOG = logging.getLogger(__name__)
 LEASE_SECONDS: Final = 60.0
 RENEW_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 30.0
-"""How long until it looks by itself, if nobody wakes it."""
+"""The pause between two searches if nothing wakes the runner."""
 
 STEP_BACK_SECONDS: Final = 5.0
 CLEAN_SECONDS: Final = 30.0
-"""How long a recording stays that comes although its character is deleted or ready."""
+"""The time that a recording stays which arrives although its character is deleted or ready."""
 
 MAX_SPEECH_SECONDS: Final = 20 * 60.0
 _LIMITS: Final = DecodeLimits(min_seconds=0.3, max_seconds=60.0, max_bytes=MAX_RECORDING_BYTES)
@@ -71,8 +70,6 @@ _GONE: Final = (TakenOverError, UnknownOwnCharacterError)
 
 @dataclass
 class TrainingRunner:
-    """Makes characters."""
-
     store: OwnCharacterStore
     recordings: Bucket
     characters: Bucket
@@ -83,18 +80,16 @@ class TrainingRunner:
 
     @property
     def cleaner(self) -> OwnCharacterCleaner:
-        """Deletes what nobody may keep."""
         return OwnCharacterCleaner(self.store, self.recordings, self.characters)
 
     def wake(self) -> None:
-        """Look now whether a character waits."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Train whatever waits, and delete what nobody may keep; never returns."""
+        """Train waiting characters and delete expired data; never returns."""
         # Side by side: a training takes up to half an hour.
         await asyncio.gather(
-            _repeat(self._train_all, self._until_woken),
+            _repeat(self._train_all, self._wait_for_wake),
             _repeat(self.cleaner.clean, partial(asyncio.sleep, CLEAN_SECONDS)),
         )
 
@@ -104,44 +99,42 @@ class TrainingRunner:
             pass
         await self.cleaner.clean()
 
-    async def _until_woken(self) -> None:
+    async def _wait_for_wake(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._woken.wait()
 
     async def train_next(self) -> bool:
-        """Train the character that waits longest; False if none does, or others take all places.
+        """Train the character that waits longest; False if none waits or all places are taken.
 
         Raises:
             PassingError: the store or a bucket does not answer; the lease ends by itself.
         """
         if len(await self.store.in_training(limit=self.at_once)) >= self.at_once:
             return False
-        for snapshot in await self.store.waiting(limit=1):
-            character_id = snapshot.character.character_id
-            try:
-                taken = await change_own(
-                    self.store, character_id, lambda each, now: own.lease(each, now, LEASE_SECONDS)
-                )
-            except (NotAllowedError, UnknownOwnCharacterError):
-                return True
-            if taken.status is OwnCharacterStatus.TRAINING:
-                await self._train_in_place(taken)
-            else:
-                _LOG.error("given up", extra={"event": "own_character_given_up"})
+        found = await self.store.waiting(limit=1)
+        if not found:
+            return False
+        character_id = found[0].character.character_id
+        try:
+            character = await change_own(
+                self.store, character_id, lambda each, now: own.lease(each, now, LEASE_SECONDS)
+            )
+        except (NotAllowedError, UnknownOwnCharacterError):
             return True
-        return False
-
-    async def _train_in_place(self, character: OwnCharacter) -> None:
-        """Train a character unless others, who looked at the same time, have all places."""
+        if character.status is not OwnCharacterStatus.TRAINING:
+            _LOG.error("given up", extra={"event": "own_character_given_up"})
+            return True
+        # Others may have leased characters at the same moment.
         holders = await self.store.in_training(limit=self.at_once + 1)
-        others = [each for each in holders if each.character.character_id != character.character_id]
+        others = [each for each in holders if each.character.character_id != character_id]
         if len(others) >= self.at_once:
             # Each of them may see the other and step back: they come again at different times.
             await self._give_back(character, counts=False)
             await asyncio.sleep(random.uniform(0, STEP_BACK_SECONDS))  # noqa: S311 - no secret
         else:
             await self._train(character)
+        return True
 
     async def _train(self, character: OwnCharacter) -> None:
         try:
@@ -151,20 +144,18 @@ class TrainingRunner:
             await self._give_back(character, counts=False)
             raise
         except _GONE:
-            extra = {"event": "own_character_left"}
-            _LOG.info("training left: deleted or taken over meanwhile", extra=extra)
+            _log_left()
         except RecordingsRefusedError as error:
             await self._fail(character, error.failure)
         except BundleError as error:
             _LOG.exception("a trained bundle does not work", extra={"event": "bundle_refused"})
-            await self._fail(
-                character, TrainingFailure(TrainingErrorCode.BUNDLE_REFUSED, str(error))
-            )
+            failure = TrainingFailure(TrainingErrorCode.BUNDLE_REFUSED, str(error))
+            await self._fail(character, failure)
         except TrainerCrashedError as error:
             _LOG.warning("trainer crashed: %s", error, extra={"event": "trainer_crashed"})
             await self._give_back(character, counts=True)
         except PassingError:
-            # Nothing that its owner or the trainer could have done better.
+            # Neither its owner nor the trainer is the cause.
             with suppress(PassingError):
                 await self._give_back(character, counts=False)
             raise
@@ -172,68 +163,62 @@ class TrainingRunner:
             _LOG.info("own character ready", extra={"event": "own_character_ready"})
 
     async def _make(self, character: OwnCharacter) -> None:
+        character_id = character.character_id
         with tempfile.TemporaryDirectory(prefix="voice-avatar-training-") as scratch:
             folder = Path(scratch)
             work = folder / "work"
             work.mkdir()
-            # Before the recording, which must not be older.
-            sentence = work / f"{character.character_id}.sentence.json"
+            # Written first: the spoken consent must not be older than its sentence.
+            sentence = work / f"{character_id}.sentence.json"
             sentence.write_text(character.sentence.to_json(), "utf-8")
-            kept = Checkpoints(
-                self.recordings,
-                character.character_id,
-                character.attempt,
-                work / character.character_id,
+            checkpoints = Checkpoints(
+                self.recordings, character_id, character.attempt, work / character_id
             )
-            await kept.restore()
-            told = _Told(self.store, character)
-            keeping = asyncio.create_task(told.keep())
-            saving = asyncio.create_task(kept.keep())
-            training = asyncio.create_task(self._train_in(folder, character, told))
+            await checkpoints.restore()
+            progress = _Progress(self.store, character)
+            renewal = asyncio.create_task(progress.renew_lease())
+            saving = asyncio.create_task(checkpoints.keep())
+            training = asyncio.create_task(self._train_in(folder, character, progress))
             try:
-                # Whichever ends first: a lost lease stops the training.
-                await asyncio.wait({keeping, training}, return_when=asyncio.FIRST_COMPLETED)
-                if keeping.done():
-                    keeping.result()
+                # A lost lease stops the training.
+                await asyncio.wait({renewal, training}, return_when=asyncio.FIRST_COMPLETED)
+                if renewal.done():
+                    renewal.result()
                 await training
             except TrainerCrashedError:
                 with suppress(PassingError):
-                    await kept.save()
+                    await checkpoints.save()
                 raise
             except RecordingsRefusedError as error:
-                # Its owner knows the recordings, not where they lay.
+                # Its owner knows the recordings, not their folder.
                 message = error.failure.message.replace(f"{folder}/", "")
                 raise RecordingsRefusedError(replace(error.failure, message=message)) from error
             finally:
-                for each in (keeping, saving, training):
+                for each in (renewal, saving, training):
                     each.cancel()
-                await asyncio.gather(keeping, saving, training, return_exceptions=True)
-            manifest = await try_bundle(folder / "characters" / character.character_id)
-            await told.now()
+                await asyncio.gather(renewal, saving, training, return_exceptions=True)
+            manifest = await try_bundle(folder / "characters" / character_id)
+            await progress.write()
             await publish(self.characters, manifest)
-            await self._publish_card(character, work / character.character_id / "listen")
+            # There is no card for a character that was deleted meanwhile.
+            with suppress(UnknownOwnCharacterError):
+                is_kept = (await self.store.read(character_id)).character.keeps_recordings
+                card = work / character_id / "listen"
+                await publish_card(self.characters, character_id, card, has_own_sounds=is_kept)
         try:
             await change_own(
                 self.store,
-                character.character_id,
+                character_id,
                 lambda each, now: own.finish(each, character.attempt, now),
             )
         except UnknownOwnCharacterError:
-            await withdraw_character(self.characters, character.character_id)
+            await withdraw_character(self.characters, character_id)
             raise
-        # Its owner may keep the recordings, but nobody needs these any more.
+        # Its owner may keep the recordings, but nobody needs the checkpoints any more.
         with suppress(PassingError):
-            await self.recordings.delete_all(kept_prefix(character.character_id))
+            await self.recordings.delete_all(kept_prefix(character_id))
 
-    async def _publish_card(self, character: OwnCharacter, folder: Path) -> None:
-        """Publish what its owner is shown of a character, unless it was deleted meanwhile."""
-        character_id = character.character_id
-        with suppress(UnknownOwnCharacterError):
-            latest = (await self.store.read(character_id)).character
-            is_kept = latest.keeps_recordings
-            await publish_card(self.characters, character_id, folder, has_own_sounds=is_kept)
-
-    async def _train_in(self, folder: Path, character: OwnCharacter, told: _Told) -> None:
+    async def _train_in(self, folder: Path, character: OwnCharacter, progress: _Progress) -> None:
         await self._decode_all(character, folder)
         consent = folder / "consent.json"
         consent.write_text(json.dumps(_consent(character)), "utf-8")
@@ -246,30 +231,39 @@ class TrainingRunner:
                 *("--language", character.sentence.language),
                 *("--into", str(folder / "characters"), "--work", str(folder / "work")),
             ],
-            told.hear,
+            progress.report,
         )
 
     async def _decode_all(self, character: OwnCharacter, folder: Path) -> None:
-        """Write the recordings as WAV: uploads are decoded in the sandbox alone."""
+        """Write the recordings as WAV, so that only the sandbox reads the uploaded files."""
         speech = folder / "recordings"
         speech.mkdir()
         seconds = 0.0
         found = await self.recordings.list(recordings_prefix(character.character_id))
         uploaded = recordings_among(found)
-        _require_as_asked_for(uploaded)
+        consents = sum(f"/{Kind.CONSENT.value}/" in each.name for each in uploaded)
+        if consents != 1 or len(uploaded) > MAX_RECORDINGS:
+            raise _refused(
+                f"Expected one spoken consent and at most {MAX_RECORDINGS} recordings, found"
+                f" {consents} and {len(uploaded)}: some came after the training was asked for."
+                " Delete them, and ask again."
+            )
         for each in uploaded:
             _, kind, recording_id = each.name.split("/")
+            is_consent = kind == Kind.CONSENT
             data = await self.recordings.read(
                 each.name, each.generation, max_bytes=MAX_RECORDING_BYTES
             )
             try:
                 decoded = await self.decoder.decode(data, limits=_LIMITS)
             except VoiceError as error:
-                if kind == Kind.CONSENT:
-                    raise _refused(
-                        f"The spoken consent: {error}", TrainingErrorCode.CONSENT_REFUSED
-                    ) from error
-                # Like every recording in which nobody speaks, it does not count.
+                if is_consent:
+                    message, code = (
+                        f"The spoken consent: {error}",
+                        TrainingErrorCode.CONSENT_REFUSED,
+                    )
+                    raise _refused(message, code) from error
+                # Like every recording without speech, it does not count.
                 continue
             seconds += decoded.seconds
             if seconds > MAX_SPEECH_SECONDS:
@@ -277,11 +271,10 @@ class TrainingRunner:
                     f"The recordings are longer than {MAX_SPEECH_SECONDS / 60:g} minutes; delete"
                     " some of them."
                 )
-            is_consent = kind == Kind.CONSENT
             file = folder / "spoken-consent.wav" if is_consent else speech / f"{recording_id}.wav"
             file.write_bytes(write_wav(decoded.samples, decoded.sample_rate))
             if not is_consent:
-                # What was kept is of these files if they have the same times, too.
+                # Checkpoints belong to these files only if they have the same times, too.
                 os.utime(file, ns=(each.generation, each.generation))
 
     async def _fail(self, character: OwnCharacter, failure: TrainingFailure) -> None:
@@ -290,8 +283,7 @@ class TrainingRunner:
         # Nothing of it helps a training with other recordings.
         await self.recordings.delete_all(kept_prefix(character.character_id))
         await self._change(
-            character,
-            lambda each, now: own.fail(each, character.attempt, failure, now),
+            character, lambda each, now: own.fail(each, character.attempt, failure, now)
         )
 
     async def _give_back(self, character: OwnCharacter, *, counts: bool) -> None:
@@ -305,12 +297,16 @@ class TrainingRunner:
         try:
             await change_own(self.store, character.character_id, transition)
         except _GONE:
-            extra = {"event": "own_character_left"}
-            _LOG.info("training left: deleted or taken over meanwhile", extra=extra)
+            _log_left()
 
 
-class _Told:
-    """What the trainer said last; keeps the lease while the trainer says nothing."""
+def _log_left() -> None:
+    extra = {"event": "own_character_left"}
+    _LOG.info("training left: deleted or taken over meanwhile", extra=extra)
+
+
+class _Progress:
+    """The trainer's latest progress report, and the lease, which is renewed with each write."""
 
     def __init__(self, store: OwnCharacterStore, character: OwnCharacter) -> None:
         self._store = store
@@ -318,16 +314,16 @@ class _Told:
         self._stage: str | None = None
         self._share: float | None = None
 
-    async def hear(self, stage: str, share: float | None) -> None:
-        """Hear from the trainer; a new stage is written at once, shares now and then."""
+    async def report(self, stage: str, share: float | None) -> None:
+        """Accept a report; a new stage is written at once, shares by `renew_lease`."""
         is_new, self._stage, self._share = stage != self._stage, stage, share
         if is_new:
-            # What could not be written is written by `keep`.
+            # If this fails, `renew_lease` writes it.
             with suppress(PassingError):
-                await self.now()
+                await self.write()
 
-    async def keep(self) -> None:
-        """Write it every few seconds; a store that is silent for a while does not end a training.
+    async def renew_lease(self) -> None:
+        """Write every few seconds; a short outage of the store does not end a training.
 
         Raises:
             TakenOverError, UnknownOwnCharacterError: nobody wants this training any more.
@@ -337,7 +333,7 @@ class _Told:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
-                await self.now()
+                await self.write()
             except PassingError as error:
                 if time.monotonic() - last > LEASE_SECONDS - 2 * RENEW_SECONDS:
                     raise
@@ -345,8 +341,7 @@ class _Told:
             else:
                 last = time.monotonic()
 
-    async def now(self) -> None:
-        """Write it now, and keep the lease; raises as `keep`."""
+    async def write(self) -> None:
         await change_own(
             self._store,
             self._character.character_id,
@@ -378,19 +373,8 @@ def _refused(
     return RecordingsRefusedError(TrainingFailure(code, message))
 
 
-def _require_as_asked_for(uploaded: Sequence[ObjectFacts]) -> None:
-    """Refuse recordings that came after the api had counted them."""
-    consents = sum(f"/{Kind.CONSENT.value}/" in each.name for each in uploaded)
-    if consents != 1 or len(uploaded) > MAX_RECORDINGS:
-        raise _refused(
-            f"Expected one spoken consent and at most {MAX_RECORDINGS} recordings, found"
-            f" {consents} and {len(uploaded)}: some came after the training was asked for. Delete"
-            " them, and ask again."
-        )
-
-
 def _consent(character: OwnCharacter) -> dict[str, object]:
-    """The answers that the training command asks every owner for."""
+    """Return the answers that the training command requires from every owner."""
     typed = character.consent
     return {
         "owner": typed.owner,
@@ -412,7 +396,7 @@ def _consent(character: OwnCharacter) -> dict[str, object]:
 
 LOOK_AGAIN_SECONDS: Final = 5.0
 RESTARTED_PATIENCE_SECONDS: Final = LEASE_SECONDS + 15.0
-"""A job that was killed is started again before the lease that it held has ended."""
+"""Long enough for the lease of a killed job, which is restarted before that lease has ended."""
 
 
 async def train_waiting_characters(
@@ -422,14 +406,6 @@ async def train_waiting_characters(
     patience_seconds: float,
     now: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Train characters one by one until none waits; return how many were looked after.
-
-    Args:
-        now: a clock in seconds that never goes back.
-
-    Raises:
-        PassingError: the store or a bucket does not answer; the job is to be started again.
-    """
     began, trained = now(), 0
     idle_since = began
     while now() - began < begin_seconds:

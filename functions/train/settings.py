@@ -18,11 +18,11 @@ class TrainSettings(CharacterSettings):
         own_recordings_bucket: the bucket of the owners' recordings.
         trainings_at_once: how many characters are trained at once, by all jobs together.
         training_seconds: how long one training may take.
-        job_seconds: after how long Cloud Run ends the job; it begins no training that could last
-            longer.
+        job_seconds: the time after which Cloud Run ends the job; it begins no training that could
+            last longer.
         cloud_run_task_attempt: how often Cloud Run has started this task again; it sets this.
-        training_python: the Python whose packages have what the training needs.
-        training_folder: where its command runs: the repository's root.
+        training_python: the Python with the packages of the training.
+        training_folder: the working directory of its command: the repository's root.
     """
 
     own_recordings_bucket: BucketName
@@ -36,7 +36,7 @@ class TrainSettings(CharacterSettings):
     @model_validator(mode="after")
     def _check_needs(self) -> Self:
         if self.characters_bucket is None:
-            raise ValueError("CHARACTERS_BUCKET must be set: what is trained is put there")
+            raise ValueError("CHARACTERS_BUCKET must be set for the trained characters")
         if self.training_seconds >= self.job_seconds:
             raise ValueError(
                 f"TRAINING_SECONDS={self.training_seconds} must be less than"

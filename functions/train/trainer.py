@@ -1,7 +1,7 @@
-"""Runs the training command in a process of its own environment, and listens to how far it is.
+"""The training command in a process with an environment of its own, and its progress.
 
 PyTorch is not among the packages of the services. The process gets decoded recordings alone, no
-credentials, and is killed with everything that it has started when its time is over.
+credentials, and is killed with all its children when its time is over.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR")
 _LINES_KEPT: Final = 50
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _REFUSED: Final = 1
-"""The command's exit status for recordings that it cannot use, and Python's after an exception."""
+"""The command's exit status for unusable recordings, and Python's after an exception."""
 
 _REFUSAL: Final = re.compile(
     r"(?P<message>.*) \[(?P<code>[a-z_]+)\](?P<recordings>(?: [\w-]+\.wav)*)"
@@ -35,24 +35,18 @@ _REFUSAL: Final = re.compile(
 
 
 class RecordingsRefusedError(Exception):
-    """The recordings or the consent are not accepted."""
-
     def __init__(self, failure: TrainingFailure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
 
 class TrainerCrashedError(Exception):
-    """The trainer has ended for a reason that is not the recordings'."""
+    """The trainer ended for another reason than the recordings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """The training command.
-
-    Attributes:
-        environment: its variables, see `environment_of_trainer`.
-    """
+    """The training command; `environment` as by `environment_of_trainer`."""
 
     command: Sequence[str]
     folder: Path
@@ -64,15 +58,11 @@ class Trainer:
         arguments: Sequence[str],
         report: Callable[[str, float | None], Awaitable[None]],
     ) -> None:
-        """Run it to its end.
-
-        Args:
-            report: is told the stage, and how much of it is done, 0 to 1.
+        """Run it to its end; `report` gets the stage and the completed part of it, 0 to 1.
 
         Raises:
             RecordingsRefusedError: it refuses the recordings.
             TrainerCrashedError: it was killed, took too long or met an error of its own.
-            Exception: what `report` raised; the trainer is killed then.
         """
         process = await asyncio.create_subprocess_exec(
             *self.command,
@@ -86,21 +76,24 @@ class Trainer:
         )
         try:
             async with asyncio.timeout(self.seconds):
-                complaints, _ = await asyncio.gather(_last_lines(process), _follow(process, report))
+                errors, _ = await asyncio.gather(_last_lines(process), _follow(process, report))
                 status = await process.wait()
         except TimeoutError as error:
             raise TrainerCrashedError(f"it took longer than {self.seconds:g} s") from error
         finally:
-            await _kill(process)
+            # The process may have ended and left children.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
         if status == 0:
             return
-        if status == _REFUSED and complaints and not any(_TRACEBACK in each for each in complaints):
-            raise _refusal(complaints[-1])
-        raise TrainerCrashedError(f"it ended with {status}: {' | '.join(complaints[-3:])}")
+        if status == _REFUSED and errors and not any(_TRACEBACK in each for each in errors):
+            raise _refusal(errors[-1])
+        raise TrainerCrashedError(f"it ended with {status}: {' | '.join(errors[-3:])}")
 
 
 def environment_of_trainer(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what the training may know of this process's variables: nothing secret."""
+    """Return the variables of this process that the training may know: nothing secret."""
     return {name: environment[name] for name in _PASSED_ON if name in environment}
 
 
@@ -114,12 +107,12 @@ async def _follow(process: Process, report: Callable[[str, float | None], Awaita
 
 
 def _refusal(line: str) -> RecordingsRefusedError:
-    """Read the command's last line: a sentence, mostly a code in brackets, and file names."""
-    told = _REFUSAL.fullmatch(line)
-    if told is None or told["code"] not in set(TrainingErrorCode):
+    """Parse the command's last line: a sentence, mostly a code in brackets, and file names."""
+    match = _REFUSAL.fullmatch(line)
+    if match is None or match["code"] not in set(TrainingErrorCode):
         return RecordingsRefusedError(TrainingFailure(TrainingErrorCode.RECORDINGS_REFUSED, line))
-    recordings = tuple(name.removesuffix(".wav") for name in told["recordings"].split())
-    failure = TrainingFailure(TrainingErrorCode(told["code"]), told["message"], recordings)
+    recordings = tuple(name.removesuffix(".wav") for name in match["recordings"].split())
+    failure = TrainingFailure(TrainingErrorCode(match["code"]), match["message"], recordings)
     return RecordingsRefusedError(failure)
 
 
@@ -129,10 +122,3 @@ async def _last_lines(process: Process) -> Sequence[str]:
     async for line in process.stderr:
         lines.append(line.decode(errors="replace").strip())
     return [line for line in lines if line]
-
-
-async def _kill(process: Process) -> None:
-    """Kill the process, and those that it has started, if it still runs."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -40,16 +40,16 @@ PAST = NOW - timedelta(days=30)
 MANY = DayLimits(1000, 1000)
 
 
-def a_begun(now: datetime = NOW) -> OwnCharacter:
-    return own.begin(
-        new_character_id(),
-        name="エイダの声",
-        key="a secret",
-        owner="uid",
-        consent=TypedConsent("Ada Example", "ada@example.org", now.date().isoformat()),
-        sentence=draw_sentence("ja", now.date()),
-        now=now,
-    )
+def a_begun(now: datetime = NOW, **changes: Any) -> OwnCharacter:
+    fields: dict[str, Any] = {
+        "character_id": new_character_id(),
+        "name": "エイダの声",
+        "key": "a secret",
+        "owner": "uid",
+        "consent": TypedConsent("Ada Example", "ada@example.org", now.date().isoformat()),
+        "sentence": draw_sentence("ja", now.date()),
+    }
+    return own.begin(**(fields | changes), now=now)
 
 
 def a_queued(now: datetime = NOW) -> OwnCharacter:

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,9 @@ import httpx
 
 from functions.api.app import create_app
 from functions.api.catalogue import Catalogue
+from functions.api.dependencies import Dependencies, LiveOffer
 from functions.api.intake import TextIntake, VoiceIntake
 from functions.api.limits import RequestLimits, VoiceOutcomes
-from functions.api.routes import Dependencies, LiveOffer
 from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
 from functions.api.visitors import AppCheck, ClientNames, SignIn
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from functions.api.catalogue import OwnCharacterNames
-    from functions.api.own_characters import OwnCharacterService
+    from functions.api.own_characters import OwnCharacterAccess, OwnCharacterService
     from shared.characters.bucket import CharacterBucket
     from shared.ports import TokenVerifier
     from shared.voices.store import Snapshot
@@ -58,7 +58,7 @@ class UidTokens:
 
 
 class WatchedVoices(MemoryVoices):
-    """Tells how many watch, and how often a document was read."""
+    """Counts watchers and reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,8 +123,8 @@ class Stage:
     container: Container = field(default_factory=Container)
     verifying: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(503)
     live: LiveOffer | None = None
-    making: OwnCharacterService | None = None
-    own: OwnCharacterNames | None = None
+    own_characters: OwnCharacterService | None = None
+    own: OwnCharacterAccess | None = None
     warm_up_client: httpx.AsyncClient | None = None
 
     def app(self, allowed_hosts: tuple[str, ...] = ("*",)) -> FastAPI:
@@ -177,10 +177,23 @@ class Stage:
             seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,
             live=self.live,
-            making=self.making,
+            own_characters=self.own_characters,
             max_text_characters=MAX_CHARACTERS,
         )
         return create_app(dependencies, (SITE,), allowed_hosts)
+
+    async def add(self, voice: Voice) -> Voice:
+        await self.voices.create(voice)
+        return voice
+
+    async def voice(self, voice_id: str) -> Voice:
+        return (await self.voices.read(voice_id)).voice
+
+    @cached_property
+    def http(self) -> httpx.AsyncClient:
+        """A client of an api that is built, as the stage is then, at the first request."""
+        transport = httpx.ASGITransport(self.app(), raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://api.test")
 
     @asynccontextmanager
     async def client(

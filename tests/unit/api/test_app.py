@@ -77,8 +77,7 @@ async def test_a_voice_is_created_with_json_or_with_nothing(
 
 
 async def test_what_only_reads_is_answered_to_every_site(stage: Stage) -> None:
-    async with stage.client() as client:
-        answer = await client.get("/api/v1/characters", headers={"Origin": STRANGER})
+    answer = await stage.http.get("/api/v1/characters", headers={"Origin": STRANGER})
     assert answer.status_code == 200
 
 
@@ -139,9 +138,8 @@ async def test_a_request_about_voices_that_comes_from_no_page_of_this_site_is_re
     method: str, path: str, headers: dict[str, str]
 ) -> None:
     stage = Stage(app_check=OurPages())
-    async with stage.client() as client:
-        kind = FORM if method == "PUT" else {}
-        answer = await client.request(method, path, headers={**kind, **headers}, content=b"x")
+    kind = FORM if method == "PUT" else {}
+    answer = await stage.http.request(method, path, headers={**kind, **headers}, content=b"x")
 
     assert problem(answer, 401, "app_check_refused")
     assert stage.container.warm_ups == 0

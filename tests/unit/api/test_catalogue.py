@@ -3,24 +3,28 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from functions.api.catalogue import UNKNOWN_OLD_SECONDS, Catalogue, CharacterChooser, VoiceSource
+from functions.api.catalogue import UNKNOWN_OLD_SECONDS, Catalogue, VoiceSource
+from functions.api.own_characters import OwnCharacterAccess
 from functions.api.problems import Problem
+from functions.api.visitors import CharacterChooser
+from infra.local.cloud.memory import MemoryOwnCharacters
 from shared.characters.bucket import CharacterBucket, manifest_name, new_character_id
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
+from shared.characters.own.own_character import Visibility, share
+from shared.characters.own.store import change_own
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book
+from tests.support.own_character_contract import MANY, a_begun
 from tests.support.virtual_time import in_virtual_time
 from tests.unit.api.stage import Stage as ApiStage
 from tests.unit.characters.character_objects import put_character, put_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 REFRESH_SECONDS = 20.0
 
@@ -271,27 +275,11 @@ async def test_a_voice_with_a_character_of_the_bucket_names_it_to_the_converter(
     put_character(objects, "ada")
     stage = ApiStage(bucket=CharacterBucket(lambda: objects))
 
-    async with stage.client() as client:
-        listed = (await client.get("/api/v1/characters")).json()["characters"]
-        created = await client.post("/api/v1/voices", json={"character": "ada"})
+    listed = (await stage.http.get("/api/v1/characters")).json()["characters"]
+    created = await stage.http.post("/api/v1/voices", json={"character": "ada"})
 
     assert "ada" in [character["id"] for character in listed]
     assert (created.status_code, stage.container.characters) == (201, ["ada"])
-
-
-class OneOwn:
-    """One visitor's own character, for those who hold its key."""
-
-    def __init__(self, character_id: str) -> None:
-        self.character_id = character_id
-        self.is_public = False
-
-    async def name_for(self, character_id: str, visitor: CharacterChooser) -> str | None:
-        is_right = character_id == self.character_id and visitor.key == "a secret"
-        return "Ada" if is_right else None
-
-    async def public(self) -> Mapping[str, str]:
-        return {self.character_id: "Ada"} if self.is_public else {}
 
 
 @in_virtual_time
@@ -300,7 +288,10 @@ async def test_a_visitors_own_character_is_found_by_its_owner_and_listed_if_publ
     put_character(stage.objects, own)
     with pytest.raises(Problem):
         await stage.catalogue.find(own, CharacterChooser(key="a secret"))
-    access = OneOwn(own)
+    store = MemoryOwnCharacters()
+    character = replace(a_begun(character_id=own, name="Ada", owner=None), has_bundle=True)
+    await store.create(character, limits=MANY, by="somebody")
+    access = OwnCharacterAccess(store, allows_public=True)
     bucket = CharacterBucket(lambda: stage.objects)
     catalogue = Catalogue({"mei": a_manifest("mei")}, bucket, 0, own=access)
 
@@ -308,7 +299,7 @@ async def test_a_visitors_own_character_is_found_by_its_owner_and_listed_if_publ
     assert (found.id, found.name.ja) == (own, "Ada")
     assert (await catalogue.find("mei")).id == "mei"
     assert list(await catalogue.list()) == ["mei"]
-    access.is_public = True
+    await change_own(store, own, lambda each, now: share(each, Visibility.PUBLIC, now))
     assert list(await catalogue.list()) == ["mei", own]
     assert (await catalogue.list())[own].name.en == "Ada"
 

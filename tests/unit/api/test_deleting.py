@@ -16,15 +16,11 @@ from tests.unit.api.stage import WEBM, Stage, UidTokens, WatchedVoices, problem
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import httpx
-
     from shared.voices.store import Snapshot
 
 
 @pytest.mark.parametrize("state", EVERY_STATE)
-async def test_everything_of_a_voice_is_erased_and_nothing_else(
-    stage: Stage, client: httpx.AsyncClient, state: str
-) -> None:
+async def test_everything_of_a_voice_is_erased_and_nothing_else(stage: Stage, state: str) -> None:
     voice, other = EVERY_STATE[state](), a_done()
     for each in (voice, other):
         await stage.voices.create(each)
@@ -32,7 +28,7 @@ async def test_everything_of_a_voice_is_erased_and_nothing_else(
         stage.results.put(f"{each.voice_id}/1.wav", b"result")
     stage.results.put(f"{voice.voice_id}/2.mp3", b"result")
 
-    response = await client.delete(f"/api/v1/voices/{voice.voice_id}")
+    response = await stage.http.delete(f"/api/v1/voices/{voice.voice_id}")
 
     assert (response.status_code, response.content) == (204, b"")
     with pytest.raises(UnknownVoiceError):
@@ -40,67 +36,60 @@ async def test_everything_of_a_voice_is_erased_and_nothing_else(
     emptied, kept = (stage.uploads.objects[each.voice_id].data for each in (voice, other))
     assert (emptied, kept) == (b"", b"recording")
     assert set(stage.results.objects) == {f"{other.voice_id}/1.wav"}
-    problem(await client.delete(f"/api/v1/voices/{voice.voice_id}"), 404, "unknown_voice")
+    problem(await stage.http.delete(f"/api/v1/voices/{voice.voice_id}"), 404, "unknown_voice")
 
 
-async def test_a_deletion_that_was_cut_off_is_completed_by_the_next(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_a_deletion_that_was_cut_off_is_completed_by_the_next(stage: Stage) -> None:
     voice_id = new_voice_id()
     stage.uploads.put(voice_id, b"recording")
     stage.results.put(f"{voice_id}/1.wav", b"result")
 
-    problem(await client.delete(f"/api/v1/voices/{voice_id}"), 404, "unknown_voice")
+    problem(await stage.http.delete(f"/api/v1/voices/{voice_id}"), 404, "unknown_voice")
 
     emptied = stage.uploads.objects[voice_id]
     assert (emptied.data, stage.results.objects) == (b"", {})
 
     # Deleting once more changes nothing, and makes no object of an invented name.
     for each in (voice_id, new_voice_id()):
-        problem(await client.delete(f"/api/v1/voices/{each}"), 404, "unknown_voice")
+        problem(await stage.http.delete(f"/api/v1/voices/{each}"), 404, "unknown_voice")
     assert stage.uploads.objects == {voice_id: emptied}
 
 
-async def test_the_address_of_an_erased_voice_takes_no_recording_any_more(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
-    voice_id = (await client.post("/api/v1/voices")).json()["voice_id"]
+async def test_the_address_of_an_erased_voice_takes_no_recording_any_more(stage: Stage) -> None:
+    voice_id = (await stage.http.post("/api/v1/voices")).json()["voice_id"]
 
-    assert (await client.delete(f"/api/v1/voices/{voice_id}")).status_code == 204
+    assert (await stage.http.delete(f"/api/v1/voices/{voice_id}")).status_code == 204
 
-    # What the signed address asks for: a name that was never used.
+    # The signed address requires a name that was never used.
     with pytest.raises(ObjectExistsError):
         await stage.uploads.write(voice_id, io.BytesIO(WEBM), content_type="audio/webm")
 
 
 async def test_a_voice_is_erased_from_its_document_on_so_that_no_worker_commits_meanwhile(
-    stage: Stage, client: httpx.AsyncClient
+    stage: Stage,
 ) -> None:
-    voice = a_done()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_done())
     stage.uploads.is_out_of_reach = stage.results.is_out_of_reach = True
 
-    assert (await client.delete(f"/api/v1/voices/{voice.voice_id}")).status_code == 503
+    assert (await stage.http.delete(f"/api/v1/voices/{voice.voice_id}")).status_code == 503
 
     with pytest.raises(UnknownVoiceError):
         await stage.voices.read(voice.voice_id)
 
 
-async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.AsyncClient) -> None:
-    problem(await client.delete(f"/api/v1/voices/{new_voice_id()}"), 404, "unknown_voice")
-    problem(await client.delete("/api/v1/voices/x"), 422, "invalid_voice_id")
+async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: Stage) -> None:
+    problem(await stage.http.delete(f"/api/v1/voices/{new_voice_id()}"), 404, "unknown_voice")
+    problem(await stage.http.delete("/api/v1/voices/x"), 422, "invalid_voice_id")
 
 
 async def test_only_the_owner_erases_a_voice_that_has_one(stage: Stage) -> None:
     stage.verifier = UidTokens()
-    voice = replace(a_done(), owner="me")
-    await stage.voices.create(voice)
+    voice = await stage.add(replace(a_done(), owner="me"))
     path = f"/api/v1/voices/{voice.voice_id}"
 
-    async with stage.client() as client:
-        problem(await client.delete(path), 403, "not_owner")
-        assert (await stage.voices.read(voice.voice_id)).voice == voice
-        mine = await client.delete(path, headers={"Authorization": "Bearer uid:me"})
+    problem(await stage.http.delete(path), 403, "not_owner")
+    assert await stage.voice(voice.voice_id) == voice
+    mine = await stage.http.delete(path, headers={"Authorization": "Bearer uid:me"})
 
     assert mine.status_code == 204
 
@@ -114,13 +103,12 @@ class Unreadable(WatchedVoices):
 
 
 async def test_an_unreadable_voice_can_still_be_erased(tmp_path: Path) -> None:
-    stage, voice = Stage(folder=tmp_path, voices=Unreadable()), a_done()
-    await stage.voices.create(voice)
+    stage = Stage(folder=tmp_path, voices=Unreadable())
+    voice = await stage.add(a_done())
     stage.uploads.put(voice.voice_id, b"recording")
     stage.results.put(f"{voice.voice_id}/1.wav", b"result")
 
-    async with stage.client() as client:
-        response = await client.delete(f"/api/v1/voices/{voice.voice_id}")
+    response = await stage.http.delete(f"/api/v1/voices/{voice.voice_id}")
 
     assert response.status_code == 204
     with pytest.raises(UnknownVoiceError):
@@ -133,13 +121,11 @@ async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(
     tmp_path: Path,
 ) -> None:
     stage = Stage(folder=tmp_path, voices=Unreadable(), verifier=UidTokens())
-    voice = a_done()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_done())
     stage.uploads.put(voice.voice_id, b"recording")
 
-    async with stage.client() as client:
-        with log_book() as book:
-            response = await client.delete(f"/api/v1/voices/{voice.voice_id}")
+    with log_book() as book:
+        response = await stage.http.delete(f"/api/v1/voices/{voice.voice_id}")
 
     assert "by itself" in problem(response, 409, "unreadable_voice")
     assert logged_as(voice.voice_id) in book.of("unreadable_voice")[0]["message"]
@@ -149,23 +135,20 @@ async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(
 async def test_a_recording_for_an_unreadable_voice_is_refused_permanently(
     tmp_path: Path,
 ) -> None:
-    stage, voice = Stage(folder=tmp_path, voices=Unreadable()), a_waiting()
-    await stage.voices.create(voice)
+    stage = Stage(folder=tmp_path, voices=Unreadable())
+    voice = await stage.add(a_waiting())
 
-    async with stage.client() as client:
-        response = await client.put(
-            "/api/v1/voices",
-            data={"voice_id": voice.voice_id},
-            files={"file": ("recording.webm", WEBM, "audio/webm")},
-        )
+    response = await stage.http.put(
+        "/api/v1/voices",
+        data={"voice_id": voice.voice_id},
+        files={"file": ("recording.webm", WEBM, "audio/webm")},
+    )
 
     assert "create a new one" in problem(response, 409, "unreadable_voice")
 
 
-async def test_the_characters_are_listed_with_credit_licence_and_terms(
-    client: httpx.AsyncClient,
-) -> None:
-    characters = (await client.get("/api/v1/characters")).json()["characters"]
+async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: Stage) -> None:
+    characters = (await stage.http.get("/api/v1/characters")).json()["characters"]
 
     assert [character["id"] for character in characters] == ["mei", "taro", "sango", "nobu", "kobo"]
     assert characters[0] == {
@@ -187,11 +170,11 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(
 
 
 async def test_a_portrait_is_served_so_that_it_runs_no_script_and_sends_no_form(
-    client: httpx.AsyncClient, tmp_path: Path
+    stage: Stage, tmp_path: Path
 ) -> None:
     (tmp_path / "portrait.svg").write_text("<svg/>")
 
-    response = await client.get("/api/v1/characters/mei/portrait")
+    response = await stage.http.get("/api/v1/characters/mei/portrait")
 
     assert (response.text, response.headers["content-type"]) == ("<svg/>", "image/svg+xml")
     policy = response.headers["content-security-policy"]
@@ -203,8 +186,8 @@ async def test_a_portrait_is_served_so_that_it_runs_no_script_and_sends_no_form(
 
 @pytest.mark.parametrize("name", ["taro", "nobody", ".."])
 async def test_a_character_without_a_portrait_has_no_portrait_address(
-    client: httpx.AsyncClient, name: str
+    stage: Stage, name: str
 ) -> None:
-    response = await client.get(f"/api/v1/characters/{name}/portrait")
+    response = await stage.http.get(f"/api/v1/characters/{name}/portrait")
 
     assert response.status_code == 404

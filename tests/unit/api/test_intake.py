@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from functions.api import problems
+from functions.api.dependencies import LiveOffer
 from functions.api.intake import VoiceIntake
 from functions.api.problems import LARGEST_BYTES, Problem
-from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
 from infra.local.cloud.memory import MemoryVoices
 from shared.voices.media import SNIFF_BYTES
@@ -150,15 +150,13 @@ async def test_a_late_cleaning_leaves_a_newer_object_alone() -> None:
     assert uploads.objects[voice.voice_id].data == b"newer"
 
 
-async def test_a_voice_is_created_with_everything_at_its_default(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_a_voice_is_created_with_everything_at_its_default(stage: Stage) -> None:
     with log_book() as book:
-        response = await client.post("/api/v1/voices")
+        response = await stage.http.post("/api/v1/voices")
 
     created = response.json()
     voice_id = parse_voice_id(created["voice_id"])
-    voice = (await stage.voices.read(voice_id)).voice
+    voice = await stage.voice(voice_id)
     assert response.status_code == 201
     assert (voice.status, voice.character, voice.owner) == (Status.WAITING, "mei", None)
     assert voice.options == Options(None, OutputFormat.WAV, "audio/webm")
@@ -169,12 +167,10 @@ async def test_a_voice_is_created_with_everything_at_its_default(
     ]
 
 
-async def test_the_upload_address_binds_type_size_and_a_single_use(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_the_upload_address_binds_type_size_and_a_single_use(stage: Stage) -> None:
     body = {"content_type": "audio/mp4;codecs=mp4a.40.2"}
 
-    created = (await client.post("/api/v1/voices", json=body)).json()
+    created = (await stage.http.post("/api/v1/voices", json=body)).json()
 
     upload = created["upload"]
     assert created["voice_id"] in upload["url"]
@@ -188,24 +184,20 @@ async def test_the_upload_address_binds_type_size_and_a_single_use(
     assert timedelta(minutes=9) < remaining <= timedelta(minutes=10)
 
 
-async def test_the_requested_options_are_in_the_document(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_the_requested_options_are_in_the_document(stage: Stage) -> None:
     wish = {"character": "taro", "pitch_shift": -3.5, "output_format": "mp3"}
 
-    created = (await client.post("/api/v1/voices", json=wish)).json()
+    created = (await stage.http.post("/api/v1/voices", json=wish)).json()
 
-    voice = (await stage.voices.read(created["voice_id"])).voice
+    voice = await stage.voice(created["voice_id"])
     assert (voice.character, voice.options.pitch_shift) == ("taro", -3.5)
     assert voice.options.output_format is OutputFormat.MP3
 
 
-async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
-    refused = await client.post("/api/v1/voices", json={"character": "kobo", "pitch_shift": 0})
+async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(stage: Stage) -> None:
+    refused = await stage.http.post("/api/v1/voices", json={"character": "kobo", "pitch_shift": 0})
     left_behind = stage.voices.count
-    automatic = await client.post(
+    automatic = await stage.http.post(
         "/api/v1/voices", json={"character": "kobo", "pitch_shift": "auto"}
     )
 
@@ -213,14 +205,12 @@ async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(
     assert "'kobo'" in detail
     assert "'auto'" in detail
     assert left_behind == 0
-    voice = (await stage.voices.read(automatic.json()["voice_id"])).voice
+    voice = await stage.voice(automatic.json()["voice_id"])
     assert (voice.character, voice.options.pitch_shift) == ("kobo", None)
 
 
-async def test_creating_a_voice_warms_the_conversion_up(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
-    await client.post("/api/v1/voices")
+async def test_creating_a_voice_warms_the_conversion_up(stage: Stage) -> None:
+    await stage.http.post("/api/v1/voices")
 
     assert stage.container.warm_ups == 1
 
@@ -240,8 +230,7 @@ async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: St
     written, stage.voices = asyncio.Event(), WritingVoices()
     stage.container = answer_when_written  # type: ignore[assignment] # it answers as one
     with log_book() as book:
-        async with stage.client() as client:
-            response = await client.post("/api/v1/voices")
+        response = await stage.http.post("/api/v1/voices")
 
     assert response.status_code == 201
     assert (book.of("warmup_failed"), book.of("warmup_slow")) == ([], [])
@@ -264,23 +253,23 @@ async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: St
     ],
 )
 async def test_an_invalid_request_is_refused_with_its_field_named(
-    stage: Stage, client: httpx.AsyncClient, body: Any, named: str
+    stage: Stage, body: Any, named: str
 ) -> None:
-    response = await client.post("/api/v1/voices", json=body)
+    response = await stage.http.post("/api/v1/voices", json=body)
 
     assert named in problem(response, 422, "invalid_request")
     assert stage.voices.count == 0  # nothing may be left behind
 
 
-async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient) -> None:
+async def test_a_body_that_is_no_json_is_refused(stage: Stage) -> None:
     headers = {"Content-Type": "application/json"}
 
-    response = await client.post("/api/v1/voices", content=b"{", headers=headers)
+    response = await stage.http.post("/api/v1/voices", content=b"{", headers=headers)
 
     problem(response, 422, "invalid_request")
 
 
-async def test_an_endless_request_is_not_read_to_its_end(client: httpx.AsyncClient) -> None:
+async def test_an_endless_request_is_not_read_to_its_end(stage: Stage) -> None:
     sent = 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -291,7 +280,7 @@ async def test_an_endless_request_is_not_read_to_its_end(client: httpx.AsyncClie
             yield b"x" * 1000
 
     headers = {"Content-Type": "application/json", "Origin": SITE}
-    response = await client.post("/api/v1/voices", content=body(), headers=headers)
+    response = await stage.http.post("/api/v1/voices", content=body(), headers=headers)
 
     assert str(LARGEST_BYTES) in problem(response, 413, "too_large")
     assert sent <= LARGEST_BYTES + 1000
@@ -299,7 +288,7 @@ async def test_an_endless_request_is_not_read_to_its_end(client: httpx.AsyncClie
 
 
 async def test_a_wish_that_does_not_come_is_not_waited_for(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is known, or counted, before the whole wish is there."""
     monkeypatch.setattr(problems, "BODY_SECONDS", 0.2)
@@ -312,48 +301,40 @@ async def test_a_wish_that_does_not_come_is_not_waited_for(
 
     headers = {"Content-Type": "application/json", "Origin": SITE}
     async with asyncio.timeout(10):
-        response = await client.post("/api/v1/voices", content=body(), headers=headers)
+        response = await stage.http.post("/api/v1/voices", content=body(), headers=headers)
 
     assert "0.2 seconds" in problem(response, 408, "request_timeout")
     assert response.headers["access-control-allow-origin"] == SITE
 
 
-async def test_a_wish_that_announces_its_size_is_refused_by_it_alike(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_a_wish_that_announces_its_size_is_refused_by_it_alike(stage: Stage) -> None:
     largest = b'{"character": "mei"' + b" " * (LARGEST_BYTES - 20) + b"}"
     headers = {"Content-Type": "application/json"}
 
-    taken = await client.post("/api/v1/voices", content=largest, headers=headers)
-    refused = await client.post("/api/v1/voices", content=largest + b" ", headers=headers)
+    taken = await stage.http.post("/api/v1/voices", content=largest, headers=headers)
+    refused = await stage.http.post("/api/v1/voices", content=largest + b" ", headers=headers)
 
     assert taken.status_code == 201
     problem(refused, 413, "too_large")
 
 
-async def test_an_unknown_character_is_refused_with_a_list_of_the_known_ones(
-    client: httpx.AsyncClient,
-) -> None:
-    response = await client.post("/api/v1/voices", json={"character": "nobody"})
+async def test_an_unknown_character_is_refused_with_a_list_of_the_known_ones(stage: Stage) -> None:
+    response = await stage.http.post("/api/v1/voices", json={"character": "nobody"})
 
     detail = problem(response, 422, "unknown_character")
     assert detail == "There is no character 'nobody'; choose one of mei, taro, sango, nobu, kobo."
 
 
-async def test_a_content_type_that_recordings_cannot_have_is_refused(
-    client: httpx.AsyncClient,
-) -> None:
-    response = await client.post("/api/v1/voices", json={"content_type": "text/html"})
+async def test_a_content_type_that_recordings_cannot_have_is_refused(stage: Stage) -> None:
+    response = await stage.http.post("/api/v1/voices", json={"content_type": "text/html"})
 
     assert "audio/webm" in problem(response, 415, "unsupported_content_type")
 
 
-async def test_if_nothing_can_be_signed_no_document_is_left(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_if_nothing_can_be_signed_no_document_is_left(stage: Stage) -> None:
     stage.uploads.is_out_of_reach = True
 
-    response = await client.post("/api/v1/voices")
+    response = await stage.http.post("/api/v1/voices")
 
     problem(response, 503, "unavailable")
     assert response.headers["retry-after"] == "2"
@@ -362,34 +343,32 @@ async def test_if_nothing_can_be_signed_no_document_is_left(
 
 async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
     stage.verifier = UidTokens()
-    async with stage.client() as client:
-        mine = await client.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
-        anonymous = await client.post("/api/v1/voices")
-        refused = await client.post("/api/v1/voices", headers={"Authorization": "Bearer x"})
+    mine = await stage.http.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
+    anonymous = await stage.http.post("/api/v1/voices")
+    refused = await stage.http.post("/api/v1/voices", headers={"Authorization": "Bearer x"})
 
     owners = [
-        (await stage.voices.read(response.json()["voice_id"])).voice.owner
-        for response in (mine, anonymous)
+        (await stage.voice(response.json()["voice_id"])).owner for response in (mine, anonymous)
     ]
     assert owners == ["me", None]
     assert "Sign in again" in problem(refused, 401, "token_refused")
     assert refused.headers["www-authenticate"] == "Bearer"
 
 
-async def test_without_sign_in_a_token_is_ignored(stage: Stage, client: httpx.AsyncClient) -> None:
-    created = await client.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
+async def test_without_sign_in_a_token_is_ignored(stage: Stage) -> None:
+    created = await stage.http.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
 
-    assert (await stage.voices.read(created.json()["voice_id"])).voice.owner is None
+    assert (await stage.voice(created.json()["voice_id"])).owner is None
 
 
-async def test_the_sites_pages_may_call_and_others_may_not(client: httpx.AsyncClient) -> None:
+async def test_the_sites_pages_may_call_and_others_may_not(stage: Stage) -> None:
     asked = {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type",
     }
 
-    allowed = await client.options("/api/v1/voices", headers=asked | {"Origin": SITE})
-    refused = await client.options(
+    allowed = await stage.http.options("/api/v1/voices", headers=asked | {"Origin": SITE})
+    refused = await stage.http.options(
         "/api/v1/voices", headers=asked | {"Origin": "https://e.example"}
     )
 
@@ -401,8 +380,8 @@ async def test_the_sites_pages_may_call_and_others_may_not(client: httpx.AsyncCl
     assert "access-control-allow-origin" not in refused.headers
 
 
-async def test_a_page_can_read_errors_and_how_long_to_wait(client: httpx.AsyncClient) -> None:
-    response = await client.post(
+async def test_a_page_can_read_errors_and_how_long_to_wait(stage: Stage) -> None:
+    response = await stage.http.post(
         "/api/v1/voices", json={"character": "nobody"}, headers={"Origin": SITE}
     )
 
@@ -410,9 +389,9 @@ async def test_a_page_can_read_errors_and_how_long_to_wait(client: httpx.AsyncCl
     assert response.headers["access-control-expose-headers"] == "Retry-After"
 
 
-async def test_unknown_paths_and_methods_are_problems_too(client: httpx.AsyncClient) -> None:
-    problem(await client.get("/api/v1/nothing"), 404, "not_found")
-    response = await client.patch("/api/v1/voices")
+async def test_unknown_paths_and_methods_are_problems_too(stage: Stage) -> None:
+    problem(await stage.http.get("/api/v1/nothing"), 404, "not_found")
+    response = await stage.http.patch("/api/v1/voices")
 
     problem(response, 405, "method_not_allowed")
     assert response.headers["allow"] == "POST, PUT"
@@ -426,16 +405,15 @@ class BrokenVoices(WatchedVoices):
 async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage: Stage) -> None:
     stage.voices = BrokenVoices()
     with log_book() as book:
-        async with stage.client() as client:
-            response = await client.post("/api/v1/voices", headers={"Origin": SITE})
+        response = await stage.http.post("/api/v1/voices", headers={"Origin": SITE})
 
     assert "secret" not in problem(response, 500, "internal")
     assert response.headers["access-control-allow-origin"] == SITE
     assert "a secret detail" in book.of("unexpected_error")[0]["stack_trace"]
 
 
-async def test_the_description_names_every_endpoint(client: httpx.AsyncClient) -> None:
-    paths = (await client.get("/openapi.json")).json()["paths"]
+async def test_the_description_names_every_endpoint(stage: Stage) -> None:
+    paths = (await stage.http.get("/openapi.json")).json()["paths"]
 
     methods = {(path, method) for path, item in paths.items() for method in item}
     assert methods == {
@@ -448,30 +426,26 @@ async def test_the_description_names_every_endpoint(client: httpx.AsyncClient) -
         ("/api/v1/characters/{character}/portrait", "get"),
         ("/api/v1/verifications", "post"),
     }
-    assert (await client.get("/healthz")).status_code == 204
+    assert (await stage.http.get("/healthz")).status_code == 204
 
 
-async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(
-    client: httpx.AsyncClient,
-) -> None:
-    page = (await client.get("/docs")).text
+async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(stage: Stage) -> None:
+    page = (await stage.http.get("/docs")).text
 
     loaded = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert len(loaded) == 2
     assert not [each for each in loaded if "//" in each]
-    answers = [await client.get(f"/{each}") for each in loaded]
+    answers = [await stage.http.get(f"/{each}") for each in loaded]
     assert [answer.status_code for answer in answers] == [200, 200]
     assert "SwaggerUIBundle" in answers[1].text
 
 
-async def test_answers_are_neither_kept_nor_taken_for_another_kind_of_file(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_answers_are_neither_kept_nor_taken_for_another_kind_of_file(stage: Stage) -> None:
     """They have keys and signed addresses."""
     answers = [
-        await client.post("/api/v1/voices"),
-        await client.get(f"/api/v1/conversion/{uuid4()}"),
-        await client.get("/api/v1/no-such-route"),
+        await stage.http.post("/api/v1/voices"),
+        await stage.http.get(f"/api/v1/conversion/{uuid4()}"),
+        await stage.http.get("/api/v1/no-such-route"),
     ]
 
     assert {each.headers["Cache-Control"] for each in answers} == {"no-store"}
@@ -479,10 +453,8 @@ async def test_answers_are_neither_kept_nor_taken_for_another_kind_of_file(
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/healthz", "/api/v1/voices", "/no"])
-async def test_no_other_site_can_show_an_answer_in_a_frame(
-    client: httpx.AsyncClient, path: str
-) -> None:
-    policies = (await client.get(path)).headers.get_list("content-security-policy")
+async def test_no_other_site_can_show_an_answer_in_a_frame(stage: Stage, path: str) -> None:
+    policies = (await stage.http.get(path)).headers.get_list("content-security-policy")
 
     assert "frame-ancestors 'none'" in policies
 
@@ -490,8 +462,7 @@ async def test_no_other_site_can_show_an_answer_in_a_frame(
 async def test_where_live_is_offered_the_answer_has_its_address_and_a_ticket(stage: Stage) -> None:
     tickets = Tickets(["k" * 32])
     stage.live = LiveOffer("wss://live.test/live", tickets, timedelta(minutes=10))
-    async with stage.client() as client:
-        created = (await client.post("/api/v1/voices")).json()
+    created = (await stage.http.post("/api/v1/voices")).json()
 
     live = created["live"]
     assert live["url"] == "wss://live.test/live"

@@ -1,4 +1,4 @@
-"""How much one client may ask, and who counts as one client."""
+"""Limits of a client's requests, and the definition of a client."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from functions.api.limits import (
 from functions.api.problems import Problem
 from shared.runtime.limits import network_of
 from shared.voices.voice import new_voice_id
+from tests.support.clock import Clock
 from tests.support.reachable import objects_kept_by
 from tests.support.voices import a_queued
 from tests.unit.api.stage import FORM, SITE, Stage, problem
@@ -32,17 +33,7 @@ PER_MINUTE = 6
 PAUSE = WINDOW_SECONDS / PER_MINUTE
 
 BURST = 6
-"""How many requests the api lets in at once; in a minute twelve times as many."""
-
-
-class Clock:
-    """Stands still until it is told otherwise."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
+"""The requests that the api admits at once; in a minute it admits twelve times as many."""
 
 
 @pytest.fixture
@@ -142,7 +133,7 @@ class TestWhoCountsAsOneClient:
         "forwarded",
         [
             ["203.0.113.9"],
-            # What a visitor's own proxies say of whom they speak for is not believed either.
+            # Entries of a visitor's own proxies are not trusted either.
             ["10.0.0.1, 203.0.113.9"],
             ["10.0.0.1,10.0.0.2 ,  203.0.113.9"],
             ["10.0.0.1", "203.0.113.9"],
@@ -162,7 +153,7 @@ class TestWhoCountsAsOneClient:
             ["10.0.0.1, 10.0.0.2, 203.0.113.9, 192.0.2.80"],
             ["not an address; 1 2 3,,203.0.113.9,192.0.2.80"],
             ["10.0.0.1", "203.0.113.9,192.0.2.80"],
-            # Who invents both entries is still counted by those that come after.
+            # Invented entries do not hide the real ones, which come after them.
             ["198.51.100.1,192.0.2.80,203.0.113.9,192.0.2.80"],
             ["203.0.113.9,2001:db8::80"],
         ],
@@ -195,7 +186,7 @@ def of_network(number: int) -> Request:
 
 
 def admitted(limits: RequestLimits, numbers: Iterable[int]) -> int:
-    """How many of the requests from these /64 are admitted."""
+    """Count the admitted requests from these /64."""
     count = 0
     for number in numbers:
         with suppress(Problem):
@@ -330,12 +321,11 @@ class TestRequestsPerMinute:
         self, stage: Stage, clock: Clock
     ) -> None:
         stage.limits = limits(clock)
-        async with stage.client() as client:
-            for _ in range(BURST):
-                assert (await post(client)).status_code == 201
-            refused = await post(client, Origin=SITE)
-            clock.seconds += float(refused.headers["retry-after"])
-            again = await post(client)
+        for _ in range(BURST):
+            assert (await post(stage.http)).status_code == 201
+        refused = await post(stage.http, Origin=SITE)
+        clock.seconds += float(refused.headers["retry-after"])
+        again = await post(stage.http)
 
         assert refused.headers["retry-after"] == "1"
         assert "wait 1 s" in problem(refused, 429, "rate_limited")
@@ -344,9 +334,8 @@ class TestRequestsPerMinute:
 
     async def test_who_is_refused_costs_nothing(self, stage: Stage, clock: Clock) -> None:
         stage.limits = limits(clock)
-        async with stage.client() as client:
-            for _ in range(BURST + 10):
-                await post(client)
+        for _ in range(BURST + 10):
+            await post(stage.http)
 
         assert stage.voices.count == BURST  # nothing else was created
         assert stage.container.warm_ups <= BURST
@@ -359,38 +348,34 @@ class TestRequestsPerMinute:
         ask: Callable[[httpx.AsyncClient], asyncio.Future[httpx.Response]],
     ) -> None:
         stage.limits = limits(clock)
-        async with stage.client() as client:
-            for _ in range(BURST):
-                await delete(client)
+        for _ in range(BURST):
+            await delete(stage.http)
 
-            problem(await ask(client), 429, "rate_limited")
+        problem(await ask(stage.http), 429, "rate_limited")
 
     async def test_the_characters_and_the_probe_are_free(self, stage: Stage, clock: Clock) -> None:
         stage.limits = limits(clock)
-        async with stage.client() as client:
-            for _ in range(BURST):
-                await post(client)
+        for _ in range(BURST):
+            await post(stage.http)
 
-            assert (await client.get("/api/v1/characters")).status_code == 200
-            assert (await client.get("/healthz")).status_code == 204
-            preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
-            assert (await client.options("/api/v1/voices", headers=preflight)).status_code == 200
+        assert (await stage.http.get("/api/v1/characters")).status_code == 200
+        assert (await stage.http.get("/healthz")).status_code == 204
+        preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
+        assert (await stage.http.options("/api/v1/voices", headers=preflight)).status_code == 200
 
     async def test_an_invented_address_helps_nobody(self, stage: Stage, clock: Clock) -> None:
         stage.limits = limits(clock, trusted_proxies=1)
-        async with stage.client() as client:
-            answers = [
-                await post(client, **{"X-Forwarded-For": f"10.0.0.{number}, 203.0.113.9"})
-                for number in range(BURST + 1)
-            ]
-            other = await post(client, **{"X-Forwarded-For": "203.0.113.9, 203.0.113.10"})
+        answers = [
+            await post(stage.http, **{"X-Forwarded-For": f"10.0.0.{number}, 203.0.113.9"})
+            for number in range(BURST + 1)
+        ]
+        other = await post(stage.http, **{"X-Forwarded-For": "203.0.113.9, 203.0.113.10"})
 
         assert [answer.status_code for answer in answers] == [201] * BURST + [429]
         assert other.status_code == 201
 
     async def test_every_counted_endpoint_describes_the_refusal(self, stage: Stage) -> None:
-        async with stage.client() as client:
-            paths = (await client.get("/openapi.json")).json()["paths"]
+        paths = (await stage.http.get("/openapi.json")).json()["paths"]
 
         described = {
             (path, method)
@@ -417,16 +402,15 @@ class TestWaitingAtTheSameTime:
         await stage.voices.create(voice)
         mine, others = {"X-Forwarded-For": "203.0.113.9"}, {"X-Forwarded-For": "203.0.113.10"}
         path = f"/api/v1/conversion/{voice.voice_id}"
-        async with stage.client() as client:
-            waiting = [asyncio.create_task(client.get(path, headers=mine)) for _ in range(2)]
-            await stage.voices.until_watched(times=2)
+        waiting = [asyncio.create_task(stage.http.get(path, headers=mine)) for _ in range(2)]
+        await stage.voices.until_watched(times=2)
 
-            refused = await client.get(path, headers=mine)
-            waiting.append(asyncio.create_task(client.get(path, headers=others)))
-            await stage.voices.until_watched(times=3)
-            await stage.voices.delete(voice.voice_id)
-            answers = await asyncio.gather(*waiting)
-            after = await client.get(path, headers=mine)
+        refused = await stage.http.get(path, headers=mine)
+        waiting.append(asyncio.create_task(stage.http.get(path, headers=others)))
+        await stage.voices.until_watched(times=3)
+        await stage.voices.delete(voice.voice_id)
+        answers = await asyncio.gather(*waiting)
+        after = await stage.http.get(path, headers=mine)
 
         assert "2 requests" in problem(refused, 429, "rate_limited")
         assert int(refused.headers["retry-after"]) > 0
@@ -441,7 +425,6 @@ class TestWaitingAtTheSameTime:
 
 
 async def test_without_limits_anything_goes(stage: Stage) -> None:
-    async with stage.client() as client:
-        answers = [(await post(client)).status_code for _ in range(300)]
+    answers = [(await post(stage.http)).status_code for _ in range(300)]
 
     assert set(answers) == {201}

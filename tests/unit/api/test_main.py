@@ -1,4 +1,4 @@
-"""What the api is composed of, from its settings."""
+"""The composition of the api from its settings."""
 
 from __future__ import annotations
 

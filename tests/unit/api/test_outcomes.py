@@ -24,6 +24,7 @@ from functions.api.visitors import ClientNames
 from infra.local.cloud.memory import MemoryVoices
 from shared.voices.store import StoreUnavailableError
 from shared.voices.voice import ErrorCode, Status, VoiceError
+from tests.support.clock import Clock
 from tests.support.reachable import objects_kept_by
 from tests.support.voices import NOW, a_converting, a_done, a_failed, a_queued, a_waiting
 from tests.unit.api.stage import Stage, problem
@@ -41,14 +42,6 @@ BURST = 20
 CLIENT, OTHER = "203.0.113.9", "203.0.113.10"
 HOSTILE = VoiceError(ErrorCode.TOO_COMPLEX, "It takes too much.")
 ATTACKER, NEIGHBOUR = "2001:db8:1:1::/64", "2001:db8:1:2::/64"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 class Voices(MemoryVoices):
@@ -175,7 +168,7 @@ async def test_a_mistake_of_ours_gives_the_request_of_its_voice_back_once(scene:
 
     for _ in range(3):
         await scene.outcomes.update_outcomes(CLIENT)
-        scene.outcomes.ended(voice)
+        scene.outcomes.count_ended(voice)
 
     assert scene.requests_left() == BURST - 2
 
@@ -193,7 +186,7 @@ async def test_a_failure_is_counted_once(scene: Scene) -> None:
 
     for _ in range(3):
         await scene.outcomes.update_outcomes(CLIENT)
-        scene.outcomes.ended(voice)
+        scene.outcomes.count_ended(voice)
 
     assert scene.requests_left() == BURST - 10
 
@@ -354,7 +347,7 @@ async def test_erasing_a_voice_while_it_is_converted_hides_nothing(
 ) -> None:
     voice = await scene.made(make())
 
-    scene.outcomes.erased(voice)
+    scene.outcomes.count_erased(voice)
 
     assert scene.requests_left() == BURST - 10
 
@@ -362,7 +355,7 @@ async def test_erasing_a_voice_while_it_is_converted_hides_nothing(
 async def test_erasing_a_voice_before_its_recording_came_costs_nothing(scene: Scene) -> None:
     voice = await scene.made(a_waiting())
 
-    scene.outcomes.erased(voice)
+    scene.outcomes.count_erased(voice)
     await scene.voices.delete(voice.voice_id)
     await scene.outcomes.update_outcomes(CLIENT)
 
@@ -371,8 +364,8 @@ async def test_erasing_a_voice_before_its_recording_came_costs_nothing(scene: Sc
 
 
 async def test_a_voice_that_was_created_elsewhere_counts_for_nobody(scene: Scene) -> None:
-    scene.outcomes.ended(a_failed(HOSTILE))
-    scene.outcomes.erased(a_converting())
+    scene.outcomes.count_ended(a_failed(HOSTILE))
+    scene.outcomes.count_erased(a_converting())
 
     assert scene.requests_left() == BURST
 
@@ -381,10 +374,9 @@ class TestInTheApi:
     async def test_a_client_is_told_to_wait_after_failed_recordings(self, stage: Stage) -> None:
         stage.limits = RequestLimits(per_minute=144, patience=0, waiting=0, trusted_proxies=0)
         stage.in_progress = 48
-        async with stage.client() as client:
-            await fail(stage, await create(client))
-            second = await client.post("/api/v1/voices")
-            refused = await client.post("/api/v1/voices")
+        await fail(stage, await create(stage.http))
+        second = await stage.http.post("/api/v1/voices")
+        refused = await stage.http.post("/api/v1/voices")
 
         assert second.status_code == 201
         assert "Too many requests" in problem(refused, 429, "rate_limited")
@@ -392,20 +384,18 @@ class TestInTheApi:
 
     async def test_a_client_with_too_many_voices_is_told_to_wait(self, stage: Stage) -> None:
         stage.in_progress = 2
-        async with stage.client() as client:
-            await create(client)
-            await create(client)
-            refused = await client.post("/api/v1/voices")
+        await create(stage.http)
+        await create(stage.http)
+        refused = await stage.http.post("/api/v1/voices")
 
         assert "2 voices" in problem(refused, 429, "rate_limited")
         assert stage.voices.count == 2  # nothing else was created
 
     async def test_a_voice_knows_its_client_by_a_name_until_it_ends(self, stage: Stage) -> None:
-        async with stage.client() as client:
-            voice_id = await create(client)
-            created = (await stage.voices.read(voice_id)).voice
-            await fail(stage, voice_id)
-            ended = (await stage.voices.read(voice_id)).voice
+        voice_id = await create(stage.http)
+        created = await stage.voice(voice_id)
+        await fail(stage, voice_id)
+        ended = await stage.voice(voice_id)
 
         assert created.client is not None
         assert "127.0.0.1" not in created.client

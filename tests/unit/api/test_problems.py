@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from functions.api.problems import LATEST_SECONDS, RetrySchedule
 from shared.voices.store import StoreUnavailableError
+from tests.support.clock import Clock
 
 if TYPE_CHECKING:
     import pytest
@@ -11,25 +12,17 @@ if TYPE_CHECKING:
     from tests.unit.api.stage import Stage
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 def test_a_single_visitor_comes_back_soon() -> None:
-    assert RetrySchedule(Clock()).turn() == 2
+    assert RetrySchedule(Clock()).next_turn() == 2
 
 
 def test_a_crowd_comes_back_no_faster_than_visitors_were_served() -> None:
     clock = Clock()
-    line = RetrySchedule(clock)
+    schedule = RetrySchedule(clock)
     for _ in range(40):
-        line.served()
+        schedule.count_served()
 
-    turns = [line.turn() for _ in range(40)]
+    turns = [schedule.next_turn() for _ in range(40)]
 
     # Four visitors a second were served in the last ten seconds.
     assert turns == sorted(turns)
@@ -39,28 +32,28 @@ def test_a_crowd_comes_back_no_faster_than_visitors_were_served() -> None:
 
 def test_what_was_served_long_ago_does_not_count() -> None:
     clock = Clock()
-    line = RetrySchedule(clock)
+    schedule = RetrySchedule(clock)
     for _ in range(40):
-        line.served()
+        schedule.count_served()
     clock.seconds += 11
 
-    assert [line.turn() for _ in range(4)] == [2, 3, 4, 5]
+    assert [schedule.next_turn() for _ in range(4)] == [2, 3, 4, 5]
 
 
 def test_nobody_is_sent_away_for_longer_than_a_minute() -> None:
-    line = RetrySchedule(Clock())
+    schedule = RetrySchedule(Clock())
 
-    assert max(line.turn() for _ in range(1000)) == LATEST_SECONDS
+    assert max(schedule.next_turn() for _ in range(1000)) == LATEST_SECONDS
 
 
 def test_when_the_line_has_come_back_the_next_visitor_waits_a_moment_only() -> None:
     clock = Clock()
-    line = RetrySchedule(clock)
+    schedule = RetrySchedule(clock)
     for _ in range(30):
-        line.turn()
+        schedule.next_turn()
     clock.seconds += 100
 
-    assert line.turn() == 2
+    assert schedule.next_turn() == 2
 
 
 async def test_whoever_meets_a_store_that_does_not_answer_gets_a_turn(
@@ -70,8 +63,7 @@ async def test_whoever_meets_a_store_that_does_not_answer_gets_a_turn(
         raise StoreUnavailableError("no answer")
 
     monkeypatch.setattr(stage.voices, "create", fail)
-    async with stage.client() as client:
-        answers = [await client.post("/api/v1/voices", json={}) for _ in range(3)]
+    answers = [await stage.http.post("/api/v1/voices", json={}) for _ in range(3)]
 
     assert [answer.status_code for answer in answers] == [503] * 3
     assert [answer.headers["Retry-After"] for answer in answers] == ["2", "3", "4"]

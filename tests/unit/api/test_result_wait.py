@@ -36,18 +36,21 @@ def url(voice_id: str) -> str:
     return f"/api/v1/conversion/{voice_id}"
 
 
+async def begin_to_wait(stage: Stage, voice: Voice) -> asyncio.Task[httpx.Response]:
+    waiting = asyncio.create_task(stage.http.get(url(voice.voice_id)))
+    await stage.voices.until_watched()
+    return waiting
+
+
 async def finish(stage: Stage, voice_id: str) -> None:
     snapshot = await stage.voices.read(voice_id)
     await stage.voices.replace(snapshot, replace(a_done(), voice_id=voice_id))
 
 
-async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
-    voice = a_done()
-    await stage.voices.create(voice)
+async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(stage: Stage) -> None:
+    voice = await stage.add(a_done())
 
-    response = await client.get(url(voice.voice_id))
+    response = await stage.http.get(url(voice.voice_id))
 
     result = a_result(voice.voice_id)
     assert response.status_code == 200
@@ -69,26 +72,19 @@ async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(
     assert stage.container.warm_ups == 0
 
 
-async def test_a_failed_voice_is_answered_with_its_error_code(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
-    voice = a_failed()
-    await stage.voices.create(voice)
+async def test_a_failed_voice_is_answered_with_its_error_code(stage: Stage) -> None:
+    voice = await stage.add(a_failed())
 
-    response = await client.get(url(voice.voice_id))
+    response = await stage.http.get(url(voice.voice_id))
 
     assert problem(response, 422, "silent") == "There is no voice in the recording."
 
 
 @pytest.mark.parametrize("state", ["waiting", "queued", "converting"])
-async def test_waiting_warms_up_and_ends_when_the_voice_is_done(
-    stage: Stage, client: httpx.AsyncClient, state: str
-) -> None:
-    voice = replace(EVERY_STATE[state](), created_at=datetime.now(UTC))
-    await stage.voices.create(voice)
+async def test_waiting_warms_up_and_ends_when_the_voice_is_done(stage: Stage, state: str) -> None:
+    voice = await stage.add(replace(EVERY_STATE[state](), created_at=datetime.now(UTC)))
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
+    waiting = await begin_to_wait(stage, voice)
     assert not waiting.done()
     await finish(stage, voice.voice_id)
     response = await waiting
@@ -96,16 +92,13 @@ async def test_waiting_warms_up_and_ends_when_the_voice_is_done(
     assert (response.status_code, stage.container.warm_ups) == (200, 1)
 
 
-async def test_the_listener_saves_the_read_of_the_document(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_the_listener_saves_the_read_of_the_document(stage: Stage) -> None:
     voice, done = a_queued(), a_done()
     await stage.voices.create(voice)
     await stage.voices.create(done)
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
-    at_once = await client.get(url(done.voice_id))
+    waiting = await begin_to_wait(stage, voice)
+    at_once = await stage.http.get(url(done.voice_id))
     reads = stage.voices.reads
     await finish(stage, voice.voice_id)
 
@@ -126,10 +119,9 @@ def test_a_store_that_does_not_report_the_voice_counts_as_unavailable(tmp_path: 
     @in_virtual_time
     async def run() -> None:
         stage = Stage(folder=tmp_path, wait_seconds=50.0, voices=Mute())
-        async with stage.client() as client:
-            response = await client.get(url(new_voice_id()))
-            problem(response, 503, "unavailable")
-            assert asyncio.get_running_loop().time() < 50.0
+        response = await stage.http.get(url(new_voice_id()))
+        problem(response, 503, "unavailable")
+        assert asyncio.get_running_loop().time() < 50.0
 
     run()
 
@@ -154,11 +146,10 @@ async def test_waiting_for_an_unreadable_voice_ends_at_once(tmp_path: Path) -> N
     assert "create a new one" in problem(response, 409, "unreadable_voice")
 
 
-async def test_many_wait_for_the_same_voice(stage: Stage, client: httpx.AsyncClient) -> None:
-    voice = a_queued()
-    await stage.voices.create(voice)
+async def test_many_wait_for_the_same_voice(stage: Stage) -> None:
+    voice = await stage.add(a_queued())
 
-    waiting = [asyncio.create_task(client.get(url(voice.voice_id))) for _ in range(20)]
+    waiting = [asyncio.create_task(stage.http.get(url(voice.voice_id))) for _ in range(20)]
     await stage.voices.until_watched(20)
     await finish(stage, voice.voice_id)
 
@@ -171,61 +162,51 @@ def test_a_client_that_waits_too_long_may_call_again(tmp_path: Path) -> None:
     async def run() -> None:
         stage, voice = Stage(folder=tmp_path, wait_seconds=50.0), a_converting()
         await stage.voices.create(voice)
-        async with stage.client() as client:
-            response = await client.get(url(voice.voice_id))
-            assert "call again" in problem(response, 504, "still_converting")
-            assert response.headers["retry-after"] == "1"
-            assert asyncio.get_running_loop().time() >= 50.0
+        response = await stage.http.get(url(voice.voice_id))
+        assert "call again" in problem(response, 504, "still_converting")
+        assert response.headers["retry-after"] == "1"
+        assert asyncio.get_running_loop().time() >= 50.0
 
-            again = asyncio.create_task(client.get(url(voice.voice_id)))
-            await asyncio.sleep(1)
-            await finish(stage, voice.voice_id)
-            assert (await again).status_code == 200
+        again = asyncio.create_task(stage.http.get(url(voice.voice_id)))
+        await asyncio.sleep(1)
+        await finish(stage, voice.voice_id)
+        assert (await again).status_code == 200
 
     run()
 
 
-async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.AsyncClient) -> None:
-    problem(await client.get(url(new_voice_id())), 404, "unknown_voice")
-    problem(await client.get(url("x")), 422, "invalid_voice_id")
-    problem(await client.get(url("x" * 65)), 422, "invalid_request")
+async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: Stage) -> None:
+    problem(await stage.http.get(url(new_voice_id())), 404, "unknown_voice")
+    problem(await stage.http.get(url("x")), 422, "invalid_voice_id")
+    problem(await stage.http.get(url("x" * 65)), 422, "invalid_request")
 
 
-async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
-    voice = a_queued()
-    await stage.voices.create(voice)
+async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(stage: Stage) -> None:
+    voice = await stage.add(a_queued())
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
+    waiting = await begin_to_wait(stage, voice)
     await stage.voices.delete(voice.voice_id)
 
     problem(await waiting, 404, "unknown_voice")
 
 
-async def test_a_voice_whose_upload_address_expired_unused_is_failed(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
-    voice = a_waiting(now=datetime.now(UTC) - timedelta(minutes=21))
-    await stage.voices.create(voice)
+async def test_a_voice_whose_upload_address_expired_unused_is_failed(stage: Stage) -> None:
+    voice = await stage.add(a_waiting(now=datetime.now(UTC) - timedelta(minutes=21)))
 
-    response = await client.get(url(voice.voice_id))
+    response = await stage.http.get(url(voice.voice_id))
 
     assert "record again" in problem(response, 422, "upload_expired")
 
 
 async def test_a_voice_whose_recording_is_there_does_not_expire_though_its_message_is_late(
-    stage: Stage, client: httpx.AsyncClient
+    stage: Stage,
 ) -> None:
-    voice = a_waiting(now=datetime.now(UTC) - timedelta(minutes=21))
-    await stage.voices.create(voice)
+    voice = await stage.add(a_waiting(now=datetime.now(UTC) - timedelta(minutes=21)))
     stage.uploads.put(voice.voice_id, b"a recording")
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
+    waiting = await begin_to_wait(stage, voice)
     await settle()
-    assert (await stage.voices.read(voice.voice_id)).voice == voice
+    assert await stage.voice(voice.voice_id) == voice
     await finish(stage, voice.voice_id)
 
     assert (await waiting).status_code == 200
@@ -233,12 +214,10 @@ async def test_a_voice_whose_recording_is_there_does_not_expire_though_its_messa
 
 async def test_only_the_owner_waits_for_a_voice_that_has_one(stage: Stage) -> None:
     stage.verifier = UidTokens()
-    voice = replace(a_done(), owner="me")
-    await stage.voices.create(voice)
+    voice = await stage.add(replace(a_done(), owner="me"))
 
-    async with stage.client() as client:
-        problem(await client.get(url(voice.voice_id)), 403, "not_owner")
-        mine = await client.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:me"})
+    problem(await stage.http.get(url(voice.voice_id)), 403, "not_owner")
+    mine = await stage.http.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:me"})
 
     assert mine.status_code == 200
 
@@ -247,23 +226,18 @@ async def test_a_stranger_is_refused_before_the_voice_is_done_and_warms_nothing_
     stage: Stage,
 ) -> None:
     stage.verifier = UidTokens()
-    voice = replace(a_queued(), owner="me")
-    await stage.voices.create(voice)
+    voice = await stage.add(replace(a_queued(), owner="me"))
 
-    async with stage.client() as client:
-        refused = await client.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:x"})
+    refused = await stage.http.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:x"})
 
     problem(refused, 403, "not_owner")
     assert (stage.container.warm_ups, stage.voices.watchers) == (0, 0)
 
 
-async def test_without_sign_in_nobody_may_read_an_owned_voice(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
-    voice = replace(a_done(), owner="me")
-    await stage.voices.create(voice)
+async def test_without_sign_in_nobody_may_read_an_owned_voice(stage: Stage) -> None:
+    voice = await stage.add(replace(a_done(), owner="me"))
 
-    response = await client.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:me"})
+    response = await stage.http.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:me"})
 
     problem(response, 403, "not_owner")
 
@@ -316,8 +290,7 @@ async def test_waiting_ends_when_the_client_disconnects(stage: Stage) -> None:
 
 
 async def test_an_endpoint_that_is_cancelled_stops_listening(stage: Stage) -> None:
-    voice = a_queued()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_queued())
 
     calling = asyncio.create_task(call(stage.app(), url(voice.voice_id), asyncio.Event()))
     await stage.voices.until_watched()
@@ -329,14 +302,10 @@ async def test_an_endpoint_that_is_cancelled_stops_listening(stage: Stage) -> No
     assert stage.voices.watchers == 0
 
 
-async def test_an_upload_that_came_in_time_is_not_expired(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
-    voice = replace(a_queued(), created_at=datetime.now(UTC) - timedelta(hours=1))
-    await stage.voices.create(voice)
+async def test_an_upload_that_came_in_time_is_not_expired(stage: Stage) -> None:
+    voice = await stage.add(replace(a_queued(), created_at=datetime.now(UTC) - timedelta(hours=1)))
 
-    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    await stage.voices.until_watched()
+    waiting = await begin_to_wait(stage, voice)
     await finish(stage, voice.voice_id)
 
     assert (await waiting).status_code == 200

@@ -49,7 +49,7 @@ async def test_a_text_is_stored_and_its_conversion_requested() -> None:
     assert created["document"] == document_path(voice_id)
     stored = stage.uploads.objects[voice_id]
     assert (stored.data.decode(), stored.content_type) == (TEXT, TYPE)
-    voice = (await stage.voices.read(voice_id)).voice
+    voice = await stage.voice(voice_id)
     assert (voice.status, voice.character) == (Status.QUEUED, "nobu")
     assert voice.options.speaking == Speaking(speed=1.5, pauses=0.5)
     assert voice.options.output_format == "mp3"
@@ -81,7 +81,7 @@ async def test_without_a_name_the_first_character_that_speaks_text_is_taken() ->
 
     created = (await post(stage)).json()
 
-    voice = (await stage.voices.read(created["voice_id"])).voice
+    voice = await stage.voice(created["voice_id"])
     assert voice.character == "sango"
 
 
@@ -154,8 +154,7 @@ async def test_deleting_the_voice_erases_its_text() -> None:
     stage = Stage()
     created = (await post(stage)).json()
 
-    async with stage.client() as client:
-        answer = await client.delete(f"/api/v1/voices/{created['voice_id']}")
+    answer = await stage.http.delete(f"/api/v1/voices/{created['voice_id']}")
 
     assert answer.status_code == 204
     assert [each.data for each in stage.uploads.objects.values()] == [b""]
@@ -171,10 +170,9 @@ async def test_no_recording_is_accepted_for_a_text() -> None:
         "Content-Type: audio/webm\r\n\r\n"
     ).encode()
 
-    async with stage.client() as client:
-        answer = await client.put(
-            "/api/v1/voices", content=body + WEBM + b"\r\n--b--\r\n", headers=FORM
-        )
+    answer = await stage.http.put(
+        "/api/v1/voices", content=body + WEBM + b"\r\n--b--\r\n", headers=FORM
+    )
 
     problem(answer, 409, "already_uploaded")
 

@@ -45,22 +45,18 @@ async def put(
 
 
 async def waiting(stage: Stage, owner: str | None = None) -> Voice:
-    voice = a_waiting(owner=owner)
-    await stage.voices.create(voice)
-    return voice
+    return await stage.add(a_waiting(owner=owner))
 
 
 async def error_of(stage: Stage, voice: Voice) -> ErrorCode | None:
-    stored = (await stage.voices.read(voice.voice_id)).voice
+    stored = await stage.voice(voice.voice_id)
     return stored.error.code if stored.error else None
 
 
-async def test_a_recording_is_stored_as_after_a_signed_upload(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_a_recording_is_stored_as_after_a_signed_upload(stage: Stage) -> None:
     voice = await waiting(stage)
 
-    response = await put(client, voice.voice_id)
+    response = await put(stage.http, voice.voice_id)
 
     assert response.status_code == 202
     assert response.json() == {
@@ -69,27 +65,24 @@ async def test_a_recording_is_stored_as_after_a_signed_upload(
     }
     stored = stage.uploads.objects[voice.voice_id]
     assert (stored.data, stored.content_type) == (WEBM, "audio/webm;codecs=opus")
-    assert (await stage.voices.read(voice.voice_id)).voice.status is Status.WAITING
+    assert (await stage.voice(voice.voice_id)).status is Status.WAITING
 
 
 async def test_a_recording_longer_than_memory_holds_comes_whole(stage: Stage) -> None:
     voice = await waiting(stage)
     content = WEBM + b"\x01" * (MAX_BYTES - len(WEBM))
 
-    async with stage.client() as client:
-        response = await put(client, voice.voice_id, content)
+    response = await put(stage.http, voice.voice_id, content)
 
     assert response.status_code == 202
     assert stage.uploads.objects[voice.voice_id].data == content
 
 
-async def test_a_second_recording_for_a_voice_is_refused(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_a_second_recording_for_a_voice_is_refused(stage: Stage) -> None:
     voice = await waiting(stage)
-    await put(client, voice.voice_id)
+    await put(stage.http, voice.voice_id)
 
-    response = await put(client, voice.voice_id, WEBM + b"other")
+    response = await put(stage.http, voice.voice_id, WEBM + b"other")
 
     detail = problem(response, 409, "already_uploaded")
     assert "create a new voice" in detail
@@ -97,23 +90,19 @@ async def test_a_second_recording_for_a_voice_is_refused(
     assert stage.uploads.objects[voice.voice_id].data == WEBM
 
 
-async def test_another_recording_of_the_same_size_is_refused(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_another_recording_of_the_same_size_is_refused(stage: Stage) -> None:
     voice = await waiting(stage)
-    await put(client, voice.voice_id, WEBM + b"one")
+    await put(stage.http, voice.voice_id, WEBM + b"one")
 
-    problem(await put(client, voice.voice_id, WEBM + b"two"), 409, "already_uploaded")
+    problem(await put(stage.http, voice.voice_id, WEBM + b"two"), 409, "already_uploaded")
     assert stage.uploads.objects[voice.voice_id].data == WEBM + b"one"
 
 
-async def test_a_recording_announced_as_another_type_is_another(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_a_recording_announced_as_another_type_is_another(stage: Stage) -> None:
     voice = await waiting(stage)
-    await put(client, voice.voice_id)
+    await put(stage.http, voice.voice_id)
 
-    response = await put(client, voice.voice_id, content_type="audio/webm")
+    response = await put(stage.http, voice.voice_id, content_type="audio/webm")
 
     problem(response, 409, "already_uploaded")
 
@@ -129,21 +118,18 @@ async def test_a_recording_is_accepted_although_storages_answer_was_lost(tmp_pat
     stage = Stage(folder=tmp_path, uploads=Forgetful("uploads"))
     voice = await waiting(stage)
 
-    async with stage.client() as client:
-        response = await put(client, voice.voice_id)
+    response = await put(stage.http, voice.voice_id)
 
     assert response.status_code == 202
     assert stage.uploads.objects[voice.voice_id].data == WEBM
 
 
-async def test_a_recording_that_is_sent_again_is_taken_in_once(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_a_recording_that_is_sent_again_is_taken_in_once(stage: Stage) -> None:
     voice = await waiting(stage)
-    await put(client, voice.voice_id)
+    await put(stage.http, voice.voice_id)
     generation = stage.uploads.objects[voice.voice_id].generation
 
-    assert (await put(client, voice.voice_id)).status_code == 202
+    assert (await put(stage.http, voice.voice_id)).status_code == 202
     assert stage.uploads.objects[voice.voice_id].generation == generation
 
 
@@ -158,36 +144,32 @@ async def test_a_recording_erased_during_the_check_does_not_count_as_stored(
     stage = Stage(folder=tmp_path, uploads=Erased("uploads"))
     voice = await waiting(stage)
 
-    async with stage.client() as client:
-        problem(await put(client, voice.voice_id), 409, "already_uploaded")
+    problem(await put(stage.http, voice.voice_id), 409, "already_uploaded")
 
 
 @pytest.mark.parametrize("state", [state for state in EVERY_STATE if state != "waiting"])
-async def test_a_voice_that_has_its_recording_takes_no_other(
-    stage: Stage, client: httpx.AsyncClient, state: str
-) -> None:
-    voice = EVERY_STATE[state]()
-    await stage.voices.create(voice)
+async def test_a_voice_that_has_its_recording_takes_no_other(stage: Stage, state: str) -> None:
+    voice = await stage.add(EVERY_STATE[state]())
 
-    problem(await put(client, voice.voice_id), 409, "already_uploaded")
+    problem(await put(stage.http, voice.voice_id), 409, "already_uploaded")
     assert stage.uploads.objects == {}
-    assert (await stage.voices.read(voice.voice_id)).voice == voice
+    assert await stage.voice(voice.voice_id) == voice
 
 
 @pytest.mark.parametrize("more", [1, 20_000, 400_000])
-async def test_a_recording_that_is_too_large_fails_its_voice(
-    stage: Stage, client: httpx.AsyncClient, more: int
-) -> None:
+async def test_a_recording_that_is_too_large_fails_its_voice(stage: Stage, more: int) -> None:
     voice = await waiting(stage)
 
-    response = await put(client, voice.voice_id, WEBM + b"\x01" * (MAX_BYTES - len(WEBM) + more))
+    response = await put(
+        stage.http, voice.voice_id, WEBM + b"\x01" * (MAX_BYTES - len(WEBM) + more)
+    )
 
     assert str(MAX_BYTES) in problem(response, 413, "too_large")
     assert await error_of(stage, voice) is ErrorCode.TOO_LARGE
     assert stage.uploads.objects == {}
 
 
-async def test_a_stream_without_end_is_cut_off(stage: Stage, client: httpx.AsyncClient) -> None:
+async def test_a_stream_without_end_is_cut_off(stage: Stage) -> None:
     voice, sent = await waiting(stage), 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -201,26 +183,23 @@ async def test_a_stream_without_end_is_cut_off(stage: Stage, client: httpx.Async
             sent += 10_000
             yield b"\x01" * 10_000
 
-    response = await client.put(URL, content=body(), headers=FORM)
+    response = await stage.http.put(URL, content=body(), headers=FORM)
 
     problem(response, 413, "too_large")
     assert sent < 2 * MAX_BYTES
     assert await error_of(stage, voice) is ErrorCode.TOO_LARGE
 
 
-async def test_an_oversized_file_for_an_unknown_voice_is_also_too_large(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_an_oversized_file_for_an_unknown_voice_is_also_too_large(stage: Stage) -> None:
     for voice_id in (new_voice_id(), "x", ""):
-        problem(await put(client, voice_id, WEBM * 2000), 413, "too_large")
+        problem(await put(stage.http, voice_id, WEBM * 2000), 413, "too_large")
 
 
 async def test_an_oversized_file_does_not_fail_anothers_voice(stage: Stage) -> None:
     stage.verifier = UidTokens()
     voice = await waiting(stage, owner="me")
 
-    async with stage.client() as client:
-        problem(await put(client, voice.voice_id, WEBM * 2000), 413, "too_large")
+    problem(await put(stage.http, voice.voice_id, WEBM * 2000), 413, "too_large")
 
     assert await error_of(stage, voice) is None
 
@@ -236,11 +215,11 @@ async def test_an_oversized_file_does_not_fail_anothers_voice(stage: Stage) -> N
     ],
 )
 async def test_a_file_of_another_type_fails_its_voice(
-    *, stage: Stage, client: httpx.AsyncClient, content: bytes, content_type: str, code: str
+    *, stage: Stage, content: bytes, content_type: str, code: str
 ) -> None:
     voice = await waiting(stage)
 
-    problem(await put(client, voice.voice_id, content, content_type), 415, code)
+    problem(await put(stage.http, voice.voice_id, content, content_type), 415, code)
 
     assert await error_of(stage, voice) == code
     assert stage.uploads.objects == {}
@@ -251,24 +230,24 @@ async def test_a_file_of_another_type_fails_its_voice(
     [(b"<html>", 415, "unsupported_format"), (WEBM * 2000, 413, "too_large")],
 )
 async def test_a_bad_file_does_not_fail_a_voice_whose_good_recording_is_stored_already(
-    *, stage: Stage, client: httpx.AsyncClient, content: bytes, status: int, code: str
+    *, stage: Stage, content: bytes, status: int, code: str
 ) -> None:
     voice = await waiting(stage)
-    assert (await put(client, voice.voice_id)).status_code == 202
+    assert (await put(stage.http, voice.voice_id)).status_code == 202
     stored = dict(stage.uploads.objects)
 
-    problem(await put(client, voice.voice_id, content), status, code)
+    problem(await put(stage.http, voice.voice_id, content), status, code)
 
     assert await error_of(stage, voice) is None
     assert stage.uploads.objects == stored
 
 
-async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: Stage) -> None:
     voice_id = new_voice_id()
 
-    assert voice_id in problem(await put(client, voice_id), 404, "unknown_voice")
-    problem(await put(client, "x"), 422, "invalid_voice_id")
-    problem(await put(client, voice_id.upper()), 422, "invalid_voice_id")
+    assert voice_id in problem(await put(stage.http, voice_id), 404, "unknown_voice")
+    problem(await put(stage.http, "x"), 422, "invalid_voice_id")
+    problem(await put(stage.http, voice_id.upper()), 422, "invalid_voice_id")
 
 
 @pytest.mark.parametrize(
@@ -295,34 +274,24 @@ async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.Asyn
     ],
 )
 async def test_a_malformed_form_is_refused(
-    *,
-    stage: Stage,
-    client: httpx.AsyncClient,
-    content: bytes,
-    headers: dict[str, str],
-    status: int,
-    code: str,
+    *, stage: Stage, content: bytes, headers: dict[str, str], status: int, code: str
 ) -> None:
-    problem(await client.put(URL, content=content, headers=headers), status, code)
+    problem(await stage.http.put(URL, content=content, headers=headers), status, code)
     assert stage.uploads.objects == {}
 
 
 @pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "a\0b", "utf-16", "\xff"])
-async def test_no_character_set_but_the_usual_is_looked_up(
-    client: httpx.AsyncClient, charset: str
-) -> None:
+async def test_no_character_set_but_the_usual_is_looked_up(stage: Stage, charset: str) -> None:
     content_type = f"multipart/form-data; boundary=b; charset={charset}".encode("latin-1")
     field = b'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\nx-aaaa\r\n--b--\r\n'
 
-    response = await client.put(URL, content=field, headers={b"content-type": content_type})
+    response = await stage.http.put(URL, content=field, headers={b"content-type": content_type})
 
     assert "must be UTF-8" in problem(response, 415, "unsupported_content_type")
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "UTF-8", "us-ascii"])
-async def test_a_form_may_name_utf_8_as_its_character_set(
-    stage: Stage, client: httpx.AsyncClient, charset: str
-) -> None:
+async def test_a_form_may_name_utf_8_as_its_character_set(stage: Stage, charset: str) -> None:
     voice = await waiting(stage)
     form = (
         (
@@ -335,13 +304,13 @@ async def test_a_form_may_name_utf_8_as_its_character_set(
     )
     headers = {"Content-Type": f"multipart/form-data; boundary=b; charset={charset}"}
 
-    assert (await client.put(URL, content=form, headers=headers)).status_code == 202
+    assert (await stage.http.put(URL, content=form, headers=headers)).status_code == 202
 
 
-async def test_two_files_in_one_form_are_refused(client: httpx.AsyncClient) -> None:
+async def test_two_files_in_one_form_are_refused(stage: Stage) -> None:
     files = [("file", ("a", WEBM, "audio/webm")), ("file", ("b", WEBM, "audio/webm"))]
 
-    response = await client.put(URL, data={"voice_id": new_voice_id()}, files=files)
+    response = await stage.http.put(URL, data={"voice_id": new_voice_id()}, files=files)
 
     assert "malformed" in problem(response, 422, "invalid_request")
 
@@ -350,24 +319,23 @@ async def test_only_the_owner_uploads_for_a_voice_that_has_one(stage: Stage) -> 
     stage.verifier = UidTokens()
     voice = await waiting(stage, owner="me")
 
-    async with stage.client() as client:
-        problem(await put(client, voice.voice_id), 403, "not_owner")
-        other = await put(client, voice.voice_id, Authorization="Bearer uid:other")
-        problem(other, 403, "not_owner")
-        problem(await put(client, voice.voice_id, Authorization="Bearer x"), 401, "token_refused")
-        assert stage.uploads.objects == {}
-        mine = await put(client, voice.voice_id, Authorization="Bearer uid:me")
-        assert mine.status_code == 202
+    problem(await put(stage.http, voice.voice_id), 403, "not_owner")
+    other = await put(stage.http, voice.voice_id, Authorization="Bearer uid:other")
+    problem(other, 403, "not_owner")
+    problem(await put(stage.http, voice.voice_id, Authorization="Bearer x"), 401, "token_refused")
+    assert stage.uploads.objects == {}
+    mine = await put(stage.http, voice.voice_id, Authorization="Bearer uid:me")
+    assert mine.status_code == 202
 
 
-async def test_storage_out_of_reach_loses_nothing(stage: Stage, client: httpx.AsyncClient) -> None:
+async def test_storage_out_of_reach_loses_nothing(stage: Stage) -> None:
     voice = await waiting(stage)
     stage.uploads.is_out_of_reach = True
-    problem(await put(client, voice.voice_id), 503, "unavailable")
+    problem(await put(stage.http, voice.voice_id), 503, "unavailable")
     assert await error_of(stage, voice) is None
 
     stage.uploads.is_out_of_reach = False
-    assert (await put(client, voice.voice_id)).status_code == 202
+    assert (await put(stage.http, voice.voice_id)).status_code == 202
 
 
 class Upload:
@@ -401,8 +369,7 @@ class Upload:
 
 
 async def an_upload(stage: Stage, size: int = 0) -> Upload:
-    voice = a_waiting()
-    await stage.voices.create(voice)
+    voice = await stage.add(a_waiting())
     return Upload(voice.voice_id, size)
 
 
@@ -420,20 +387,19 @@ async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
     )
     first, second, third = [await an_upload(stage, MAX_BYTES - 100) for _ in range(3)]
     third.goes_on.set()
-    async with stage.client() as client:
-        under_way = [send(client, each, FORM) for each in (first, second)]
-        for each in (first, second):
-            await each.is_read.wait()
-        await settle()
+    under_way = [send(stage.http, each, FORM) for each in (first, second)]
+    for each in (first, second):
+        await each.is_read.wait()
+    await settle()
 
-        with log_book() as book:
-            refused = await client.put(URL, content=third.body(), headers=FORM)
-        was_read = third.is_read.is_set()
-        first.goes_on.set()
-        taken = [await under_way[0]]
-        taken.append(await client.put(URL, content=third.body(), headers=FORM))
-        second.goes_on.set()
-        taken.append(await under_way[1])
+    with log_book() as book:
+        refused = await stage.http.put(URL, content=third.body(), headers=FORM)
+    was_read = third.is_read.is_set()
+    first.goes_on.set()
+    taken = [await under_way[0]]
+    taken.append(await stage.http.put(URL, content=third.body(), headers=FORM))
+    second.goes_on.set()
+    taken.append(await under_way[1])
 
     assert "try again" in problem(refused, 503, "unavailable")
     assert int(refused.headers["retry-after"]) > 0
@@ -445,12 +411,11 @@ async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
 async def test_many_short_recordings_have_the_room_of_one_long_one(tmp_path: Path) -> None:
     stage = Stage(folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES))
     uploads = [await an_upload(stage) for _ in range(20)]
-    async with stage.client() as client:
-        under_way = [send(client, each, each.announced) for each in uploads]
-        for each in uploads:
-            await each.is_read.wait()
-            each.goes_on.set()
-        answers = await asyncio.gather(*under_way)
+    under_way = [send(stage.http, each, each.announced) for each in uploads]
+    for each in uploads:
+        await each.is_read.wait()
+        each.goes_on.set()
+    answers = await asyncio.gather(*under_way)
 
     assert {answer.status_code for answer in answers} == {202}
 
@@ -464,13 +429,12 @@ async def test_what_announces_no_length_that_can_be_counts_as_the_largest(
     first, second = await an_upload(stage), await an_upload(stage)
     second.goes_on.set()
     length = {"Content-Length": announced}
-    async with stage.client() as client:
-        under_way = send(client, first, FORM)
-        await first.is_read.wait()
-        await settle()
-        refused = await client.put(URL, content=second.body(), headers=FORM | length)
-        first.goes_on.set()
-        taken = await under_way
+    under_way = send(stage.http, first, FORM)
+    await first.is_read.wait()
+    await settle()
+    refused = await stage.http.put(URL, content=second.body(), headers=FORM | length)
+    first.goes_on.set()
+    taken = await under_way
 
     problem(refused, 503, "unavailable")
     assert taken.status_code == 202
@@ -481,8 +445,7 @@ async def test_a_recording_larger_than_the_room_is_let_in_alone(tmp_path: Path) 
     upload = await an_upload(stage)
     upload.goes_on.set()
 
-    async with stage.client() as client:
-        answers = [await client.put(URL, content=upload.body(), headers=FORM) for _ in range(2)]
+    answers = [await stage.http.put(URL, content=upload.body(), headers=FORM) for _ in range(2)]
 
     assert {answer.status_code for answer in answers} == {202}
 
@@ -490,9 +453,8 @@ async def test_a_recording_larger_than_the_room_is_let_in_alone(tmp_path: Path) 
 async def test_a_form_that_is_refused_leaves_its_room(tmp_path: Path) -> None:
     stage = Stage(folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES))
 
-    async with stage.client() as client:
-        for _ in range(3):
-            problem(await client.put(URL, content=b"x", headers=FORM), 422, "invalid_request")
+    for _ in range(3):
+        problem(await stage.http.put(URL, content=b"x", headers=FORM), 422, "invalid_request")
 
 
 async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_others(
@@ -504,15 +466,14 @@ async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_o
     upload = await an_upload(stage)
     upload.goes_on.set()
     much = FORM | {"Content-Length": str(MAX_BYTES)}
-    async with stage.client() as client:
-        under_way = [send(client, each, much) for each in stalled]
-        await settle()
+    under_way = [send(stage.http, each, much) for each in stalled]
+    await settle()
 
-        answer = await client.put(URL, content=upload.body(), headers=dict(upload.announced))
+    answer = await stage.http.put(URL, content=upload.body(), headers=dict(upload.announced))
 
-        for each in stalled:
-            each.goes_on.set()
-        others = await asyncio.gather(*under_way)
+    for each in stalled:
+        each.goes_on.set()
+    others = await asyncio.gather(*under_way)
 
     assert answer.status_code == 202
     assert {each.status_code for each in others} == {202}
@@ -524,17 +485,16 @@ async def test_one_client_has_only_so_many_uploads_open(tmp_path: Path) -> None:
     mine = FORM | {"Content-Length": str(MAX_BYTES), "X-Forwarded-For": "203.0.113.9"}
     another = await an_upload(stage)
     another.goes_on.set()
-    async with stage.client() as client:
-        under_way = [send(client, each, mine) for each in stalled]
-        await settle()
+    under_way = [send(stage.http, each, mine) for each in stalled]
+    await settle()
 
-        refused = await client.put(URL, content=another.body(), headers=mine)
-        others = {**another.announced, "X-Forwarded-For": "203.0.113.10"}
-        let_in = await client.put(URL, content=another.body(), headers=others)
+    refused = await stage.http.put(URL, content=another.body(), headers=mine)
+    others = {**another.announced, "X-Forwarded-For": "203.0.113.10"}
+    let_in = await stage.http.put(URL, content=another.body(), headers=others)
 
-        for each in stalled:
-            each.goes_on.set()
-        answers = await asyncio.gather(*under_way)
+    for each in stalled:
+        each.goes_on.set()
+    answers = await asyncio.gather(*under_way)
 
     assert "3 recordings" in problem(refused, 429, "rate_limited")
     assert let_in.status_code == 202
@@ -550,15 +510,14 @@ async def test_a_recording_that_outgrows_the_memory_is_refused_and_leaves_its_me
     large.goes_on.set()
     # It announces less than it sends, which a server would cut off.
     little = FORM | {"Content-Length": "1000"}
-    async with stage.client() as client:
-        under_way = send(client, small, FORM)
-        await small.is_read.wait()
-        await settle()
+    under_way = send(stage.http, small, FORM)
+    await small.is_read.wait()
+    await settle()
 
-        refused = await client.put(URL, content=large.body(), headers=little)
-        small.goes_on.set()
-        taken = [await under_way]
-        taken.append(await client.put(URL, content=large.body(), headers=FORM))
+    refused = await stage.http.put(URL, content=large.body(), headers=little)
+    small.goes_on.set()
+    taken = [await under_way]
+    taken.append(await stage.http.put(URL, content=large.body(), headers=FORM))
 
     problem(refused, 503, "unavailable")
     assert [answer.status_code for answer in taken] == [202, 202]
@@ -573,10 +532,9 @@ def test_a_recording_that_does_not_arrive_in_time_is_given_up_and_leaves_its_mem
         stage = Stage(folder=tmp_path, upload_memory=memory)
         stalled, next_one = await an_upload(stage, 50_000), await an_upload(stage)
         next_one.goes_on.set()
-        async with stage.client() as client:
-            late = await send(client, stalled, FORM)
-            assert asyncio.get_running_loop().time() == BODY_SECONDS
-            taken = await client.put(URL, content=next_one.body(), headers=FORM)
+        late = await send(stage.http, stalled, FORM)
+        assert asyncio.get_running_loop().time() == BODY_SECONDS
+        taken = await stage.http.put(URL, content=next_one.body(), headers=FORM)
 
         assert "60 seconds" in problem(late, 408, "request_timeout")
         assert taken.status_code == 202

@@ -45,9 +45,7 @@ class Converter:
 
 
 async def post(stage: Stage, content: bytes, **headers: str) -> httpx.Response:
-    transport = httpx.ASGITransport(stage.app(), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="https://api.test") as client:
-        return await client.post(ADDRESS, content=content, headers=headers)
+    return await stage.http.post(ADDRESS, content=content, headers=headers)
 
 
 async def test_the_api_passes_a_file_on_and_answers_what_was_found(tmp_path: Path) -> None:
@@ -104,10 +102,8 @@ async def test_a_converter_out_of_reach_is_told(tmp_path: Path) -> None:
 async def test_files_count_as_requests_do(tmp_path: Path) -> None:
     limits = RequestLimits(per_minute=12, waiting=0, trusted_proxies=0)
     stage = Stage(tmp_path, limits=limits, verifying=Converter())
-    transport = httpx.ASGITransport(stage.app())
 
-    async with httpx.AsyncClient(transport=transport, base_url="https://api.test") as client:
-        statuses = [(await client.post(ADDRESS, content=b"x")).status_code for _ in range(3)]
+    statuses = [(await post(stage, b"x")).status_code for _ in range(3)]
 
     assert statuses[0] == 200
     assert 429 in statuses

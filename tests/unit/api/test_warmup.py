@@ -18,9 +18,10 @@ from tests.support.tokens import Issuer, push_claims
 from tests.support.virtual_time import in_virtual_time, settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
 
+    from functions.api.warmup import Identity
     from tests.unit.api.stage import Stage
 
 
@@ -34,10 +35,13 @@ class SlowContainer:
         self.status = b"200 OK"
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
+    async def warm_up(self) -> AsyncIterator[WarmUp]:
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         async with server:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/warmup"
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/warmup"
+            warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
+            yield warm_up
+            await warm_up.aclose()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.requests.append(await reader.readuntil(b"\r\n\r\n"))
@@ -56,25 +60,27 @@ class SlowIdentity:
         return {"Authorization": "Bearer token"}
 
 
+def answered_by(
+    answer: Callable[[httpx.Request], httpx.Response], identity: Identity | None = None
+) -> WarmUp:
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    return WarmUp(client, "http://x.test/", identity or NoIdentity())
+
+
 async def test_the_warm_up_is_sent_before_the_answer_and_not_awaited() -> None:
     container = SlowContainer()
-    async with container.serving() as url:
-        warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
-
+    async with container.warm_up() as warm_up:
         await warm_up.send()
         await container.arrived.wait()
 
         assert container.requests[0].startswith(b"GET /warmup HTTP/1.1\r\n")
         assert not container.answers.is_set()
         container.answers.set()
-        await warm_up.aclose()
 
 
 async def test_for_a_few_visitors_no_second_warm_up_is_sent_while_one_is_under_way() -> None:
     container = SlowContainer()
-    async with container.serving() as url:
-        warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
-
+    async with container.warm_up() as warm_up:
         await asyncio.gather(*(warm_up.send() for _ in range(3)))
         await container.arrived.wait()
         await warm_up.send()
@@ -86,7 +92,6 @@ async def test_for_a_few_visitors_no_second_warm_up_is_sent_while_one_is_under_w
         await warm_up.send()
         await container.arrived.wait()
         assert len(container.requests) == 2
-        await warm_up.aclose()
 
 
 @in_virtual_time
@@ -173,9 +178,7 @@ async def until_answered(warm_up: WarmUp) -> None:
 async def test_each_character_that_must_be_loaded_has_a_warm_up_of_its_own() -> None:
     container = SlowContainer()
     container.answers.set()
-    async with container.serving() as url:
-        warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
-
+    async with container.warm_up() as warm_up:
         await asyncio.gather(*(warm_up.send(name) for name in ("ada", "bob", "ada", None)))
         await until_answered(warm_up)
 
@@ -185,16 +188,10 @@ async def test_each_character_that_must_be_loaded_has_a_warm_up_of_its_own() -> 
             b"GET /warmup?character=ada",
             b"GET /warmup?character=bob",
         ]
-        await warm_up.aclose()
 
 
 async def test_a_failed_warm_up_is_logged_and_changes_nothing_else() -> None:
-    def refuse(_request: httpx.Request) -> httpx.Response:
-        return httpx.Response(503)
-
-    warm_up = WarmUp(
-        httpx.AsyncClient(transport=httpx.MockTransport(refuse)), "http://x.test/", NoIdentity()
-    )
+    warm_up = answered_by(lambda _: httpx.Response(503))
     with log_book() as book:
         await warm_up.send()
         await settle()
@@ -207,9 +204,7 @@ async def test_an_unreachable_container_changes_nothing_for_the_visitor() -> Non
     def fail(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
-    warm_up = WarmUp(
-        httpx.AsyncClient(transport=httpx.MockTransport(fail)), "http://x.test/", NoIdentity()
-    )
+    warm_up = answered_by(fail)
     with log_book() as book:
         await warm_up.send()
 
@@ -225,9 +220,7 @@ async def test_a_warm_up_that_is_slow_to_send_delays_the_visitor_only_a_little()
         seen.append(request.headers["authorization"])
         return httpx.Response(200)
 
-    warm_up = WarmUp(
-        httpx.AsyncClient(transport=httpx.MockTransport(answer)), "http://x.test/", identity
-    )
+    warm_up = answered_by(answer, identity)
     with log_book() as book:
         await warm_up.send()
     assert asyncio.get_running_loop().time() == SENDING_SECONDS
@@ -242,11 +235,7 @@ async def test_a_warm_up_that_is_slow_to_send_delays_the_visitor_only_a_little()
 @in_virtual_time
 async def test_the_work_goes_on_while_the_warm_up_is_sent() -> None:
     identity, done_at = SlowIdentity(), []
-    warm_up = WarmUp(
-        httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))),
-        "http://x.test/",
-        identity,
-    )
+    warm_up = answered_by(lambda _: httpx.Response(200), identity)
     loop = asyncio.get_running_loop()
 
     async with warm_up.sending():
@@ -266,21 +255,19 @@ async def test_work_that_fails_while_the_warm_up_is_sent_passes_its_error_on() -
         seen.append(request.url.path)
         return httpx.Response(200)
 
-    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-    warm_up = WarmUp(client, "http://x.test/warmup", NoIdentity())
+    warm_up = answered_by(answer)
 
     with pytest.raises(ValueError, match="no"):
         async with warm_up.sending():
             raise ValueError("no")
 
-    assert seen == ["/warmup"]
+    assert seen == ["/"]
     await warm_up.aclose()
 
 
 async def test_a_closing_api_cancels_its_warm_up() -> None:
     container = SlowContainer()
-    async with container.serving() as url:
-        warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
+    async with container.warm_up() as warm_up:
         await warm_up.send()
         await container.arrived.wait()
 

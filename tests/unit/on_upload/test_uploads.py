@@ -109,6 +109,9 @@ class Stage:
     async def voice(self, voice_id: str) -> Voice:
         return (await self.voices.read(voice_id)).voice
 
+    async def is_untouched(self, voice: Voice) -> bool:
+        return not self.topic.published and await self.voice(voice.voice_id) == voice
+
 
 @pytest.fixture
 def stage() -> Stage:
@@ -202,7 +205,7 @@ async def test_a_duplicate_is_recognised_by_its_object_not_by_its_message_id(
 
     await stage.handler.handle(again)
 
-    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+    assert await stage.is_untouched(voice)
     assert [entry["reason"] for entry in book.of("duplicate")] == ["same upload"]
 
 
@@ -213,7 +216,7 @@ async def test_another_generation_for_a_voice_that_has_its_recording_changes_not
 
     await stage.handler.handle(upload_notification(replace(upload, generation=2)))
 
-    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+    assert await stage.is_untouched(voice)
     assert [entry["reason"] for entry in book.of("duplicate")] == ["voice is queued"]
 
 
@@ -225,7 +228,7 @@ async def test_the_event_of_a_voice_that_a_worker_owns_comes_again(stage: Stage)
     with pytest.raises(LeaseHeldError):
         await stage.handler.handle(replace(event, attributes=young))
 
-    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+    assert await stage.is_untouched(voice)
 
 
 async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -> None:
@@ -237,7 +240,7 @@ async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -
             upload_notification(upload, metadata=LIVE, eventTime=now.isoformat())
         )
 
-    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+    assert await stage.is_untouched(voice)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +307,7 @@ async def test_an_upload_to_a_voice_that_is_over_is_emptied_and_its_address_stay
     await stage.handler.handle(event)
 
     assert stage.bucket.objects[voice.voice_id].data == b""
-    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+    assert await stage.is_untouched(voice)
 
 
 async def test_the_event_of_an_emptied_recording_is_ignored_unread(stage: Stage) -> None:
@@ -401,7 +404,7 @@ async def test_other_events_are_ignored(stage: Stage, kind: str) -> None:
 
     await stage.handler.handle(upload_notification(upload, eventType=kind))
 
-    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+    assert await stage.is_untouched(voice)
 
 
 async def test_a_message_that_is_not_a_notification_is_refused(stage: Stage) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import httpx
@@ -28,7 +28,7 @@ def client(topic: RecordingPublisher, voices: MemoryVoices) -> httpx.AsyncClient
         voices=voices,
         uploads=MemoryBucket("uploads"),
         conversions=topic,
-        patience=Patience.of(unchanged_seconds=300, upload_url_seconds=600),
+        patience=Patience(timedelta(minutes=5), timedelta(minutes=10)),
         now=lambda: datetime.now(UTC),
     )
     certificates = CertificateCache(CertificateServer(ISSUER).fetch)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.sweep.own_characters import LONG, OwnCharacterSweep
 from functions.sweep.settings import SweepSettings
+from functions.sweep.sweeper import LONG, OwnCharacterSweep
 from shared.characters.own.recordings import Kind, OwnCharacterCleaner, new_recording_name
 from shared.google.trainer import TrainerUnavailableError
 from shared.runtime.settings import SettingsError, load
@@ -55,8 +55,8 @@ async def test_the_trainer_is_started_for_what_waits_and_for_nothing_else(
     await stage.leased(character)
     await sweep_of(stage, start).sweep()
     assert start.times == 1
-    # Whoever held the lease was killed.
-    stage.clock.pass_(timedelta(minutes=2))
+    # The holder of the lease was killed.
+    stage.clock.advance(timedelta(minutes=2))
     await sweep_of(stage, start).sweep()
     assert start.times == 2
 
@@ -68,7 +68,7 @@ async def test_a_character_that_waits_for_long_is_told_to_the_operator(
     await stage.queued()
     await sweep_of(stage, Start()).sweep()
     assert "waits for long" not in caplog.text
-    stage.clock.pass_(LONG + timedelta(seconds=1))
+    stage.clock.advance(LONG + timedelta(seconds=1))
     await sweep_of(stage, Start()).sweep()
     assert "waits for long" in caplog.text
 

@@ -22,24 +22,22 @@ from shared.voices.store import FoundVoices, UnreadableVoiceError
 from shared.voices.voice import (
     LEASE,
     ErrorCode,
-    ForbiddenTransitionError,
-    LeaseHeldError,
     Speaking,
     Status,
     Voice,
     new_voice_id,
-    queue_again,
 )
 from tests.support.buckets import MemoryBucket
+from tests.support.clock import Calendar
 from tests.support.logs import log_book, logged_as
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import (
     CLIENT,
+    EVERY_STATE,
     NOW,
     SECOND,
     a_converting,
     a_done,
-    a_failed,
     a_queued,
     a_waiting,
     an_upload,
@@ -49,22 +47,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-PATIENCE = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
-
-
-@dataclass
-class Clock:
-    now: datetime = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
+PATIENCE = Patience(timedelta(minutes=5), timedelta(minutes=10))
 
 
 @dataclass
 class House:
     """A sweeper and its collaborators."""
 
-    clock: Clock = field(default_factory=Clock)
+    clock: Calendar = field(default_factory=lambda: Calendar(NOW))
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     topic: RecordingPublisher = field(default_factory=RecordingPublisher)
 
@@ -72,17 +62,15 @@ class House:
         self.voices = MemoryVoices(self.clock)
         self.sweeper = self.sweeper_of(self.voices)
 
-    def sweeper_of(self, voices: MemoryVoices) -> Sweeper:
-        return Sweeper(
-            voices=voices,
-            uploads=self.uploads,
-            conversions=self.topic,
-            patience=PATIENCE,
-            now=self.clock,
-        )
+    def sweeper_of(self, voices: MemoryVoices, topic: RecordingPublisher | None = None) -> Sweeper:
+        return Sweeper(voices, self.uploads, topic or self.topic, PATIENCE, self.clock)
+
+    async def add(self, voice: Voice) -> Voice:
+        await self.voices.create(voice)
+        return voice
 
     def later(self, **duration: float) -> None:
-        self.clock.now += timedelta(**duration)
+        self.clock.advance(timedelta(**duration))
 
     async def voice(self, voice: Voice) -> Voice:
         return (await self.voices.read(voice.voice_id)).voice
@@ -96,8 +84,7 @@ def house() -> House:
 async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is_there(
     house: House,
 ) -> None:
-    voice = a_waiting()
-    await house.voices.create(voice)
+    voice = await house.add(a_waiting())
     generation = house.uploads.put(voice.voice_id, b"recording", "audio/ogg")
     house.later(minutes=6)
 
@@ -113,8 +100,7 @@ async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is
 
 
 async def test_a_text_whose_message_was_never_sent_is_found(house: House) -> None:
-    voice = a_waiting(speaking=Speaking(speed=1.5), content_type=TEXT_CONTENT_TYPE)
-    await house.voices.create(voice)
+    voice = await house.add(a_waiting(speaking=Speaking(speed=1.5), content_type=TEXT_CONTENT_TYPE))
     house.uploads.put(voice.voice_id, "はい。".encode(), TEXT_CONTENT_TYPE)
     house.later(minutes=6)
 
@@ -129,8 +115,7 @@ async def test_a_text_whose_message_was_never_sent_is_found(house: House) -> Non
 async def test_the_conversion_of_a_queued_voice_is_requested_again_once_per_waiting_period(
     house: House,
 ) -> None:
-    voice = a_queued()
-    await house.voices.create(voice)
+    await house.add(a_queued())
     house.later(minutes=6)
 
     await house.sweeper.sweep()
@@ -146,19 +131,17 @@ async def test_the_conversion_of_a_queued_voice_is_requested_again_once_per_wait
 async def test_a_converting_voice_whose_worker_died_keeps_its_status_and_attempt(
     house: House,
 ) -> None:
-    voice = a_converting()
-    await house.voices.create(voice)
+    voice = await house.add(a_converting())
     house.later(minutes=6)
 
     assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
 
     again = await house.voice(voice)
-    assert again == replace(voice, updated_at=house.clock.now)
+    assert again == replace(voice, updated_at=house.clock.time)
 
 
 async def test_a_voice_that_was_never_uploaded_fails_visibly(house: House) -> None:
-    voice = a_waiting()
-    await house.voices.create(voice)
+    voice = await house.add(a_waiting())
     house.later(minutes=21)
 
     assert await house.sweeper.sweep() == {"put_back": 0, "expire": 1}
@@ -204,8 +187,7 @@ async def test_a_message_that_cannot_be_published_is_tried_at_the_next_sweep(hou
 
 
 async def test_an_unreachable_bucket_expires_no_voice(house: House) -> None:
-    voice = a_waiting()
-    await house.voices.create(voice)
+    voice = await house.add(a_waiting())
     house.later(minutes=60)
     house.uploads.is_out_of_reach = True
 
@@ -216,8 +198,7 @@ async def test_an_unreachable_bucket_expires_no_voice(house: House) -> None:
 
 
 async def test_a_voice_that_moves_on_during_the_sweep_is_left_alone(house: House) -> None:
-    voice = a_queued()
-    await house.voices.create(voice)
+    voice = await house.add(a_queued())
     house.later(minutes=6)
 
     class OvertakingPublisher(RecordingPublisher):
@@ -225,13 +206,7 @@ async def test_a_voice_that_moves_on_during_the_sweep_is_left_alone(house: House
             await super().publish(data, attributes)
             await house.voices.delete(voice.voice_id)
 
-    sweeper = Sweeper(
-        voices=house.voices,
-        uploads=house.uploads,
-        conversions=OvertakingPublisher(),
-        patience=PATIENCE,
-        now=house.clock,
-    )
+    sweeper = house.sweeper_of(house.voices, OvertakingPublisher())
     with log_book() as book:
         assert await sweeper.sweep() == {"put_back": 0, "expire": 0}
     assert len(book.of("overtaken")) == 1
@@ -240,8 +215,7 @@ async def test_a_voice_that_moves_on_during_the_sweep_is_left_alone(house: House
 async def test_voices_that_are_left_alone_do_not_delay_later_ones(house: House) -> None:
     for _ in range(PAGE):
         await house.voices.create(a_waiting())
-    voice = a_waiting(now=NOW + SECOND)
-    await house.voices.create(voice)
+    voice = await house.add(a_waiting(now=NOW + SECOND))
     house.uploads.put(voice.voice_id, b"recording")
     house.later(minutes=6)
 
@@ -330,102 +304,36 @@ async def test_a_sweep_reports_what_it_did(house: House) -> None:
     assert len(book.of("voice_put_back")) == 1
 
 
-DECISION_PATIENCE = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
-UNCHANGED = timedelta(seconds=300)
-UPLOAD_ENDS = timedelta(seconds=1200)
+UNCHANGED = PATIENCE.unchanged
+UPLOAD_ENDS = 2 * PATIENCE.upload
+WAITING, QUEUED, CONVERTING, DONE, FAILED = (make() for make in EVERY_STATE.values())
+LEASED = replace(CONVERTING, lease_expires_at=NOW + timedelta(hours=2))
 
 
-def test_patience_is_set_in_seconds() -> None:
-    patience = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
+@pytest.mark.parametrize(
+    ("voice", "has_upload", "age", "remedy"),
+    [
+        pytest.param(WAITING, True, UNCHANGED, Remedy.PUT_BACK, id="its event was lost"),
+        pytest.param(WAITING, True, UNCHANGED - SECOND, Remedy.NONE, id="it changed lately"),
+        pytest.param(QUEUED, True, UNCHANGED - SECOND, Remedy.NONE, id="it was queued lately"),
+        pytest.param(WAITING, False, UPLOAD_ENDS, Remedy.NONE, id="a recording may arrive"),
+        pytest.param(WAITING, False, UPLOAD_ENDS + SECOND, Remedy.EXPIRE, id="none arrived"),
+        pytest.param(WAITING, True, 10 * UPLOAD_ENDS, Remedy.PUT_BACK, id="it arrived late"),
+        pytest.param(QUEUED, True, UNCHANGED, Remedy.PUT_BACK, id="its message was lost"),
+        pytest.param(
+            CONVERTING, True, LEASE + UNCHANGED - SECOND, Remedy.NONE, id="its lease has just ended"
+        ),
+        pytest.param(
+            CONVERTING, True, LEASE + UNCHANGED, Remedy.PUT_BACK, id="its lease ended long ago"
+        ),
+        pytest.param(LEASED, True, timedelta(hours=1), Remedy.NONE, id="its lease is held"),
+        pytest.param(DONE, True, timedelta(days=1), Remedy.NONE, id="it is done"),
+        pytest.param(FAILED, True, timedelta(days=1), Remedy.NONE, id="it has failed"),
+    ],
+)
+def test_what_is_decided_about_a_voice(
+    *, voice: Voice, has_upload: bool, age: timedelta, remedy: Remedy
+) -> None:
+    upload = an_upload(voice.voice_id) if has_upload else None
 
-    assert patience == Patience(timedelta(minutes=5), timedelta(minutes=10))
-
-
-def test_a_waiting_voice_whose_event_was_lost_is_put_back() -> None:
-    voice = a_waiting()
-    upload = an_upload(voice.voice_id)
-
-    assert decide(voice, upload, now=NOW + UNCHANGED, patience=DECISION_PATIENCE) is Remedy.PUT_BACK
-
-
-def test_a_voice_that_changed_lately_is_left_alone() -> None:
-    voice = a_waiting()
-    upload = an_upload(voice.voice_id)
-
-    now = NOW + UNCHANGED - SECOND
-    assert decide(voice, upload, now=now, patience=DECISION_PATIENCE) is Remedy.NONE
-    assert decide(a_queued(), upload, now=now, patience=DECISION_PATIENCE) is Remedy.NONE
-
-
-def test_a_recording_may_arrive_as_long_as_the_api_waits_for_it() -> None:
-    assert (
-        decide(a_waiting(), None, now=NOW + UPLOAD_ENDS, patience=DECISION_PATIENCE) is Remedy.NONE
-    )
-
-
-def test_a_voice_that_was_never_uploaded_expires() -> None:
-    now = NOW + UPLOAD_ENDS + SECOND
-    assert decide(a_waiting(), None, now=now, patience=DECISION_PATIENCE) is Remedy.EXPIRE
-
-
-def test_a_late_recording_still_counts() -> None:
-    voice = a_waiting()
-    now = NOW + 10 * UPLOAD_ENDS
-    remedy = decide(voice, an_upload(voice.voice_id), now=now, patience=DECISION_PATIENCE)
-    assert remedy is Remedy.PUT_BACK
-
-
-def test_a_queued_voice_whose_message_was_lost_is_put_back() -> None:
-    voice = a_queued()
-    assert (
-        decide(voice, voice.input, now=NOW + UNCHANGED, patience=DECISION_PATIENCE)
-        is Remedy.PUT_BACK
-    )
-
-
-def test_a_converting_voice_is_put_back_only_long_after_its_lease_ended() -> None:
-    voice = a_converting()
-    lost = NOW + LEASE + UNCHANGED
-
-    assert decide(voice, voice.input, now=lost - SECOND, patience=DECISION_PATIENCE) is Remedy.NONE
-    assert decide(voice, voice.input, now=lost, patience=DECISION_PATIENCE) is Remedy.PUT_BACK
-
-
-def test_a_voice_with_a_live_lease_is_left_alone_however_old_it_is() -> None:
-    voice = replace(a_converting(), lease_expires_at=NOW + timedelta(hours=2))
-    now = NOW + timedelta(hours=1)
-    assert decide(voice, voice.input, now=now, patience=DECISION_PATIENCE) is Remedy.NONE
-
-
-@pytest.mark.parametrize("voice", [a_done(), a_failed()], ids=["done", "failed"])
-def test_a_finished_voice_is_never_changed(voice: Voice) -> None:
-    now = NOW + timedelta(days=1)
-    assert decide(voice, voice.input, now=now, patience=DECISION_PATIENCE) is Remedy.NONE
-
-
-def test_a_waiting_voice_becomes_queued_with_its_recording() -> None:
-    voice = a_waiting()
-    upload = an_upload(voice.voice_id)
-
-    again = queue_again(voice, NOW + SECOND, upload)
-
-    assert again == replace(voice, status=Status.QUEUED, input=upload, updated_at=NOW + SECOND)
-
-
-@pytest.mark.parametrize("voice", [a_queued(), a_converting()], ids=["queued", "converting"])
-def test_a_voice_further_on_keeps_its_status_and_attempt(voice: Voice) -> None:
-    now = NOW + LEASE
-    again = queue_again(voice, now, an_upload(voice.voice_id))
-    assert again == replace(voice, updated_at=now)
-
-
-def test_a_voice_that_a_worker_has_is_not_taken_from_it() -> None:
-    voice = a_converting()
-    with pytest.raises(LeaseHeldError):
-        queue_again(voice, NOW + LEASE - SECOND, an_upload(voice.voice_id))
-
-
-@pytest.mark.parametrize("voice", [a_done(), a_failed()], ids=["done", "failed"])
-def test_a_finished_voice_is_not_begun_again(voice: Voice) -> None:
-    with pytest.raises(ForbiddenTransitionError):
-        queue_again(voice, NOW, an_upload(voice.voice_id))
+    assert decide(voice, upload, now=NOW + age, patience=PATIENCE) is remedy

@@ -15,18 +15,17 @@ import numpy as np
 from functions.train.runner import LEASE_SECONDS, TrainingRunner
 from functions.train.trainer import Trainer, environment_of_trainer
 from infra.local.cloud.memory import MemoryOwnCharacters
-from shared.characters.bucket import new_character_id
 from shared.characters.consent import draw_sentence
 from shared.characters.own import own_character as own
-from shared.characters.own.own_character import OwnCharacter, TypedConsent
 from shared.characters.own.recordings import Kind, new_recording_name
-from shared.characters.own.store import DayLimits, change_own
+from shared.characters.own.store import change_own
 from shared.speech.results.audio_files import write_wav
 from tests.support.buckets import MemoryBucket
+from tests.support.clock import Calendar
+from tests.support.own_character_contract import MANY, a_begun
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
+    from shared.characters.own.own_character import OwnCharacter
     from shared.speech.decoding.decoder import Decoder
 
 ROOT = Path(__file__).parents[3]
@@ -40,25 +39,14 @@ def speech(seconds: float) -> bytes:
     return write_wav(0.3 * np.sin(2 * np.pi * 200 * time).astype(np.float32), RATE)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.time = datetime.now(UTC)
-
-    def __call__(self) -> datetime:
-        return self.time
-
-    def pass_(self, time: timedelta) -> None:
-        self.time += time
-
-
 @dataclass
 class Stage:
-    """What a runner speaks to."""
+    """A runner's services in memory."""
 
     decoder: Decoder
     folder: Path
     python: str
-    clock: Clock = field(default_factory=Clock)
+    clock: Calendar = field(default_factory=lambda: Calendar(datetime.now(UTC)))
     recordings: MemoryBucket = field(default_factory=lambda: MemoryBucket("recordings"))
     characters: MemoryBucket = field(default_factory=lambda: MemoryBucket("characters"))
 
@@ -77,21 +65,20 @@ class Stage:
     async def queued(self, **sound: bytes) -> OwnCharacter:
         """Begin a character, bring its recordings, and ask for the training."""
         now = self.clock()
-        character = own.begin(
-            new_character_id(),
-            name="Ada's voice",
-            key="a secret",
-            owner=None,
-            consent=TypedConsent("Ada Example", "ada@example.org", now.date().isoformat()),
-            sentence=draw_sentence("en", now.date()),
-            now=now,
-        )
+        sentence = draw_sentence("en", now.date())
+        character = a_begun(now, name="Ada's voice", owner=None, sentence=sentence)
         for kind, data in ({"speech": speech(5), "consent": speech(2)} | sound).items():
             name = new_recording_name(character.character_id, Kind(kind))
             await self.recordings.write(name, io.BytesIO(data), content_type="audio/wav")
-        await self.store.create(character, limits=DayLimits(100, 100), by="ada")
+        await self.store.create(character, limits=MANY, by="ada")
         snapshot = await self.store.read(character.character_id)
         return (await self.store.replace(snapshot, own.queue(character, now))).character
+
+    async def trained(self, behaviour: str = "train", **sound: bytes) -> OwnCharacter:
+        """Ask for a training, and let a runner carry it out."""
+        character = await self.queued(**sound)
+        await self.runner(behaviour).train_next()
+        return character
 
     async def leased(self, character: OwnCharacter) -> OwnCharacter:
         """Lease a character as a runner does that is killed then."""

@@ -107,9 +107,9 @@ async def test_an_attempt_of_an_earlier_training_writes_nothing_in_a_later_one(
     stage: Stage,
 ) -> None:
     character = await stage.leased(await stage.queued())
-    stage.clock.pass_(LEASE)
+    stage.clock.advance(LEASE)
     await stage.leased(character)
-    stage.clock.pass_(LEASE)
+    stage.clock.advance(LEASE)
     assert (await stage.leased(character)).status is OwnCharacterStatus.FAILED
     await change_own(stage.store, character.character_id, own.queue)
     again = await stage.leased(character)

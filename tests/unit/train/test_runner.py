@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from functions.train import runner
-from functions.train import runner as runners
 from functions.train.runner import train_waiting_characters
 from functions.train.settings import TrainSettings
 from shared.characters.bucket import CharacterBucket, new_character_id
@@ -36,14 +35,15 @@ from tests.unit.train.stage import BUNDLE, PROGRAM, ROOT, Stage, speech
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.characters.own.own_character import OwnCharacter
+    from shared.characters.own.own_character import OwnCharacter, TrainingFailure
     from shared.voices.objects import ObjectFacts
 
 
-async def error_of(stage: Stage, character: OwnCharacter) -> tuple[str, str]:
+async def failure_of(stage: Stage, character: OwnCharacter) -> TrainingFailure:
     stored = await stage.stored(character)
-    assert stored.error is not None, stored
-    return stored.status.value, stored.error.code.value
+    assert stored.status is OwnCharacterStatus.FAILED
+    assert stored.error is not None
+    return stored.error
 
 
 def trainers() -> list[psutil.Process]:
@@ -95,8 +95,7 @@ async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage
 
 
 async def test_a_portrait_that_the_training_has_drawn_is_published(stage: Stage) -> None:
-    character = await stage.queued()
-    await stage.runner("draw").train_next()
+    character = await stage.trained("draw")
     bucket = CharacterBucket(lambda: stage.characters)
     published = (await bucket.list(with_own={character.character_id}))[character.character_id]
     portrait = await bucket.read_portrait(published, 100_000)
@@ -114,9 +113,8 @@ async def test_a_portrait_that_is_more_than_a_drawing_is_not_published(
     svg = f'<svg xmlns="http://www.w3.org/2000/svg">{markup}</svg>'
     (bundle / "portrait.svg").write_text(svg, "utf-8")
     monkeypatch.setattr(stages, "BUNDLE", bundle)
-    character = await stage.queued()
-    await stage.runner("draw").train_next()
-    assert await error_of(stage, character) == ("failed", "bundle_refused")
+    character = await stage.trained("draw")
+    assert (await failure_of(stage, character)).code == "bundle_refused"
     assert not stage.characters.objects
 
 
@@ -155,33 +153,27 @@ async def test_nothing_waits_when_everything_is_trained(stage: Stage) -> None:
 async def test_what_the_training_refuses_is_told_to_the_owner_who_keeps_the_recordings(
     stage: Stage,
 ) -> None:
-    character = await stage.queued()
-    await stage.runner("refuse").train_next()
-    assert await error_of(stage, character) == ("failed", "recordings_refused")
-    error = (await stage.stored(character)).error
-    assert error is not None
+    character = await stage.trained("refuse")
+    error = await failure_of(stage, character)
+    assert error.code == "recordings_refused"
     assert error.message == "recordings: expected 2 minutes, found 5 s"
     assert len(stage.recordings.objects) == 2
 
 
 @pytest.mark.parametrize("code", ["another_voice", "echo", "consent_refused"])
 async def test_the_training_says_with_a_code_what_is_wrong(stage: Stage, code: str) -> None:
-    character = await stage.queued()
-    await stage.runner(f"refuse with {code}").train_next()
-    assert await error_of(stage, character) == ("failed", code)
-    error = (await stage.stored(character)).error
-    assert error is not None
+    character = await stage.trained(f"refuse with {code}")
+    error = await failure_of(stage, character)
+    assert error.code == code
     assert error.message == "recordings: expected one voice, found two."
     (speech,) = (name for name in stage.recordings.objects if "/speech/" in name)
     assert error.recordings == (speech.rpartition("/")[2],)
 
 
 async def test_a_code_that_nobody_knows_is_a_part_of_the_sentence(stage: Stage) -> None:
-    character = await stage.queued()
-    await stage.runner("refuse with temper").train_next()
-    assert await error_of(stage, character) == ("failed", "recordings_refused")
-    error = (await stage.stored(character)).error
-    assert error is not None
+    character = await stage.trained("refuse with temper")
+    error = await failure_of(stage, character)
+    assert error.code == "recordings_refused"
     assert "[temper]" in error.message
 
 
@@ -189,9 +181,8 @@ async def test_a_code_that_nobody_knows_is_a_part_of_the_sentence(stage: Stage) 
 async def test_a_consent_that_is_no_speech_is_refused_before_the_training(
     stage: Stage, consent: bytes
 ) -> None:
-    character = await stage.queued(consent=consent)
-    await stage.runner().train_next()
-    assert await error_of(stage, character) == ("failed", "consent_refused")
+    character = await stage.trained(consent=consent)
+    assert (await failure_of(stage, character)).code == "consent_refused"
     assert not stage.characters.objects
 
 
@@ -204,13 +195,12 @@ async def test_a_trainer_that_crashes_gets_one_more_try_and_then_the_training_ha
         stored = await stage.stored(character)
         assert (stored.status, stored.attempt) == (OwnCharacterStatus.QUEUED, attempt)
     await stage.runner("crash").train_next()
-    assert await error_of(stage, character) == ("failed", "attempts_exhausted")
+    assert (await failure_of(stage, character)).code == "attempts_exhausted"
     assert not await stage.runner().train_next()
 
 
 async def test_a_crash_is_followed_by_a_training_that_succeeds(stage: Stage) -> None:
-    character = await stage.queued()
-    await stage.runner("crash").train_next()
+    character = await stage.trained("crash")
     await stage.runner().train_next()
     assert (await stage.stored(character)).status is OwnCharacterStatus.READY
 
@@ -225,7 +215,7 @@ async def test_a_trainer_that_takes_too_long_is_killed(stage: Stage) -> None:
 async def test_a_character_that_is_deleted_while_it_is_trained_ends_the_training(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runners, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(runner, "RENEW_SECONDS", 0.05)
     character = await stage.queued()
     training = asyncio.create_task(stage.runner("hang").train_next())
     await until_training(stage, character)
@@ -280,8 +270,7 @@ async def test_a_runner_that_is_stopped_hands_its_character_back_and_that_is_no_
 async def test_a_bundle_whose_character_was_deleted_while_its_trainer_was_killed_is_removed(
     stage: Stage,
 ) -> None:
-    ready = await stage.queued()
-    await stage.runner().train_next()
+    ready = await stage.trained()
     published = {name: each.data for name, each in stage.characters.objects.items()}
     orphan = new_character_id()
     written = int(datetime.now(UTC).timestamp() * 1_000_000)
@@ -302,7 +291,7 @@ async def test_a_killed_runner_is_followed_by_another_when_its_lease_has_ended(
     await stage.leased(character)
     assert not await stage.runner().train_next()
 
-    stage.clock.pass_(timedelta(seconds=runners.LEASE_SECONDS))
+    stage.clock.advance(timedelta(seconds=runner.LEASE_SECONDS))
 
     assert await stage.runner().train_next()
     stored = await stage.stored(character)
@@ -317,9 +306,8 @@ async def test_two_runners_train_a_character_once(stage: Stage) -> None:
 
 
 async def test_a_bundle_that_does_not_work_is_not_published(stage: Stage) -> None:
-    character = await stage.queued()
-    await stage.runner("break").train_next()
-    assert await error_of(stage, character) == ("failed", "bundle_refused")
+    character = await stage.trained("break")
+    assert (await failure_of(stage, character)).code == "bundle_refused"
     assert not stage.characters.objects
 
 
@@ -338,8 +326,7 @@ async def test_a_bucket_out_of_reach_leaves_the_training_to_the_next_attempt(sta
 async def test_the_recordings_of_a_ready_character_go_as_soon_as_their_bucket_answers_again(
     stage: Stage,
 ) -> None:
-    character = await stage.queued()
-    await stage.runner().train_next()
+    character = await stage.trained()
     stage.recordings.is_out_of_reach = True
     with pytest.raises(StorageUnavailableError):
         await stage.runner().cleaner.clean()
@@ -354,14 +341,12 @@ async def test_the_recordings_of_a_ready_character_go_as_soon_as_their_bucket_an
 async def test_what_was_begun_and_left_is_deleted_when_its_time_is_over_and_a_ready_one_stays(
     stage: Stage,
 ) -> None:
-    ready = await stage.queued()
-    await stage.runner().train_next()
-    failed = await stage.queued()
-    await stage.runner("refuse").train_next()
-    stage.clock.pass_(timedelta(days=COLLECTING_DAYS) - timedelta(seconds=1))
+    ready = await stage.trained()
+    failed = await stage.trained("refuse")
+    stage.clock.advance(timedelta(days=COLLECTING_DAYS) - timedelta(seconds=1))
     await stage.runner().cleaner.clean()
     assert stage.recordings.objects
-    stage.clock.pass_(timedelta(seconds=1))
+    stage.clock.advance(timedelta(seconds=1))
     await stage.runner().cleaner.clean()
     assert not stage.recordings.objects
     assert (await stage.stored(ready)).status is OwnCharacterStatus.READY
@@ -380,7 +365,7 @@ async def test_a_recording_that_comes_when_nobody_may_keep_it_any_more_is_delete
     else:
         await stage.runner("refuse" if status == "expired" else "train").train_next()
         if status == "expired":
-            stage.clock.pass_(timedelta(days=COLLECTING_DAYS))
+            stage.clock.advance(timedelta(days=COLLECTING_DAYS))
         await stage.runner().cleaner.clean()
     # An address that was signed before works for ten minutes.
     late = new_recording_name(character.character_id, Kind.SPEECH)
@@ -395,7 +380,7 @@ async def test_a_recording_that_comes_when_nobody_may_keep_it_any_more_is_delete
 async def test_recordings_are_deleted_while_another_character_is_trained(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runners, "CLEAN_SECONDS", 0.02)
+    monkeypatch.setattr(runner, "CLEAN_SECONDS", 0.02)
     character = await stage.queued()
     running = asyncio.create_task(stage.runner("hang").run())
     await until_training(stage, character)
@@ -438,9 +423,8 @@ async def test_recordings_that_came_after_the_training_was_asked_for_are_not_tra
     for _ in range(1 if kind is Kind.CONSENT else MAX_RECORDINGS - 1):
         stage.recordings.put(new_recording_name(character.character_id, kind), speech(1))
     await stage.runner().train_next()
-    assert await error_of(stage, character) == ("failed", "recordings_refused")
-    error = (await stage.stored(character)).error
-    assert error is not None
+    error = await failure_of(stage, character)
+    assert error.code == "recordings_refused"
     assert "came after the training was asked for" in error.message
 
 
@@ -485,7 +469,7 @@ async def test_a_job_that_is_started_again_waits_for_the_lease_of_the_one_that_w
     )
     await asyncio.sleep(0.1)
     assert not again.done()
-    stage.clock.pass_(timedelta(seconds=runner.LEASE_SECONDS))
+    stage.clock.advance(timedelta(seconds=runner.LEASE_SECONDS))
     async with asyncio.timeout(30):
         while (await stage.stored(character)).status is not OwnCharacterStatus.READY:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
