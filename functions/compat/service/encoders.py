@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Codec(StrEnum):
-    """How samples are written."""
+    """The ways to write samples."""
 
     PCM = "pcm"
     ULAW = "ulaw"
@@ -54,8 +54,8 @@ class SoundFormat:
     """A format of one channel.
 
     Attributes:
-        codec: how samples are written. PCM has 16 bits, little-endian, without a header; mu-law
-            and A-law are those of telephones (ITU-T G.711), without a header.
+        codec: PCM has 16 bits, little-endian, without a header; mu-law and A-law are those of
+            telephones (ITU-T G.711), without a header.
         sample_rate: in Hz; Opus is always at 48 kHz.
         bit_rate: in bits a second; None for codecs that have none.
     """
@@ -66,12 +66,11 @@ class SoundFormat:
 
     @property
     def bytes_per_second(self) -> int:
-        """How many bytes a second takes in PCM, mu-law or A-law."""
+        """The bytes of a second in PCM, mu-law or A-law."""
         return self.sample_rate * (2 if self.codec is Codec.PCM else 1)
 
     @property
     def content_type(self) -> str:
-        """The media type."""
         return CONTENT_TYPES[self.codec]
 
 
@@ -91,18 +90,14 @@ class Encoder(Protocol):
     """Writes one file; used by one thread at a time."""
 
     def encode(self, samples: Samples) -> bytes:
-        """Take the next samples, float32 [N], and return what can be sent now; perhaps nothing."""
+        """Encode samples, float32 [N], and return what can be sent now; perhaps nothing."""
 
     def finish(self) -> bytes:
         """Return the rest of the file."""
 
 
 def open_encoder(sound: SoundFormat, sample_rate: int, marking: Marking | None) -> Encoder:
-    """Begin a file of unknown length.
-
-    Args:
-        sample_rate: of the samples that will come, in Hz.
-    """
+    """Begin a file of unknown length, from samples at `sample_rate` Hz."""
     rate = sound.sample_rate
     if sound.codec is Codec.MP3:
         encoder: Encoder = _Mp3Encoder(sound, marking)
@@ -125,12 +120,11 @@ class PcmEncoder:
         self._header = header
 
     def encode(self, samples: Samples) -> bytes:
-        """Write samples, float32 [N] or [N, channels]; see Encoder."""
+        """Encode samples, float32 [N] or [N, channels]."""
         header, self._header = self._header, b""
         return header + to_pcm16(samples).tobytes()
 
     def finish(self) -> bytes:
-        """Return the header, if nothing was said; see Encoder."""
         return self._header
 
 
@@ -152,12 +146,10 @@ class _Mp3Encoder:
         self._header = b"" if marking is None else _id3(marking)
 
     def encode(self, samples: Samples) -> bytes:
-        """Encode samples; see Encoder."""
         header, self._header = self._header, b""
         return header + bytes(self._encoder.encode(to_pcm16(samples).tobytes()))
 
     def finish(self) -> bytes:
-        """End the file; see Encoder."""
         return self.encode(np.zeros(0, np.float32)) + bytes(self._encoder.flush())
 
 
@@ -177,7 +169,7 @@ def _id3(marking: Marking) -> bytes:
 
 
 class _ResamplingEncoder:
-    """Brings samples to another rate without seams between the pieces."""
+    """Resamples without seams between the pieces."""
 
     def __init__(self, encoder: Encoder, rate: int, new_rate: int) -> None:
         self._encoder = encoder
@@ -186,18 +178,16 @@ class _ResamplingEncoder:
         )
 
     def encode(self, samples: Samples) -> bytes:
-        """Resample and encode; see Encoder."""
         return self._encoder.encode(self._stream.resample_chunk(samples))
 
     def finish(self) -> bytes:
-        """Encode what the filter still holds; see Encoder."""
         rest = self._stream.resample_chunk(np.zeros(0, np.float32), last=True)
         return self._encoder.encode(rest) + self._encoder.finish()
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How FFmpeg's libraries encode a format."""
+    """Names and options of FFmpeg's libraries for a format."""
 
     muxer: str
     codec: str
@@ -206,7 +196,7 @@ class _Recipe:
 
 
 _LAME_QUALITY: Final = 7
-"""Of LAME's 0 (slowest) to 9: at the rates of speech, the searches that it skips only take time."""
+"""Of LAME's 0 (slowest) to 9: at the rates of speech, the searches that it skips gain nothing."""
 
 _OPUS_RATES: Final = (8_000, 12_000, 16_000, 24_000, 48_000)
 
@@ -226,7 +216,7 @@ _RECIPES: Final[Mapping[Codec, _Recipe]] = {
 
 
 class _Sink(io.RawIOBase):
-    """A file that can only be written, whose content is taken out as it comes."""
+    """A file that is only written; `take` empties it."""
 
     def __init__(self) -> None:
         self._content = bytearray()
@@ -280,7 +270,6 @@ class _FfmpegEncoder:
         self._written = 0
 
     def encode(self, samples: Samples) -> bytes:
-        """Encode samples; see Encoder."""
         if len(samples):
             clipped = np.clip(samples, -1.0, 1.0).astype(np.float32, copy=False)
             frame = self._frame.from_ndarray(
@@ -293,7 +282,6 @@ class _FfmpegEncoder:
         return self._sink.take()
 
     def finish(self) -> bytes:
-        """End the file; see Encoder."""
         for part in self._resampler.resample(None):
             self._container.mux(self._stream.encode(part))
         self._container.mux(self._stream.encode(None))

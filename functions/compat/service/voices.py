@@ -1,4 +1,4 @@
-"""The voices that clients of all dialects ask for by a name."""
+"""The speakers that clients of all dialects ask for by a name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextSpeaker:
-    """A voice that speaks text."""
+    """A character, or one style of it, that speaks text."""
 
     id: str
     character: LoadedCharacter
@@ -26,7 +26,7 @@ class TextSpeaker:
 
 
 class TextSpeakers:
-    """The voices that speak text.
+    """The speakers of text.
 
     Raises:
         BundleError: there is none, or a name belongs to none.
@@ -44,7 +44,7 @@ class TextSpeakers:
                 )
 
     def offer(self, voices: Iterable[TextSpeaker]) -> None:
-        """Offer these voices from now on, in this order.
+        """Offer these speakers from now on, in this order.
 
         Raises:
             BundleError: there is none.
@@ -56,20 +56,18 @@ class TextSpeakers:
 
     @property
     def default(self) -> TextSpeaker:
-        """The first one."""
         return next(iter(self._voices.values()))
 
     def all(self) -> list[TextSpeaker]:
-        """List them."""
         return list(self._voices.values())
 
     def find(self, name: str) -> TextSpeaker | None:
-        """Find a voice by its id or a further name; None if there is none."""
+        """Find a speaker by its id or a further name."""
         return self._voices.get(self._names.get(name, name))
 
 
 def text_speakers_of(characters: Mapping[str, LoadedCharacter]) -> list[TextSpeaker]:
-    """Return the voices of all characters that take text, with one for each style."""
+    """Return a speaker for each character that takes text, and one for each style of it."""
     found = []
     for name, character in characters.items():
         engine = character.text_engine
@@ -86,5 +84,5 @@ def text_speakers_of(characters: Mapping[str, LoadedCharacter]) -> list[TextSpea
 
 
 def names_of(entries: Iterable[str]) -> dict[str, str]:
-    """Read further names of voices, each NAME=CHARACTER."""
+    """Read further names of speakers, each NAME=CHARACTER."""
     return {name: voice for name, _, voice in (entry.partition("=") for entry in entries)}

@@ -1,7 +1,7 @@
 """The routes that clients of VOICEVOX and AivisSpeech call.
 
-Bodies, status codes and content types are those of the engines' OpenAPI documents; what is left out
-answers 501.
+Bodies, status codes and content types are those of the engines' OpenAPI documents; routes that are
+left out answer 501.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from functions.compat.service.keys import Meter, takes_turns_as
-from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from functions.compat.service.keys import Meter, key_owner_of
 from functions.compat.voicevox import queries
 from functions.compat.voicevox.queries import Preset
 from functions.compat.voicevox.requests import (
@@ -40,21 +39,20 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from functions.compat.service.synthesis import Synthesis
     from functions.compat.voicevox.speakers import VoicevoxSpeakers
-    from functions.compat.voicevox.user_data import Presets, UserDictionary
-    from shared.container.admission import Admission
+    from functions.compat.voicevox.user_data import Presets, UserData, UserDictionary
     from shared.speech.text.dictionary import DictionaryWord
 
 
 class InfoRoutes:
-    """What the service is and which voices it has."""
+    """The service and its speakers."""
 
     def __init__(self, version: str, voices: VoicevoxSpeakers) -> None:
         self._version_number = version
         self._voices = voices
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
         return [
             Route("/version", self._version),
             Route("/core_versions", self._core_versions),
@@ -134,14 +132,13 @@ _Result = TypeVar("_Result")
 
 
 class DictionaryRoutes:
-    """The words that clients add."""
+    """The words that clients add; reading and writing many of them takes its turn."""
 
     def __init__(self, dictionary: UserDictionary, synthesis: Synthesis) -> None:
         self._dictionary = dictionary
         self._synthesis = synthesis
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
         word = "/user_dict_word/{number}"
         return [
             Route("/user_dict", self._list_words),
@@ -163,11 +160,11 @@ class DictionaryRoutes:
         )
 
     async def _add_word(self, request: Request) -> Response:
-        word = _word(request)
+        word = _read_word(request)
         return JSONResponse(await self._in_turn(request, lambda: self._dictionary.add(word)))
 
     async def _update_word(self, request: Request) -> Response:
-        number, word = request.path_params["number"], _word(request)
+        number, word = request.path_params["number"], _read_word(request)
         if not await self._in_turn(request, lambda: self._dictionary.update(number, word)):
             raise _unknown_word()
         return Response(status_code=HTTPStatus.NO_CONTENT)
@@ -182,25 +179,25 @@ class DictionaryRoutes:
         override = read_flag(request, "override", default=False)
         body = await read_body(request)
 
-        def take_in() -> None:
+        def merge() -> None:
             bodies = _WORDS.validate_json(body)
             known = {
                 str(number): queries.dictionary_word_of(each) for number, each in bodies.items()
             }
             self._dictionary.merge(known, override=override)
 
-        await self._in_turn(request, take_in)
+        await self._in_turn(request, merge)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _in_turn(self, request: Request, act: Callable[[], _Result]) -> _Result:
-        return await self._synthesis.think(act, takes_turns_as(request.scope))
+        return await self._synthesis.compute(act, key_owner_of(request.scope))
 
 
 def _unknown_word() -> HTTPException:
     return HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当する単語が見つかりません")
 
 
-def _word(request: Request) -> DictionaryWord:
+def _read_word(request: Request) -> DictionaryWord:
     kind = request.query_params.get("word_type", WordType.PROPER_NOUN)
     if kind not in set(WordType):
         raise WordError(f"word_type: expected one of {', '.join(WordType)}, found {kind[:40]!r}.")
@@ -214,13 +211,12 @@ def _word(request: Request) -> DictionaryWord:
 
 
 class PresetRoutes:
-    """The settings that clients keep."""
+    """The settings that clients save."""
 
     def __init__(self, presets: Presets) -> None:
         self._presets = presets
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
         return [
             Route("/presets", self._list_presets),
             Route("/add_preset", self._add_preset, methods=["POST"]),
@@ -249,7 +245,7 @@ class PresetRoutes:
 
 
 VERSION: Final = "0.24.1"
-"""The version of VOICEVOX whose routes these are; clients compare it."""
+"""The version of VOICEVOX with these routes; clients compare it."""
 
 _LEFT_OUT = (
     "/cancellable_synthesis",
@@ -272,58 +268,42 @@ _CHANGES = (
 
 
 @dataclass(frozen=True)
-class VoicevoxSettings:
-    """What the service needs to know.
+class VoicevoxServices:
+    """The speakers, and all that they speak with.
 
     Attributes:
-        version: of the service, as `GET /version` says it.
-        is_alone: whether there is no other instance, so that presets and words can be kept; if not,
-            requests that change them answer 501.
-        retry_after_seconds: when clients may come again that are sent away with 503.
+        meter: counts the use of each key.
     """
 
-    version: str
-    limits: SpeechLimits = field(default_factory=SpeechLimits)
-    is_alone: bool = True
-    retry_after_seconds: int = 1
-
-
-@dataclass(frozen=True)
-class VoicevoxServices:
-    """What the service speaks with."""
-
     voices: VoicevoxSpeakers
-    presets: Presets
-    dictionary: UserDictionary
-    admission: Admission
+    user_data: UserData
+    synthesis: Synthesis
+    meter: Meter = field(default_factory=Meter)
 
 
 def build(
-    settings: VoicevoxSettings,
-    services: VoicevoxServices,
-    synthesis: Synthesis | None = None,
-    meter: Meter | None = None,
+    services: VoicevoxServices, *, version: str = VERSION, is_alone: bool = True
 ) -> Starlette:
     """Build the application.
 
     Args:
-        synthesis: speaks for other dialects, too; None for one of its own.
-        meter: counts what each key has; None for one without limits.
+        version: the answer to `GET /version`.
+        is_alone: whether there is no other instance, so that presets and words can be kept; if not,
+            requests that change them answer 501.
     """
-    voices, presets, dictionary = services.voices, services.presets, services.dictionary
-    synthesis = synthesis or Synthesis(services.admission, settings.limits)
-    left_out = _LEFT_OUT if settings.is_alone else (*_LEFT_OUT, *_CHANGES)
+    voices, user_data, synthesis = services.voices, services.user_data, services.synthesis
+    left_out = _LEFT_OUT if is_alone else (*_LEFT_OUT, *_CHANGES)
     return Starlette(
         routes=[
             *(Route(path, _left_out, methods=["DELETE", "POST", "PUT"]) for path in left_out),
-            *InfoRoutes(settings.version, voices).routes(),
-            *QueryRoutes(voices, presets, dictionary, synthesis).routes(),
-            *SynthesisRoutes(voices, synthesis, meter or Meter()).routes(),
-            *PresetRoutes(presets).routes(),
-            *DictionaryRoutes(dictionary, synthesis).routes(),
+            *InfoRoutes(version, voices).routes(),
+            *QueryRoutes(voices, user_data, synthesis).routes(),
+            *SynthesisRoutes(voices, synthesis, services.meter).routes(),
+            *PresetRoutes(user_data.presets).routes(),
+            *DictionaryRoutes(user_data.dictionary, synthesis).routes(),
             *(Route(path, _left_out) for path in _LEFT_OUT),
         ],
-        exception_handlers=exception_handlers(settings.retry_after_seconds),
+        exception_handlers=exception_handlers(),
     )
 
 

@@ -37,14 +37,14 @@ def put(characters: Path, name: str, content: str) -> None:
 
 @pytest.fixture
 def compat(tmp_path: Path) -> Compat:
-    room = SpeechResources(
+    resources = SpeechResources(
         {"mei": a_speaker("mei", Sentences())},
-        UserData.opened(),
+        UserData.open(),
         Decoder(),
         Admission(running=1, waiting=4),
         tmp_path,
     )
-    return compose(CompatOptions(Access({}, (), ("*",))), room)
+    return compose(CompatOptions(Access({}, (), ("*",))), resources)
 
 
 async def offered(compat: Compat) -> list[set[str]]:
@@ -112,14 +112,14 @@ async def test_what_was_there_but_is_not_offered_is_taken_too(
 
 async def test_the_last_character_that_takes_text_stays(tmp_path: Path) -> None:
     put(tmp_path, "ada", "{}")
-    room = SpeechResources(
+    resources = SpeechResources(
         {"ada": a_speaker("ada", Sentences())},
-        UserData.opened(),
+        UserData.open(),
         Decoder(),
         Admission(running=1, waiting=4),
         tmp_path,
     )
-    compat = compose(CompatOptions(Access({}, (), ("*",))), room)
+    compat = compose(CompatOptions(Access({}, (), ("*",))), resources)
     follower = CharacterWatch(tmp_path, load)
     shutil.rmtree(tmp_path / "ada")
 

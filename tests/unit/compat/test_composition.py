@@ -76,8 +76,8 @@ async def decoder() -> AsyncIterator[Decoder]:
 
 
 def compat_of(mei: LoadedCharacter, decoder: Decoder, admission: Admission) -> Compat:
-    room = SpeechResources({"mei": mei}, UserData.opened(), decoder, admission, Path())
-    return compose(CompatOptions(Access({}, (), ("*",))), room)
+    resources = SpeechResources({"mei": mei}, UserData.open(), decoder, admission, Path())
+    return compose(CompatOptions(Access({}, (), ("*",))), resources)
 
 
 def client_of(app: Any) -> httpx.AsyncClient:
@@ -178,7 +178,7 @@ async def test_no_dialect_has_places_beside_those_of_the_process(
     compat = compat_of(mei, decoder, admission)
     async with (
         served(compat.app) as port,
-        compat.wyoming.listening("127.0.0.1", 0) as wyoming_port,
+        compat.wyoming.listen("127.0.0.1", 0) as wyoming_port,
         client_of(compat.app) as client,
     ):
         free = await ask_all(client)
@@ -213,7 +213,7 @@ async def test_live_and_the_dialects_beside_it_share_their_places(
     given: list[Any] = []
     monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
 
-    async with build_with_compat(config, services, UserData.opened()):
+    async with build_with_compat(config, services, UserData.open()):
         _, _, admission, others = given
         async with client_of(others) as client:
             free = await ask_all(client)
@@ -260,7 +260,7 @@ async def test_beside_live_clients_leave_presets_with_the_only_instance(
     monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
 
     async with (
-        build_with_compat(config, services, UserData.opened()),
+        build_with_compat(config, services, UserData.open()),
         client_of(given[3]) as client,
     ):
         answer = await client.post("/add_preset", json={})

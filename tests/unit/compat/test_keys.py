@@ -33,7 +33,7 @@ SHOP, BOT = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 
 
 async def count(meter: Meter, owner: str, characters: int = 0, seconds: float = 0.0) -> None:
-    async with meter.counting(owner, "openai", characters=characters, seconds=seconds):
+    async with meter.count(owner, "openai", characters=characters, seconds=seconds):
         pass
 
 
@@ -75,7 +75,7 @@ async def test_what_failed_does_not_count() -> None:
 
     for _ in range(2):
         with pytest.raises(ValueError, match="busy"):
-            async with meter.counting("shop", "openai", characters=10):
+            async with meter.count("shop", "openai", characters=10):
                 raise ValueError("busy")
 
     assert not meter.usage()
@@ -85,7 +85,7 @@ async def test_what_a_client_has_left_counts(caplog: pytest.LogCaptureFixture) -
     meter = Meter(KeyLimits(characters=10))
 
     with caplog.at_level(logging.INFO), pytest.raises(ClientLeftError):
-        async with meter.counting("shop", "x", characters=10, left=(ClientLeftError,)):
+        async with meter.count("shop", "x", characters=10, left=(ClientLeftError,)):
             raise ClientLeftError
 
     assert meter.usage() == {"shop": KeyUsage(requests=1, characters=10)}
@@ -97,7 +97,7 @@ async def test_what_failed_after_midnight_is_not_given_back_to_the_new_day() -> 
     meter = Meter(today=lambda: next(days))
 
     async def fail() -> None:
-        async with meter.counting("shop", "openai", characters=10):
+        async with meter.count("shop", "openai", characters=10):
             await count(meter, "shop", 4)
             raise ValueError("busy")
 
@@ -115,7 +115,7 @@ async def test_requests_at_once_get_no_more_than_the_limit(tmp_path: Path, proce
 
     async def is_let_in(meter: Meter) -> bool:
         try:
-            async with meter.counting("shop", "openai", characters=250):
+            async with meter.count("shop", "openai", characters=250):
                 await all_have_asked.wait()
         except LimitReachedError:
             await all_have_asked.wait()

@@ -47,11 +47,8 @@ def served(dialect: str) -> Starlette:
         return openai.build(nobody, synthesis)
     if dialect == "ElevenLabs":
         return elevenlabs.build({}, nobody, synthesis)
-    kept = UserData.opened()
-    services = voicevox.VoicevoxServices(
-        VoicevoxSpeakers([]), kept.presets, kept.dictionary, admission
-    )
-    return voicevox.build(voicevox.VoicevoxSettings("1"), services)
+    services = voicevox.VoicevoxServices(VoicevoxSpeakers([]), UserData.open(), synthesis)
+    return voicevox.build(services)
 
 
 @pytest.mark.parametrize("dialect", ["OpenAI", "ElevenLabs", "VOICEVOX"])

@@ -14,10 +14,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from functions.compat.service.http_messages import SlowReadersMiddleware
-from functions.compat.service.keys import Access, AccessMiddleware
+from functions.compat.service.keys import Access, AccessMiddleware, refuse
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.service.voices import TextSpeakers, text_speakers_of
-from functions.compat.text_socket import PATH, SUBPROTOCOL, SpeechSockets, build, refuse
+from functions.compat.text_socket import PATH, SUBPROTOCOL, SpeechSockets, build
 from infra.local.configuration.names import Ports
 from shared.container.admission import Admission
 from shared.container.protocols import limit_clients

@@ -9,8 +9,6 @@ import pytest
 from functions.compat.service.encoders import Codec, SoundFormat
 from functions.compat.service.synthesis import SpeechLimits, SpokenStream, Synthesis
 from functions.compat.service.texts import (
-    LONGEST_WAITING,
-    SentenceSplitter,
     estimate_long,
     speak_long,
     speak_text_stream,
@@ -24,6 +22,7 @@ from shared.speech.engines.text_interface import (
     TextErrorCode,
     nothing_to_say,
 )
+from shared.speech.text.front_end import LONGEST_WAITING, SentenceSplitter
 from tests.support.speakers import RATE, Sentences, a_speaker
 from tests.support.speakers import Sentences as Engine
 

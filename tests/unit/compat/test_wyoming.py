@@ -44,7 +44,7 @@ async def served(engine: Sentences, unread_seconds: float = 20.0) -> AsyncIterat
     ]
     synthesis = Synthesis(Admission(running=1, waiting=8), SpeechLimits())
     server = WyomingServer(TextSpeakers(voices, {}), synthesis, unread_seconds=unread_seconds)
-    async with server.listening("127.0.0.1", 0) as port:
+    async with server.listen("127.0.0.1", 0) as port:
         yield port
 
 

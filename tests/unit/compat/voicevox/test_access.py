@@ -120,7 +120,7 @@ def a_preset(number: int = -1) -> Preset:
 
 
 def test_what_one_process_keeps_another_finds(tmp_path: Path) -> None:
-    one, other = UserData.opened(tmp_path), UserData.opened(tmp_path)
+    one, other = UserData.open(tmp_path), UserData.open(tmp_path)
 
     number = one.presets.add(a_preset())
     word = one.dictionary.add(make_word("卍丸", "マンジマル", 1))

@@ -11,7 +11,7 @@ import zipfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import httpx
 import numpy as np
@@ -26,14 +26,14 @@ from functions.compat.service.synthesis import (
     Synthesis,
 )
 from functions.compat.settings import CompatSettings
-from functions.compat.voicevox.app import VoicevoxServices, VoicevoxSettings, build
+from functions.compat.voicevox.app import VoicevoxServices, build
 from functions.compat.voicevox.speakers import (
     SpeakerStyle,
     VoicevoxSpeaker,
     VoicevoxSpeakers,
     aliases_of,
 )
-from functions.compat.voicevox.user_data import Presets, UserDictionary
+from functions.compat.voicevox.user_data import UserData
 from shared.characters.bundle_files import BundleError
 from shared.container.admission import Admission
 from shared.runtime.push import OverloadedError
@@ -41,15 +41,15 @@ from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.text.front_end import EnglishReader, read_words
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from numpy.typing import NDArray
     from starlette.applications import Starlette
 
+_Engine = TypeVar("_Engine")
 STYLE = 456334080
 UUID = "a0000000-0000-4000-8000-000000000000"
 TEXT = "こんにちは、世界。"
-SETTINGS = VoicevoxSettings("0.1.0")
 
 STILL_THERE: dict[str, Any] = {}
 
@@ -58,7 +58,8 @@ Query = dict[str, str | int]
 
 @pytest.fixture
 def services() -> VoicevoxServices:
-    dictionary = UserDictionary()
+    user_data = UserData.open()
+    dictionary = user_data.dictionary
     engine = JapaneseEngine(
         HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
         dictionary,
@@ -67,9 +68,11 @@ def services() -> VoicevoxServices:
     )
     styles = (SpeakerStyle(STYLE, "ノーマル", engine, 0),)
     speaker = VoicevoxSpeaker(UUID, "メイ", "1.0.0", "CC BY 3.0", b"\x89PNG", styles)
-    return VoicevoxServices(
-        VoicevoxSpeakers([speaker]), Presets(), dictionary, Admission(running=2, waiting=8)
-    )
+    return VoicevoxServices(VoicevoxSpeakers([speaker]), user_data, synthesis_of(2, 8))
+
+
+def synthesis_of(running: int, waiting: int, **limits: Any) -> Synthesis:
+    return Synthesis(Admission(running=running, waiting=waiting), SpeechLimits(**limits))
 
 
 def client_of(app: Starlette) -> httpx.AsyncClient:
@@ -80,7 +83,7 @@ def client_of(app: Starlette) -> httpx.AsyncClient:
 
 @pytest.fixture
 async def client(services: VoicevoxServices) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(build(SETTINGS, services)) as client:
+    async with client_of(build(services, version="0.1.0")) as client:
         yield client
 
 
@@ -122,7 +125,7 @@ async def test_speakers_are_listed_with_their_styles(client: httpx.AsyncClient) 
 
 async def test_a_bot_may_ask_by_the_number_of_another_engine(services: VoicevoxServices) -> None:
     voices = VoicevoxSpeakers(services.voices.speakers, {3: STYLE})
-    async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
+    async with client_of(build(replace(services, voices=voices))) as client:
         known = await client.post("/audio_query", params={"text": TEXT, "speaker": 3})
         unknown = await client.post("/audio_query", params={"text": TEXT, "speaker": 4})
 
@@ -136,8 +139,8 @@ def test_a_number_for_no_character_is_refused(entry: str) -> None:
 
 
 async def test_twenty_sentences_at_once_wait_in_line(services: VoicevoxServices) -> None:
-    admission = Admission(running=1, waiting=CompatSettings().backlog)
-    async with client_of(build(SETTINGS, replace(services, admission=admission))) as client:
+    synthesis = synthesis_of(1, CompatSettings().backlog)
+    async with client_of(build(replace(services, synthesis=synthesis))) as client:
         body = await query(client, "はい。")
         ask = partial(client.post, "/synthesis", params={"speaker": STYLE}, json=body)
         answers = await asyncio.gather(*(ask() for _ in range(20)))
@@ -305,9 +308,10 @@ async def test_a_body_of_errors_is_answered_with_few_of_them(
 
 
 async def test_words_wait_in_line_as_what_is_spoken_does(services: VoicevoxServices) -> None:
-    full = replace(services, admission=Admission(running=1, waiting=0))
-    async with client_of(build(SETTINGS, full)) as client:
-        with full.admission.admit(None, waits=True):
+    admission = Admission(running=1, waiting=0)
+    full = replace(services, synthesis=Synthesis(admission, SpeechLimits()))
+    async with client_of(build(full)) as client:
+        with admission.admit(None, waits=True):
             word: Query = {"surface": "卍丸", "pronunciation": "マンジ", "accent_type": 1}
             answers = [
                 await client.post("/user_dict_word", params=word),
@@ -390,12 +394,8 @@ async def test_an_unsupported_request_is_refused_with_a_reason(
 
 
 async def test_more_than_fits_is_sent_away(services: VoicevoxServices) -> None:
-    slow = SlowEngine(services.voices.speakers[0].styles[0].engine)
-    offered = replace(services.voices.speakers[0].styles[0], engine=slow)
-    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
-    admission = Admission(running=1, waiting=1)
-    served = replace(services, voices=voices, admission=admission)
-    async with client_of(build(SETTINGS, served)) as client:
+    served, slow = spoken_by(SlowEngine, replace(services, synthesis=synthesis_of(1, 1)))
+    async with client_of(build(served)) as client:
         body = await query(client, "はい。")
         send = [
             asyncio.create_task(client.post("/synthesis", params={"speaker": STYLE}, json=body))
@@ -414,8 +414,8 @@ async def test_more_than_fits_is_sent_away(services: VoicevoxServices) -> None:
 async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
     services: VoicevoxServices,
 ) -> None:
-    served = replace(services, admission=Admission(running=1, waiting=0))
-    async with client_of(build(SETTINGS, served)) as client:
+    served = replace(services, synthesis=synthesis_of(1, 0))
+    async with client_of(build(served)) as client:
         body = await query(client, "はい。いいえ。")
         usual: Query = {"speaker": STYLE}
         asked = usual | {"stream": "true"}
@@ -474,10 +474,8 @@ def samples_in(content: bytes) -> NDArray[np.int16]:
 
 
 async def test_a_client_that_leaves_stops_its_synthesis(services: VoicevoxServices) -> None:
-    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
-    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
-    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
-    app = build(SETTINGS, replace(services, voices=voices))
+    served, engine = spoken_by(CountingEngine, services)
+    app = build(served)
     async with client_of(app) as client:
         body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
     request = {"type": "http.request", "body": json.dumps(body).encode()}
@@ -516,10 +514,8 @@ async def test_a_client_that_leaves_stops_its_synthesis(services: VoicevoxServic
 async def test_no_query_gets_more_speech_than_the_limit(
     services: VoicevoxServices, route: str, asked: dict[str, Any]
 ) -> None:
-    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
-    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
-    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
-    async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
+    served, engine = spoken_by(CountingEngine, services)
+    async with client_of(build(served)) as client:
         body = await query(client, "はい、いいえ。") | asked
         sent = [body] if route == "/multi_synthesis" else body
         answer = await client.post(route, params={"speaker": STYLE}, json=sent)
@@ -530,7 +526,7 @@ async def test_no_query_gets_more_speech_than_the_limit(
 
 
 async def test_queries_of_one_request_share_the_limit(services: VoicevoxServices) -> None:
-    async with client_of(build(SETTINGS, services)) as client:
+    async with client_of(build(services)) as client:
         body = await query(client, "はい。") | {"postPhonemeLength": 90.0}
         sent = [body] * 4
         answer = await client.post("/multi_synthesis", params={"speaker": STYLE}, json=sent)
@@ -541,16 +537,14 @@ async def test_queries_of_one_request_share_the_limit(services: VoicevoxServices
 async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(
     services: VoicevoxServices,
 ) -> None:
-    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
-    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
-    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
-    settings = replace(SETTINGS, limits=SpeechLimits(seconds=36.0))
-    async with client_of(build(settings, replace(services, voices=voices))) as client:
+    limited = replace(services, synthesis=synthesis_of(2, 8, seconds=36.0))
+    served, engine = spoken_by(CountingEngine, limited)
+    async with client_of(build(served)) as client:
         body = await query(client, ("8" * 30 + "。") * 4)  # 32 s by its phones, and really 40
         answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
 
     assert answer.status_code == 422
-    assert 1 <= engine.pieces < 5
+    assert 1 <= engine.pieces < 8  # a sentence of digits is two pieces
 
 
 @pytest.mark.parametrize(
@@ -567,7 +561,7 @@ async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(
 async def test_one_of_several_instances_keeps_nothing(
     services: VoicevoxServices, route: str
 ) -> None:
-    async with client_of(build(replace(SETTINGS, is_alone=False), services)) as client:
+    async with client_of(build(services, is_alone=False)) as client:
         answer = await client.request(*route.split())
         presets, words = await client.get("/presets"), await client.get("/user_dict")
 
@@ -576,9 +570,7 @@ async def test_one_of_several_instances_keeps_nothing(
 
 
 async def test_a_slow_reader_keeps_nobody_waiting(services: VoicevoxServices) -> None:
-    settings = replace(SETTINGS, limits=SpeechLimits(buffered_bytes=20_000))
-    served = replace(services, admission=Admission(running=1, waiting=0))
-    app = build(settings, served)
+    app = build(replace(services, synthesis=synthesis_of(1, 0, buffered_bytes=20_000)))
     async with client_of(app) as client:
         body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
         heard = asyncio.Event()
@@ -620,11 +612,10 @@ async def read_slowly(app: Starlette, body: dict[str, Any], heard: asyncio.Event
     await app(scope | {"query_string": f"speaker={STYLE}&stream=1".encode()}, receive, send)
 
 
-async def test_a_stream_that_nobody_reads_gives_its_place_to_another(
-    services: VoicevoxServices,
-) -> None:
+async def test_a_stream_that_nobody_reads_gives_its_place_to_another() -> None:
+    admission = Admission(running=2, waiting=8)
     clock = iter(range(0, 10_000, 10))
-    synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: next(clock))
+    synthesis = Synthesis(admission, SpeechLimits(streams=1), lambda: next(clock))
     speech = Speech(lambda: iter([np.zeros(100, np.float32)] * 3), 24_000)
 
     unread = await synthesis.stream(speech)
@@ -635,8 +626,9 @@ async def test_a_stream_that_nobody_reads_gives_its_place_to_another(
         [piece async for piece in unread.read()]
 
 
-async def test_streams_that_are_read_are_not_taken_away(services: VoicevoxServices) -> None:
-    synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: 0.0)
+async def test_streams_that_are_read_are_not_taken_away() -> None:
+    admission = Admission(running=2, waiting=8)
+    synthesis = Synthesis(admission, SpeechLimits(streams=1), lambda: 0.0)
     speech = Speech(lambda: iter([np.zeros(100, np.float32)]), 24_000)
 
     first = await synthesis.stream(speech)
@@ -680,6 +672,16 @@ async def test_the_pieces_of_a_body_are_the_body() -> None:
 
     assert b"".join(piece["body"] for piece in pieces) == whole
     assert [piece.get("more_body", False) for piece in pieces] == [True, True, False]
+
+
+def spoken_by(
+    engine: Callable[[Any], _Engine], services: VoicevoxServices
+) -> tuple[VoicevoxServices, _Engine]:
+    """Put an engine around that of the only speaker."""
+    (speaker,) = services.voices.speakers
+    spoken = engine(speaker.styles[0].engine)
+    styles = (replace(speaker.styles[0], engine=cast("Any", spoken)),)
+    return replace(services, voices=VoicevoxSpeakers([replace(speaker, styles=styles)])), spoken
 
 
 class CountingEngine:
