@@ -46,19 +46,11 @@ class OfferedCharacters:
         return character_id in self._characters
 
     def put(self, character: LoadedCharacter) -> None:
-        """Offer a character, or another revision of it.
-
-        Raises:
-            BundleError: no character would take text.
-        """
+        """Offer a character, or another revision of it."""
         self._offer(self._characters | {character.manifest.id: character})
 
     def remove(self, character_id: str) -> None:
-        """Offer a character no longer.
-
-        Raises:
-            BundleError: no character would take text.
-        """
+        """Withdraw a character; raise BundleError if no other takes text."""
         self._offer({name: it for name, it in self._characters.items() if name != character_id})
 
     def _offer(self, characters: dict[str, LoadedCharacter]) -> None:
@@ -132,8 +124,5 @@ def load_bundle(
     Args:
         max_bytes: the most bytes of its graphs together.
         marker: marks its speech; None to mark nothing.
-
-    Raises:
-        BundleError: it will not work.
     """
     return build_character(load_character(folder, ENGINES, max_bytes), session, marker=marker)

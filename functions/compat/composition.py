@@ -75,11 +75,6 @@ class SpeechResources:
 def options_of(
     config: DialectSettings, allowed_hosts: tuple[str, ...], *, is_alone: bool = True
 ) -> CompatOptions:
-    """Read the options of all dialects from the settings.
-
-    Raises:
-        SettingsError: a key has no name, or is too short.
-    """
     keys = keys_of(config.voicevox_key, config.api_keys)
     return CompatOptions(
         access=Access(keys, config.allowed_origins, allowed_hosts),
@@ -91,11 +86,7 @@ def options_of(
 
 
 def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str, str]:
-    """Return the keys that requests may carry, by the names of their owners.
-
-    Raises:
-        SettingsError: a key has no name, or is too short.
-    """
+    """Return the keys that requests may carry, by the names of their owners."""
     keys = {} if key is None else {OPERATOR: key.get_secret_value()}
     for entry in named:
         name, _, secret = entry.get_secret_value().partition("=")

@@ -141,7 +141,6 @@ class Recordings:
 
         Raises:
             OverloadedError: all places for recordings are taken, or the client has half of them.
-            HTTPException: the body is too large or no form.
         """
         client, places = key_owner_of(request.scope), self._limits.at_once
         most_of_one = places if client is None else max(1, places // 2)
@@ -180,21 +179,16 @@ class Recordings:
             self._held += Counter()  # forgets clients without any
 
     async def decode(self, form: FormData) -> Recording:
-        """Decode the recording in the field `audio`.
-
-        Raises:
-            FieldError: there is none, or it is not in the form that `file_format` names.
-            VoiceError: the recording is the reason.
-            ResourceLimitError: the recording or the machine is the reason.
-            DecoderUnavailableError: the machine is the reason.
-        """
+        """Decode the recording in the field `audio`."""
         file = form.get("audio")
         if not isinstance(file, UploadFile):
             raise FieldError("audio", "Send the recording as a file in the field 'audio'.")
         data = await file.read()
         file_format = form.get("file_format") or "other"
         if file_format == RAW_FORMAT:
-            data = _as_wav(data)
+            if len(data) % _RAW_FRAME_BYTES:
+                raise FieldError("audio", f"Expected samples of 16 bits for '{RAW_FORMAT}'.")
+            data = wav_file(data, _RAW_RATE, channels=1)
         elif file_format != "other":
             raise FieldError("file_format", f"Expected '{RAW_FORMAT}' or 'other'.")
         return await self._decoder.decode(data, limits=self._limits.decoding)
@@ -215,13 +209,6 @@ class Recordings:
             return message
 
         return receive
-
-
-def _as_wav(data: bytes) -> bytes:
-    """Give raw samples a header, so that they are decoded as every recording is."""
-    if len(data) % _RAW_FRAME_BYTES:
-        raise FieldError("audio", f"Expected samples of 16 bits for '{RAW_FORMAT}'.")
-    return wav_file(data, _RAW_RATE, channels=1)
 
 
 _CHANGERS: Final = ("/v1/speech-to-speech/", "/v1/voice-changer/")
@@ -353,11 +340,6 @@ def build(
     synthesis: Synthesis,
     meter: Meter | None = None,
 ) -> Starlette:
-    """Build the application.
-
-    Args:
-        meter: counts the use of each key; None for one without limits.
-    """
     offered = "voices are changed by POST /v1/speech-to-speech/{voice_id}"
     return Starlette(
         routes=ElevenLabsRoutes(characters, recordings, synthesis, meter or Meter()).routes(),

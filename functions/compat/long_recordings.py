@@ -52,13 +52,9 @@ def convert_in_pieces(
 
     Args:
         samples: mono audio, float32 [N].
-        sample_rate: of the samples, in Hz.
 
     Returns:
         Pieces of float32 at the engine's rate, together as many samples as `Engine.convert` gives.
-
-    Raises:
-        VoiceError: the character cannot convert this recording.
     """
     if len(samples) <= WHOLE_SECONDS * sample_rate:
         yield engine.convert(samples, sample_rate, options)
@@ -102,8 +98,7 @@ def _fit(converted: Samples, chunk: Chunk, hop: float, held: Samples) -> tuple[S
     """Fade the held end of the piece before into this one, and hold this one's end back.
 
     Args:
-        converted: from the chunk's `first` frame to its `last`.
-        hop: samples per frame of what is converted.
+        hop: samples per frame of `converted`, which goes from the chunk's `first` to its `last`.
     """
     is_last = chunk.last == chunk.end
     begin = round((chunk.begin - chunk.first) * hop)

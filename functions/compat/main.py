@@ -47,11 +47,7 @@ def build(
     decoder: Decoder,
     admission: Admission,
 ) -> Compat:
-    """Build the dialects of one process from its settings and the loaded characters.
-
-    Raises:
-        BundleError: no character takes text.
-    """
+    """Build the dialects of one process from its settings and the loaded characters."""
     limits = KeyLimits(config.key_characters_per_day, config.key_seconds_per_day)
     # Several processes always have a folder that they share.
     file = None if config.data_dir is None else LockedJsonFile(config.data_dir / "usage.json")
@@ -73,7 +69,6 @@ def open_admission(config: CompatSettings) -> Admission:
 
 
 def open_session(config: CompatSettings, user_data: UserData) -> SessionSettings:
-    """Return the settings of the networks of all characters."""
     weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
     return SessionSettings(
         config.threads, config.provider, front_end=user_data.front_end(), weights=weights
@@ -83,14 +78,7 @@ def open_session(config: CompatSettings, user_data: UserData) -> SessionSettings
 def load(
     config: CompatSettings, session: SessionSettings, marker: Marker | None
 ) -> dict[str, LoadedCharacter]:
-    """Load the characters, and let each that takes text say a word.
-
-    Args:
-        marker: marks their speech; None to mark nothing.
-
-    Raises:
-        BundleError: a bundle will not work, or there is none.
-    """
+    """Load the characters, and let each that takes text say a word."""
     characters = build_characters(config.characters_dir, session, config.max_bundle_bytes, marker)
     for character in characters.values():
         if character.text_engine is not None:
@@ -100,11 +88,7 @@ def load(
 
 
 async def serve(config: CompatSettings, supervision: Supervision | None = None) -> None:
-    """Serve in this process until SIGTERM or SIGINT.
-
-    Raises:
-        BundleError: a bundle will not work, or none takes text.
-    """
+    """Serve in this process until SIGTERM or SIGINT."""
     user_data = await asyncio.to_thread(UserData.open, config.data_dir)
     session, marker = open_session(config, user_data), open_marker(config)
     watch = CharacterWatch(
@@ -127,11 +111,7 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
 
 
 def run(config: CompatSettings) -> None:
-    """Run the processes until SIGTERM or SIGINT.
-
-    Raises:
-        BundleError: a character bundle will not work, or none takes text.
-    """
+    """Run the processes until SIGTERM or SIGINT."""
     if config.is_alone:
         asyncio.run(serve(config))
         return

@@ -59,7 +59,7 @@ VOICES: Final = frozenset(
 
 
 class CustomVoice(BaseModel):
-    """A voice by its id, as OpenAI's newer clients send it."""
+    """A voice by its id, as newer clients send it."""
 
     id: str
 
@@ -170,7 +170,12 @@ class OpenAiRoutes:
 
     async def _speech(self, request: Request) -> Response:
         asked = SpeechRequest.model_validate_json(await read_body(request, LARGEST_BODY))
-        voice, sound = self._find_voice(asked.voice_name), _find_format(asked.response_format)
+        voice, sound = self._find_voice(asked.voice_name), FORMATS.get(asked.response_format)
+        if sound is None:
+            message = (
+                f"There is no format {asked.response_format!r}; choose one of {', '.join(FORMATS)}."
+            )
+            raise OpenAiRequestError(message, "response_format")
         options = SpeechOptions(speed=asked.speed)
         owner = key_owner_of(request.scope)
         async with self._meter.count(owner, "openai", characters=len(asked.input)):
@@ -191,7 +196,11 @@ class OpenAiRoutes:
         raise OpenAiRequestError(f"There is no voice {name!r}; choose one of {known}.", "voice")
 
     async def _list_voices(self, _: Request) -> Response:
-        voices = [_voice_body(voice) for voice in self._voices.all()]
+        voices = []
+        for voice in self._voices.all():
+            name = voice.character.manifest.name
+            shown = f"{name.en} ({voice.style_name})" if voice.style_name else name.en
+            voices.append({"id": voice.id, "object": "voice", "name": shown, "name_ja": name.ja})
         return JSONResponse({"object": "list", "voices": voices, "data": voices})
 
     async def _list_models(self, _: Request) -> Response:
@@ -206,11 +215,6 @@ class OpenAiRoutes:
 
 
 def build(voices: TextSpeakers, synthesis: Synthesis, meter: Meter | None = None) -> Starlette:
-    """Build the application.
-
-    Args:
-        meter: counts the use of each key; None for one without limits.
-    """
     offered = "speech comes from POST /v1/audio/speech"
     return Starlette(
         routes=OpenAiRoutes(voices, synthesis, meter or Meter()).routes(),
@@ -225,22 +229,8 @@ def build(voices: TextSpeakers, synthesis: Synthesis, meter: Meter | None = None
     )
 
 
-def _find_format(name: str) -> SoundFormat:
-    sound = FORMATS.get(name)
-    if sound is None:
-        message = f"There is no format {name!r}; choose one of {', '.join(FORMATS)}."
-        raise OpenAiRequestError(message, "response_format")
-    return sound
-
-
 def _model_body(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "voice-avatar"}
-
-
-def _voice_body(voice: TextSpeaker) -> dict[str, Any]:
-    name = voice.character.manifest.name
-    shown = f"{name.en} ({voice.style_name})" if voice.style_name else name.en
-    return {"id": voice.id, "object": "voice", "name": shown, "name_ja": name.ja}
 
 
 async def _events(pieces: AsyncIterator[bytes], tokens: int) -> AsyncIterator[bytes]:

@@ -318,11 +318,7 @@ class SpeechSession:
 
 
 class SpeechSockets:
-    """The connections of one process.
-
-    Args:
-        meter: counts the use of each key; None for one without limits.
-    """
+    """The connections of one process."""
 
     def __init__(
         self,
@@ -383,5 +379,4 @@ class SpeechSockets:
 
 
 def build(sockets: SpeechSockets) -> Starlette:
-    """Build the application."""
     return Starlette(routes=[WebSocketRoute(PATH, sockets.serve)])

@@ -62,11 +62,7 @@ class WyomingEvent:
 
 
 async def read_event(reader: StreamReader) -> WyomingEvent | None:
-    """Read an event; None if the client has ended the connection.
-
-    Raises:
-        EventError: other bytes came, or too many.
-    """
+    """Read an event; None if the client has ended the connection."""
     try:
         line = await reader.readline()
         if not line:
@@ -134,12 +130,7 @@ class Conversation:
         self._coming: TextUtterance | None = None
 
     def receive(self, event: WyomingEvent) -> SynthesizeRequest | None:
-        """Return the text that an event begins; unknown events are ignored, as the protocol says.
-
-        Raises:
-            WyomingRequestError: it cannot be served.
-            TextError: a text is too long.
-        """
+        """Return the text that an event begins; the protocol says to ignore unknown events."""
         if event.type == "synthesize":
             # Clients that send a text in pieces send all of it again, for servers that know no
             # pieces.
@@ -244,12 +235,6 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class WyomingServer:
-    """Serves clients of Wyoming.
-
-    Args:
-        meter: counts the characters; None for one without limits.
-    """
-
     def __init__(
         self,
         voices: TextSpeakers,

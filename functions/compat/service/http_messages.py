@@ -35,11 +35,7 @@ RETRY_AFTER_SECONDS: Final = 1
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
-    """Read a body.
-
-    Raises:
-        HTTPException: it is larger than it may be, or comes too slowly.
-    """
+    """Read a body; raise HTTPException if it is too large or too slow."""
     content = bytearray()
     in_time = Request(request.scope, in_seconds(request.receive, BODY_SECONDS))
     async for chunk in in_time.stream():
@@ -73,8 +69,6 @@ class RefuseWithCode(Protocol):
 
 
 def answer_with(write: Callable[[Any], Response]) -> Handler:
-    """Build the handler of an error from the function that writes its answer."""
-
     async def handle(_: Request, error: Any) -> Response:
         return write(error)
 

@@ -60,7 +60,6 @@ class Access:
     allowed_hosts: tuple[str, ...] = ("*",)
 
     def owner_of(self, carried: str) -> str | None:
-        """Return the owner of a key; None if it is nobody's."""
         found = None
         for owner, key in self.keys.items():
             # All are compared, so that the time tells nothing.
@@ -70,7 +69,7 @@ class Access:
 
 
 def key_owner_of(scope: Scope) -> str | None:
-    """Return the owner of a request's key; None where no key tells clients apart."""
+    """Return the owner of a request's key; None where no key is needed."""
     owner: str | None = scope.get(_OWNER)
     return owner
 
@@ -116,7 +115,6 @@ class AccessMiddleware:
 
 
 def _key_in(headers: Headers) -> str:
-    """Return the key that a request carries; an empty text if there is none."""
     key = headers.get("xi-api-key") or headers.get("x-api-key")
     if key:
         return key
@@ -158,7 +156,6 @@ class KeyUsage(BaseModel):
     seconds: float = 0.0
 
     def plus(self, other: KeyUsage, sign: int = 1) -> KeyUsage:
-        """Add another use, or subtract it with the sign -1."""
         return KeyUsage(
             requests=self.requests + sign * other.requests,
             characters=self.characters + sign * other.characters,
@@ -177,7 +174,7 @@ _DAY = TypeAdapter(_Day)
 
 
 class Meter:
-    """Counts the use of each key, and refuses what goes beyond its limits.
+    """Counts the use of each key, and refuses requests beyond its limits.
 
     Args:
         file: where all processes of a machine count together; None counts in this process.
@@ -207,8 +204,8 @@ class Meter:
     ) -> AsyncIterator[None]:
         """Count one request before it is served, and take back what fails inside the context.
 
-        A client that leaves pays for what it has asked for: only what the service refused or could
-        not do is taken back.
+        A client that leaves pays for its request: only what the service refused or could not do is
+        taken back.
 
         Args:
             left: the errors that mean that the client has left.
@@ -231,7 +228,6 @@ class Meter:
         _log_use(name, dialect, added)
 
     def usage(self) -> Mapping[str, KeyUsage]:
-        """Return each key's use of today."""
         with self._lock:
             return dict(self._current().used)
 
@@ -254,7 +250,6 @@ class Meter:
         return day.day
 
     def _take_back(self, name: str, added: KeyUsage, on: str) -> str:
-        """Subtract from the use of a day, unless that day is over."""
         with self._locked() as day:
             if day.day == on and name in day.used:
                 self._write(day, name, day.used[name].plus(added, -1))
@@ -262,7 +257,6 @@ class Meter:
 
     @contextmanager
     def _locked(self) -> Iterator[_Day]:
-        """Keep threads and processes from counting inside the context."""
         with self._lock, nullcontext() if self._file is None else self._file.lock():
             yield self._current()
 
@@ -300,8 +294,6 @@ _HELP: Final = {
 
 
 def build(meter: Meter) -> Starlette:
-    """Build the application of the operator's metrics."""
-
     async def metrics(request: Request) -> Response:
         if key_owner_of(request.scope) not in {None, OPERATOR}:
             detail = "Only the operator's key may see the use of the others."

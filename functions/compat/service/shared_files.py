@@ -34,11 +34,7 @@ class LockedJsonFile:
         self._seen: tuple[int, int] | None = None
 
     def read_new(self, kind: TypeAdapter[Content]) -> Content | None:
-        """Return the content if it has changed since the last call, else None.
-
-        Raises:
-            SettingsError: it cannot be read, or is too large or of another kind.
-        """
+        """Return the content if it has changed since the last call, else None."""
         try:
             found = self._path.stat()
         except FileNotFoundError:

@@ -61,10 +61,8 @@ class Speech:
     Attributes:
         begin: begins to speak; each piece, float32 [N] or [N, channels], is computed when it is
             asked for.
-        sample_rate: of the pieces, in Hz.
-        open_encoder: begins the file that they are written to; by default PCM of 16 bits.
-        estimate: estimates the seconds before anything is spoken; None where they are known to be
-            few enough.
+        open_encoder: begins the file of the pieces; by default PCM of 16 bits.
+        estimate: estimates the seconds; None where they are known to be few enough.
     """
 
     begin: Callable[[], Iterator[Samples]]
@@ -76,10 +74,9 @@ class Speech:
 class Synthesis:
     """Speaks in threads, for as long as somebody listens.
 
-    In all methods, `client` takes turns with other clients; None if that does not matter.
-
-    Args:
-        now: a clock in seconds that never goes back.
+    A `client` takes turns with other clients; None if that does not matter. All methods that speak
+    raise OverloadedError if all places are taken, and TextError for a text that cannot be spoken or
+    takes longer than the limit.
     """
 
     def __init__(
@@ -99,13 +96,7 @@ class Synthesis:
         is_left: Callable[[], Awaitable[bool]],
         client: str | None = None,
     ) -> list[bytes]:
-        """Speak one after the other.
-
-        Raises:
-            ClientLeftError: nobody waits any more.
-            OverloadedError: all places are taken.
-            TextError: it cannot be spoken, or is longer than the limit.
-        """
+        """Speak one after the other; raise ClientLeftError when nobody waits any more."""
         budget = _Budget(self.limits)
         with self._admission.admit(client, waits=True):
             async with self._admission.running(client) as turn:
@@ -125,17 +116,12 @@ class Synthesis:
         raise ClientLeftError
 
     async def _check_length(self, speeches: Sequence[Speech], most_seconds: float) -> None:
-        """Refuse what would take too long before any of it is spoken."""
         estimates = [each.estimate for each in speeches if each.estimate is not None]
         if estimates and await _in_thread(lambda: sum(one() for one in estimates)) > most_seconds:
             raise too_long(self.limits.seconds)
 
     async def compute(self, act: Callable[[], _Result], client: str | None = None) -> _Result:
-        """Run in a thread, in the client's turn: reading a long text takes a while, too.
-
-        Raises:
-            OverloadedError: all places are taken.
-        """
+        """Run in a thread, in the client's turn: reading a long text takes a while, too."""
         with self._admission.admit(client, waits=True):
             async with self._admission.running(client):
                 return await _in_thread(act)
@@ -159,10 +145,6 @@ class Synthesis:
 
         Args:
             turn: of the text of which the speech is a sentence; None if it is all of it.
-
-        Raises:
-            OverloadedError: all places are taken, or all streams.
-            TextError: it cannot be spoken, or would be longer than the limit.
         """
         self._make_place(client)
         stream = SpokenStream(self.limits, self._now, client)
@@ -226,7 +208,7 @@ class SlowReaderError(Exception):
 
 
 class SpokenStream:
-    """Encoded speech that waits for its reader, piece by piece."""
+    """Encoded pieces that wait for their reader, each with its seconds."""
 
     def __init__(
         self, limits: SpeechLimits, now: Callable[[], float], client: str | None = None
@@ -247,7 +229,6 @@ class SpokenStream:
         return size < self._limits.buffered_bytes and seconds < self._limits.ahead_seconds
 
     def seconds_behind(self) -> float:
-        """Return for how long sound has waited for the reader."""
         return self._now() - self._waits_since if self._waiting else 0.0
 
     def put(self, encoded: bytes, seconds: float) -> None:
@@ -270,28 +251,18 @@ class SpokenStream:
         self._changed.set()
 
     async def wait_for_first(self) -> None:
-        """Wait for the first piece, or for the end of a speech without any.
-
-        Raises:
-            TextError: it cannot be spoken.
-            OverloadedError: all places are taken.
-        """
+        """Wait for the first piece, or the end of a speech without any; raise its error."""
         while not self._waiting and not self._is_ended:
             if self._error is not None:
                 raise self._error
             await self._change()
 
     async def wait_for_room(self) -> None:
-        """Wait until the reader has read enough."""
         while not self.has_room:
             await self._change()
 
     async def read(self) -> AsyncGenerator[bytes]:
-        """Read to the end.
-
-        Raises:
-            SlowReaderError: another client got the stream.
-        """
+        """Read to the end; raise SlowReaderError if another client got the stream."""
         while True:
             while self._waiting:
                 piece, _ = self._waiting.popleft()

@@ -35,7 +35,6 @@ _UNSAYABLE: Final = frozenset({TextErrorCode.NOTHING_TO_SAY, TextErrorCode.TEXT_
 
 
 def speech_of(voice: TextSpeaker, text: str, options: SpeechOptions, sound: SoundFormat) -> Speech:
-    """Return the speech of a text of any length."""
     asked, rate = replace(options, style=voice.style), voice.engine.sample_rate
     return Speech(
         partial(speak_long, voice.engine, text, asked),
@@ -72,11 +71,7 @@ def marked_speech_of(
 
 
 def estimate_long(engine: TextEngine, text: str, options: SpeechOptions) -> float:
-    """Estimate the seconds of a text of any length; see TextEngine.
-
-    Raises:
-        TextError: none of it can be spoken.
-    """
+    """Estimate the seconds of a text of any length; raise TextError if none can be spoken."""
     estimates, refusals = [], []
     for part in _parts(text):
         try:
@@ -91,11 +86,7 @@ def estimate_long(engine: TextEngine, text: str, options: SpeechOptions) -> floa
 
 
 def speak_long(engine: TextEngine, text: str, options: SpeechOptions) -> Iterator[Samples]:
-    """Speak a text of any length; see TextEngine.
-
-    Raises:
-        TextError: none of it can be spoken; before the first piece.
-    """
+    """Speak a text of any length; raise TextError before the first piece if none can be spoken."""
     parts = _parts(text)
     pause = _SENTENCE_SECONDS * options.pauses / options.speed
     has_spoken, refusals = False, []
@@ -165,12 +156,10 @@ async def speak_text_stream(
     Closing the iterator ends the speech.
 
     Args:
-        client: takes turns with other clients; None if that does not matter.
         whole: the whole text, if it is known; its length is judged before anything is spoken.
         count: counts the characters of a sentence around its beginning.
 
     Raises:
-        OverloadedError: there is no place for the next sentence.
         TextError: no sentence can be read, or the next one would take longer than the limit.
     """
     if whole is not None:
@@ -239,11 +228,7 @@ class TextUtterance:
         self._waiting: asyncio.Queue[str | None] = asyncio.Queue()
 
     def push(self, text: str) -> None:
-        """Add a piece of the text.
-
-        Raises:
-            TextError: the text is too long.
-        """
+        """Add a piece; raise TextError if the text is too long."""
         self._characters += len(text)
         if self._characters > LONGEST_UTTERANCE:
             raise TextError(

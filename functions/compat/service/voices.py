@@ -26,12 +26,6 @@ class TextSpeaker:
 
 
 class TextSpeakers:
-    """The speakers of text.
-
-    Raises:
-        BundleError: there is none, or a name belongs to none.
-    """
-
     def __init__(self, voices: Iterable[TextSpeaker], names: Mapping[str, str]) -> None:
         self.offer(voices)
         self._names = names
@@ -44,11 +38,7 @@ class TextSpeakers:
                 )
 
     def offer(self, voices: Iterable[TextSpeaker]) -> None:
-        """Offer these speakers from now on, in this order.
-
-        Raises:
-            BundleError: there is none.
-        """
+        """Offer these from now on, in this order; raise BundleError if there are none."""
         offered = {voice.id: voice for voice in voices}
         if not offered:
             raise BundleError("expected a character that takes text")

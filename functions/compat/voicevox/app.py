@@ -35,7 +35,7 @@ from functions.compat.voicevox.user_data import MOST_WORDS
 from shared.speech.text.dictionary import WordError, WordType, make_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
@@ -45,66 +45,61 @@ if TYPE_CHECKING:
     from shared.speech.text.dictionary import DictionaryWord
 
 
+_MANIFEST: Final = {
+    "manifest_version": "0.13.1",
+    "name": "Voice Avatar",
+    "brand_name": "Voice Avatar",
+    "uuid": "5f0cde8c-7f1c-4d0e-9c0b-6d0d5d4b2b7e",
+    "url": "",
+    "icon": "",
+    "default_sampling_rate": queries.SAMPLE_RATE,
+    "frame_rate": 100.0,
+    "terms_of_service": "",
+    "update_infos": [],
+    "dependency_licenses": [],
+    "supported_features": {
+        "adjust_mora_pitch": False,
+        "adjust_phoneme_length": False,
+        "adjust_speed_scale": True,
+        "adjust_pitch_scale": True,
+        "adjust_intonation_scale": True,
+        "adjust_volume_scale": True,
+        "adjust_pause_length": True,
+        "interrogative_upspeak": True,
+        "synthesis_morphing": False,
+        "streaming_synthesis": True,
+        "sing": False,
+        "manage_library": False,
+        "return_resource_url": False,
+    },
+}
+
+
+def _always(body: object) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_: Request) -> Response:
+        return JSONResponse(body)
+
+    return answer
+
+
 class InfoRoutes:
     """The service and its speakers."""
 
     def __init__(self, version: str, voices: VoicevoxSpeakers) -> None:
-        self._version_number = version
+        self._version = version
         self._voices = voices
 
     def routes(self) -> list[Route]:
         return [
-            Route("/version", self._version),
-            Route("/core_versions", self._core_versions),
-            Route("/supported_devices", self._devices),
-            Route("/engine_manifest", self._manifest),
+            Route("/version", _always(self._version)),
+            Route("/core_versions", _always([self._version])),
+            Route("/supported_devices", _always({"cpu": True, "cuda": False, "dml": False})),
+            Route("/engine_manifest", _always(_MANIFEST)),
             Route("/speakers", self._speakers),
             Route("/speaker_info", self._speaker_info),
             Route("/initialize_speaker", self._initialize, methods=["POST"]),
             Route("/is_initialized_speaker", self._is_initialized),
         ]
-
-    async def _version(self, _: Request) -> Response:
-        return JSONResponse(self._version_number)
-
-    async def _core_versions(self, _: Request) -> Response:
-        return JSONResponse([self._version_number])
-
-    async def _devices(self, _: Request) -> Response:
-        return JSONResponse({"cpu": True, "cuda": False, "dml": False})
-
-    async def _manifest(self, _: Request) -> Response:
-        features = {
-            "adjust_mora_pitch": False,
-            "adjust_phoneme_length": False,
-            "adjust_speed_scale": True,
-            "adjust_pitch_scale": True,
-            "adjust_intonation_scale": True,
-            "adjust_volume_scale": True,
-            "adjust_pause_length": True,
-            "interrogative_upspeak": True,
-            "synthesis_morphing": False,
-            "streaming_synthesis": True,
-            "sing": False,
-            "manage_library": False,
-            "return_resource_url": False,
-        }
-        return JSONResponse(
-            {
-                "manifest_version": "0.13.1",
-                "name": "Voice Avatar",
-                "brand_name": "Voice Avatar",
-                "uuid": "5f0cde8c-7f1c-4d0e-9c0b-6d0d5d4b2b7e",
-                "url": "",
-                "icon": "",
-                "default_sampling_rate": queries.SAMPLE_RATE,
-                "frame_rate": 100.0,
-                "terms_of_service": "",
-                "update_infos": [],
-                "dependency_licenses": [],
-                "supported_features": features,
-            }
-        )
 
     async def _speakers(self, _: Request) -> Response:
         return JSONResponse([speaker.summary() for speaker in self._voices.speakers])
@@ -269,12 +264,6 @@ _CHANGES = (
 
 @dataclass(frozen=True)
 class VoicevoxServices:
-    """The speakers, and all that they speak with.
-
-    Attributes:
-        meter: counts the use of each key.
-    """
-
     voices: VoicevoxSpeakers
     user_data: UserData
     synthesis: Synthesis
@@ -287,7 +276,6 @@ def build(
     """Build the application.
 
     Args:
-        version: the answer to `GET /version`.
         is_alone: whether there is no other instance, so that presets and words can be kept; if not,
             requests that change them answer 501.
     """

@@ -125,8 +125,7 @@ class Preset(_Scales):
 SAMPLE_RATE = 24_000
 _PAUSE = "pau"
 _CLOSURE = {"q": "cl"}
-_COMMA = ","
-_QUESTION = "?"
+_COMMA, _QUESTION, _FULL_STOP = Mora(",", None), Mora("?", None), Mora(".", None)
 _USUAL_PAUSE_SECONDS = 0.3
 _LOWEST_PITCH = 0.25
 _SLOWEST, _FASTEST = 0.25, 4.0
@@ -179,23 +178,20 @@ def _mora_body(mora: Mora) -> MoraBody:
 
 def phrases_of(bodies: Iterable[AccentPhraseBody]) -> list[AccentPhrase]:
     """Read accent phrases of clients of VOICEVOX or AivisSpeech."""
-    return [_phrase_of(body) for body in bodies]
-
-
-def _phrase_of(body: AccentPhraseBody) -> AccentPhrase:
-    morae = [_read_mora(mora) for mora in body.moras]
-    signs = {mora.kana for mora in morae if mora.sound is None}
-    if body.is_interrogative and _QUESTION not in signs:
-        morae.append(Mora(_QUESTION, None))
-    if body.pause_mora is not None:
-        morae.append(Mora(_COMMA, None))
-    return AccentPhrase(tuple(morae), body.accent)
-
-
-def _read_mora(body: MoraBody) -> Mora:
-    mora = mora_of(body.text) or Mora(_COMMA, None)
-    is_devoiced = mora.sound is not None and body.vowel in set("AIUEO")
-    return replace(mora, is_devoiced=is_devoiced)
+    phrases = []
+    for body in bodies:
+        morae = []
+        for each in body.moras:
+            mora = mora_of(each.text) or _COMMA
+            is_devoiced = mora.sound is not None and each.vowel in set("AIUEO")
+            morae.append(replace(mora, is_devoiced=is_devoiced))
+        signs = {mora.kana for mora in morae if mora.sound is None}
+        if body.is_interrogative and _QUESTION.kana not in signs:
+            morae.append(_QUESTION)
+        if body.pause_mora is not None:
+            morae.append(_COMMA)
+        phrases.append(AccentPhrase(tuple(morae), body.accent))
+    return phrases
 
 
 def options_of(query: AudioQuery, style: int, seed: int = 0) -> SpeechOptions:
@@ -232,9 +228,6 @@ def estimate(engine: PhraseEngine, query: AudioQuery, style: int) -> float:
 
     The engine estimates a query whose phrases nobody has changed; others are judged by their
     phones.
-
-    Raises:
-        TextError: the text is too long, or there is no such style.
     """
     options, phrases = options_of(query, style), phrases_of(query.accent_phrases)
     text = query.kana if any(phrase.sounding for phrase in phrases) else None
@@ -256,34 +249,24 @@ def speak(
 
     Returns:
         Pieces at the query's sample rate, float32 [N], or [N, 2] in stereo.
-
-    Raises:
-        TextError: as PhraseEngine raises it; before the first piece.
     """
     phrases = phrases_of(query.accent_phrases)
     if not raise_questions:
-        phrases = [_as_statement(phrase) for phrase in phrases]
+        phrases = [
+            replace(each, morae=tuple(_FULL_STOP if m == _QUESTION else m for m in each.morae))
+            for each in phrases
+        ]
     pieces = engine.speak_phrases(phrases, query.kana, options_of(query, style))
-    return (_as_asked(piece, engine.sample_rate, query) for piece in pieces)
 
+    def shape(piece: Samples) -> Samples:
+        samples = resample(piece, engine.sample_rate, query.output_sampling_rate)
+        return np.stack([samples, samples], axis=1) if query.output_stereo else samples
 
-def _as_statement(phrase: AccentPhrase) -> AccentPhrase:
-    morae = (
-        Mora(".", None) if mora.sound is None and mora.kana == _QUESTION else mora
-        for mora in phrase.morae
-    )
-    return replace(phrase, morae=tuple(morae))
-
-
-def _as_asked(piece: Samples, rate: int, query: AudioQuery) -> Samples:
-    samples = resample(piece, rate, query.output_sampling_rate)
-    return np.stack([samples, samples], axis=1) if query.output_stereo else samples
+    return map(shape, pieces)
 
 
 _ACCENT, _DEVOICE, _NO_PAUSE, _KANA_PAUSE, _KANA_QUESTION = "'", "_", "/", "、", "？"
 _BORDER = re.compile(f"([{_NO_PAUSE}{_KANA_PAUSE}])")
-_KANA_COMMA = Mora(",", None)
-_QUESTION_MORA = Mora("?", None)
 
 
 class KanaErrorCode(StrEnum):
@@ -321,15 +304,11 @@ class KanaError(ValueError):
 
 
 def parse_kana(text: str) -> list[AccentPhrase]:
-    """Read accent phrases from kana.
-
-    Raises:
-        KanaError: the text is not in the notation.
-    """
+    """Read accent phrases from kana."""
     parts = _BORDER.split(text)
     phrases = [_parse_phrase(part, position) for position, part in enumerate(parts[::2], start=1)]
     return [
-        replace(phrase, morae=(*phrase.morae, _KANA_COMMA)) if border == _KANA_PAUSE else phrase
+        replace(phrase, morae=(*phrase.morae, _COMMA)) if border == _KANA_PAUSE else phrase
         for phrase, border in zip(phrases, [*parts[1::2], ""], strict=True)
     ]
 
@@ -348,7 +327,7 @@ def _parse_phrase(text: str, position: int) -> AccentPhrase:
     high, low = list(_parse_morae(before)), list(_parse_morae(after))
     if not accent:
         raise KanaError(KanaErrorCode.ACCENT_NOTFOUND, text=text)
-    question = [_QUESTION_MORA] if text.endswith(_KANA_QUESTION) else []
+    question = [_QUESTION] if text.endswith(_KANA_QUESTION) else []
     return AccentPhrase((*high, *low, *question), len(high))
 
 
@@ -430,11 +409,7 @@ def user_dict_word_of(word: DictionaryWord) -> UserDictWord:
 
 
 def dictionary_word_of(body: UserDictWord) -> DictionaryWord:
-    """Read a word of a dictionary that a client imports.
-
-    Raises:
-        WordError: it has no known part of speech, or is not as a word must be.
-    """
+    """Read a word of a dictionary that a client imports."""
     types = {part.context_id: word_type for word_type, part in PARTS_OF_SPEECH.items()}
     word_type = types.get(body.context_id)
     if word_type is None:

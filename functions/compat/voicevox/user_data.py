@@ -63,11 +63,7 @@ class Presets:
         return self._current().get(preset_id)
 
     def add(self, preset: Preset) -> int:
-        """Add one, under another number if its own is negative or in use; return the number.
-
-        Raises:
-            UserDataFullError: there are too many.
-        """
+        """Add one, under another number if its own is negative or in use; return the number."""
         with self._change() as presets:
             if len(presets) >= MOST_PRESETS:
                 raise UserDataFullError(f"expected at most {MOST_PRESETS} presets")
@@ -78,12 +74,10 @@ class Presets:
         return number
 
     def update(self, preset: Preset) -> bool:
-        """Replace one; False if there is none of its number."""
         with self._change() as presets:
             return _replace(presets, preset.id, preset)
 
     def delete(self, preset_id: int) -> bool:
-        """Delete one; False if there is none of that number."""
         with self._change() as presets:
             return presets.pop(preset_id, None) is not None
 
@@ -137,7 +131,6 @@ class UserDictionary:
         return widen(surface) in self._surfaces
 
     def words(self) -> Mapping[str, DictionaryWord]:
-        """List the words by their UUID."""
         return dict(self._words)
 
     def refresh(self) -> None:
@@ -147,31 +140,21 @@ class UserDictionary:
                 self._read_file()
 
     def add(self, word: DictionaryWord) -> str:
-        """Add a word; return its UUID.
-
-        Raises:
-            UserDataFullError: there are too many.
-        """
+        """Add a word; return its UUID."""
         number = str(uuid.uuid4())
         self.merge({number: word}, override=False)
         return number
 
     def update(self, number: str, word: DictionaryWord) -> bool:
-        """Replace a word; False if there is none of that UUID."""
         with self._change() as words:
             return _replace(words, number, word)
 
     def delete(self, number: str) -> bool:
-        """Delete a word; False if there is none of that UUID."""
         with self._change() as words:
             return words.pop(number, None) is not None
 
     def merge(self, words: Mapping[str, DictionaryWord], *, override: bool) -> None:
-        """Add words; those with a known UUID replace others only if override says so.
-
-        Raises:
-            UserDataFullError: there are too many.
-        """
+        """Add words; those with a known UUID replace others only if override says so."""
         with self._change() as known:
             both = known | dict(words) if override else dict(words) | known
             if len(both) > MOST_WORDS:

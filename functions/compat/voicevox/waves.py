@@ -27,12 +27,9 @@ class WavesError(Exception):
 
 
 def connect_waves(encoded: Sequence[str]) -> bytes:
-    """Join WAV files, each in base64, one after the other.
+    """Join WAV files, each in base64.
 
     The joined file has the statement of the first one that says that it is synthetic speech.
-
-    Raises:
-        WavesError: there is none, one is no WAV file, or they differ in rate, width or channels.
     """
     if not 1 <= len(encoded) <= MOST_WAVES:
         raise WavesError("wavファイルが含まれていません")
