@@ -10,17 +10,13 @@ import threading
 import time
 import wave
 import zipfile
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import httpx
 import numpy as np
 import pyopenjtalk
 import pytest
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
-from websockets.asyncio.client import connect
 from wyoming.client import AsyncTcpClient
 from wyoming.tts import Synthesize
 
@@ -30,14 +26,13 @@ from functions.compat.service import encoders
 from functions.compat.service.http_messages import PIECE_BYTES
 from functions.compat.service.keys import Access
 from functions.compat.settings import CompatSettings
-from functions.compat.text_socket import PATH, SUBPROTOCOL
+from functions.compat.text_socket import PATH
 from functions.compat.voicevox import queries, speech_routes
 from functions.compat.voicevox.queries import AudioQuery
 from functions.compat.voicevox.user_data import UserData
 from functions.live import main as live
 from functions.live_and_compat.main import build_with_compat
 from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
-from infra.local.configuration.names import Ports
 from shared.container.admission import Admission
 from shared.container.process_plan import Resources
 from shared.conversion.composition import ConversionServices
@@ -47,10 +42,13 @@ from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.results.audio_files import write_wav
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
 from shared.speech.text.front_end import FrontEnd
+from tests.support.compat import client_of, heard, say, served, socket_client
 from tests.support.speakers import a_speaker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    import httpx
 
     from shared.conversion.characters import LoadedCharacter
     from shared.speech.text.accents import AccentPhrase
@@ -78,11 +76,6 @@ async def decoder() -> AsyncIterator[Decoder]:
 def compat_of(mei: LoadedCharacter, decoder: Decoder, admission: Admission) -> Compat:
     resources = SpeechResources({"mei": mei}, UserData.open(), decoder, admission, Path())
     return compose(CompatOptions(Access({}, (), ("*",))), resources)
-
-
-def client_of(app: Any) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=30)
 
 
 async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
@@ -113,41 +106,15 @@ async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
     }
 
 
-async def wait_for(port: int) -> None:
-    async with asyncio.timeout(10):
-        while True:
-            with suppress(ConnectionRefusedError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                return
-            await asyncio.sleep(0.01)
-
-
-@asynccontextmanager
-async def served(app: Any) -> AsyncIterator[int]:
-    """Serve with the server that production uses; the port."""
-    with Ports() as ports:
-        server, stop = Config(), asyncio.Event()
-        (port,) = ports.free(1)
-        server.bind, server.loglevel = [f"127.0.0.1:{port}"], "ERROR"
-        serving = asyncio.create_task(serve(app, server, shutdown_trigger=stop.wait))
-        await wait_for(port)
-        yield port
-        stop.set()
-        await serving
-
-
 async def say_in_pieces(port: int) -> str:
     """The kind of the first message after it has begun, or the code of an error."""
-    address = f"ws://127.0.0.1:{port}{PATH}"
-    async with asyncio.timeout(10), connect(address, subprotocols=[SUBPROTOCOL]) as client:  # type: ignore[list-item] # a NewType
-        for message in ({"type": "begin"}, {"type": "text", "text": "はい。"}):
-            await client.send(json.dumps(message))
+    async with asyncio.timeout(10), socket_client(f"ws://127.0.0.1:{port}{PATH}") as client:
+        await say(client, "begin")
+        await say(client, "text", text="はい。")
         await client.recv()
         answer = json.loads(await client.recv())
-        await client.send('{"type": "cancel"}')
-        while '"cancelled"' not in str(await client.recv()):
-            pass
+        await say(client, "cancel")
+        await heard(client, "cancelled")
         return str(answer.get("code", answer["type"]))
 
 

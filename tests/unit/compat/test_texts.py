@@ -14,7 +14,6 @@ from functions.compat.service.texts import (
     speak_text_stream,
     speech_of,
 )
-from functions.compat.service.voices import TextSpeaker
 from shared.container.admission import Admission
 from shared.speech.engines.text_interface import (
     SpeechOptions,
@@ -23,14 +22,17 @@ from shared.speech.engines.text_interface import (
     nothing_to_say,
 )
 from shared.speech.text.front_end import LONGEST_WAITING, SentenceSplitter
-from tests.support.speakers import RATE, Sentences, a_speaker
-from tests.support.speakers import Sentences as Engine
+from tests.support.compat import text_speaker
+from tests.support.speakers import RATE, Sentences
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
     from functions.compat.service.texts import SpokenPiece
     from shared.speech.signal.sound import Samples
+
+
+PCM = SoundFormat(Codec.PCM, RATE)
 
 
 def test_a_text_longer_than_an_engine_takes_is_spoken_in_parts_with_pauses() -> None:
@@ -107,10 +109,7 @@ async def test_what_was_begun_is_spoken_to_its_end_although_it_is_longer_than_es
 
 
 async def _stream(engine: Sentences, text: str, limits: SpeechLimits) -> SpokenStream:
-    character = a_speaker("mei", engine)
-    assert character.text_engine is not None
-    voice = TextSpeaker("mei", character, character.text_engine)
-    speech = speech_of(voice, text, SpeechOptions(), SoundFormat(Codec.PCM, RATE))
+    speech = speech_of(text_speaker(engine), text, SpeechOptions(), PCM)
     return await Synthesis(Admission(running=1, waiting=0), limits).stream(speech)
 
 
@@ -140,9 +139,6 @@ class Reader:
         if not readable:
             raise nothing_to_say(text)
         return readable
-
-
-PCM = SoundFormat(Codec.PCM, RATE)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +176,7 @@ def test_a_text_without_an_end_is_spoken_up_to_its_last_comma() -> None:
 
 
 async def spoken(
-    engine: Engine,
+    engine: Sentences,
     sentences: Iterable[str],
     limits: SpeechLimits | None = None,
     whole: str | None = None,
@@ -189,9 +185,7 @@ async def spoken(
         for sentence in sentences:
             yield sentence
 
-    character = a_speaker("mei", engine)
-    assert character.text_engine is not None
-    voice = TextSpeaker("mei", character, character.text_engine)
+    voice = text_speaker(engine)
     synthesis = Synthesis(Admission(running=1, waiting=0), limits or SpeechLimits())
     running = speak_text_stream(
         synthesis, voice, come(), SpeechOptions(speed=2.0), PCM, whole=whole
@@ -201,7 +195,7 @@ async def spoken(
 
 
 async def test_sentences_are_spoken_one_after_the_other_with_a_pause() -> None:
-    engine = Engine()
+    engine = Sentences()
 
     pieces = await spoken(engine, ["はい。", "！！", "いいえ。"])
 
@@ -211,7 +205,7 @@ async def test_sentences_are_spoken_one_after_the_other_with_a_pause() -> None:
 
 
 async def test_all_sentences_together_take_at_most_the_limit() -> None:
-    engine = Engine()
+    engine = Sentences()
 
     with pytest.raises(TextError, match="Send it in parts"):
         await spoken(engine, ["はい。"] * 100, SpeechLimits(seconds=0.55))
@@ -231,7 +225,7 @@ async def test_a_text_of_which_no_sentence_can_be_read_is_refused() -> None:
 
 
 async def test_a_whole_text_that_is_too_long_is_refused_before_anything_is_spoken() -> None:
-    engine = Engine()
+    engine = Sentences()
 
     with pytest.raises(TextError, match="Send it in parts"):
         await spoken(engine, ["はい。"] * 10, SpeechLimits(seconds=0.95), whole="はい。" * 10)
@@ -240,7 +234,7 @@ async def test_a_whole_text_that_is_too_long_is_refused_before_anything_is_spoke
 
 
 @dataclass
-class Korean(Engine):
+class Korean(Sentences):
     """Cannot read Korean."""
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:

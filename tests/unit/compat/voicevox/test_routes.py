@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import threading
 import time
 import uuid
 import wave
@@ -13,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import httpx
 import numpy as np
 import pyopenjtalk
 import pytest
@@ -39,10 +37,12 @@ from shared.container.admission import Admission
 from shared.runtime.push import OverloadedError
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.text.front_end import EnglishReader, read_words
+from tests.support.compat import client_of, synthesis_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    import httpx
     from numpy.typing import NDArray
     from starlette.applications import Starlette
 
@@ -69,16 +69,6 @@ def services() -> VoicevoxServices:
     styles = (SpeakerStyle(STYLE, "ノーマル", engine, 0),)
     speaker = VoicevoxSpeaker(UUID, "メイ", "1.0.0", "CC BY 3.0", b"\x89PNG", styles)
     return VoicevoxServices(VoicevoxSpeakers([speaker]), user_data, synthesis_of(2, 8))
-
-
-def synthesis_of(running: int, waiting: int, **limits: Any) -> Synthesis:
-    return Synthesis(Admission(running=running, waiting=waiting), SpeechLimits(**limits))
-
-
-def client_of(app: Starlette) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
-    )
 
 
 @pytest.fixture
@@ -393,24 +383,6 @@ async def test_an_unsupported_request_is_refused_with_a_reason(
     assert sentence in answer.text
 
 
-async def test_more_than_fits_is_sent_away(services: VoicevoxServices) -> None:
-    served, slow = spoken_by(SlowEngine, replace(services, synthesis=synthesis_of(1, 1)))
-    async with client_of(build(served)) as client:
-        body = await query(client, "はい。")
-        send = [
-            asyncio.create_task(client.post("/synthesis", params={"speaker": STYLE}, json=body))
-            for _ in range(2)
-        ]
-        await asyncio.to_thread(slow.started.wait, 10)
-        await asyncio.sleep(0.05)
-        refused = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
-        slow.go_on.set()
-        answers = await asyncio.gather(*send)
-
-    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert [answer.status_code for answer in answers] == [200, 200]
-
-
 async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
     services: VoicevoxServices,
 ) -> None:
@@ -699,21 +671,3 @@ class CountingEngine:
         for piece in self._engine.speak_phrases(*arguments):
             self.pieces += 1
             yield piece
-
-
-class SlowEngine:
-    """Speaks only when it is told to go on."""
-
-    def __init__(self, engine: Any) -> None:
-        self._engine = engine
-        self.sample_rate = engine.sample_rate
-        self.started = threading.Event()
-        self.go_on = threading.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def speak_phrases(self, *arguments: Any) -> Any:
-        self.started.set()
-        self.go_on.wait(10)
-        return self._engine.speak_phrases(*arguments)
