@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData
     from starlette.types import Message, Receive
 
+    from functions.compat.service.http_messages import Handler
     from functions.compat.service.synthesis import Synthesis
     from shared.container.admission import Admission
     from shared.conversion.characters import LoadedCharacter
@@ -79,28 +80,12 @@ def refuse_elevenlabs(status: HTTPStatus, message: str, *, code: str | None = No
     return JSONResponse({"detail": {"status": code, "message": message}}, status)
 
 
-def _refuse_field(error: FieldError) -> Response:
-    return JSONResponse({"detail": [error.detail]}, HTTPStatus.UNPROCESSABLE_ENTITY)
+def _answer(status: HTTPStatus, code: str, message: str | None = None) -> Handler:
+    """Build the handler of an error whose text is the message, unless there is another one."""
+    return answer_with(lambda error: refuse_elevenlabs(status, message or str(error), code=code))
 
 
-def _refuse_unknown(error: UnknownElevenLabsVoiceError) -> Response:
-    return refuse_elevenlabs(HTTPStatus.NOT_FOUND, str(error), code="voice_not_found")
-
-
-def _refuse_recording(error: VoiceError) -> Response:
-    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, error.message, code=error.code.value)
-
-
-def _refuse_length(error: TextError) -> Response:
-    code = ErrorCode.TOO_LONG.value
-    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, error.message, code=code)
-
-
-def _refuse_costly(_: ResourceLimitError) -> Response:
-    message = "The recording takes more time or memory to decode than it may."
-    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, message, code=ErrorCode.TOO_COMPLEX.value)
-
-
+_COSTLY: Final = "The recording takes more time or memory to decode than it may."
 RAW_FORMAT: Final = "pcm_s16le_16"
 _RAW_RATE: Final = 16_000
 _RAW_FRAME_BYTES: Final = 2
@@ -253,17 +238,17 @@ class ElevenLabsRoutes:
         converting: list[Route] = []
         for path in _CHANGERS:
             converting += [
-                Route(f"{path}{{voice_id}}", self._convert, methods=["POST"]),
-                Route(f"{path}{{voice_id}}/stream", self._stream, methods=["POST"]),
+                Route(f"{path}{{voice_id}}", self.convert, methods=["POST"]),
+                Route(f"{path}{{voice_id}}/stream", self.stream, methods=["POST"]),
             ]
         return [
             *converting,
-            Route("/v1/voices", self._list_voices),
-            Route("/v2/voices", self._search_voices),
-            Route("/v1/voices/{voice_id}", self._voice),
+            Route("/v1/voices", self.list_voices),
+            Route("/v2/voices", self.list_voices),
+            Route("/v1/voices/{voice_id}", self.show_voice),
         ]
 
-    async def _stream(self, request: Request) -> Response:
+    async def stream(self, request: Request) -> Response:
         """Answer each piece as soon as it is converted."""
         character, sound = self._find(request), _find_format(request)
         recorded = await self._receive(request, character, sound)
@@ -271,11 +256,11 @@ class ElevenLabsRoutes:
             stream = await self._synthesis.stream(recorded.speech, key_owner_of(request.scope))
         return SpokenAnswer(self._synthesis, stream, sound.content_type)
 
-    async def _convert(self, request: Request) -> Response:
+    async def convert(self, request: Request) -> Response:
         """Answer likewise, unless the format states its length at its beginning."""
         sound = _find_format(request)
         if sound.codec is not Codec.WAV:
-            return await self._stream(request)
+            return await self.stream(request)
         character = self._find(request)
         raw = SoundFormat(Codec.PCM, sound.sample_rate)
         recorded = await self._receive(request, character, raw)
@@ -320,18 +305,13 @@ class ElevenLabsRoutes:
             raise UnknownElevenLabsVoiceError(f"There is no voice {name!r}; choose one of {known}.")
         return character
 
-    async def _list_voices(self, _: Request) -> Response:
-        return JSONResponse({"voices": self._bodies()})
+    async def list_voices(self, request: Request) -> Response:
+        voices = [_voice_body(character) for character in self._characters.values()]
+        more = {"has_more": False, "total_count": len(voices)}
+        return JSONResponse({"voices": voices, **(more if "/v2/" in request.url.path else {})})
 
-    async def _search_voices(self, _: Request) -> Response:
-        voices = self._bodies()
-        return JSONResponse({"voices": voices, "has_more": False, "total_count": len(voices)})
-
-    async def _voice(self, request: Request) -> Response:
+    async def show_voice(self, request: Request) -> Response:
         return JSONResponse(_voice_body(self._find(request)))
-
-    def _bodies(self) -> list[dict[str, Any]]:
-        return [_voice_body(character) for character in self._characters.values()]
 
 
 def build(
@@ -340,6 +320,7 @@ def build(
     synthesis: Synthesis,
     meter: Meter | None = None,
 ) -> Starlette:
+    refused, unprocessable = HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY
     offered = "voices are changed by POST /v1/speech-to-speech/{voice_id}"
     return Starlette(
         routes=ElevenLabsRoutes(characters, recordings, synthesis, meter or Meter()).routes(),
@@ -347,12 +328,16 @@ def build(
             **common_handlers(
                 refuse_elevenlabs, busy="system_busy", quota="quota_exceeded", offered=offered
             ),
-            FieldError: answer_with(_refuse_field),
-            UnknownElevenLabsVoiceError: answer_with(_refuse_unknown),
-            VoiceError: answer_with(_refuse_recording),
-            TextError: answer_with(_refuse_length),
+            FieldError: answer_with(
+                lambda error: JSONResponse({"detail": [error.detail]}, unprocessable)
+            ),
+            UnknownElevenLabsVoiceError: _answer(HTTPStatus.NOT_FOUND, "voice_not_found"),
+            VoiceError: answer_with(
+                lambda error: refuse_elevenlabs(refused, error.message, code=error.code.value)
+            ),
+            TextError: _answer(refused, ErrorCode.TOO_LONG.value),
             DecoderUnavailableError: answer_busy(refuse_elevenlabs, "system_busy"),
-            ResourceLimitError: answer_with(_refuse_costly),
+            ResourceLimitError: _answer(refused, ErrorCode.TOO_COMPLEX.value, _COSTLY),
         },
     )
 

@@ -107,7 +107,6 @@ class OpenAiRequestError(Exception):
         status: HTTPStatus = HTTPStatus.BAD_REQUEST,
     ) -> None:
         super().__init__(message)
-        self.message = message
         self.param = param
         self.code = code
         self.status = status
@@ -129,10 +128,6 @@ def _error_body(kind: str, message: str, param: str | None, code: str | None) ->
 
 def _param_of(error: TextError) -> str:
     return "voice" if error.code is TextErrorCode.UNKNOWN_STYLE else "input"
-
-
-def _refuse_request(error: OpenAiRequestError) -> Response:
-    return refuse_openai(error.status, error.message, code=error.code, param=error.param)
 
 
 def _refuse_fields(error: ValidationError) -> Response:
@@ -161,14 +156,14 @@ class OpenAiRoutes:
 
     def routes(self) -> list[Route]:
         return [
-            Route("/v1/audio/speech", self._speech, methods=["POST"]),
-            Route("/v1/audio/voices", self._list_voices),
-            Route("/v1/audio/models", self._list_models),
-            Route("/v1/models", self._list_models),
-            Route("/v1/models/{model}", self._model),
+            Route("/v1/audio/speech", self.create_speech, methods=["POST"]),
+            Route("/v1/audio/voices", self.list_voices),
+            Route("/v1/audio/models", self.list_models),
+            Route("/v1/models", self.list_models),
+            Route("/v1/models/{model}", self.show_model),
         ]
 
-    async def _speech(self, request: Request) -> Response:
+    async def create_speech(self, request: Request) -> Response:
         asked = SpeechRequest.model_validate_json(await read_body(request, LARGEST_BODY))
         voice, sound = self._find_voice(asked.voice_name), FORMATS.get(asked.response_format)
         if sound is None:
@@ -195,7 +190,7 @@ class OpenAiRoutes:
         known = ", ".join(each.id for each in self._voices.all())
         raise OpenAiRequestError(f"There is no voice {name!r}; choose one of {known}.", "voice")
 
-    async def _list_voices(self, _: Request) -> Response:
+    async def list_voices(self, _: Request) -> Response:
         voices = []
         for voice in self._voices.all():
             name = voice.character.manifest.name
@@ -203,10 +198,10 @@ class OpenAiRoutes:
             voices.append({"id": voice.id, "object": "voice", "name": shown, "name_ja": name.ja})
         return JSONResponse({"object": "list", "voices": voices, "data": voices})
 
-    async def _list_models(self, _: Request) -> Response:
+    async def list_models(self, _: Request) -> Response:
         return JSONResponse({"object": "list", "data": [_model_body(name) for name in MODELS]})
 
-    async def _model(self, request: Request) -> Response:
+    async def show_model(self, request: Request) -> Response:
         name = request.path_params["model"]
         if name not in MODELS:
             message = f"There is no model {name!r}; choose one of {', '.join(MODELS)}."
@@ -222,7 +217,11 @@ def build(voices: TextSpeakers, synthesis: Synthesis, meter: Meter | None = None
             **common_handlers(
                 refuse_openai, busy="busy", quota="insufficient_quota", offered=offered
             ),
-            OpenAiRequestError: answer_with(_refuse_request),
+            OpenAiRequestError: answer_with(
+                lambda error: refuse_openai(
+                    error.status, str(error), code=error.code, param=error.param
+                )
+            ),
             ValidationError: answer_with(_refuse_fields),
             TextError: answer_with(_refuse_text),
         },

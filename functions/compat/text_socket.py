@@ -142,7 +142,7 @@ class SpeechSession:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no text is spoken, comes or waits."""
+        """No text is spoken, comes or waits."""
         return self._utterance is None and all(task.done() for task in self._speaking)
 
     def make_room(self) -> None:

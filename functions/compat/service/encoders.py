@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,8 +17,6 @@ from shared.speech.results.audio_files import begin_wav, to_pcm16
 from shared.speech.signal.samples import RESAMPLING_QUALITY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from av.audio.stream import AudioStream
 
     from shared.speech.results.statement import Marking
@@ -185,34 +184,27 @@ class _ResamplingEncoder:
         return self._encoder.encode(rest) + self._encoder.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class _Recipe:
-    """Names and options of FFmpeg's libraries for a format."""
-
-    muxer: str
-    codec: str
-    muxer_options: Mapping[str, str] = field(default_factory=dict)
-    codec_options: Mapping[str, str] = field(default_factory=dict)
-
-
 _LAME_QUALITY: Final = 7
 """Of LAME's 0 (slowest) to 9: at the rates of speech, the searches that it skips gain nothing."""
 
 _OPUS_RATES: Final = (8_000, 12_000, 16_000, 24_000, 48_000)
 
-_RECIPES: Final[Mapping[Codec, _Recipe]] = {
-    # Shaping noise in time costs an eighth of the time, and brings nothing at this rate.
-    Codec.AAC: _Recipe("adts", "aac", {"write_id3v2": "1"}, {"aac_coder": "fast", "aac_tns": "0"}),
-    Codec.OPUS: _Recipe(
+_Options = Mapping[str, str]
+
+_RECIPES: Final[Mapping[Codec, tuple[str, str, _Options, _Options]]] = {
+    # Shaping noise in time costs an eighth of the time, and gains nothing at this rate.
+    Codec.AAC: ("adts", "aac", {"write_id3v2": "1"}, {"aac_coder": "fast", "aac_tns": "0"}),
+    Codec.OPUS: (
         "ogg",
         "libopus",
         {"page_duration": "100000"},  # in microseconds, so that pages do not wait for each other
         {"application": "audio", "compression_level": "5"},
     ),
-    Codec.FLAC: _Recipe("flac", "flac"),
-    Codec.ULAW: _Recipe("mulaw", "pcm_mulaw"),
-    Codec.ALAW: _Recipe("alaw", "pcm_alaw"),
+    Codec.FLAC: ("flac", "flac", {}, {}),
+    Codec.ULAW: ("mulaw", "pcm_mulaw", {}, {}),
+    Codec.ALAW: ("alaw", "pcm_alaw", {}, {}),
 }
+"""FFmpeg's muxer and codec of a format, and their options."""
 
 
 class _Sink(io.RawIOBase):
@@ -242,23 +234,23 @@ class _FfmpegEncoder:
         import av  # noqa: PLC0415 - see above
 
         self._frame = av.AudioFrame
-        recipe = _RECIPES[sound.codec]
+        muxer, codec, muxer_options, codec_options = _RECIPES[sound.codec]
         self._rate = sound.sample_rate
         self._sink = _Sink()
         self._container = av.open(
             self._sink,
             mode="w",
-            format=recipe.muxer,
-            options={"fflags": "+bitexact+flush_packets", **recipe.muxer_options},
+            format=muxer,
+            options={"fflags": "+bitexact+flush_packets", **muxer_options},
         )
         if marking is not None:
             self._container.metadata.update(_tags(sound.codec, marking))
         self._stream = cast(
             "AudioStream",
             self._container.add_stream(
-                recipe.codec,
+                codec,
                 rate=self._rate,
-                options={"flags": "+bitexact", **recipe.codec_options},
+                options={"flags": "+bitexact", **codec_options},
                 layout="mono",
             ),
         )

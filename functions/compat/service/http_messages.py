@@ -236,7 +236,7 @@ class ConnectionActivity:
 
     @property
     def hears(self) -> bool:
-        """Whether the client hears something now.
+        """The client hears something now.
 
         A text that was begun and does not come is not enough: it would hold the place for ever.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -163,7 +163,13 @@ async def speak_text_stream(
         TextError: no sentence can be read, or the next one would take longer than the limit.
     """
     if whole is not None:
-        await synthesis.compute(partial(_check_length, synthesis, voice, whole, options), client)
+        asked = replace(options, style=voice.style)
+        estimate = partial(estimate_long, voice.engine, whole, asked)
+        whole_seconds = 0.0
+        with suppress(TextError):  # each sentence raises its own
+            whole_seconds = await synthesis.compute(estimate, client)
+        if whole_seconds > synthesis.limits.seconds:
+            raise too_long(synthesis.limits.seconds)
     seconds, has_spoken = 0.0, False
     unreadable: TextError | None = None
     noted: deque[Mark] = deque()
@@ -202,17 +208,6 @@ async def speak_text_stream(
             noted.clear()
     if unreadable is not None and not has_spoken:
         raise unreadable
-
-
-def _check_length(
-    synthesis: Synthesis, voice: TextSpeaker, text: str, options: SpeechOptions
-) -> None:
-    try:
-        seconds = estimate_long(voice.engine, text, replace(options, style=voice.style))
-    except TextError:
-        return  # each sentence raises its own
-    if seconds > synthesis.limits.seconds:
-        raise too_long(synthesis.limits.seconds)
 
 
 LONGEST_UTTERANCE: Final = 16_384

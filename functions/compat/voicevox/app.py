@@ -95,26 +95,26 @@ class InfoRoutes:
             Route("/core_versions", _always([self._version])),
             Route("/supported_devices", _always({"cpu": True, "cuda": False, "dml": False})),
             Route("/engine_manifest", _always(_MANIFEST)),
-            Route("/speakers", self._speakers),
-            Route("/speaker_info", self._speaker_info),
-            Route("/initialize_speaker", self._initialize, methods=["POST"]),
-            Route("/is_initialized_speaker", self._is_initialized),
+            Route("/speakers", self.list_speakers),
+            Route("/speaker_info", self.show_speaker),
+            Route("/initialize_speaker", self.initialize, methods=["POST"]),
+            Route("/is_initialized_speaker", self.is_initialized),
         ]
 
-    async def _speakers(self, _: Request) -> Response:
+    async def list_speakers(self, _: Request) -> Response:
         return JSONResponse([speaker.summary() for speaker in self._voices.speakers])
 
-    async def _speaker_info(self, request: Request) -> Response:
+    async def show_speaker(self, request: Request) -> Response:
         speaker = self._voices.find_speaker(read_text(request, "speaker_uuid"))
         if speaker is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "該当する話者が見つかりません")
         return JSONResponse(speaker.details())
 
-    async def _initialize(self, request: Request) -> Response:
+    async def initialize(self, request: Request) -> Response:
         read_style(self._voices, request)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
-    async def _is_initialized(self, request: Request) -> Response:
+    async def is_initialized(self, request: Request) -> Response:
         read_style(self._voices, request)
         return JSONResponse(content=True)
 
@@ -136,41 +136,38 @@ class DictionaryRoutes:
     def routes(self) -> list[Route]:
         word = "/user_dict_word/{number}"
         return [
-            Route("/user_dict", self._list_words),
-            Route("/user_dict_word", self._add_word, methods=["POST"]),
-            Route(word, self._update_word, methods=["PUT"]),
-            Route(word, self._delete_word, methods=["DELETE"]),
-            Route("/import_user_dict", self._import_words, methods=["POST"]),
+            Route("/user_dict", self.list_words),
+            Route("/user_dict_word", self.add_word, methods=["POST"]),
+            Route(word, self.update_word, methods=["PUT"]),
+            Route(word, self.delete_word, methods=["DELETE"]),
+            Route("/import_user_dict", self.import_words, methods=["POST"]),
         ]
 
-    async def _list_words(self, request: Request) -> Response:
-        content = await self._in_turn(request, self._write_all)
-        return Response(content, media_type="application/json")
+    async def list_words(self, request: Request) -> Response:
+        def write() -> bytes:
+            self._dictionary.refresh()
+            known = self._dictionary.words()
+            return _ANY_WORDS.dump_json(
+                {name: queries.user_dict_word_of(word) for name, word in known.items()}
+            )
 
-    def _write_all(self) -> bytes:
-        self._dictionary.refresh()
-        known = self._dictionary.words()
-        return _ANY_WORDS.dump_json(
-            {name: queries.user_dict_word_of(word) for name, word in known.items()}
-        )
+        return Response(await self._in_turn(request, write), media_type="application/json")
 
-    async def _add_word(self, request: Request) -> Response:
+    async def add_word(self, request: Request) -> Response:
         word = _read_word(request)
         return JSONResponse(await self._in_turn(request, lambda: self._dictionary.add(word)))
 
-    async def _update_word(self, request: Request) -> Response:
+    async def update_word(self, request: Request) -> Response:
         number, word = request.path_params["number"], _read_word(request)
-        if not await self._in_turn(request, lambda: self._dictionary.update(number, word)):
-            raise _unknown_word()
-        return Response(status_code=HTTPStatus.NO_CONTENT)
+        is_known = await self._in_turn(request, lambda: self._dictionary.update(number, word))
+        return _answer_known_word(is_known)
 
-    async def _delete_word(self, request: Request) -> Response:
+    async def delete_word(self, request: Request) -> Response:
         number = request.path_params["number"]
-        if not await self._in_turn(request, lambda: self._dictionary.delete(number)):
-            raise _unknown_word()
-        return Response(status_code=HTTPStatus.NO_CONTENT)
+        is_known = await self._in_turn(request, lambda: self._dictionary.delete(number))
+        return _answer_known_word(is_known)
 
-    async def _import_words(self, request: Request) -> Response:
+    async def import_words(self, request: Request) -> Response:
         override = read_flag(request, "override", default=False)
         body = await read_body(request)
 
@@ -188,8 +185,10 @@ class DictionaryRoutes:
         return await self._synthesis.compute(act, key_owner_of(request.scope))
 
 
-def _unknown_word() -> HTTPException:
-    return HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当する単語が見つかりません")
+def _answer_known_word(is_known: bool) -> Response:  # noqa: FBT001
+    if not is_known:
+        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当する単語が見つかりません")
+    return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 def _read_word(request: Request) -> DictionaryWord:
@@ -213,27 +212,27 @@ class PresetRoutes:
 
     def routes(self) -> list[Route]:
         return [
-            Route("/presets", self._list_presets),
-            Route("/add_preset", self._add_preset, methods=["POST"]),
-            Route("/update_preset", self._update_preset, methods=["POST"]),
-            Route("/delete_preset", self._delete_preset, methods=["POST"]),
+            Route("/presets", self.list_presets),
+            Route("/add_preset", self.add_preset, methods=["POST"]),
+            Route("/update_preset", self.update_preset, methods=["POST"]),
+            Route("/delete_preset", self.delete_preset, methods=["POST"]),
         ]
 
-    async def _list_presets(self, _: Request) -> Response:
+    async def list_presets(self, _: Request) -> Response:
         presets = await asyncio.to_thread(self._presets.all)
         return JSONResponse([preset.model_dump(by_alias=True) for preset in presets])
 
-    async def _add_preset(self, request: Request) -> Response:
+    async def add_preset(self, request: Request) -> Response:
         preset = Preset.model_validate_json(await read_body(request))
         return JSONResponse(await asyncio.to_thread(self._presets.add, preset))
 
-    async def _update_preset(self, request: Request) -> Response:
+    async def update_preset(self, request: Request) -> Response:
         preset = Preset.model_validate_json(await read_body(request))
         if not await asyncio.to_thread(self._presets.update, preset):
             raise unknown_preset()
         return JSONResponse(preset.id)
 
-    async def _delete_preset(self, request: Request) -> Response:
+    async def delete_preset(self, request: Request) -> Response:
         if not await asyncio.to_thread(self._presets.delete, read_number(request, "id")):
             raise unknown_preset()
         return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -60,21 +60,21 @@ class QueryRoutes:
 
     def routes(self) -> list[Route]:
         posts: dict[str, Callable[[Request], Awaitable[Response]]] = {
-            "/audio_query": self._audio_query,
-            "/audio_query_from_preset": self._audio_query_from_preset,
-            "/accent_phrases": self._accent_phrases,
-            "/mora_data": self._unchanged,
-            "/mora_length": self._unchanged,
-            "/mora_pitch": self._unchanged,
-            "/validate_kana": self._validate_kana,
+            "/audio_query": self.audio_query,
+            "/audio_query_from_preset": self.audio_query_from_preset,
+            "/accent_phrases": self.accent_phrases,
+            "/mora_data": self.check_phrases,
+            "/mora_length": self.check_phrases,
+            "/mora_pitch": self.check_phrases,
+            "/validate_kana": self.validate_kana,
         }
         return [Route(path, handler, methods=["POST"]) for path, handler in posts.items()]
 
-    async def _audio_query(self, request: Request) -> Response:
+    async def audio_query(self, request: Request) -> Response:
         style, text = read_style(self._voices, request), read_text(request, "text")
         return await self._answer(request, lambda: _write(self._query(text, style)))
 
-    async def _audio_query_from_preset(self, request: Request) -> Response:
+    async def audio_query_from_preset(self, request: Request) -> Response:
         number, text = read_number(request, "preset_id"), read_text(request, "text")
 
         def answer() -> bytes:
@@ -86,7 +86,7 @@ class QueryRoutes:
 
         return await self._answer(request, answer)
 
-    async def _accent_phrases(self, request: Request) -> Response:
+    async def accent_phrases(self, request: Request) -> Response:
         style, text = read_style(self._voices, request), read_text(request, "text")
         is_kana = read_flag(request, "is_kana", default=False)
 
@@ -96,13 +96,13 @@ class QueryRoutes:
 
         return await self._answer(request, answer)
 
-    async def _unchanged(self, request: Request) -> Response:
+    async def check_phrases(self, request: Request) -> Response:
         """Answer with the body: lengths and pitch are the engines' own."""
         read_style(self._voices, request)
         body = await read_body(request)
         return await self._answer(request, lambda: _PHRASES.dump_json(_PHRASES.validate_json(body)))
 
-    async def _validate_kana(self, request: Request) -> Response:
+    async def validate_kana(self, request: Request) -> Response:
         parse_kana(read_text(request, "text"))
         return JSONResponse(content=True)
 
@@ -139,21 +139,21 @@ class SynthesisRoutes:
 
     def routes(self) -> list[Route]:
         posts: dict[str, Callable[[Request], Awaitable[Response]]] = {
-            "/synthesis": self._synthesise,
-            "/streaming_synthesis": self._stream_segments,
-            "/multi_synthesis": self._synthesise_many,
-            "/connect_waves": self._connect_waves,
+            "/synthesis": self.synthesise,
+            "/streaming_synthesis": self.stream_segments,
+            "/multi_synthesis": self.synthesise_many,
+            "/connect_waves": self.connect_waves,
         }
         return [Route(path, handler, methods=["POST"]) for path, handler in posts.items()]
 
-    async def _synthesise(self, request: Request) -> Response:
+    async def synthesise(self, request: Request) -> Response:
         utterance = await self._read(request)
         if read_flag(request, "stream", default=False):
             return await self._stream(request, utterance)
         (spoken,) = await self._speak(request, [utterance])
         return Response(spoken, media_type="audio/wav", headers=MARKED)
 
-    async def _stream_segments(self, request: Request) -> Response:
+    async def stream_segments(self, request: Request) -> Response:
         """Answer as VOICEVOX has done since September 2026.
 
         It knows how long the speech is before it is spoken, and sends segments of one length. Here
@@ -165,7 +165,7 @@ class SynthesisRoutes:
         read_seconds(request, "segment_length", _SEGMENT_SECONDS, least=0.0)
         return await self._stream(request, utterance, start)
 
-    async def _synthesise_many(self, request: Request) -> Response:
+    async def synthesise_many(self, request: Request) -> Response:
         style = read_style(self._voices, request)
         asked = await asyncio.to_thread(_QUERIES.validate_json, await read_body(request))
         if not 1 <= len(asked) <= _MOST_QUERIES:
@@ -179,7 +179,7 @@ class SynthesisRoutes:
         archive = await asyncio.to_thread(_zip, waves)
         return Response(archive, media_type="application/zip", headers=MARKED)
 
-    async def _connect_waves(self, request: Request) -> Response:
+    async def connect_waves(self, request: Request) -> Response:
         waves = _WAVES.validate_json(await read_body(request))
         joined = await asyncio.to_thread(connect_waves, waves)
         marked = MARKED if is_marked(joined) else None

@@ -18,6 +18,7 @@ from functions.compat.voicevox.queries import (
     Preset,
     apply_preset,
     characters_of,
+    estimate,
     parse_kana,
     phrases_of,
     query_body_of,
@@ -223,6 +224,27 @@ def test_pauses_beside_the_phrases_count_as_those_within(query: AudioQuery) -> N
     assert characters_of(changed(query, accent_phrases=paused, kana="")) == 10 * (
         len(phrase["moras"]) + 1
     )
+
+
+class Clairvoyant:
+    """Estimates a time that no other engine does."""
+
+    def __init__(self, engine: JapaneseEngine) -> None:
+        self.read_phrases = engine.read_phrases
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        return 1_000.0 + len(text) / options.speed
+
+
+def test_the_engine_estimates_a_query_that_nobody_has_changed(
+    engine: JapaneseEngine, query: AudioQuery
+) -> None:
+    voice: Any = Clairvoyant(engine)
+    shorter = changed(query, accent_phrases=query.model_dump()["accent_phrases"][:1])
+
+    assert estimate(voice, changed(query, speedScale=2.0), 0) == 1_000 + len(TEXT) / 2
+    assert estimate(voice, shorter, 0) < 1
+    assert 1 < estimate(voice, changed(query, kana=None), 0) < 3
 
 
 KANA = [
