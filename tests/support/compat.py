@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from shared.container.protocols import limit_clients
 from tests.support.speakers import a_speaker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from websockets.asyncio.client import ClientConnection
 
@@ -37,6 +38,51 @@ def client_of(app: Any) -> httpx.AsyncClient:
     """A client of an ASGI application, without a network."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=30)
+
+
+async def call(
+    app: Any,
+    address: str,
+    body: bytes,
+    send: Callable[[Any], Awaitable[None]],
+    *,
+    stays: float = math.inf,
+    **request: Any,
+) -> None:
+    """Call an application below HTTP.
+
+    Args:
+        stays: how often the client is still there when it is asked.
+    """
+    path, _, query = address.partition("?")
+    is_sent, asked = False, 0
+
+    async def receive() -> Any:
+        nonlocal is_sent, asked
+        if not is_sent:
+            is_sent = True
+            return {"type": "http.request", "body": body, **request}
+        asked += 1
+        if asked <= stays:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    kind = b"multipart/form-data; boundary=b" if body.startswith(b"--b") else b"application/json"
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": query.encode(),
+        "headers": [(b"content-type", kind), (b"host", b"localhost")],
+        "client": ("127.0.0.1", 50_000),
+        "server": ("127.0.0.1", 80),
+    }
+    await app(scope, receive, send)
 
 
 def synthesis_of(running: int = 1, waiting: int = 4, **limits: Any) -> Synthesis:

@@ -42,7 +42,7 @@ from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.results.audio_files import write_wav
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
 from shared.speech.text.front_end import FrontEnd
-from tests.support.compat import client_of, heard, say, served, socket_client
+from tests.support.compat import call, client_of, heard, say, served, socket_client
 from tests.support.speakers import a_speaker
 
 if TYPE_CHECKING:
@@ -172,21 +172,29 @@ def combined_settings(**changes: Any) -> LiveAndCompatSettings:
     )
 
 
+@asynccontextmanager
+async def beside_live(
+    mei: LoadedCharacter, decoder: Decoder, patch: pytest.MonkeyPatch, **changes: Any
+) -> AsyncIterator[tuple[Admission, httpx.AsyncClient]]:
+    """The places of `live`, and a client of the dialects beside it."""
+    services = ConversionServices(cast("Any", None), ConversionTools(decoder, {"mei": mei}))
+    given: list[Any] = []
+    patch.setattr(live, "build", lambda *arguments: given.extend(arguments))
+    async with (
+        build_with_compat(combined_settings(**changes), services, UserData.open()),
+        client_of(given[3]) as client,
+    ):
+        yield given[2], client
+
+
 async def test_live_and_the_dialects_beside_it_share_their_places(
     mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = combined_settings()
-    services = ConversionServices(cast("Any", None), ConversionTools(decoder, {"mei": mei}))
-    given: list[Any] = []
-    monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
-
-    async with build_with_compat(config, services, UserData.open()):
-        _, _, admission, others = given
-        async with client_of(others) as client:
-            free = await ask_all(client)
-            # Those that live has admitted, and as many as may wait.
-            with admission.admit(), admission.admit():
-                full = await ask_all(client)
+    async with beside_live(mei, decoder, monkeypatch) as (admission, client):
+        free = await ask_all(client)
+        # Those that live has admitted, and as many as may wait.
+        with admission.admit(), admission.admit():
+            full = await ask_all(client)
 
     assert {answer.status_code for answer in free.values()} == {200}
     assert {answer.status_code for answer in full.values()} == {503}
@@ -221,15 +229,8 @@ async def test_beside_live_clients_leave_presets_with_the_only_instance(
     is_alone: Switch,
     status: int,
 ) -> None:
-    config = combined_settings(voicevox_alone=is_alone)
-    services = ConversionServices(cast("Any", None), ConversionTools(decoder, {"mei": mei}))
-    given: list[Any] = []
-    monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
-
-    async with (
-        build_with_compat(config, services, UserData.open()),
-        client_of(given[3]) as client,
-    ):
+    beside = beside_live(mei, decoder, monkeypatch, voicevox_alone=is_alone)
+    async with beside as (_, client):
         answer = await client.post("/add_preset", json={})
 
     assert answer.status_code == status
@@ -259,46 +260,29 @@ async def test_what_is_not_offered_is_refused_in_the_form_that_the_client_unders
 
 
 @pytest.mark.parametrize(
-    ("path", "content_type"),
+    "path",
     [
-        ("/v1/audio/speech", "application/json"),
-        ("/v1/text-to-speech/mei", "application/json"),
-        ("/v1/speech-to-speech/mei", "multipart/form-data; boundary=b"),
-        ("/synthesis", "application/json"),
-        ("/multi_synthesis", "application/json"),
-        ("/import_user_dict", "application/json"),
+        "/v1/audio/speech",
+        "/v1/text-to-speech/mei",
+        "/v1/speech-to-speech/mei",
+        "/synthesis",
+        "/multi_synthesis",
+        "/import_user_dict",
     ],
 )
 async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(
-    mei: LoadedCharacter, decoder: Decoder, path: str, content_type: str
+    mei: LoadedCharacter, decoder: Decoder, path: str
 ) -> None:
     """A trace of the stack in the log for each would let anybody fill it."""
     compat = compat_of(mei, decoder, Admission(running=2, waiting=2))
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "root_path": "",
-        "query_string": b"speaker=0&override=true",
-        "headers": [(b"content-type", content_type.encode()), (b"host", b"localhost")],
-        "client": ("127.0.0.1", 50_000),
-        "server": ("127.0.0.1", 80),
-    }
-    beginning = b"--b\r\n" if "form" in content_type else b"{"
-    messages = iter([{"type": "http.request", "body": beginning, "more_body": True}])
-
-    async def receive() -> Any:
-        return next(messages, {"type": "http.disconnect"})
+    beginning = b"--b\r\n" if "speech-to-speech" in path else b"{"
 
     async def send(_: Any) -> None:
         pass
 
     async with asyncio.timeout(5):
-        await compat.app(cast("Any", scope), receive, send)
+        address = f"{path}?speaker=0&override=true"
+        await call(compat.app, address, beginning, send, stays=0, more_body=True)
 
 
 async def test_every_answer_that_holds_speech_says_in_its_header_that_it_is_synthetic(

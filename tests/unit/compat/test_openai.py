@@ -14,7 +14,7 @@ from functions.compat.service.voices import TextSpeakers
 from shared.characters.bundle_files import BundleError
 from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
-from tests.support.compat import client_of, synthesis_of, text_speaker, text_speakers
+from tests.support.compat import call, client_of, synthesis_of, text_speaker, text_speakers
 from tests.support.speakers import Sentences
 
 if TYPE_CHECKING:
@@ -59,25 +59,14 @@ async def test_the_first_sentence_leaves_while_the_next_one_is_spoken(stream_for
     engine = Sentences(gate=threading.Semaphore(0))
     body = {"model": "x", "voice": "mei", "input": "はい。いいえ。", "response_format": "pcm"}
     came: asyncio.Queue[bytes] = asyncio.Queue()
-    requests = iter([json.dumps(body | {"stream_format": stream_format}).encode()])
-
-    async def receive() -> dict[str, Any]:
-        for content in requests:
-            return {"type": "http.request", "body": content}
-        await asyncio.Event().wait()
-        raise AssertionError
 
     async def send(message: Any) -> None:
         if message.get("body"):
             await came.put(message["body"])
 
-    scope = {"type": "http", "method": "POST", "path": "/v1/audio/speech", "headers": []}
-    app = app_of(engine)
-
-    async def serve() -> None:
-        await app(scope | {"query_string": b""}, receive, send)
-
-    serving = asyncio.create_task(serve())
+    content = json.dumps(body | {"stream_format": stream_format}).encode()
+    calling = call(app_of(engine), "/v1/audio/speech", content, send)
+    serving = asyncio.create_task(calling)
     async with asyncio.timeout(10):
         first = await came.get()
     spoken_by_then = list(engine.spoken)

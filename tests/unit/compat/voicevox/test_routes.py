@@ -37,7 +37,7 @@ from shared.container.admission import Admission
 from shared.runtime.push import OverloadedError
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.text.front_end import EnglishReader, read_words
-from tests.support.compat import client_of, synthesis_of
+from tests.support.compat import call, client_of, synthesis_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -47,13 +47,11 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 _Engine = TypeVar("_Engine")
+Query = dict[str, str | int]
 STYLE = 456334080
+SPEAKER: Query = {"speaker": STYLE}
 UUID = "a0000000-0000-4000-8000-000000000000"
 TEXT = "こんにちは、世界。"
-
-STILL_THERE: dict[str, Any] = {}
-
-Query = dict[str, str | int]
 
 
 @pytest.fixture
@@ -86,7 +84,7 @@ async def query(client: httpx.AsyncClient, text: str = TEXT) -> dict[str, Any]:
 
 
 async def spoken(client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[Any, NDArray[np.int16]]:
-    answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+    answer = await client.post("/synthesis", params=SPEAKER, json=body)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "audio/wav"
     with wave.open(io.BytesIO(answer.content)) as file:
@@ -132,17 +130,15 @@ async def test_twenty_sentences_at_once_wait_in_line(services: VoicevoxServices)
     synthesis = synthesis_of(1, CompatSettings().backlog)
     async with client_of(build(replace(services, synthesis=synthesis))) as client:
         body = await query(client, "はい。")
-        ask = partial(client.post, "/synthesis", params={"speaker": STYLE}, json=body)
+        ask = partial(client.post, "/synthesis", params=SPEAKER, json=body)
         answers = await asyncio.gather(*(ask() for _ in range(20)))
 
     assert {answer.status_code for answer in answers} == {200}
 
 
 async def test_a_speaker_is_ready_at_once(client: httpx.AsyncClient) -> None:
-    style = {"speaker": STYLE}
-
-    assert (await client.post("/initialize_speaker", params=style)).status_code == 204
-    assert (await client.get("/is_initialized_speaker", params=style)).json() is True
+    assert (await client.post("/initialize_speaker", params=SPEAKER)).status_code == 204
+    assert (await client.get("/is_initialized_speaker", params=SPEAKER)).json() is True
 
 
 async def test_a_query_is_spoken(client: httpx.AsyncClient) -> None:
@@ -168,7 +164,7 @@ async def test_the_wave_is_as_the_query_asks(client: httpx.AsyncClient) -> None:
 async def test_several_queries_come_in_one_archive(client: httpx.AsyncClient) -> None:
     body = await query(client, "はい。")
 
-    answer = await client.post("/multi_synthesis", params={"speaker": STYLE}, json=[body, body])
+    answer = await client.post("/multi_synthesis", params=SPEAKER, json=[body, body])
 
     assert answer.headers["content-type"] == "application/zip"
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
@@ -179,7 +175,7 @@ async def test_accent_phrases_come_from_text_and_from_kana(client: httpx.AsyncCl
     parameters: Query = {"speaker": STYLE, "text": "ハ'シ", "is_kana": "true"}
 
     (phrase,) = (await client.post("/accent_phrases", params=parameters)).json()
-    returned = await client.post("/mora_data", params={"speaker": STYLE}, json=[phrase])
+    returned = await client.post("/mora_data", params=SPEAKER, json=[phrase])
 
     assert [mora["text"] for mora in phrase["moras"]] == ["ハ", "シ"]
     assert phrase["accent"] == 1
@@ -203,10 +199,14 @@ async def test_a_text_without_words_is_silence(client: httpx.AsyncClient) -> Non
     assert not samples.any()
 
 
-async def test_presets_are_kept_changed_and_forgotten(client: httpx.AsyncClient) -> None:
+async def a_preset(client: httpx.AsyncClient) -> dict[str, Any]:
     body = await query(client)
     scales = {name: value for name, value in body.items() if "Scale" in name or "Length" in name}
-    preset = {"id": 1, "name": "速い", "speaker_uuid": UUID, "style_id": STYLE} | scales
+    return {"id": 1, "name": "速い", "speaker_uuid": UUID, "style_id": STYLE} | scales
+
+
+async def test_presets_are_kept_changed_and_forgotten(client: httpx.AsyncClient) -> None:
+    preset = await a_preset(client)
 
     assert (await client.post("/add_preset", json=preset | {"speedScale": 1.5})).json() == 1
     assert (await client.post("/update_preset", json=preset | {"speedScale": 1.8})).json() == 1
@@ -215,16 +215,12 @@ async def test_presets_are_kept_changed_and_forgotten(client: httpx.AsyncClient)
     assert [each["name"] for each in (await client.get("/presets")).json()] == ["速い"]
     assert (await client.post("/delete_preset", params={"id": 1})).status_code == 204
     missing = await client.post("/audio_query_from_preset", params={"text": TEXT, "preset_id": 1})
-    assert (missing.status_code, missing.json()) == (
-        422,
-        {"detail": "該当するプリセットIDが見つかりません"},
-    )
+    assert missing.status_code == 422
+    assert missing.json() == {"detail": "該当するプリセットIDが見つかりません"}
 
 
 async def test_no_preset_keeps_others_from_being_listed(client: httpx.AsyncClient) -> None:
-    body = await query(client)
-    scales = {name: value for name, value in body.items() if "Scale" in name or "Length" in name}
-    preset = {"name": "速い", "speaker_uuid": UUID, "style_id": STYLE} | scales
+    preset = await a_preset(client)
 
     # Python writes no number of more than 4300 digits.
     digits = json.dumps(preset | {"id": 0}).replace('"id": 0', f'"id": {"9" * 4_300}')
@@ -290,7 +286,7 @@ async def test_a_body_of_errors_is_answered_with_few_of_them(
 ) -> None:
     begin = time.process_time()
 
-    answer = await client.post(path, params={"speaker": STYLE}, content=body)
+    answer = await client.post(path, params=SPEAKER, content=body)
 
     assert answer.status_code == 422
     assert 1 <= len(answer.json()["detail"]) <= 10
@@ -389,12 +385,11 @@ async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
     served = replace(services, synthesis=synthesis_of(1, 0))
     async with client_of(build(served)) as client:
         body = await query(client, "はい。いいえ。")
-        usual: Query = {"speaker": STYLE}
-        asked = usual | {"stream": "true"}
+        asked = SPEAKER | {"stream": "true"}
         too_long = body | {"accent_phrases": body["accent_phrases"] * 1000}
         refused = await client.post("/synthesis", params=asked, json=too_long)
         streamed = await client.post("/synthesis", params=asked, json=body)
-        whole = await client.post("/synthesis", params=usual, json=body)
+        whole = await client.post("/synthesis", params=SPEAKER, json=body)
 
     assert [answer.status_code for answer in (refused, streamed, whole)] == [422, 200, 200]
     assert streamed.headers["content-type"] == "audio/wav"
@@ -404,14 +399,15 @@ async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
 
 async def test_speech_is_streamed_as_voicevox_does_it(client: httpx.AsyncClient) -> None:
     body = await query(client, "はい。いいえ。")
-    usual: Query = {"speaker": STYLE}
     _, whole = await spoken(client, body)
 
-    streamed = await client.post("/streaming_synthesis", params=usual, json=body)
-    later = usual | {"start_offset": "0.5", "segment_length": "1"}
+    streamed = await client.post("/streaming_synthesis", params=SPEAKER, json=body)
+    later = SPEAKER | {"start_offset": "0.5", "segment_length": "1"}
     rest = await client.post("/streaming_synthesis", params=later, json=body)
     silent, never = [
-        await client.post("/streaming_synthesis", params=usual | {"start_offset": after}, json=body)
+        await client.post(
+            "/streaming_synthesis", params=SPEAKER | {"start_offset": after}, json=body
+        )
         for after in ("100", "1e308")
     ]
     manifest = (await client.get("/engine_manifest")).json()
@@ -450,20 +446,12 @@ async def test_a_client_that_leaves_stops_its_synthesis(services: VoicevoxServic
     app = build(served)
     async with client_of(app) as client:
         body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
-    request = {"type": "http.request", "body": json.dumps(body).encode()}
-    messages = iter([request, STILL_THERE])
-
-    async def receive() -> dict[str, Any]:
-        message = next(messages, {"type": "http.disconnect"})
-        if message is STILL_THERE:
-            await asyncio.Event().wait()
-        return message
 
     async def send(_: Any) -> None:
         return
 
-    scope = {"type": "http", "method": "POST", "path": "/synthesis", "headers": []}
-    await app(scope | {"query_string": f"speaker={STYLE}".encode()}, receive, send)
+    address = f"/synthesis?speaker={STYLE}"
+    await call(app, address, json.dumps(body).encode(), send, stays=1)
 
     assert engine.pieces == 1
 
@@ -490,7 +478,7 @@ async def test_no_query_gets_more_speech_than_the_limit(
     async with client_of(build(served)) as client:
         body = await query(client, "はい、いいえ。") | asked
         sent = [body] if route == "/multi_synthesis" else body
-        answer = await client.post(route, params={"speaker": STYLE}, json=sent)
+        answer = await client.post(route, params=SPEAKER, json=sent)
 
     assert answer.status_code == 422
     assert "Send it in parts" in answer.text
@@ -501,7 +489,7 @@ async def test_queries_of_one_request_share_the_limit(services: VoicevoxServices
     async with client_of(build(services)) as client:
         body = await query(client, "はい。") | {"postPhonemeLength": 90.0}
         sent = [body] * 4
-        answer = await client.post("/multi_synthesis", params={"speaker": STYLE}, json=sent)
+        answer = await client.post("/multi_synthesis", params=SPEAKER, json=sent)
 
     assert answer.status_code == 422
 
@@ -513,7 +501,7 @@ async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(
     served, engine = spoken_by(CountingEngine, limited)
     async with client_of(build(served)) as client:
         body = await query(client, ("8" * 30 + "。") * 4)  # 32 s by its phones, and really 40
-        answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+        answer = await client.post("/synthesis", params=SPEAKER, json=body)
 
     assert answer.status_code == 422
     assert 1 <= engine.pieces < 8  # a sentence of digits is two pieces
@@ -559,7 +547,7 @@ async def spoken_when_there_is_a_place(
     client: httpx.AsyncClient, body: dict[str, Any]
 ) -> httpx.Response:
     while True:
-        answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+        answer = await client.post("/synthesis", params=SPEAKER, json=body)
         if answer.status_code != 503:
             return answer
         await asyncio.sleep(0.02)
@@ -567,21 +555,13 @@ async def spoken_when_there_is_a_place(
 
 async def read_slowly(app: Starlette, body: dict[str, Any], heard: asyncio.Event) -> None:
     """Ask for a stream, and take nothing after its beginning."""
-    messages = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
-
-    async def receive() -> dict[str, Any]:
-        message = next(messages, None)
-        if message is None:
-            await asyncio.Event().wait()
-        return message or {}
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.body":
             heard.set()
             await asyncio.Event().wait()
 
-    scope = {"type": "http", "method": "POST", "path": "/synthesis", "headers": []}
-    await app(scope | {"query_string": f"speaker={STYLE}&stream=1".encode()}, receive, send)
+    await call(app, f"/synthesis?speaker={STYLE}&stream=1", json.dumps(body).encode(), send)
 
 
 async def test_a_stream_that_nobody_reads_gives_its_place_to_another() -> None:
