@@ -68,13 +68,6 @@ def open_admission(config: CompatSettings) -> Admission:
     return Admission(running=config.concurrency, waiting=config.backlog, spare=_SPARE, slots=slots)
 
 
-def open_session(config: CompatSettings, user_data: UserData) -> SessionSettings:
-    weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
-    return SessionSettings(
-        config.threads, config.provider, front_end=user_data.front_end(), weights=weights
-    )
-
-
 def load(
     config: CompatSettings, session: SessionSettings, marker: Marker | None
 ) -> dict[str, LoadedCharacter]:
@@ -90,7 +83,11 @@ def load(
 async def serve(config: CompatSettings, supervision: Supervision | None = None) -> None:
     """Serve in this process until SIGTERM or SIGINT."""
     user_data = await asyncio.to_thread(UserData.open, config.data_dir)
-    session, marker = open_session(config, user_data), open_marker(config)
+    weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
+    session = SessionSettings(
+        config.threads, config.provider, front_end=user_data.front_end(), weights=weights
+    )
+    marker = open_marker(config)
     watch = CharacterWatch(
         config.characters_dir,
         partial(load_bundle, session=session, max_bytes=config.max_bundle_bytes, marker=marker),

@@ -187,8 +187,8 @@ class OpenAiRoutes:
             return voice
         if name in VOICES:
             return self._voices.default
-        known = ", ".join(each.id for each in self._voices.all())
-        raise OpenAiRequestError(f"There is no voice {name!r}; choose one of {known}.", "voice")
+        message = f"There is no voice {name!r}; choose one of {self._voices.ids}."
+        raise OpenAiRequestError(message, "voice")
 
     async def list_voices(self, _: Request) -> Response:
         voices = []

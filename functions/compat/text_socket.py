@@ -62,21 +62,13 @@ class AppendText(_Message):
     text: str
 
 
-class FlushText(_Message):
-    """Speaks the rest, although its sentence has not ended."""
+class EndText(_Message):
+    """Speaks the rest of the text so far, ends the text, or stops speaking at once."""
 
-    type: Literal["flush"]
-
-
-class EndUtterance(_Message):
-    type: Literal["end"]
+    type: Literal["flush", "end", "cancel"]
 
 
-class CancelUtterance(_Message):
-    type: Literal["cancel"]
-
-
-Message = BeginUtterance | AppendText | FlushText | EndUtterance | CancelUtterance
+Message = BeginUtterance | AppendText | EndText
 _MESSAGES: Final[TypeAdapter[Message]] = TypeAdapter(
     Annotated[Message, Field(discriminator="type")]
 )
@@ -187,15 +179,15 @@ class SpeechSession:
     async def _receive(self, message: Message) -> None:
         if isinstance(message, BeginUtterance):
             await self._begin(message)
-        elif isinstance(message, CancelUtterance):
+        elif message.type == "cancel":
             await self._stop()
             await self._websocket.send_text(write_message("cancelled"))
         elif self._utterance is None:
             return  # the client has not heard yet that its utterance was refused
-        elif isinstance(message, EndUtterance):
+        elif message.type == "end":
             self._utterance.end()
             self._utterance = None
-        elif isinstance(message, FlushText):
+        elif message.type == "flush":
             self._utterance.flush()
         else:
             try:
@@ -213,7 +205,7 @@ class SpeechSession:
         voice = self._voices.default if asked.voice is None else self._voices.find(asked.voice)
         sound = FORMATS_WITHOUT_FILE.get(asked.format)
         if voice is None:
-            known = ", ".join(each.id for each in self._voices.all())
+            known = self._voices.ids
             await self._send_error(
                 "unknown_voice", f"There is no such voice; choose one of {known}."
             )

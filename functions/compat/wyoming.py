@@ -168,7 +168,7 @@ class Conversation:
         if voice is None and speaker and self._voices.find(str(name)):
             raise WyomingRequestError(f"The voice {name!r} has no speaker {speaker!r}.")
         if voice is None:
-            known = ", ".join(each.id for each in self._voices.all())
+            known = self._voices.ids
             raise WyomingRequestError(f"There is no voice {name!r}; choose one of {known}.")
         return voice
 
@@ -186,34 +186,35 @@ def describe(voices: TextSpeakers) -> WyomingEvent:
     styles: dict[str, list[TextSpeaker]] = {}
     for voice in voices.all():
         styles.setdefault(voice.character.manifest.id, []).append(voice)
+    described = []
+    for name, each in styles.items():
+        manifest = each[0].character.manifest
+        speakers = [{"name": style.style_name} for style in each if style.style_name]
+        described.append(
+            {
+                "name": name,
+                "description": manifest.name.en,
+                "attribution": {
+                    "name": manifest.credit or manifest.name.en,
+                    "url": manifest.terms_url or "",
+                },
+                "installed": True,
+                "version": None,
+                "languages": ["ja"],
+                "speakers": speakers or None,
+            }
+        )
     program = {
         "name": "voice-avatar",
         "description": "Characters that speak",
         "attribution": {"name": "Voice Avatar", "url": ""},
         "installed": True,
         "version": None,
-        "voices": [_voice_body(name, each) for name, each in styles.items()],
+        "voices": described,
         "supports_synthesize_streaming": True,
     }
     kinds = ("asr", "handle", "intent", "wake", "mic", "snd")
     return WyomingEvent("info", {"tts": [program], **{kind: [] for kind in kinds}})
-
-
-def _voice_body(name: str, voices: list[TextSpeaker]) -> dict[str, Any]:
-    manifest = voices[0].character.manifest
-    speakers = [{"name": each.style_name} for each in voices if each.style_name]
-    return {
-        "name": name,
-        "description": manifest.name.en,
-        "attribution": {
-            "name": manifest.credit or manifest.name.en,
-            "url": manifest.terms_url or "",
-        },
-        "installed": True,
-        "version": None,
-        "languages": ["ja"],
-        "speakers": speakers or None,
-    }
 
 
 _LOG = logging.getLogger(__name__)

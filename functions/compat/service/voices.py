@@ -31,9 +31,8 @@ class TextSpeakers:
         self._names = names
         for name, voice in names.items():
             if voice not in self._voices:
-                known = ", ".join(self._voices)
                 raise BundleError(
-                    f"OPENAI_VOICES: expected NAME=CHARACTER with one of {known},"
+                    f"OPENAI_VOICES: expected NAME=CHARACTER with one of {self.ids},"
                     f" found '{name}={voice}'."
                 )
 
@@ -47,6 +46,11 @@ class TextSpeakers:
     @property
     def default(self) -> TextSpeaker:
         return next(iter(self._voices.values()))
+
+    @property
+    def ids(self) -> str:
+        """The ids of all, for messages."""
+        return ", ".join(self._voices)
 
     def all(self) -> list[TextSpeaker]:
         return list(self._voices.values())
