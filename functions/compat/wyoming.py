@@ -129,7 +129,7 @@ class Conversation:
         self._voices = voices
         self._coming: TextUtterance | None = None
 
-    def receive(self, event: WyomingEvent) -> SynthesizeRequest | None:
+    def handle(self, event: WyomingEvent) -> SynthesizeRequest | None:
         """Return the text that an event begins; the protocol says to ignore unknown events."""
         if event.type == "synthesize":
             # Clients that send a text in pieces send all of it again, for servers that know no
@@ -288,10 +288,10 @@ class WyomingServer:
             longest.cancel()
         activity = self._connections[serving] = ConnectionActivity()
         try:
-            requests: asyncio.Queue[SynthesizeRequest | None] = asyncio.Queue(MOST_WAITING)
+            texts: asyncio.Queue[SynthesizeRequest | None] = asyncio.Queue(MOST_WAITING)
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._receive(reader, writer, requests, activity))
-                tasks.create_task(self._speak_all(writer, requests, activity))
+                tasks.create_task(self._receive(reader, writer, texts, activity))
+                tasks.create_task(self._speak_all(writer, texts, activity))
         except ExceptionGroup as errors:
             await self._send_error(errors.exceptions[0], writer)
         except asyncio.CancelledError:
@@ -319,7 +319,7 @@ class WyomingServer:
         self,
         reader: StreamReader,
         writer: StreamWriter,
-        requests: asyncio.Queue[SynthesizeRequest | None],
+        texts: asyncio.Queue[SynthesizeRequest | None],
         activity: ConnectionActivity,
     ) -> None:
         conversation = Conversation(self._voices)
@@ -331,22 +331,22 @@ class WyomingServer:
             await asyncio.sleep(0)
             if event is None:
                 conversation.end_text()
-                await requests.put(None)
+                await texts.put(None)
                 return
             if event.type == "describe":
                 await self._send(writer, describe(self._voices))
             elif event.type == "ping":
                 await self._send(writer, WyomingEvent("pong", {"text": event.data.get("text")}))
-            elif (request := conversation.receive(event)) is not None:
-                await requests.put(request)
+            elif (request := conversation.handle(event)) is not None:
+                await texts.put(request)
 
     async def _speak_all(
         self,
         writer: StreamWriter,
-        requests: asyncio.Queue[SynthesizeRequest | None],
+        texts: asyncio.Queue[SynthesizeRequest | None],
         activity: ConnectionActivity,
     ) -> None:
-        while (request := await requests.get()) is not None:
+        while (request := await texts.get()) is not None:
             self._speaking.add(activity)
             try:
                 await self._speak(request, writer, activity)

@@ -228,7 +228,7 @@ class PresetRoutes:
 
     async def update_preset(self, request: Request) -> Response:
         preset = Preset.model_validate_json(await read_body(request))
-        if not await asyncio.to_thread(self._presets.update, preset):
+        if not await asyncio.to_thread(self._presets.update, preset.id, preset):
             raise unknown_preset()
         return JSONResponse(preset.id)
 

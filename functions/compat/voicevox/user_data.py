@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -25,7 +26,6 @@ from shared.speech.text.front_end import FrontEnd, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from shared.speech.text.dictionary import DictionaryWord
     from shared.speech.text.front_end import JapaneseReader, Reading
@@ -43,8 +43,8 @@ class UserDataFullError(Exception):
     """A client adds more than fits; one sentence."""
 
 
-class Presets:
-    """Settings of clients by number; any number of threads use them.
+class _Entries(ABC, Generic[_Id, _Entry]):
+    """Entries of clients; any number of threads use them.
 
     Args:
         file: shared by all processes; None for one process.
@@ -52,15 +52,56 @@ class Presets:
 
     def __init__(self, file: LockedJsonFile | None = None) -> None:
         self._file = file
-        self._presets: dict[int, Preset] = {}
+        self._entries: dict[_Id, _Entry] = {}
         self._lock = threading.Lock()
+
+    def update(self, number: _Id, entry: _Entry) -> bool:
+        """Replace an entry; False if there is none of that number."""
+        with self._change() as entries:
+            is_known = number in entries
+            if is_known:
+                entries[number] = entry
+        return is_known
+
+    def delete(self, number: _Id) -> bool:
+        """Delete an entry; False if there is none of that number."""
+        with self._change() as entries:
+            return entries.pop(number, None) is not None
+
+    @contextmanager
+    def _change(self) -> Iterator[dict[_Id, _Entry]]:
+        """Change a copy, which everybody uses afterwards."""
+        with self._lock, nullcontext() if self._file is None else self._file.lock():
+            self._read_file()
+            entries = dict(self._entries)
+            yield entries
+            if entries != self._entries:
+                self._use(entries)
+                if self._file is not None:
+                    self._write_file(self._file)
+
+    def _use(self, entries: dict[_Id, _Entry]) -> None:
+        self._entries = entries
+
+    @abstractmethod
+    def _read_file(self) -> None:
+        """Use the content of the file, if it has changed."""
+
+    @abstractmethod
+    def _write_file(self, file: LockedJsonFile) -> None: ...
+
+
+class Presets(_Entries[int, Preset]):
+    """Settings of clients by number."""
 
     def all(self) -> list[Preset]:
         """List them in the order in which they were added."""
-        return list(self._current().values())
+        self._read_file()
+        return list(self._entries.values())
 
     def find(self, preset_id: int) -> Preset | None:
-        return self._current().get(preset_id)
+        self._read_file()
+        return self._entries.get(preset_id)
 
     def add(self, preset: Preset) -> int:
         """Add one, under another number if its own is negative or in use; return the number."""
@@ -73,50 +114,27 @@ class Presets:
             presets[number] = preset.model_copy(update={"id": number})
         return number
 
-    def update(self, preset: Preset) -> bool:
-        with self._change() as presets:
-            return _replace(presets, preset.id, preset)
-
-    def delete(self, preset_id: int) -> bool:
-        with self._change() as presets:
-            return presets.pop(preset_id, None) is not None
-
-    def _current(self) -> dict[int, Preset]:
+    def _read_file(self) -> None:
         presets = None if self._file is None else self._file.read_new(_PRESETS)
         if presets is not None:
-            self._presets = {each.id: each for each in presets}
-        return self._presets
+            self._use({each.id: each for each in presets})
 
-    @contextmanager
-    def _change(self) -> Iterator[dict[int, Preset]]:
-        """Change a copy, which everybody uses afterwards."""
-        with self._lock, _locked(self._file):
-            presets = dict(self._current())
-            yield presets
-            if presets != self._presets:
-                self._presets = presets
-                if self._file is not None:
-                    self._file.write(_PRESETS.dump_json(list(presets.values()), by_alias=True))
+    def _write_file(self, file: LockedJsonFile) -> None:
+        file.write(_PRESETS.dump_json(list(self._entries.values()), by_alias=True))
 
 
-class UserDictionary:
-    """Words of clients, and a reader that knows them; any number of threads use it.
-
-    Args:
-        file: shared by all processes; None for one process.
-    """
+class UserDictionary(_Entries[str, "DictionaryWord"]):
+    """Words of clients by their UUID, and a reader that knows them."""
 
     def __init__(
         self,
         make_reader: Callable[[Path | None], JapaneseReader] = Reader,
         file: LockedJsonFile | None = None,
     ) -> None:
+        super().__init__(file)
         self._make_reader = make_reader
-        self._file = file
-        self._words: dict[str, DictionaryWord] = {}
         self._surfaces: frozenset[str] = frozenset()
         self._reader: JapaneseReader | None = None
-        self._lock = threading.Lock()
 
     def read(self, text: str) -> Reading:
         """Read a text with the current words; see JapaneseReader."""
@@ -131,7 +149,7 @@ class UserDictionary:
         return widen(surface) in self._surfaces
 
     def words(self) -> Mapping[str, DictionaryWord]:
-        return dict(self._words)
+        return dict(self._entries)
 
     def refresh(self) -> None:
         """Read the changes of other processes."""
@@ -145,14 +163,6 @@ class UserDictionary:
         self.merge({number: word}, override=False)
         return number
 
-    def update(self, number: str, word: DictionaryWord) -> bool:
-        with self._change() as words:
-            return _replace(words, number, word)
-
-    def delete(self, number: str) -> bool:
-        with self._change() as words:
-            return words.pop(number, None) is not None
-
     def merge(self, words: Mapping[str, DictionaryWord], *, override: bool) -> None:
         """Add words; those with a known UUID replace others only if override says so."""
         with self._change() as known:
@@ -161,45 +171,25 @@ class UserDictionary:
                 raise UserDataFullError(f"expected at most {MOST_WORDS} words")
             known.update(both)
 
-    @contextmanager
-    def _change(self) -> Iterator[dict[str, DictionaryWord]]:
-        """Change a copy, which everybody uses afterwards."""
-        with self._lock, _locked(self._file):
-            self._read_file()
-            words = dict(self._words)
-            yield words
-            if words != self._words:
-                self._use(words)
-                if self._file is not None:
-                    bodies = {number: user_dict_word_of(word) for number, word in words.items()}
-                    self._file.write(_WORDS.dump_json(bodies))
-
     def _read_file(self) -> None:
         bodies = None if self._file is None else self._file.read_new(_WORDS)
         if bodies is not None:
             self._use({number: dictionary_word_of(body) for number, body in bodies.items()})
 
-    def _use(self, words: dict[str, DictionaryWord]) -> None:
+    def _write_file(self, file: LockedJsonFile) -> None:
+        bodies = {number: user_dict_word_of(word) for number, word in self._entries.items()}
+        file.write(_WORDS.dump_json(bodies))
+
+    def _use(self, entries: dict[str, DictionaryWord]) -> None:
         """Compile words beside those in use, and read with them from then on."""
         # The reader maps the compiled words into memory, so they need no name from then on, and a
         # process that is killed leaves none behind. Windows keeps mapped files for a while.
         with tempfile.TemporaryDirectory(
             prefix="dictionary-", ignore_cleanup_errors=True
         ) as folder:
-            self._reader = self._make_reader(compile_dictionary(words.values(), Path(folder)))
-        self._words = words
-        self._surfaces = frozenset(word.surface for word in words.values())
-
-
-def _locked(file: LockedJsonFile | None) -> AbstractContextManager[None]:
-    return nullcontext() if file is None else file.lock()
-
-
-def _replace(entries: dict[_Id, _Entry], number: _Id, entry: _Entry) -> bool:
-    is_known = number in entries
-    if is_known:
-        entries[number] = entry
-    return is_known
+            self._reader = self._make_reader(compile_dictionary(entries.values(), Path(folder)))
+        super()._use(entries)
+        self._surfaces = frozenset(word.surface for word in entries.values())
 
 
 @dataclass(frozen=True, slots=True)
