@@ -1,4 +1,4 @@
-"""Offers character bundles that appear in the folder of characters while the service runs."""
+"""Bundles that come into the folder of characters, or leave it, while the service runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOK_SECONDS: Final = 1.0
 
 
 class OfferedCharacters:
-    """The characters that all dialects offer; what speaks under way goes on with the old ones."""
+    """The characters that all dialects offer; a speech that has begun goes on with the old ones."""
 
     def __init__(
         self,
@@ -46,19 +46,11 @@ class OfferedCharacters:
         return character_id in self._characters
 
     def put(self, character: LoadedCharacter) -> None:
-        """Offer a character, or another revision of it.
-
-        Raises:
-            BundleError: no character would take text.
-        """
+        """Offer a character, or another revision of it."""
         self._offer(self._characters | {character.manifest.id: character})
 
     def remove(self, character_id: str) -> None:
-        """Offer a character no longer.
-
-        Raises:
-            BundleError: no character would take text.
-        """
+        """Withdraw a character; raise BundleError if no other takes text."""
         self._offer({name: it for name, it in self._characters.items() if name != character_id})
 
     def _offer(self, characters: dict[str, LoadedCharacter]) -> None:
@@ -70,10 +62,10 @@ class OfferedCharacters:
 
 
 class CharacterWatch:
-    """Compares the folder of characters with what is offered.
+    """Compares the folder of characters with the characters that are offered.
 
     Args:
-        known: the ids of those that are offered already; None for all that lie in it now.
+        known: the ids of those that are offered already; None for all that are in it now.
     """
 
     def __init__(
@@ -83,7 +75,7 @@ class CharacterWatch:
         known: Container[str] | None = None,
     ) -> None:
         self._folder = folder
-        self._followed = WatchedFolder(folder, known)
+        self._watched = WatchedFolder(folder, known)
         self._load = load
 
     async def follow(self, offered: OfferedCharacters) -> None:
@@ -98,31 +90,27 @@ class CharacterWatch:
                 _LOG.warning("the folder of characters cannot be read: %s", error, extra=extra)
 
     async def look(self, offered: OfferedCharacters) -> None:
-        """Offer what is new; of what does not load, the revision before stays."""
-        changes = await asyncio.to_thread(self._followed.look)
+        """Offer new bundles; where one does not load, the revision before stays."""
+        changes = await asyncio.to_thread(self._watched.look)
         for name in changes.new:
             try:
                 offered.put(await asyncio.to_thread(self._load, self._folder / name))
             except (BundleError, OSError) as error:
                 extra = {"event": "character_not_offered", "character": name}
-                # Whoever put it there looks for it; nothing that was offered is lost.
                 _LOG.info("character %s is not offered: %s", name, error, extra=extra)
             else:
                 extra = {"event": "character_offered", "character": name}
                 _LOG.info("character %s is offered", name, extra=extra)
         for name in changes.gone:
-            if name in offered:
-                _withdraw(name, offered)
-
-
-def _withdraw(name: str, offered: OfferedCharacters) -> None:
-    extra = {"event": "character_withdrawn", "character": name}
-    try:
-        offered.remove(name)
-    except BundleError as error:
-        _LOG.warning("character %s stays: %s", name, error, extra=extra)
-    else:
-        _LOG.info("character %s is no longer offered", name, extra=extra)
+            if name not in offered:
+                continue
+            extra = {"event": "character_withdrawn", "character": name}
+            try:
+                offered.remove(name)
+            except BundleError as error:
+                _LOG.warning("character %s stays: %s", name, error, extra=extra)
+            else:
+                _LOG.info("character %s is no longer offered", name, extra=extra)
 
 
 def load_bundle(
@@ -134,10 +122,7 @@ def load_bundle(
     """Load a bundle and build its engines.
 
     Args:
-        max_bytes: how many bytes its graphs may have together.
-        marker: marks what it speaks; None to mark nothing.
-
-    Raises:
-        BundleError: it will not work.
+        max_bytes: the most bytes of its graphs together.
+        marker: marks its speech; None to mark nothing.
     """
     return build_character(load_character(folder, ENGINES, max_bytes), session, marker=marker)

@@ -1,4 +1,4 @@
-"""Puts all dialects together behind one port, wherever they are served."""
+"""The dialects of one process behind one port."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from functions.compat import elevenlabs, openai
-from functions.compat import text_socket as running
+from functions.compat import elevenlabs, openai, text_socket
 from functions.compat.character_watch import OfferedCharacters
 from functions.compat.elevenlabs import RecordingLimits, Recordings, refuse_elevenlabs
 from functions.compat.openai import refuse_openai
 from functions.compat.service import keys
-from functions.compat.service.http_messages import Dialect, Dialects, SlowReadersMiddleware
+from functions.compat.service.http_messages import Dialect, DialectRouter, SlowReadersMiddleware
 from functions.compat.service.keys import OPERATOR, Access, AccessMiddleware, Meter
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.service.voices import TextSpeakers, names_of, text_speakers_of
@@ -32,19 +31,26 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
     from starlette.types import ASGIApp
 
+    from functions.compat.settings import DialectSettings
     from functions.compat.voicevox.user_data import UserData
     from shared.container.admission import Admission
     from shared.conversion.characters import LoadedCharacter
     from shared.speech.decoding.decoder import Decoder
 
-LEAST_CHARACTERS: Final = 32
-NAME: Final = re.compile("[A-Za-z0-9-]{1,64}")
+_SHORTEST_KEY: Final = 32
+_KEY_NAME: Final = re.compile("[A-Za-z0-9-]{1,64}")
 _HEADERS: Final = ("Authorization", "Content-Type", "X-API-Key", "xi-api-key")
 
 
 @dataclass(frozen=True, slots=True)
 class CompatOptions:
-    """What the dialects offer, and to whom."""
+    """Options of all dialects.
+
+    Attributes:
+        numbers: further numbers of characters for VOICEVOX, each NUMBER=CHARACTER.
+        names: further names of characters for OpenAI, each NAME=CHARACTER.
+        is_alone: whether no other instance serves clients of VOICEVOX.
+    """
 
     access: Access
     max_seconds: float = 300.0
@@ -56,29 +62,38 @@ class CompatOptions:
 
 @dataclass(frozen=True, slots=True)
 class SpeechResources:
-    """What all dialects speak with."""
+    """The characters and the tools that all dialects speak with."""
 
     characters: Mapping[str, LoadedCharacter]
-    kept: UserData
+    user_data: UserData
     decoder: Decoder
     admission: Admission
     characters_dir: Path
     meter: Meter = field(default_factory=Meter)
 
 
-def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str, str]:
-    """Return the keys that requests may carry, by the names of their owners.
+def options_of(
+    config: DialectSettings, allowed_hosts: tuple[str, ...], *, is_alone: bool = True
+) -> CompatOptions:
+    keys = keys_of(config.voicevox_key, config.api_keys)
+    return CompatOptions(
+        access=Access(keys, config.allowed_origins, allowed_hosts),
+        max_seconds=config.max_speech_seconds,
+        numbers=config.voicevox_speakers,
+        names=config.openai_voices,
+        is_alone=is_alone,
+    )
 
-    Raises:
-        SettingsError: one has no name, or a key that is too short.
-    """
+
+def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str, str]:
+    """Return the keys that requests may carry, by the names of their owners."""
     keys = {} if key is None else {OPERATOR: key.get_secret_value()}
     for entry in named:
         name, _, secret = entry.get_secret_value().partition("=")
-        if not NAME.fullmatch(name) or len(secret) < LEAST_CHARACTERS or name in keys:
+        if not _KEY_NAME.fullmatch(name) or len(secret) < _SHORTEST_KEY or name in keys:
             raise SettingsError(
                 "API_KEYS: expected NAME=KEY with names of letters, digits and hyphens, each once,"
-                f" and keys of {LEAST_CHARACTERS} characters or more; found another one."
+                f" and keys of {_SHORTEST_KEY} characters or more; found another one."
             )
         keys[name] = secret
     return keys
@@ -86,7 +101,7 @@ def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """What one process serves.
+    """The servers of one process.
 
     Attributes:
         offered: the characters of all dialects, which may change while they serve.
@@ -95,54 +110,50 @@ class Compat:
     app: ASGIApp
     wyoming: WyomingServer
     offered: OfferedCharacters
-    sockets: running.SpeechSockets
+    sockets: text_socket.SpeechSockets
 
     async def retire(self) -> None:
         """End each connection that stays open between texts when it is quiet, until cancelled."""
         await asyncio.gather(self.sockets.retire(), self.wyoming.retire())
 
 
-def compose(doors: CompatOptions, room: SpeechResources) -> Compat:
+def compose(options: CompatOptions, resources: SpeechResources) -> Compat:
     """Build all dialects of one process.
 
     Raises:
-        BundleError: no character takes text, or one that a number or a name names.
+        BundleError: no character takes text, or an option names an unknown one.
     """
-    characters = dict(room.characters)
+    characters, meter = dict(resources.characters), resources.meter
     speakers = speakers_of_characters(characters)
     if not speakers:
-        raise BundleError(f"{room.characters_dir}: expected a character that takes text.")
-    limits = SpeechLimits(doors.max_seconds)
-    synthesis = Synthesis(room.admission, limits)
-    voices = VoicevoxSpeakers(speakers, aliases_of(doors.numbers, characters))
-    services = voicevox.VoicevoxServices(
-        voices, room.kept.presets, room.kept.dictionary, room.admission
+        raise BundleError(f"{resources.characters_dir}: expected a character that takes text.")
+    synthesis = Synthesis(resources.admission, SpeechLimits(options.max_seconds))
+    voicevox_speakers = VoicevoxSpeakers(speakers, aliases_of(options.numbers, characters))
+    text_speakers = TextSpeakers(text_speakers_of(characters), names_of(options.names))
+    recordings = Recordings(resources.decoder, resources.admission, options.recordings)
+    sockets = text_socket.SpeechSockets(text_speakers, synthesis, meter=meter)
+    voicevox_app = voicevox.build(
+        voicevox.VoicevoxServices(voicevox_speakers, resources.user_data, synthesis, meter),
+        is_alone=options.is_alone,
     )
-    served = voicevox.VoicevoxSettings(voicevox.VERSION, limits, is_alone=doors.is_alone)
-    text_voices = TextSpeakers(text_speakers_of(characters), names_of(doors.names))
-    recordings = Recordings(room.decoder, room.admission, doors.recordings)
-    sockets = running.SpeechSockets(text_voices, synthesis, meter=room.meter)
     dialects = (
         Dialect(
             elevenlabs.PATHS,
-            elevenlabs.build(characters, recordings, synthesis, room.meter),
+            elevenlabs.build(characters, recordings, synthesis, meter),
             refuse_elevenlabs,
         ),
-        Dialect(openai.PATHS, openai.build(text_voices, synthesis, room.meter), refuse_openai),
-        Dialect(
-            running.PATHS,
-            running.build(sockets),
-            running.refuse,
-        ),
-        Dialect(keys.PATHS, keys.build(room.meter), keys.refuse),
-        Dialect(("/",), voicevox.build(served, services, synthesis, room.meter), refuse_voicevox),
+        Dialect(openai.PATHS, openai.build(text_speakers, synthesis, meter), refuse_openai),
+        Dialect(text_socket.PATHS, text_socket.build(sockets), keys.refuse),
+        Dialect(keys.PATHS, keys.build(meter), keys.refuse),
+        Dialect(("/",), voicevox_app, refuse_voicevox),
     )
     protected = [
-        Dialect(each.paths, AccessMiddleware(each.app, doors.access, each.refuse), each.refuse)
+        Dialect(each.paths, AccessMiddleware(each.app, options.access, each.refuse), each.refuse)
         for each in dialects
     ]
     app = AllowedOriginsMiddleware(
-        SlowReadersMiddleware(Dialects(protected)), doors.access.allowed_origins, _HEADERS
+        SlowReadersMiddleware(DialectRouter(protected)), options.access.allowed_origins, _HEADERS
     )
-    wyoming = WyomingServer(text_voices, synthesis, room.meter)
-    return Compat(app, wyoming, OfferedCharacters(characters, voices, text_voices), sockets)
+    wyoming = WyomingServer(text_speakers, synthesis, meter)
+    offered = OfferedCharacters(characters, voicevox_speakers, text_speakers)
+    return Compat(app, wyoming, offered, sockets)

@@ -1,4 +1,4 @@
-"""How refusals are answered: in the form of ElevenLabs."""
+"""The routes of ElevenLabs: recordings in a character's voice, and the list of characters."""
 
 from __future__ import annotations
 
@@ -27,8 +27,15 @@ from functions.compat.service.encoders import (
     SoundFormat,
     open_encoder,
 )
-from functions.compat.service.http_messages import MARKED, SpokenAnswer, in_seconds
-from functions.compat.service.keys import LimitReachedError, Meter, key_owner_of, takes_turns_as
+from functions.compat.service.http_messages import (
+    MARKED,
+    SpokenAnswer,
+    answer_busy,
+    answer_with,
+    common_handlers,
+    in_seconds,
+)
+from functions.compat.service.keys import Meter, key_owner_of
 from functions.compat.service.synthesis import ClientLeftError, Speech
 from shared.runtime.push import OverloadedError
 from shared.speech.decoding.process_output import DecoderUnavailableError, ResourceLimitError
@@ -39,12 +46,13 @@ from shared.speech.results.audio_files import wav_file
 from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from starlette.datastructures import FormData
     from starlette.types import Message, Receive
 
+    from functions.compat.service.http_messages import Handler
     from functions.compat.service.synthesis import Synthesis
     from shared.container.admission import Admission
     from shared.conversion.characters import LoadedCharacter
@@ -52,19 +60,8 @@ if TYPE_CHECKING:
     from shared.speech.decoding.recording import Recording
 
 
-if TYPE_CHECKING:
-    Handler = Callable[[Request, Exception], Awaitable[Response]]
-
-
-CHANGER: Final = "POST /v1/speech-to-speech/{voice_id}"
-
-
 class FieldError(Exception):
-    """A field that cannot be used.
-
-    Args:
-        place: where it was sent: in the `body` or in the `query`.
-    """
+    """A field of the `body` or the `query` that cannot be used."""
 
     def __init__(self, field: str, message: str, place: str = "body") -> None:
         super().__init__(message)
@@ -75,79 +72,20 @@ class UnknownElevenLabsVoiceError(Exception):
     """There is no such voice; one sentence."""
 
 
-def refuse_elevenlabs(status: HTTPStatus, message: str, code: str | None = None) -> JSONResponse:
-    """Answer a refusal."""
+def refuse_elevenlabs(status: HTTPStatus, message: str, *, code: str | None = None) -> JSONResponse:
+    """Write an error in the form of ElevenLabs."""
     if status is HTTPStatus.UNAUTHORIZED:
         code = "invalid_api_key"
     code = code or status.phrase.lower().replace(" ", "_")
     return JSONResponse({"detail": {"status": code, "message": message}}, status)
 
 
-def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handler]:
-    """Build the handlers of errors.
-
-    Args:
-        retry_after_seconds: when a client may come again that was sent away with 503.
-    """
-
-    async def busy(_: Request, __: Exception) -> Response:
-        message = "The service is busy; try again later."
-        answer = refuse_elevenlabs(HTTPStatus.SERVICE_UNAVAILABLE, message, "system_busy")
-        answer.headers["Retry-After"] = str(retry_after_seconds)
-        return answer
-
-    return {
-        HTTPException: _refuse_http,
-        FieldError: _refuse_field,
-        UnknownElevenLabsVoiceError: _refuse_voice,
-        VoiceError: _refuse_recording,
-        TextError: _refuse_length,
-        LimitReachedError: _refuse_more,
-        OverloadedError: busy,
-        DecoderUnavailableError: busy,
-        ResourceLimitError: _refuse_costly,
-    }
+def _answer(status: HTTPStatus, code: str, message: str | None = None) -> Handler:
+    """Build the handler of an error whose text is the message, unless there is another one."""
+    return answer_with(lambda error: refuse_elevenlabs(status, message or str(error), code=code))
 
 
-async def _refuse_http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
-    status, message = HTTPStatus(error.status_code), error.detail
-    if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
-        path = request.url.path
-        message = f"There is no {request.method} {path} here; voices are changed by {CHANGER}."
-    answer = refuse_elevenlabs(status, message)
-    answer.headers.update(error.headers or {})
-    return answer
-
-
-async def _refuse_field(_: Request, error: Exception) -> Response:
-    assert isinstance(error, FieldError)  # noqa: S101 - for the type checker
-    return JSONResponse({"detail": [error.detail]}, HTTPStatus.UNPROCESSABLE_ENTITY)
-
-
-async def _refuse_voice(_: Request, error: Exception) -> Response:
-    return refuse_elevenlabs(HTTPStatus.NOT_FOUND, str(error), "voice_not_found")
-
-
-async def _refuse_recording(_: Request, error: Exception) -> Response:
-    assert isinstance(error, VoiceError)  # noqa: S101 - for the type checker
-    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, error.message, error.code.value)
-
-
-async def _refuse_more(_: Request, error: Exception) -> Response:
-    return refuse_elevenlabs(HTTPStatus.TOO_MANY_REQUESTS, str(error), "quota_exceeded")
-
-
-async def _refuse_length(_: Request, error: Exception) -> Response:
-    assert isinstance(error, TextError)  # noqa: S101 - for the type checker
-    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, error.message, ErrorCode.TOO_LONG.value)
-
-
-async def _refuse_costly(_: Request, __: Exception) -> Response:
-    message = "The recording takes more time or memory to decode than it may."
-    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, message, ErrorCode.TOO_COMPLEX.value)
-
-
+_COSTLY: Final = "The recording takes more time or memory to decode than it may."
 RAW_FORMAT: Final = "pcm_s16le_16"
 _RAW_RATE: Final = 16_000
 _RAW_FRAME_BYTES: Final = 2
@@ -157,10 +95,10 @@ _FIELD_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """What one recording, and all that are here at once, may take.
+    """Limits of one recording, and of all together.
 
     Attributes:
-        at_once: how many recordings are here at once, from their first byte until they are decoded.
+        at_once: the most recordings at once, from their first byte until they are decoded.
     """
 
     max_seconds: float = 300.0
@@ -170,37 +108,34 @@ class RecordingLimits:
 
     @property
     def decoding(self) -> DecodeLimits:
-        """The limits of decoding one."""
         return DecodeLimits(min_seconds=0.1, max_seconds=self.max_seconds, max_bytes=self.max_bytes)
 
 
 class Recordings:
-    """Takes recordings in."""
+    """Receives recordings and decodes them."""
 
     def __init__(self, decoder: Decoder, admission: Admission, limits: RecordingLimits) -> None:
         self._decoder = decoder
         self._admission = admission
         self._limits = limits
-        self._here: Counter[str | None] = Counter()
+        self._held: Counter[str | None] = Counter()
 
     @asynccontextmanager
-    async def form(self, request: Request) -> AsyncIterator[FormData]:
+    async def read_form(self, request: Request) -> AsyncIterator[FormData]:
         """Read a form with a recording; its files are gone at the end of the context.
 
         Raises:
-            OverloadedError: as many recordings as may be here are here, or the client has half of
-                these places.
-            HTTPException: the body is too large or no form.
+            OverloadedError: all places for recordings are taken, or the client has half of them.
         """
-        client, places = takes_turns_as(request.scope), self._limits.at_once
+        client, places = key_owner_of(request.scope), self._limits.at_once
         most_of_one = places if client is None else max(1, places // 2)
-        if self._here.total() >= places or self._here[client] >= most_of_one:
+        if self._held.total() >= places or self._held[client] >= most_of_one:
             raise OverloadedError(
                 f"all {places} places for recordings, or this client's, are taken"
             )
         with self._admission.admit(client, waits=True):
-            pass  # refuses at once what would be refused when it is here
-        self._here[client] += 1
+            pass  # refuses at once what would be refused when the body has come
+        self._held[client] += 1
         try:
             parser = MultiPartParser(
                 request.headers,
@@ -210,7 +145,13 @@ class Recordings:
                 max_part_size=_FIELD_BYTES,
             )
             try:
-                form = await _parse(parser)
+                try:
+                    form = await parser.parse()
+                except (MultiPartException, KeyError) as error:
+                    # Without a boundary in the content type there is none to look for.
+                    reason = getattr(error, "message", "no boundary")
+                    detail = f"Send the recording as multipart/form-data: {reason}"
+                    raise HTTPException(HTTPStatus.BAD_REQUEST, detail) from error
                 # Only now: a recording that comes slowly keeps nobody from speaking.
                 with self._admission.admit(client, waits=True):
                     yield form
@@ -219,31 +160,26 @@ class Recordings:
                 for file in parser._files_to_close_on_error:  # noqa: SLF001 - see above
                     file.close()
         finally:
-            self._here[client] -= 1
-            self._here += Counter()  # forgets who has none
+            self._held[client] -= 1
+            self._held += Counter()  # forgets clients without any
 
     async def decode(self, form: FormData) -> Recording:
-        """Decode the recording in the field `audio`.
-
-        Raises:
-            FieldError: there is none, or it has not the form that `file_format` says.
-            VoiceError: the recording is the reason.
-            ResourceLimitError: the recording or the machine is the reason.
-            DecoderUnavailableError: the machine is.
-        """
+        """Decode the recording in the field `audio`."""
         file = form.get("audio")
         if not isinstance(file, UploadFile):
             raise FieldError("audio", "Send the recording as a file in the field 'audio'.")
         data = await file.read()
         file_format = form.get("file_format") or "other"
         if file_format == RAW_FORMAT:
-            data = _as_wav(data)
+            if len(data) % _RAW_FRAME_BYTES:
+                raise FieldError("audio", f"Expected samples of 16 bits for '{RAW_FORMAT}'.")
+            data = wav_file(data, _RAW_RATE, channels=1)
         elif file_format != "other":
             raise FieldError("file_format", f"Expected '{RAW_FORMAT}' or 'other'.")
         return await self._decoder.decode(data, limits=self._limits.decoding)
 
     def _bounded(self, request: Request) -> Receive:
-        """Return the request's `receive`, which fails when the body is too large or too slow."""
+        """Build a `receive` that fails when the body is too large or too slow."""
         left = self._limits.max_bytes + _MOST_FIELDS * _FIELD_BYTES
         receive_in_time = in_seconds(request.receive, self._limits.seconds_to_come)
 
@@ -253,35 +189,16 @@ class Recordings:
             left -= len(message.get("body", b""))
             if left < 0:
                 most = self._limits.max_bytes
-                detail = f"The recording is too large: at most {most} bytes are taken."
+                detail = f"The recording is too large: send at most {most} bytes."
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
             return message
 
         return receive
 
 
-async def _parse(parser: MultiPartParser) -> FormData:
-    """Read a form."""
-    try:
-        return await parser.parse()
-    except (MultiPartException, KeyError) as error:
-        # Without a boundary in the content type there is none to look for.
-        reason = error.message if isinstance(error, MultiPartException) else "no boundary"
-        detail = f"Send the recording as multipart/form-data: {reason}"
-        raise HTTPException(HTTPStatus.BAD_REQUEST, detail) from error
-
-
-def _as_wav(data: bytes) -> bytes:
-    """Give raw samples a header, so that they go the way of every recording."""
-    if len(data) % _RAW_FRAME_BYTES:
-        raise FieldError("audio", f"Expected samples of 16 bits for '{RAW_FORMAT}'.")
-    return wav_file(data, _RAW_RATE, channels=1)
-
-
 _CHANGERS: Final = ("/v1/speech-to-speech/", "/v1/voice-changer/")
 PATHS: Final = (*_CHANGERS, "/v1/voices", "/v2/", "/v1/text-to-speech/", "/v1/user")
-"""Its clients understand what is missing here, where OpenAI's have no such path."""
-
+"""Also those of missing routes that OpenAI has not, so that its clients understand the error."""
 
 _MP3: Final = ((22_050, 32), (24_000, 48), *((44_100, rate) for rate in (32, 64, 96, 128, 192)))
 _OPUS: Final = (32, 64, 96, 128, 192)
@@ -297,16 +214,14 @@ FORMATS: Final[Mapping[str, SoundFormat]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """A recording that was taken in, as something to be converted, and how long it is."""
+class _Recorded:
+    """A recording as something to convert, and how long it is."""
 
     speech: Speech
     seconds: float
 
 
 class ElevenLabsRoutes:
-    """From voice to voice in one call, and the list of voices."""
-
     def __init__(
         self,
         characters: Mapping[str, LoadedCharacter],
@@ -320,58 +235,63 @@ class ElevenLabsRoutes:
         self._synthesis = synthesis
 
     def routes(self) -> list[Route]:
-        """Return the routes; newer clients call the voice changer what older ones do not."""
-        changers = [
-            route
-            for name in ("speech-to-speech", "voice-changer")
-            for route in (
-                Route(f"/v1/{name}/{{voice_id}}", self._convert, methods=["POST"]),
-                Route(f"/v1/{name}/{{voice_id}}/stream", self._stream, methods=["POST"]),
-            )
-        ]
+        converting: list[Route] = []
+        for path in _CHANGERS:
+            converting += [
+                Route(f"{path}{{voice_id}}", self.convert, methods=["POST"]),
+                Route(f"{path}{{voice_id}}/stream", self.stream, methods=["POST"]),
+            ]
         return [
-            *changers,
-            Route("/v1/voices", self._list_voices),
-            Route("/v2/voices", self._search_voices),
-            Route("/v1/voices/{voice_id}", self._voice),
+            *converting,
+            Route("/v1/voices", self.list_voices),
+            Route("/v2/voices", self.list_voices),
+            Route("/v1/voices/{voice_id}", self.show_voice),
         ]
 
-    async def _stream(self, request: Request) -> Response:
+    async def stream(self, request: Request) -> Response:
         """Answer each piece as soon as it is converted."""
         character, sound = self._find(request), _find_format(request)
-        taken = await self._take(request, character, sound)
-        async with self._counting(request, taken):
-            stream = await self._synthesis.stream(taken.speech, takes_turns_as(request.scope))
+        recorded = await self._receive(request, character, sound)
+        async with self._count(request, recorded):
+            stream = await self._synthesis.stream(recorded.speech, key_owner_of(request.scope))
         return SpokenAnswer(self._synthesis, stream, sound.content_type)
 
-    async def _convert(self, request: Request) -> Response:
-        """Answer likewise, unless the format says at its beginning how long it is."""
+    async def convert(self, request: Request) -> Response:
+        """Answer likewise, unless the format states its length at its beginning."""
         sound = _find_format(request)
         if sound.codec is not Codec.WAV:
-            return await self._stream(request)
+            return await self.stream(request)
         character = self._find(request)
         raw = SoundFormat(Codec.PCM, sound.sample_rate)
-        taken = await self._take(request, character, raw)
-        async with self._counting(request, taken):
+        recorded = await self._receive(request, character, raw)
+        async with self._count(request, recorded):
             (pcm,) = await self._synthesis.speak(
-                [taken.speech], request.is_disconnected, takes_turns_as(request.scope)
+                [recorded.speech], request.is_disconnected, key_owner_of(request.scope)
             )
         wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, character.marking)
         return Response(wave, media_type=sound.content_type, headers=MARKED)
 
-    def _counting(self, request: Request, taken: _Taken) -> AbstractAsyncContextManager[None]:
-        owner = key_owner_of(request.scope)
-        left = (ClientLeftError,)
-        return self._meter.counting(owner, "elevenlabs", seconds=taken.seconds, left=left)
+    def _count(self, request: Request, recorded: _Recorded) -> AbstractAsyncContextManager[None]:
+        owner, left = key_owner_of(request.scope), (ClientLeftError,)
+        return self._meter.count(owner, "elevenlabs", seconds=recorded.seconds, left=left)
 
-    async def _take(
+    async def _receive(
         self, request: Request, character: LoadedCharacter, sound: SoundFormat
-    ) -> _Taken:
-        """Take the recording of a request in, as something that is converted piece by piece."""
-        async with self._recordings.form(request) as form:
+    ) -> _Recorded:
+        async with self._recordings.read_form(request) as form:
             options = _options_in(form)
             recording = await self._recordings.decode(form)
-        return _Taken(_speech_of(character, recording, options, sound), recording.seconds)
+        rate = character.engine.sample_rate
+        begin = partial(
+            convert_in_pieces,
+            character.engine,
+            character.manifest,
+            recording.samples,
+            recording.sample_rate,
+            options,
+        )
+        speech = Speech(begin, rate, partial(open_encoder, sound, rate, character.marking))
+        return _Recorded(speech, recording.seconds)
 
     @property
     def _characters(self) -> dict[str, LoadedCharacter]:
@@ -385,18 +305,13 @@ class ElevenLabsRoutes:
             raise UnknownElevenLabsVoiceError(f"There is no voice {name!r}; choose one of {known}.")
         return character
 
-    async def _list_voices(self, _: Request) -> Response:
-        return JSONResponse({"voices": self._bodies()})
+    async def list_voices(self, request: Request) -> Response:
+        voices = [_voice_body(character) for character in self._characters.values()]
+        more = {"has_more": False, "total_count": len(voices)}
+        return JSONResponse({"voices": voices, **(more if "/v2/" in request.url.path else {})})
 
-    async def _search_voices(self, _: Request) -> Response:
-        voices = self._bodies()
-        return JSONResponse({"voices": voices, "has_more": False, "total_count": len(voices)})
-
-    async def _voice(self, request: Request) -> Response:
+    async def show_voice(self, request: Request) -> Response:
         return JSONResponse(_voice_body(self._find(request)))
-
-    def _bodies(self) -> list[dict[str, Any]]:
-        return [_voice_body(character) for character in self._characters.values()]
 
 
 def build(
@@ -404,36 +319,27 @@ def build(
     recordings: Recordings,
     synthesis: Synthesis,
     meter: Meter | None = None,
-    retry_after_seconds: int = 1,
 ) -> Starlette:
-    """Build the application; see ElevenLabsRoutes.
-
-    Args:
-        meter: counts what each key has; None for one without limits.
-        retry_after_seconds: when clients may come again that are sent away with 503.
-    """
+    refused, unprocessable = HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY
+    offered = "voices are changed by POST /v1/speech-to-speech/{voice_id}"
     return Starlette(
         routes=ElevenLabsRoutes(characters, recordings, synthesis, meter or Meter()).routes(),
-        exception_handlers=exception_handlers(retry_after_seconds),
+        exception_handlers={
+            **common_handlers(
+                refuse_elevenlabs, busy="system_busy", quota="quota_exceeded", offered=offered
+            ),
+            FieldError: answer_with(
+                lambda error: JSONResponse({"detail": [error.detail]}, unprocessable)
+            ),
+            UnknownElevenLabsVoiceError: _answer(HTTPStatus.NOT_FOUND, "voice_not_found"),
+            VoiceError: answer_with(
+                lambda error: refuse_elevenlabs(refused, error.message, code=error.code.value)
+            ),
+            TextError: _answer(refused, ErrorCode.TOO_LONG.value),
+            DecoderUnavailableError: answer_busy(refuse_elevenlabs, "system_busy"),
+            ResourceLimitError: _answer(refused, ErrorCode.TOO_COMPLEX.value, _COSTLY),
+        },
     )
-
-
-def _speech_of(
-    character: LoadedCharacter,
-    recording: Recording,
-    options: ConversionOptions,
-    sound: SoundFormat,
-) -> Speech:
-    rate = character.engine.sample_rate
-    begin = partial(
-        convert_in_pieces,
-        character.engine,
-        character.manifest,
-        recording.samples,
-        recording.sample_rate,
-        options,
-    )
-    return Speech(begin, rate, partial(open_encoder, sound, rate, character.marking))
 
 
 def _find_format(request: Request) -> SoundFormat:
@@ -445,10 +351,9 @@ def _find_format(request: Request) -> SoundFormat:
 
 
 def _options_in(form: FormData) -> ConversionOptions:
-    """Read how to convert; what has no meaning here is checked and then ignored.
+    """Read the options of a conversion; those without a meaning here are checked and ignored.
 
-    `remove_background_noise` asks for what is always done: only the voice is converted, and
-    nothing is heard where nobody speaks.
+    `remove_background_noise` is always done: only the voice is converted.
     """
     seed = str(form.get("seed") or "0")
     # The length first: Python makes no number of more than some thousand digits.

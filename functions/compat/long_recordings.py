@@ -1,4 +1,4 @@
-"""Long recordings, converted piece by piece, each heard while the next is converted."""
+"""Conversion of long recordings, piece by piece; each is heard while the next is converted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WHOLE_SECONDS: Final = 10.0
 
 _PIECE_FRAMES: Final = 8 * FRAMES_PER_SECOND
 _HEARD_SECONDS: Final = 60.0
-"""How much of a long recording tells how high its speaker speaks."""
+"""The part of a long recording from which its speaker's pitch is measured."""
 
 _CROSSFADE_SECONDS: Final = 0.02
 _SEMITONES: Final = 12 / math.log(2.0)
@@ -52,13 +52,9 @@ def convert_in_pieces(
 
     Args:
         samples: mono audio, float32 [N].
-        sample_rate: of the samples, in Hz.
 
     Returns:
         Pieces of float32 at the engine's rate, together as many samples as `Engine.convert` gives.
-
-    Raises:
-        VoiceError: the character cannot convert this recording.
     """
     if len(samples) <= WHOLE_SECONDS * sample_rate:
         yield engine.convert(samples, sample_rate, options)
@@ -84,7 +80,7 @@ def convert_in_pieces(
 def _shift(
     manifest: CharacterManifest, samples: Samples, sample_rate: int, options: ConversionOptions
 ) -> float | None:
-    """Return by how many semitones to move all pieces; None where the character's policy says it.
+    """Return the semitones by which all pieces move; None where the character's policy says it.
 
     The policy `auto` looks at one recording's median, and each piece would have another one.
     """
@@ -99,11 +95,10 @@ def _shift(
 
 
 def _fit(converted: Samples, chunk: Chunk, hop: float, held: Samples) -> tuple[Samples, Samples]:
-    """Fade what was held back of the piece before into this one, and hold its own end back.
+    """Fade the held end of the piece before into this one, and hold this one's end back.
 
     Args:
-        converted: from the chunk's `first` frame to its `last`.
-        hop: samples per frame of what is converted.
+        hop: samples per frame of `converted`, which goes from the chunk's `first` to its `last`.
     """
     is_last = chunk.last == chunk.end
     begin = round((chunk.begin - chunk.first) * hop)

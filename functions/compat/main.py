@@ -1,4 +1,4 @@
-"""compat: the APIs that other clients speak, by themselves: `python -m functions.compat`.
+"""compat: the APIs that other clients speak: `python -m functions.compat`.
 
 It needs nothing of Google Cloud: characters come from a folder, and several processes serve behind
 one port. `live_and_compat` serves the same routes beside the WebSocket of `live`.
@@ -12,14 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from functions.compat.character_watch import CharacterWatch, load_bundle
-from functions.compat.composition import (
-    Compat,
-    CompatOptions,
-    SpeechResources,
-    compose,
-    keys_of,
-)
-from functions.compat.service.keys import Access, KeyLimits, Meter
+from functions.compat.composition import Compat, SpeechResources, compose, options_of
+from functions.compat.service.keys import KeyLimits, Meter
 from functions.compat.service.shared_files import LockedJsonFile
 from functions.compat.settings import CompatSettings
 from functions.compat.voicevox.user_data import UserData
@@ -41,97 +35,60 @@ if TYPE_CHECKING:
     from shared.conversion.characters import LoadedCharacter
     from shared.speech.results.watermark_engines import Marker
 
-_REHEARSED: Final = "はい。"
+_REHEARSAL: Final = "はい。"
 _SPARE: Final = 1
-"""How many texts more are spoken beside one client that speaks all; see Line and SharedSlots."""
+"""The further texts that are spoken beside one client that has all places; see FairQueue."""
 
 
 def build(
     config: CompatSettings,
     characters: Mapping[str, LoadedCharacter],
-    kept: UserData,
+    user_data: UserData,
     decoder: Decoder,
     admission: Admission,
 ) -> Compat:
-    """Build the dialects of one process from its settings and the loaded characters.
-
-    Raises:
-        BundleError: no character takes text.
-    """
-    doors = CompatOptions(
-        access=Access(
-            keys_of(config.voicevox_key, config.api_keys),
-            config.allowed_origins,
-            config.allowed_hosts,
-        ),
-        max_seconds=config.max_speech_seconds,
-        numbers=config.voicevox_speakers,
-        names=config.openai_voices,
-    )
+    """Build the dialects of one process from its settings and the loaded characters."""
     limits = KeyLimits(config.key_characters_per_day, config.key_seconds_per_day)
-    # Several processes always have a folder in which they keep things together.
+    # Several processes always have a folder that they share.
     file = None if config.data_dir is None else LockedJsonFile(config.data_dir / "usage.json")
-    meter = Meter(limits, file)
-    return compose(
-        doors, SpeechResources(characters, kept, decoder, admission, config.characters_dir, meter)
+    resources = SpeechResources(
+        characters, user_data, decoder, admission, config.characters_dir, Meter(limits, file)
     )
+    return compose(options_of(config, config.allowed_hosts), resources)
 
 
 def open_admission(config: CompatSettings) -> Admission:
-    """Say how much one process speaks at once."""
-    return Admission(
-        running=config.concurrency,
-        waiting=config.backlog,
-        spare=_SPARE,
-        slots=_open_slots(config),
-    )
+    """Open the places of one process."""
+    slots: Slots | None = None
+    if config.slots_dir is not None:
+        # Imported here, because Windows has no such locks; it runs one process.
+        from shared.container.shared_slots import SharedSlots  # noqa: PLC0415
 
-
-def _open_slots(config: CompatSettings) -> Slots | None:
-    if config.slots_dir is None:
-        return None
-    # Imported here, because Windows has no such locks; it runs one process.
-    from shared.container.shared_slots import SharedSlots  # noqa: PLC0415
-
-    return SharedSlots(config.slots_dir, config.concurrency, _SPARE)
-
-
-def open_session(config: CompatSettings, kept: UserData) -> SessionSettings:
-    """Say how the networks of all characters run."""
-    weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
-    return SessionSettings(
-        config.threads, config.provider, front_end=kept.front_end(), weights=weights
-    )
+        slots = SharedSlots(config.slots_dir, config.concurrency, _SPARE)
+    return Admission(running=config.concurrency, waiting=config.backlog, spare=_SPARE, slots=slots)
 
 
 def load(
     config: CompatSettings, session: SessionSettings, marker: Marker | None
 ) -> dict[str, LoadedCharacter]:
-    """Load the characters, and let each that takes text say a word.
-
-    Args:
-        marker: marks what they speak; None to mark nothing.
-
-    Raises:
-        BundleError: a bundle will not work, or there is none.
-    """
+    """Load the characters, and let each that takes text say a word."""
     characters = build_characters(config.characters_dir, session, config.max_bundle_bytes, marker)
     for character in characters.values():
         if character.text_engine is not None:
-            list(character.text_engine.speak(_REHEARSED, SpeechOptions()))
+            list(character.text_engine.speak(_REHEARSAL, SpeechOptions()))
     return_memory()
     return characters
 
 
 async def serve(config: CompatSettings, supervision: Supervision | None = None) -> None:
-    """Serve in this process until SIGTERM or SIGINT.
-
-    Raises:
-        BundleError: a bundle will not work, or none takes text.
-    """
-    kept = await asyncio.to_thread(UserData.opened, config.data_dir)
-    session, marker = open_session(config, kept), open_marker(config)
-    follower = CharacterWatch(
+    """Serve in this process until SIGTERM or SIGINT."""
+    user_data = await asyncio.to_thread(UserData.open, config.data_dir)
+    weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
+    session = SessionSettings(
+        config.threads, config.provider, front_end=user_data.front_end(), weights=weights
+    )
+    marker = open_marker(config)
+    watch = CharacterWatch(
         config.characters_dir,
         partial(load_bundle, session=session, max_bytes=config.max_bundle_bytes, marker=marker),
     )
@@ -139,24 +96,19 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
     async with Decoder(max_processes=config.share(config.concurrency)) as decoder:
         characters = await asyncio.to_thread(load, config, session, marker)
         admission = open_admission(config)
-        compat = build(config, characters, kept, decoder, admission)
+        compat = build(config, characters, user_data, decoder, admission)
         async with AsyncExitStack() as stack:
             if config.wyoming_port is not None:
-                wyoming = compat.wyoming.listening(config.wyoming_host, config.wyoming_port)
+                wyoming = compat.wyoming.listen(config.wyoming_host, config.wyoming_port)
                 await stack.enter_async_context(wyoming)
-            following = asyncio.create_task(follower.follow(compat.offered))
-            stack.callback(following.cancel)
+            stack.callback(asyncio.create_task(watch.follow(compat.offered)).cancel)
             app = cast("ASGIFramework", compat.app)
             work = Work(retire=compat.retire, seconds=lambda: admission.worked_seconds)
             await serve_until_signal(app, config, work, supervision)
 
 
 def run(config: CompatSettings) -> None:
-    """Run as many processes as the settings say, until SIGTERM or SIGINT.
-
-    Raises:
-        BundleError: a character bundle will not work, or none takes text.
-    """
+    """Run the processes until SIGTERM or SIGINT."""
     if config.is_alone:
         asyncio.run(serve(config))
         return
@@ -177,5 +129,4 @@ def run(config: CompatSettings) -> None:
 
 
 def main() -> None:
-    """Run the container."""
     run_container(CompatSettings, run)

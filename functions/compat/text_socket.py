@@ -1,4 +1,4 @@
-"""The messages of `voice-avatar.speech.v1`; docs/compatible-apis.md describes them."""
+"""Text in pieces over a WebSocket: `voice-avatar.speech.v1` of docs/compatible-apis.md."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocketDisconnect
 
 from functions.compat.service.encoders import FORMATS_WITHOUT_FILE
 from functions.compat.service.http_messages import ConnectionActivity
-from functions.compat.service.keys import LimitReachedError, Meter, key_owner_of, takes_turns_as
+from functions.compat.service.keys import LimitReachedError, Meter, key_owner_of
 from functions.compat.service.texts import TextUtterance, speak_text_stream
 from shared.runtime.push import OverloadedError
 from shared.speech.engines.text_interface import SpeechOptions, TextError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
-    from http import HTTPStatus
 
     from starlette.websockets import WebSocket
 
@@ -34,11 +32,12 @@ if TYPE_CHECKING:
 
 
 PATH: Final = "/speech"
+PATHS: Final = (PATH,)
 SUBPROTOCOL: Final = "voice-avatar.speech.v1"
 
 
 class MessageError(Exception):
-    """A message that cannot be taken; one sentence."""
+    """A message that is not part of the protocol; one sentence."""
 
 
 class _Message(BaseModel):
@@ -46,8 +45,6 @@ class _Message(BaseModel):
 
 
 class BeginUtterance(_Message):
-    """Begins an utterance."""
-
     type: Literal["begin"]
     voice: Annotated[str, Field(max_length=200)] | None = None
     format: str = "pcm_24000"
@@ -61,42 +58,24 @@ class BeginUtterance(_Message):
 
 
 class AppendText(_Message):
-    """A piece of the text."""
-
     type: Literal["text"]
     text: str
 
 
-class FlushText(_Message):
-    """Speaks what has come, although no sentence has ended."""
+class EndText(_Message):
+    """Speaks the rest of the text so far, ends the text, or stops speaking at once."""
 
-    type: Literal["flush"]
-
-
-class EndUtterance(_Message):
-    """Says that the text has ended."""
-
-    type: Literal["end"]
+    type: Literal["flush", "end", "cancel"]
 
 
-class CancelUtterance(_Message):
-    """Stops speaking at once."""
-
-    type: Literal["cancel"]
-
-
-Message = BeginUtterance | AppendText | FlushText | EndUtterance | CancelUtterance
+Message = BeginUtterance | AppendText | EndText
 _MESSAGES: Final[TypeAdapter[Message]] = TypeAdapter(
     Annotated[Message, Field(discriminator="type")]
 )
 
 
 def read_message(content: str | bytes | None) -> Message:
-    """Read a message.
-
-    Raises:
-        MessageError: it is none.
-    """
+    """Read a message; raise MessageError for any other content."""
     if not isinstance(content, str):
         raise MessageError("Expected messages of text.")
     try:
@@ -108,7 +87,6 @@ def read_message(content: str | bytes | None) -> Message:
 
 
 def write_message(kind: str, **fields: Any) -> str:
-    """Write a message to the client."""
     return json.dumps({"type": kind, **fields}, ensure_ascii=False)
 
 
@@ -116,20 +94,21 @@ _LOG = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 300.0
 MOST_WAITING: Final = 8
-"""How many texts of one client are spoken or wait for that."""
+"""The most texts of one client that are spoken or wait."""
+
+MOST_CONNECTIONS: Final = 64
+"""With one more, one is ended: the silent one that has been idle for longest."""
 
 _PIECE_BYTES: Final = 16 << 10
-_POLICY, _RESTARTS, _TRY_AGAIN = 1008, 1012, 1013
+_LOOK_SECONDS: Final = 0.5
+_WRONG_SUBPROTOCOL, _POLICY, _RESTARTS, _TRY_AGAIN = 1002, 1008, 1012, 1013
 
 
 class SpeechSession:
     """Serves one client.
 
-    Args:
-        meter: counts what each key has; None for one without limits.
-
     Attributes:
-        client: who takes turns with others; None if that does not matter.
+        owner: the owner of its key, who takes turns with others; None where no key is needed.
     """
 
     def __init__(
@@ -137,11 +116,12 @@ class SpeechSession:
         websocket: WebSocket,
         voices: TextSpeakers,
         synthesis: Synthesis,
+        meter: Meter,
         idle_seconds: float = IDLE_SECONDS,
-        meter: Meter | None = None,
     ) -> None:
-        owner = key_owner_of(websocket.scope)
-        self._count = partial((meter or Meter()).counting, owner, "speech")
+        self.owner = key_owner_of(websocket.scope)
+        self.activity = ConnectionActivity()
+        self._count = partial(meter.count, self.owner, "speech")
         self._websocket = websocket
         self._voices = voices
         self._synthesis = synthesis
@@ -150,76 +130,71 @@ class SpeechSession:
         self._speaking: list[asyncio.Task[None]] = []
         self._serving = asyncio.current_task()
         self._is_lost = False
-        self._makes_room = False
-        self._goes_elsewhere = False
-        self.life = ConnectionActivity()
-        self.client = takes_turns_as(websocket.scope)
-
-    def make_room(self) -> None:
-        """End the connection, because another one needs its place."""
-        self._makes_room = True
-        if self._serving is not None:
-            self._serving.cancel()
+        self._ending: tuple[str, str, int] | None = None
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no text is spoken, comes or waits."""
+        """No text is spoken, comes or waits."""
         return self._utterance is None and all(task.done() for task in self._speaking)
 
-    def go_elsewhere(self) -> None:
+    def make_room(self) -> None:
+        """End the connection, because another one needs its place."""
+        self._end("busy", "Others needed the connection's place.", _TRY_AGAIN)
+
+    def restart(self) -> None:
         """End the connection, because this process ends; another one serves the client."""
-        self._goes_elsewhere = True
+        self._end("restarts", "The service restarts; connect again.", _RESTARTS)
+
+    def _end(self, code: str, message: str, close: int) -> None:
+        self._ending = code, message, close
         if self._serving is not None:
             self._serving.cancel()
 
     async def serve(self) -> None:
-        """Serve until the client leaves or sends what cannot be taken."""
+        """Serve until the client leaves or breaks the protocol."""
         try:
             while True:
-                self.life.note_message()
+                self.activity.note_message()
                 async with asyncio.timeout(self._idle_seconds):
                     message = await self._websocket.receive()
                 if message["type"] == "websocket.disconnect":
                     return
-                await self._take(read_message(message.get("text") or message.get("bytes")))
+                await self._receive(read_message(message.get("text") or message.get("bytes")))
         except MessageError as error:
-            await self._refuse("bad_message", str(error), _POLICY)
+            await self._close("bad_message", str(error), _POLICY)
         except TimeoutError:
-            await self._refuse("idle", "Nothing has come for too long.", _POLICY)
+            await self._close("idle", "Nothing has come for too long.", _POLICY)
         except (WebSocketDisconnect, OSError):
             _LOG.info("a client of %s is gone", SUBPROTOCOL)
         except asyncio.CancelledError:
-            is_ours = self._is_lost or self._makes_room or self._goes_elsewhere
+            is_ours = self._is_lost or self._ending is not None
             if not is_ours or self._serving is None:
                 raise
             self._serving.uncancel()
-            if self._goes_elsewhere:
-                await self._refuse("restarts", "The service restarts; connect again.", _RESTARTS)
-            elif self._makes_room:
-                await self._refuse("busy", "Others needed the connection's place.", _TRY_AGAIN)
+            if self._ending is not None:
+                await self._close(*self._ending)
         finally:
             await self._stop()
 
-    async def _take(self, message: Message) -> None:
+    async def _receive(self, message: Message) -> None:
         if isinstance(message, BeginUtterance):
             await self._begin(message)
-        elif isinstance(message, CancelUtterance):
+        elif message.type == "cancel":
             await self._stop()
             await self._websocket.send_text(write_message("cancelled"))
         elif self._utterance is None:
-            # An utterance that was refused: what the client sent before it heard of that.
-            return
-        elif isinstance(message, EndUtterance):
+            return  # the client has not heard yet that its utterance was refused
+        elif message.type == "end":
             self._utterance.end()
             self._utterance = None
-        elif isinstance(message, FlushText):
+        elif message.type == "flush":
             self._utterance.flush()
         else:
             try:
                 self._utterance.push(message.text)
             except TextError as error:
                 await self._stop()
-                await self._tell(error.code.value, error.message)
+                await self._send_error(error.code.value, error.message)
 
     async def _begin(self, asked: BeginUtterance) -> None:
         if self._utterance is not None:
@@ -230,11 +205,15 @@ class SpeechSession:
         voice = self._voices.default if asked.voice is None else self._voices.find(asked.voice)
         sound = FORMATS_WITHOUT_FILE.get(asked.format)
         if voice is None:
-            known = ", ".join(each.id for each in self._voices.all())
-            await self._tell("unknown_voice", f"There is no such voice; choose one of {known}.")
+            known = self._voices.ids
+            await self._send_error(
+                "unknown_voice", f"There is no such voice; choose one of {known}."
+            )
         elif sound is None:
             known = ", ".join(FORMATS_WITHOUT_FILE)
-            await self._tell("unknown_format", f"There is no such format; choose one of {known}.")
+            await self._send_error(
+                "unknown_format", f"There is no such format; choose one of {known}."
+            )
         else:
             begun = write_message(
                 "begun", voice=voice.id, format=asked.format, sample_rate=sound.sample_rate
@@ -242,13 +221,13 @@ class SpeechSession:
             await self._websocket.send_text(begun)
             self._utterance = TextUtterance()
             speaking = self._speak(self._utterance, voice, asked, sound)
-            before = set(self._speaking)
-            self._speaking.append(asyncio.create_task(self._after(before, speaking)))
+            task = asyncio.create_task(self._speak_after(set(self._speaking), speaking))
+            self._speaking.append(task)
 
-    async def _after(
+    async def _speak_after(
         self, before: set[asyncio.Task[None]], speaking: Coroutine[Any, Any, None]
     ) -> None:
-        """Speak when what was begun before has been heard to its end."""
+        """Speak when the texts that were begun before are at their ends."""
         try:
             if before:
                 await asyncio.wait(before)
@@ -272,14 +251,14 @@ class SpeechSession:
             utterance.sentences(),
             options,
             sound,
-            client=self.client,
+            client=self.owner,
             with_marks=asked.marks,
             count=lambda size: self._count(characters=size),
         )
         try:
             async with aclosing(spoken) as pieces:
                 async for piece in pieces:
-                    self.life.note_sound()
+                    self.activity.note_sound()
                     if piece.sentence is not None:
                         begin = round(piece.begin, 3)
                         await send(write_message("sentence", text=piece.sentence, begin=begin))
@@ -295,55 +274,43 @@ class SpeechSession:
                     seconds = piece.begin + len(piece.sound) / sound.bytes_per_second
             await send(write_message("ended", seconds=round(seconds, 3)))
         except TextError as error:
-            await self._end_with(utterance, error.code.value, error.message)
+            await self._refuse(utterance, error.code.value, error.message)
         except LimitReachedError as error:
-            await self._end_with(utterance, "limit_reached", str(error))
+            await self._refuse(utterance, "limit_reached", str(error))
         except OverloadedError:
-            await self._end_with(utterance, "busy", "The service is busy; try again later.")
+            await self._refuse(utterance, "busy", "The service is busy; try again later.")
         except (WebSocketDisconnect, OSError, RuntimeError):
             _LOG.info("a client of %s is gone, or does not read", SUBPROTOCOL)
             self._is_lost = True
             if self._serving is not None:
                 self._serving.cancel()
 
-    async def _end_with(self, utterance: TextUtterance, code: str, message: str) -> None:
+    async def _refuse(self, utterance: TextUtterance, code: str, message: str) -> None:
         if self._utterance is utterance:
             self._utterance = None
-        await self._tell(code, message)
+        await self._send_error(code, message)
 
     async def _stop(self) -> None:
-        """Stop speaking; nothing is sent after this."""
+        """Stop speaking; no sound is sent after this."""
         self._utterance = None
         for task in self._speaking:
             task.cancel()
         await asyncio.gather(*self._speaking, return_exceptions=True)
         self._speaking = []
 
-    async def _tell(self, code: str, message: str) -> None:
-        """Tell of an error after which the client can begin again."""
+    async def _send_error(self, code: str, message: str) -> None:
+        """Send an error after which the client can begin again."""
         with suppress(WebSocketDisconnect, OSError, RuntimeError):
             await self._websocket.send_text(write_message("error", code=code, message=message))
 
-    async def _refuse(self, code: str, message: str, close: int) -> None:
-        await self._tell(code, message)
+    async def _close(self, code: str, message: str, close: int) -> None:
+        await self._send_error(code, message)
         with suppress(WebSocketDisconnect, OSError, RuntimeError):
             await self._websocket.close(close, code)
 
 
-PATHS: Final = (PATH,)
-MOST_CONNECTIONS: Final = 64
-"""With one more, one is ended on which nothing is heard, and nothing has come for longest."""
-
-_WRONG_SUBPROTOCOL, _BUSY = 1002, 1013
-_LOOK_SECONDS: Final = 0.5
-
-
 class SpeechSockets:
-    """Takes connections.
-
-    Args:
-        meter: counts what each key has; None for one without limits.
-    """
+    """The connections of one process."""
 
     def __init__(
         self,
@@ -367,10 +334,10 @@ class SpeechSockets:
             return
         await websocket.accept(SUBPROTOCOL)
         session = SpeechSession(
-            websocket, self._voices, self._synthesis, self._idle_seconds, self._meter
+            websocket, self._voices, self._synthesis, self._meter, self._idle_seconds
         )
         if not self._has_room_for(session):
-            await websocket.close(_BUSY, "busy")
+            await websocket.close(_TRY_AGAIN, "busy")
             return
         self._open.add(session)
         try:
@@ -383,7 +350,7 @@ class SpeechSockets:
         while True:
             for session in self._open:
                 if session.is_quiet:
-                    session.go_elsewhere()
+                    session.restart()
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _has_room_for(self, session: SpeechSession) -> bool:
@@ -391,12 +358,12 @@ class SpeechSockets:
 
         A client with a key has half of the places at most.
         """
-        own = {each for each in self._open if session.client and each.client == session.client}
+        own = {each for each in self._open if session.owner and each.owner == session.owner}
         is_greedy = bool(own) and len(own) >= max(1, self._most // 2)
         if not is_greedy and len(self._open) < self._most:
             return True
-        longest = min(own if is_greedy else self._open, key=lambda each: each.life.claim)
-        if longest.life.hears:
+        longest = min(own if is_greedy else self._open, key=lambda each: each.activity.rank)
+        if longest.activity.hears:
             return False
         self._open.remove(longest)
         longest.make_room()
@@ -404,10 +371,4 @@ class SpeechSockets:
 
 
 def build(sockets: SpeechSockets) -> Starlette:
-    """Build the application."""
     return Starlette(routes=[WebSocketRoute(PATH, sockets.serve)])
-
-
-def refuse(status: HTTPStatus, message: str) -> Response:
-    """Answer a refusal of the connection."""
-    return JSONResponse({"detail": message}, status)

@@ -1,6 +1,7 @@
-"""The events of Wyoming: a line of JSON, then data as JSON and a payload, if there are any.
+"""Wyoming, the protocol of Home Assistant.
 
-Everything that a client sends is bounded. The longest that it has a reason to send is a text.
+An event is a line of JSON, then data as JSON and a payload, if there are any. Everything that a
+client sends is bounded; nothing that it has a reason to send is longer than a text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import socket
 from asyncio import IncompleteReadError
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.compat.service.encoders import Codec, SoundFormat
@@ -45,14 +45,11 @@ class EventError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WyomingEvent:
-    """An event."""
-
     type: str
     data: Mapping[str, Any] = field(default_factory=dict)
     payload: bytes = b""
 
     def write(self) -> bytes:
-        """Return it as it is sent."""
         header: dict[str, Any] = {"type": self.type, "version": VERSION}
         # JSON can name half of a surrogate pair, which UTF-8 cannot hold.
         written = json.dumps(self.data, ensure_ascii=False).encode(errors="replace")
@@ -65,21 +62,19 @@ class WyomingEvent:
 
 
 async def read_event(reader: StreamReader) -> WyomingEvent | None:
-    """Read an event; None if the client has ended the connection.
-
-    Raises:
-        EventError: it is none, or too long.
-    """
+    """Read an event; None if the client has ended the connection."""
     try:
         line = await reader.readline()
         if not line:
             return None
-        header = _object(line)
-        data = dict(_part(header, "data"))
-        size = _length(header, "data_length")
+        header = _read_object(line)
+        found = header.get("data") or {}
+        if not isinstance(found, dict):
+            raise EventError("Expected an object in 'data'.")
+        data, size = dict(found), _length_in(header, "data_length")
         if size:
-            data |= _object(await reader.readexactly(size))
-        payload = await reader.readexactly(_length(header, "payload_length"))
+            data |= _read_object(await reader.readexactly(size))
+        payload = await reader.readexactly(_length_in(header, "payload_length"))
     except ValueError as error:
         raise EventError(f"A line may have at most {MOST_BYTES} bytes.") from error
     except IncompleteReadError as error:
@@ -90,7 +85,7 @@ async def read_event(reader: StreamReader) -> WyomingEvent | None:
     return WyomingEvent(kind, data, payload)
 
 
-def _object(content: bytes) -> dict[str, Any]:
+def _read_object(content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -100,14 +95,7 @@ def _object(content: bytes) -> dict[str, Any]:
     return found
 
 
-def _part(header: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = header.get(name) or {}
-    if not isinstance(found, dict):
-        raise EventError(f"Expected an object in {name!r}.")
-    return found
-
-
-def _length(header: Mapping[str, Any], name: str) -> int:
+def _length_in(header: Mapping[str, Any], name: str) -> int:
     found = header.get(name) or 0
     if not isinstance(found, int) or not 0 <= found <= MOST_BYTES:
         raise EventError(f"{name!r} may be at most {MOST_BYTES}.")
@@ -123,10 +111,10 @@ class WyomingRequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SynthesizeRequest:
-    """What is to be spoken.
+    """A text to speak.
 
     Attributes:
-        whole: all of what it says, if that came at once; None if it comes in pieces.
+        whole: the whole text, if it came at once; None if it comes in pieces.
     """
 
     voice: TextSpeaker
@@ -135,42 +123,37 @@ class SynthesizeRequest:
 
 
 class Conversation:
-    """What has been asked for; one utterance after the other."""
+    """The texts of one client, one after the other."""
 
     def __init__(self, voices: TextSpeakers) -> None:
         self._voices = voices
         self._coming: TextUtterance | None = None
 
-    def take(self, event: WyomingEvent) -> SynthesizeRequest | None:
-        """Take an event; events that nobody knows are ignored, as the protocol says.
-
-        Returns:
-            What is to be spoken from now on; None if nothing new is.
-
-        Raises:
-            RequestError: it cannot be served.
-            TextError: a text is too long.
-        """
+    def handle(self, event: WyomingEvent) -> SynthesizeRequest | None:
+        """Return the text that an event begins; the protocol says to ignore unknown events."""
         if event.type == "synthesize":
             # Clients that send a text in pieces send all of it again, for servers that know no
             # pieces.
             if self._coming is not None:
                 return None
-            voice, text = self._find_voice(event.data), _text_in(event.data)
-            return SynthesizeRequest(voice, TextUtterance.whole(text), text)
+            voice, whole = self._find_voice(event.data), _text_in(event.data)
+            text = TextUtterance()
+            text.push(whole)
+            text.end()
+            return SynthesizeRequest(voice, text, whole)
         if event.type == "synthesize-start":
             voice = self._find_voice(event.data)
-            self.leave()
+            self.end_text()
             self._coming = TextUtterance()
             return SynthesizeRequest(voice, self._coming, None)
         if event.type == "synthesize-chunk" and self._coming is not None:
             self._coming.push(_text_in(event.data))
         if event.type == "synthesize-stop":
-            self.leave()
+            self.end_text()
         return None
 
-    def leave(self) -> None:
-        """Say that no more text comes."""
+    def end_text(self) -> None:
+        """End the text that comes in pieces, if there is one."""
         if self._coming is not None:
             self._coming.end()
             self._coming = None
@@ -185,7 +168,7 @@ class Conversation:
         if voice is None and speaker and self._voices.find(str(name)):
             raise WyomingRequestError(f"The voice {name!r} has no speaker {speaker!r}.")
         if voice is None:
-            known = ", ".join(each.id for each in self._voices.all())
+            known = self._voices.ids
             raise WyomingRequestError(f"There is no voice {name!r}; choose one of {known}.")
         return voice
 
@@ -198,56 +181,53 @@ def _text_in(data: Mapping[str, Any]) -> str:
     return text
 
 
-_LANGUAGES: Final = ("ja",)
-_OWN: Final = MappingProxyType({"name": "Voice Avatar", "url": ""})
-
-
 def describe(voices: TextSpeakers) -> WyomingEvent:
-    """Describe the voices, with their styles as speakers."""
+    """Describe the characters as voices, with their styles as speakers."""
     styles: dict[str, list[TextSpeaker]] = {}
     for voice in voices.all():
         styles.setdefault(voice.character.manifest.id, []).append(voice)
+    described = []
+    for name, each in styles.items():
+        manifest = each[0].character.manifest
+        speakers = [{"name": style.style_name} for style in each if style.style_name]
+        described.append(
+            {
+                "name": name,
+                "description": manifest.name.en,
+                "attribution": {
+                    "name": manifest.credit or manifest.name.en,
+                    "url": manifest.terms_url or "",
+                },
+                "installed": True,
+                "version": None,
+                "languages": ["ja"],
+                "speakers": speakers or None,
+            }
+        )
     program = {
         "name": "voice-avatar",
         "description": "Characters that speak",
-        "attribution": dict(_OWN),
+        "attribution": {"name": "Voice Avatar", "url": ""},
         "installed": True,
         "version": None,
-        "voices": [_voice(name, each) for name, each in styles.items()],
+        "voices": described,
         "supports_synthesize_streaming": True,
     }
     kinds = ("asr", "handle", "intent", "wake", "mic", "snd")
     return WyomingEvent("info", {"tts": [program], **{kind: [] for kind in kinds}})
 
 
-def _voice(name: str, voices: list[TextSpeaker]) -> dict[str, Any]:
-    manifest = voices[0].character.manifest
-    speakers = [{"name": each.style_name} for each in voices if each.style_name]
-    return {
-        "name": name,
-        "description": manifest.name.en,
-        "attribution": {
-            "name": manifest.credit or manifest.name.en,
-            "url": manifest.terms_url or "",
-        },
-        "installed": True,
-        "version": None,
-        "languages": list(_LANGUAGES),
-        "speakers": speakers or None,
-    }
-
-
 _LOG = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 64
-"""With one more, one is ended on which nothing is heard, and nothing has come for longest."""
+"""With one more, one is ended: the silent one that has been idle for longest."""
 
 IDLE_SECONDS: Final = 600.0
 MOST_WAITING: Final = 8
-"""How many texts of one client wait to be spoken."""
+"""The most texts of one client that wait to be spoken."""
 
 UNREAD_SECONDS: Final = 20.0
-"""After how long a client loses its connection that does not read what is spoken."""
+"""A client that does not read for so long loses its connection."""
 
 _Refusal = EventError | TextError | WyomingRequestError | OverloadedError | LimitReachedError
 _PIECE_BYTES: Final = 16 << 10
@@ -256,12 +236,6 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class WyomingServer:
-    """Serves clients of Wyoming.
-
-    Args:
-        meter: counts what is spoken; None for one without limits.
-    """
-
     def __init__(
         self,
         voices: TextSpeakers,
@@ -278,12 +252,8 @@ class WyomingServer:
         self._server: asyncio.Server | None = None
 
     @asynccontextmanager
-    async def listening(self, host: str, port: int) -> AsyncIterator[int]:
-        """Listen inside of the context; several processes may listen at one port.
-
-        Returns:
-            The port, if 0 was asked for.
-        """
+    async def listen(self, host: str, port: int) -> AsyncIterator[int]:
+        """Listen inside of the context, and return the port; several processes may share one."""
         can_share = port != 0 and hasattr(socket, "SO_REUSEPORT")
         server = await asyncio.start_server(
             self._serve, host, port, limit=MOST_BYTES, reuse_port=can_share or None
@@ -303,25 +273,27 @@ class WyomingServer:
         if self._server is not None:
             self._server.close()
         while True:
-            for task, life in self._connections.items():
-                if life not in self._speaking:
+            for task, activity in self._connections.items():
+                if activity not in self._speaking:
                     task.cancel()
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         serving = asyncio.current_task()
-        if serving is None:
-            raise RuntimeError("a connection is served by a task")
+        assert serving is not None  # noqa: S101 - for the type checker
         if len(self._connections) >= MOST_CONNECTIONS:
-            # Whoever only holds connections keeps nobody out.
-            longest = min(self._connections, key=lambda each: self._connections[each].claim)
+            # A client that only holds connections keeps nobody out.
+            longest = min(self._connections, key=lambda each: self._connections[each].rank)
             del self._connections[longest]
             longest.cancel()
-        life = self._connections[serving] = ConnectionActivity()
+        activity = self._connections[serving] = ConnectionActivity()
         try:
-            await self._converse(reader, writer, life)
+            texts: asyncio.Queue[SynthesizeRequest | None] = asyncio.Queue(MOST_WAITING)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._receive(reader, writer, texts, activity))
+                tasks.create_task(self._speak_all(writer, texts, activity))
         except ExceptionGroup as errors:
-            await self._explain(errors.exceptions[0], writer)
+            await self._send_error(errors.exceptions[0], writer)
         except asyncio.CancelledError:
             # Nobody else waits for this task: the service ends.
             writer.transport.abort()
@@ -329,7 +301,7 @@ class WyomingServer:
             self._connections.pop(serving, None)
             writer.close()
 
-    async def _explain(self, error: Exception, writer: StreamWriter) -> None:
+    async def _send_error(self, error: Exception, writer: StreamWriter) -> None:
         """Send the error; clients that wait for sound only see that the connection ends."""
         if isinstance(error, OSError | TimeoutError | SlowReaderError):
             _LOG.info("a client of Wyoming is gone, or does not read")
@@ -343,71 +315,62 @@ class WyomingServer:
         with suppress(OSError, TimeoutError):
             await self._send(writer, WyomingEvent("error", {"text": str(error), "code": code}))
 
-    async def _converse(
-        self, reader: StreamReader, writer: StreamWriter, life: ConnectionActivity
-    ) -> None:
-        """Read and speak until the client has said everything and heard everything."""
-        asked: asyncio.Queue[SynthesizeRequest | None] = asyncio.Queue(MOST_WAITING)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._listen(reader, writer, asked, life))
-            tasks.create_task(self._speak_all(writer, asked, life))
-
-    async def _listen(
+    async def _receive(
         self,
         reader: StreamReader,
         writer: StreamWriter,
-        asked: asyncio.Queue[SynthesizeRequest | None],
-        life: ConnectionActivity,
+        texts: asyncio.Queue[SynthesizeRequest | None],
+        activity: ConnectionActivity,
     ) -> None:
         conversation = Conversation(self._voices)
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 event = await read_event(reader)
-            life.note_message()
+            activity.note_message()
             # Events that are here already are read without waiting: a flood would hold the loop.
             await asyncio.sleep(0)
             if event is None:
-                conversation.leave()
-                await asked.put(None)
+                conversation.end_text()
+                await texts.put(None)
                 return
             if event.type == "describe":
                 await self._send(writer, describe(self._voices))
             elif event.type == "ping":
                 await self._send(writer, WyomingEvent("pong", {"text": event.data.get("text")}))
-            elif (wish := conversation.take(event)) is not None:
-                await asked.put(wish)
+            elif (request := conversation.handle(event)) is not None:
+                await texts.put(request)
 
     async def _speak_all(
         self,
         writer: StreamWriter,
-        asked: asyncio.Queue[SynthesizeRequest | None],
-        life: ConnectionActivity,
+        texts: asyncio.Queue[SynthesizeRequest | None],
+        activity: ConnectionActivity,
     ) -> None:
-        while (wish := await asked.get()) is not None:
-            self._speaking.add(life)
+        while (request := await texts.get()) is not None:
+            self._speaking.add(activity)
             try:
-                await self._speak(wish, writer, life)
+                await self._speak(request, writer, activity)
             finally:
-                self._speaking.discard(life)
+                self._speaking.discard(activity)
 
     async def _speak(
-        self, wish: SynthesizeRequest, writer: StreamWriter, life: ConnectionActivity
+        self, request: SynthesizeRequest, writer: StreamWriter, activity: ConnectionActivity
     ) -> None:
-        rate = wish.voice.engine.sample_rate
+        rate = request.voice.engine.sample_rate
         form = {"rate": rate, "width": _WIDTH, "channels": 1}
         has_begun = False
         spoken = speak_text_stream(
             self._synthesis,
-            wish.voice,
-            wish.text.sentences(),
+            request.voice,
+            request.text.sentences(),
             SpeechOptions(),
             SoundFormat(Codec.PCM, rate),
-            whole=wish.whole,
-            count=lambda size: self._meter.counting("", "wyoming", characters=size),
+            whole=request.whole,
+            count=lambda size: self._meter.count(None, "wyoming", characters=size),
         )
         async with aclosing(spoken) as pieces:
             async for piece in pieces:
-                life.note_sound()
+                activity.note_sound()
                 if not has_begun:
                     await self._send(writer, WyomingEvent("audio-start", form))
                     has_begun = True
@@ -417,7 +380,7 @@ class WyomingServer:
         if not has_begun:
             await self._send(writer, WyomingEvent("audio-start", form))
         await self._send(writer, WyomingEvent("audio-stop"))
-        if wish.whole is None:
+        if request.whole is None:
             await self._send(writer, WyomingEvent("synthesize-stopped"))
 
     async def _send(self, writer: StreamWriter, event: WyomingEvent) -> None:

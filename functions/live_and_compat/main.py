@@ -1,7 +1,6 @@
-"""`live` and the APIs of other clients in one process.
+"""`live` and the APIs of other clients in one process, which share characters and places.
 
-They share the characters, and the places of what is converted at once. `live` and `compat` know
-nothing of each other; this composition root alone knows both.
+`live` and `compat` know nothing of each other; this composition root alone knows both.
 """
 
 from __future__ import annotations
@@ -12,13 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.compat.character_watch import CharacterWatch, load_bundle
-from functions.compat.composition import (
-    CompatOptions,
-    SpeechResources,
-    compose,
-    keys_of,
-)
-from functions.compat.service.keys import Access, KeyLimits, Meter
+from functions.compat.composition import SpeechResources, compose, options_of
+from functions.compat.service.keys import KeyLimits, Meter
 from functions.compat.voicevox.user_data import UserData
 from functions.live import main as live
 from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
@@ -34,7 +28,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def build_with_compat(
-    config: LiveAndCompatSettings, services: ConversionServices, kept: UserData
+    config: LiveAndCompatSettings, services: ConversionServices, user_data: UserData
 ) -> AsyncIterator[ConvertingApp]:
     """Build `live` with the APIs of other clients beside it.
 
@@ -45,20 +39,13 @@ async def build_with_compat(
         BundleError: no character takes text.
     """
     hosts = () if config.host == "127.0.0.1" else ("*",)
-    admission = live.open_admission(config)
-    doors = CompatOptions(
-        access=Access(keys_of(config.voicevox_key, config.api_keys), config.allowed_origins, hosts),
-        max_seconds=config.max_speech_seconds,
-        numbers=config.voicevox_speakers,
-        names=config.openai_voices,
-        is_alone=config.voicevox_alone is Switch.ON,
-    )
-    tools = services.tools
+    options = options_of(config, hosts, is_alone=config.voicevox_alone is Switch.ON)
+    admission, tools = live.open_admission(config), services.tools
     meter = Meter(KeyLimits(config.key_characters_per_day, config.key_seconds_per_day))
-    room = SpeechResources(
-        tools.characters, kept, tools.decoder, admission, config.characters_dir, meter
+    resources = SpeechResources(
+        tools.characters, user_data, tools.decoder, admission, config.characters_dir, meter
     )
-    compat = compose(doors, room)
+    compat = compose(options, resources)
     async with AsyncExitStack() as stack:
         if config.follow_characters is Switch.ON:
             load = partial(
@@ -67,26 +54,25 @@ async def build_with_compat(
                 max_bytes=config.max_bundle_bytes,
                 marker=tools.marker,
             )
-            follower = CharacterWatch(config.characters_dir, load, tools.characters)
-            stack.callback(asyncio.create_task(follower.follow(compat.offered)).cancel)
+            watch = CharacterWatch(config.characters_dir, load, tools.characters)
+            stack.callback(asyncio.create_task(watch.follow(compat.offered)).cancel)
         if config.wyoming_port is not None:
-            listening = compat.wyoming.listening("127.0.0.1", config.wyoming_port)
-            await stack.enter_async_context(listening)
+            wyoming = compat.wyoming.listen("127.0.0.1", config.wyoming_port)
+            await stack.enter_async_context(wyoming)
         yield live.build(config, services, admission, compat.app)
 
 
 async def _serve(config: LiveAndCompatSettings) -> None:
-    kept = UserData.opened()
+    user_data = UserData.open()
     async with (
-        start_tools(config, kept.front_end()) as tools,
+        start_tools(config, user_data.front_end()) as tools,
         open_conversion_services(config, tools) as services,
-        build_with_compat(config, services, kept) as app,
+        build_with_compat(config, services, user_data) as app,
     ):
         await serve(app, config, services.stores, finishes_when_interrupted=True)
 
 
 def main() -> None:
-    """Run the service."""
     run_container(LiveAndCompatSettings, lambda config: asyncio.run(_serve(config)))
 
 

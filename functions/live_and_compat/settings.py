@@ -9,8 +9,6 @@ from functions.live.settings import LiveSettings
 
 
 class Switch(StrEnum):
-    """Whether something holds."""
-
     ON = "on"
     OFF = "off"
 
@@ -18,13 +16,13 @@ class Switch(StrEnum):
 class LiveAndCompatSettings(LiveSettings, DialectSettings):
     """Settings of `live` and of the APIs of other clients.
 
-    Cloud Run hands no connections of Wyoming on, so its port serves this machine alone.
+    Cloud Run forwards no connections of Wyoming, so its port serves this machine alone.
 
     Attributes:
-        voicevox_alone: whether no other instance serves clients of VOICEVOX, so that this one keeps
-            their presets and words; otherwise requests that change them answer 501.
-        follow_characters: whether these APIs offer bundles that come into the folder of characters
-            while the service runs; an image's folder never changes.
+        voicevox_alone: on where no other instance serves clients of VOICEVOX, so that this one
+            keeps their presets and words; otherwise requests that change them answer 501.
+        follow_characters: on to offer bundles that come into the folder of characters while the
+            service runs; an image's folder never changes.
     """
 
     voicevox_alone: Switch = Switch.OFF

@@ -99,7 +99,7 @@ def test_what_clients_of_compat_have_left(make: Callable[[Path], Path], tmp_path
 def test_what_no_client_of_compat_has_left(name: str, content: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(SettingsError, match=rf"DATA_DIR: .*{name}: .*; move the file away"):
-        UserData.opened(tmp_path).presets.all()
+        UserData.open(tmp_path).presets.all()
 
 
 def test_what_is_known_of_an_encoder(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,8 +17,6 @@ from shared.speech.results.audio_files import begin_wav, to_pcm16
 from shared.speech.signal.samples import RESAMPLING_QUALITY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from av.audio.stream import AudioStream
 
     from shared.speech.results.statement import Marking
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Codec(StrEnum):
-    """How samples are written."""
+    """The ways to write samples."""
 
     PCM = "pcm"
     ULAW = "ulaw"
@@ -54,8 +53,8 @@ class SoundFormat:
     """A format of one channel.
 
     Attributes:
-        codec: how samples are written. PCM has 16 bits, little-endian, without a header; mu-law
-            and A-law are those of telephones (ITU-T G.711), without a header.
+        codec: PCM has 16 bits, little-endian, without a header; mu-law and A-law are those of
+            telephones (ITU-T G.711), without a header.
         sample_rate: in Hz; Opus is always at 48 kHz.
         bit_rate: in bits a second; None for codecs that have none.
     """
@@ -66,12 +65,11 @@ class SoundFormat:
 
     @property
     def bytes_per_second(self) -> int:
-        """How many bytes a second takes in PCM, mu-law or A-law."""
+        """The bytes of a second in PCM, mu-law or A-law."""
         return self.sample_rate * (2 if self.codec is Codec.PCM else 1)
 
     @property
     def content_type(self) -> str:
-        """The media type."""
         return CONTENT_TYPES[self.codec]
 
 
@@ -91,18 +89,14 @@ class Encoder(Protocol):
     """Writes one file; used by one thread at a time."""
 
     def encode(self, samples: Samples) -> bytes:
-        """Take the next samples, float32 [N], and return what can be sent now; perhaps nothing."""
+        """Encode samples, float32 [N], and return what can be sent now; perhaps nothing."""
 
     def finish(self) -> bytes:
         """Return the rest of the file."""
 
 
 def open_encoder(sound: SoundFormat, sample_rate: int, marking: Marking | None) -> Encoder:
-    """Begin a file of unknown length.
-
-    Args:
-        sample_rate: of the samples that will come, in Hz.
-    """
+    """Begin a file of unknown length, from samples at `sample_rate` Hz."""
     rate = sound.sample_rate
     if sound.codec is Codec.MP3:
         encoder: Encoder = _Mp3Encoder(sound, marking)
@@ -125,12 +119,11 @@ class PcmEncoder:
         self._header = header
 
     def encode(self, samples: Samples) -> bytes:
-        """Write samples, float32 [N] or [N, channels]; see Encoder."""
+        """Encode samples, float32 [N] or [N, channels]."""
         header, self._header = self._header, b""
         return header + to_pcm16(samples).tobytes()
 
     def finish(self) -> bytes:
-        """Return the header, if nothing was said; see Encoder."""
         return self._header
 
 
@@ -152,12 +145,10 @@ class _Mp3Encoder:
         self._header = b"" if marking is None else _id3(marking)
 
     def encode(self, samples: Samples) -> bytes:
-        """Encode samples; see Encoder."""
         header, self._header = self._header, b""
         return header + bytes(self._encoder.encode(to_pcm16(samples).tobytes()))
 
     def finish(self) -> bytes:
-        """End the file; see Encoder."""
         return self.encode(np.zeros(0, np.float32)) + bytes(self._encoder.flush())
 
 
@@ -177,7 +168,7 @@ def _id3(marking: Marking) -> bytes:
 
 
 class _ResamplingEncoder:
-    """Brings samples to another rate without seams between the pieces."""
+    """Resamples without seams between the pieces."""
 
     def __init__(self, encoder: Encoder, rate: int, new_rate: int) -> None:
         self._encoder = encoder
@@ -186,47 +177,38 @@ class _ResamplingEncoder:
         )
 
     def encode(self, samples: Samples) -> bytes:
-        """Resample and encode; see Encoder."""
         return self._encoder.encode(self._stream.resample_chunk(samples))
 
     def finish(self) -> bytes:
-        """Encode what the filter still holds; see Encoder."""
         rest = self._stream.resample_chunk(np.zeros(0, np.float32), last=True)
         return self._encoder.encode(rest) + self._encoder.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class _Recipe:
-    """How FFmpeg's libraries encode a format."""
-
-    muxer: str
-    codec: str
-    muxer_options: Mapping[str, str] = field(default_factory=dict)
-    codec_options: Mapping[str, str] = field(default_factory=dict)
-
-
 _LAME_QUALITY: Final = 7
-"""Of LAME's 0 (slowest) to 9: at the rates of speech, the searches that it skips only take time."""
+"""Of LAME's 0 (slowest) to 9: at the rates of speech, the searches that it skips gain nothing."""
 
 _OPUS_RATES: Final = (8_000, 12_000, 16_000, 24_000, 48_000)
 
-_RECIPES: Final[Mapping[Codec, _Recipe]] = {
-    # Shaping noise in time costs an eighth of the time, and brings nothing at this rate.
-    Codec.AAC: _Recipe("adts", "aac", {"write_id3v2": "1"}, {"aac_coder": "fast", "aac_tns": "0"}),
-    Codec.OPUS: _Recipe(
+_Options = Mapping[str, str]
+
+_RECIPES: Final[Mapping[Codec, tuple[str, str, _Options, _Options]]] = {
+    # Shaping noise in time costs an eighth of the time, and gains nothing at this rate.
+    Codec.AAC: ("adts", "aac", {"write_id3v2": "1"}, {"aac_coder": "fast", "aac_tns": "0"}),
+    Codec.OPUS: (
         "ogg",
         "libopus",
         {"page_duration": "100000"},  # in microseconds, so that pages do not wait for each other
         {"application": "audio", "compression_level": "5"},
     ),
-    Codec.FLAC: _Recipe("flac", "flac"),
-    Codec.ULAW: _Recipe("mulaw", "pcm_mulaw"),
-    Codec.ALAW: _Recipe("alaw", "pcm_alaw"),
+    Codec.FLAC: ("flac", "flac", {}, {}),
+    Codec.ULAW: ("mulaw", "pcm_mulaw", {}, {}),
+    Codec.ALAW: ("alaw", "pcm_alaw", {}, {}),
 }
+"""FFmpeg's muxer and codec of a format, and their options."""
 
 
 class _Sink(io.RawIOBase):
-    """A file that can only be written, whose content is taken out as it comes."""
+    """A file that is only written; `take` empties it."""
 
     def __init__(self) -> None:
         self._content = bytearray()
@@ -252,23 +234,23 @@ class _FfmpegEncoder:
         import av  # noqa: PLC0415 - see above
 
         self._frame = av.AudioFrame
-        recipe = _RECIPES[sound.codec]
+        muxer, codec, muxer_options, codec_options = _RECIPES[sound.codec]
         self._rate = sound.sample_rate
         self._sink = _Sink()
         self._container = av.open(
             self._sink,
             mode="w",
-            format=recipe.muxer,
-            options={"fflags": "+bitexact+flush_packets", **recipe.muxer_options},
+            format=muxer,
+            options={"fflags": "+bitexact+flush_packets", **muxer_options},
         )
         if marking is not None:
             self._container.metadata.update(_tags(sound.codec, marking))
         self._stream = cast(
             "AudioStream",
             self._container.add_stream(
-                recipe.codec,
+                codec,
                 rate=self._rate,
-                options={"flags": "+bitexact", **recipe.codec_options},
+                options={"flags": "+bitexact", **codec_options},
                 layout="mono",
             ),
         )
@@ -280,7 +262,6 @@ class _FfmpegEncoder:
         self._written = 0
 
     def encode(self, samples: Samples) -> bytes:
-        """Encode samples; see Encoder."""
         if len(samples):
             clipped = np.clip(samples, -1.0, 1.0).astype(np.float32, copy=False)
             frame = self._frame.from_ndarray(
@@ -293,7 +274,6 @@ class _FfmpegEncoder:
         return self._sink.take()
 
     def finish(self) -> bytes:
-        """End the file; see Encoder."""
         for part in self._resampler.resample(None):
             self._container.mux(self._stream.encode(part))
         self._container.mux(self._stream.encode(None))

@@ -1,4 +1,4 @@
-"""The facts of a request, whatever the dialect."""
+"""HTTP of all dialects: bounded bodies, errors, answers of sound, and the choice of a dialect."""
 
 from __future__ import annotations
 
@@ -8,45 +8,46 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
+from functions.compat.service.keys import LimitReachedError
+from shared.runtime.push import OverloadedError
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from functions.compat.service.keys import Refuse
     from functions.compat.service.synthesis import SpokenStream, Synthesis
 
+    Handler = Callable[[Request, Any], Awaitable[Response]]
 
 BODY_SECONDS: Final = 30.0
-"""How long a body may take, unless it is a recording."""
+"""The most time for a body, unless it is a recording."""
+
+RETRY_AFTER_SECONDS: Final = 1
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
-    """Read a body.
-
-    Raises:
-        HTTPException: it is larger than it may be, or comes too slowly.
-    """
+    """Read a body; raise HTTPException if it is too large or too slow."""
     content = bytearray()
     in_time = Request(request.scope, in_seconds(request.receive, BODY_SECONDS))
     async for chunk in in_time.stream():
         content += chunk
         if len(content) > most_bytes:
-            detail = f"The body is too large: at most {most_bytes} bytes are taken."
+            detail = f"The body is too large: send at most {most_bytes} bytes."
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
     return bytes(content)
 
 
 def in_seconds(receive: Receive, seconds: float) -> Receive:
-    """Build the receiver of a request's body, which fails when all of it takes longer than that."""
+    """Build a `receive` that fails when the whole body takes longer than that."""
     end = asyncio.get_running_loop().time() + seconds
 
     async def receive_in_time() -> Message:
@@ -60,12 +61,66 @@ def in_seconds(receive: Receive, seconds: float) -> Receive:
     return receive_in_time
 
 
+class RefuseWithCode(Protocol):
+    """Writes an error in the form of a dialect; `code` is for programs."""
+
+    def __call__(self, status: HTTPStatus, message: str, *, code: str | None = None) -> Response:
+        pass
+
+
+def answer_with(write: Callable[[Any], Response]) -> Handler:
+    async def handle(_: Request, error: Any) -> Response:
+        return write(error)
+
+    return handle
+
+
+def answer_busy(refuse: RefuseWithCode, code: str) -> Handler:
+    """Build the handler that sends a client away for a moment, with 503."""
+
+    def write(_: Exception) -> Response:
+        message = "The service is busy; try again later."
+        answer = refuse(HTTPStatus.SERVICE_UNAVAILABLE, message, code=code)
+        answer.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        return answer
+
+    return answer_with(write)
+
+
+def common_handlers(
+    refuse: RefuseWithCode, *, busy: str, quota: str, offered: str
+) -> dict[type[Exception], Handler]:
+    """Build the handlers of the errors that every dialect has.
+
+    Args:
+        busy: the dialect's code of 503.
+        quota: its code of 429.
+        offered: what a client that asks for an unknown path is told to call.
+    """
+
+    async def refuse_http(request: Request, error: HTTPException) -> Response:
+        message = error.detail
+        if error.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
+            message = f"There is no {request.method} {request.url.path} here; {offered}."
+        answer = refuse(HTTPStatus(error.status_code), message)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    return {
+        HTTPException: refuse_http,
+        LimitReachedError: answer_with(
+            lambda error: refuse(HTTPStatus.TOO_MANY_REQUESTS, str(error), code=quota)
+        ),
+        OverloadedError: answer_busy(refuse, busy),
+    }
+
+
 MARKED: Final = {"X-Digital-Source-Type": DIGITAL_SOURCE_TYPE}
 """The header that marks speech as synthetic, also where its format cannot hold the statement."""
 
 
 class SpokenAnswer(StreamingResponse):
-    """The content of a stream, whose place is given back however the answer ends."""
+    """An answer of sound that is sent while it is made; its stream is closed however it ends."""
 
     def __init__(
         self,
@@ -79,7 +134,6 @@ class SpokenAnswer(StreamingResponse):
         self._stream = stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -89,14 +143,13 @@ class SpokenAnswer(StreamingResponse):
 _LOG = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 32 << 10
-"""How much of a body is sent at once."""
+"""The most of a body that is sent at once."""
 
 UNREAD_SECONDS: Final = 20.0
-"""How long a piece may take: a reader must take 1.6 kB a second."""
+"""The most time for a piece: a reader must take 1.6 kB a second."""
 
-
-_MOST_TOLD: Final = 64
-"""So many connections back one is remembered, so that each has one line in the log."""
+_MOST_LOGGED: Final = 64
+"""This many connections are remembered, so that each has one line in the log."""
 
 
 class SlowReadersMiddleware:
@@ -105,10 +158,9 @@ class SlowReadersMiddleware:
     def __init__(self, app: ASGIApp, unread_seconds: float = UNREAD_SECONDS) -> None:
         self._app = app
         self._unread_seconds = unread_seconds
-        self._told: deque[object] = deque(maxlen=_MOST_TOLD)
+        self._logged: deque[object] = deque(maxlen=_MOST_LOGGED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         is_lost = False
 
         async def send_piece(message: Message) -> None:
@@ -136,64 +188,61 @@ class SlowReadersMiddleware:
                 raise
             # The answer is incomplete, so the server closes the connection, or with HTTP/2 the
             # request, of which one connection has many.
-            if (connection := scope.get("client")) in self._told:
+            if (connection := scope.get("client")) in self._logged:
                 return
-            self._told.append(connection)
+            self._logged.append(connection)
             _LOG.info("an answer was not read within %g s", self._unread_seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One API that clients know."""
+    """One API that clients know, and the beginnings of its paths."""
 
     paths: tuple[str, ...]
     app: ASGIApp
     refuse: Refuse
 
 
-class Dialects:
-    """ASGI application: hands each request to the first dialect whose path it has."""
+class DialectRouter:
+    """ASGI application: hands each request to the first dialect with its path, or to the last."""
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = dialects
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         path = scope.get("path", "/")
         fitting = (each for each in self._dialects if path.startswith(each.paths))
-        # Who left in the middle of a body gets no answer, and the log no trace of the stack.
+        # A client that leaves in the middle of a body gets no answer, and no traceback in the log.
         with suppress(ClientDisconnect):
             await next(fitting, self._dialects[-1]).app(scope, receive, send)
 
 
 SPOKEN_SECONDS: Final = 5.0
-"""For how long after a piece of sound a client counts as one that hears something."""
+"""For this long after a piece of sound a client counts as one that hears something."""
 
 
 class ConnectionActivity:
-    """What happens on one connection."""
+    """The last message and the last sound of a connection that stays open between texts."""
 
     def __init__(self) -> None:
         self._message_at = asyncio.get_running_loop().time()
         self._sound_at = float("-inf")
 
     def note_message(self) -> None:
-        """Note that the client has sent something."""
         self._message_at = asyncio.get_running_loop().time()
 
     def note_sound(self) -> None:
-        """Note that the client is sent sound."""
         self._sound_at = asyncio.get_running_loop().time()
 
     @property
     def hears(self) -> bool:
-        """Whether the client hears something just now.
+        """The client hears something now.
 
         A text that was begun and does not come is not enough: it would hold the place for ever.
         """
         return asyncio.get_running_loop().time() - self._sound_at < SPOKEN_SECONDS
 
     @property
-    def claim(self) -> tuple[bool, float]:
-        """The connection with the least makes room: nothing is heard, and it has idled longest."""
+    def rank(self) -> tuple[bool, float]:
+        """The connection with the least is ended for another: it is silent, and idle longest."""
         return self.hears, max(self._message_at, self._sound_at)

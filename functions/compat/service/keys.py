@@ -1,4 +1,4 @@
-"""Who may call: requests with a key, and pages of allowed sites."""
+"""Keys: the requests that carry one, the use of each in a day, and its limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import binascii
 import hmac
 import logging
 import threading
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 
     from functions.compat.service.shared_files import LockedJsonFile
 
-
-if TYPE_CHECKING:
     Refuse = Callable[[HTTPStatus, str], Response]
 
-
 KEY_PREFIX: Final = "key."
-"""With what a subprotocol begins that holds the key."""
+"""The beginning of a subprotocol that holds the key."""
 
 OPERATOR: Final = "operator"
-"""Whose the key is that may see what the others have."""
+"""The owner of the key that may see the use of the others."""
 
-CLIENT: Final = "voice_avatar.client"
-"""Where the request's scope says whose key it carries; an empty text where none is needed."""
+NOBODY: Final = "nobody"
+"""The owner of requests where no key is needed."""
+
+_OWNER: Final = "voice_avatar.client"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may call.
+    """The keys, sites and hosts that may call.
 
     Attributes:
+        keys: by their owners; none if everybody may call.
         allowed_hosts: the names under which requests may come where no key is needed, `*` for all;
             addresses and `localhost` always may. A page of another site can give its own name this
             machine's address, and then call under that name (DNS rebinding).
@@ -60,7 +60,6 @@ class Access:
     allowed_hosts: tuple[str, ...] = ("*",)
 
     def owner_of(self, carried: str) -> str | None:
-        """Return whose key it is; None if it is nobody's."""
         found = None
         for owner, key in self.keys.items():
             # All are compared, so that the time tells nothing.
@@ -69,15 +68,10 @@ class Access:
         return found
 
 
-def key_owner_of(scope: Scope) -> str:
-    """Return whose key a request carries; an empty text where none is needed."""
-    client: str = scope.get(CLIENT, "")
-    return client
-
-
-def takes_turns_as(scope: Scope) -> str | None:
-    """Return as whom a request takes turns with others; None where no key tells clients apart."""
-    return key_owner_of(scope) or None
+def key_owner_of(scope: Scope) -> str | None:
+    """Return the owner of a request's key; None where no key is needed."""
+    owner: str | None = scope.get(_OWNER)
+    return owner
 
 
 class AccessMiddleware:
@@ -85,7 +79,7 @@ class AccessMiddleware:
 
     The key comes in the header that a dialect has for it, `xi-api-key`, `X-API-Key` or
     `Authorization: Bearer`. Clients that know no key send it as the password of an address such as
-    `http://bot:KEY@host`.
+    `http://bot:KEY@host`, and pages as a subprotocol of their WebSocket.
     """
 
     def __init__(self, app: ASGIApp, access: Access, refuse: Refuse) -> None:
@@ -94,7 +88,6 @@ class AccessMiddleware:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         refusal = self._refusal(scope) if scope["type"] in {"http", "websocket"} else None
         await (refusal or self._app)(scope, receive, send)
 
@@ -109,7 +102,7 @@ class AccessMiddleware:
         ):
             detail = "Origin not allowed; ask the operator to allow it."
             return self._refuse(HTTPStatus.FORBIDDEN, detail)
-        scope[CLIENT] = ""
+        scope[_OWNER] = None
         # A browser's question whether it may call carries no key.
         if not access.keys or scope.get("method") == "OPTIONS":
             return None
@@ -117,48 +110,37 @@ class AccessMiddleware:
         if owner is None:
             detail = "Not authenticated; send the key that the operator has given you."
             return self._refuse(HTTPStatus.UNAUTHORIZED, detail)
-        scope[CLIENT] = owner
+        scope[_OWNER] = owner
         return None
 
 
 def _key_in(headers: Headers) -> str:
-    own = headers.get("xi-api-key") or headers.get("x-api-key")
-    return own or _key_of(headers.get("authorization", "")) or _key_offered(headers)
-
-
-def _key_offered(headers: Headers) -> str:
-    """Return the key that a page offers as a subprotocol, as it can send no other header."""
+    key = headers.get("xi-api-key") or headers.get("x-api-key")
+    if key:
+        return key
+    kind, _, value = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        key = value.strip()
+    elif kind.lower() == "basic":
+        with suppress(binascii.Error, UnicodeDecodeError):
+            key = base64.b64decode(value, validate=True).decode().partition(":")[2]
+    if key:
+        return key
     offered = headers.get("sec-websocket-protocol", "").split(",")
     keys = (each.strip().removeprefix(KEY_PREFIX) for each in offered if KEY_PREFIX in each)
     return next(keys, "")
 
 
-def _key_of(authorization: str) -> str:
-    """Return the key in an `Authorization` header, an empty text if there is none."""
-    kind, _, value = authorization.partition(" ")
-    if kind.lower() == "bearer":
-        return value.strip()
-    if kind.lower() != "basic":
-        return ""
-    try:
-        return base64.b64decode(value, validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
-
-
 _LOG = logging.getLogger(__name__)
-
-NOBODY: Final = "nobody"
-"""Whose it is, where no key is needed."""
 
 
 class LimitReachedError(Exception):
-    """A key has had all that it may have today; one sentence."""
+    """A key has used all that it may use today; one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What one key may have in a day (UTC); None for no limit."""
+    """The most that one key may use in a day (UTC); None for no limit."""
 
     characters: int | None = None
     seconds: float | None = None
@@ -173,6 +155,13 @@ class KeyUsage(BaseModel):
     characters: int = 0
     seconds: float = 0.0
 
+    def plus(self, other: KeyUsage, sign: int = 1) -> KeyUsage:
+        return KeyUsage(
+            requests=self.requests + sign * other.requests,
+            characters=self.characters + sign * other.characters,
+            seconds=max(0.0, self.seconds + sign * other.seconds),
+        )
+
 
 class _Day(BaseModel):
     """All keys' use of a day."""
@@ -181,11 +170,11 @@ class _Day(BaseModel):
     used: dict[str, KeyUsage] = Field(default_factory=dict)
 
 
-_KEPT = TypeAdapter(_Day)
+_DAY = TypeAdapter(_Day)
 
 
 class Meter:
-    """Counts for each key, and refuses what goes beyond its limits.
+    """Counts the use of each key, and refuses requests beyond its limits.
 
     Args:
         file: where all processes of a machine count together; None counts in this process.
@@ -201,67 +190,74 @@ class Meter:
         self._file = file
         self._today = today
         self._day = _Day()
-        self._counting = threading.Lock()
+        self._lock = threading.Lock()
 
     @asynccontextmanager
-    async def counting(
+    async def count(
         self,
-        owner: str,
-        door: str,
+        owner: str | None,
+        dialect: str,
         *,
         characters: int = 0,
         seconds: float = 0.0,
         left: tuple[type[Exception], ...] = (),
     ) -> AsyncIterator[None]:
-        """Count one request before it is served, and give back what has failed inside the context.
+        """Count one request before it is served, and take back what fails inside the context.
 
-        A client that leaves pays for what it has asked for: only what the service refused or could
-        not do is given back.
+        A client that leaves pays for its request: only what the service refused or could not do is
+        taken back.
+
+        Args:
+            left: the errors that mean that the client has left.
 
         Raises:
-            LimitReachedError: the key would have more than it may have today.
+            LimitReachedError: the key would use more than it may use today.
         """
-        leaving: tuple[type[BaseException], ...] = (asyncio.CancelledError, *left)
         name = owner or NOBODY
+        leaving: tuple[type[BaseException], ...] = (asyncio.CancelledError, *left)
         added = KeyUsage(requests=1, characters=characters, seconds=seconds)
-        day = await self._off_the_loop(self._take, name, added)
+        day = await self._off_the_loop(self._add, name, added)
         try:
             yield
         except leaving:
-            _tell(name, door, added)
+            _log_use(name, dialect, added)
             raise
         except Exception:
-            await self._off_the_loop(self._give_back, name, added, day)
+            await self._off_the_loop(self._take_back, name, added, day)
             raise
-        _tell(name, door, added)
+        _log_use(name, dialect, added)
 
     def usage(self) -> Mapping[str, KeyUsage]:
-        """Return each key's use of today."""
-        with self._counting:
+        with self._lock:
             return dict(self._current().used)
 
     async def _off_the_loop(self, act: Callable[..., str], *arguments: object) -> str:
         return act(*arguments) if self._file is None else await asyncio.to_thread(act, *arguments)
 
-    def _take(self, name: str, added: KeyUsage) -> str:
-        """Add to what a key has, if it may have it; return the day."""
-        with self._changing() as day:
-            total = _sum(day.used.get(name, KeyUsage()), added)
-            self._check(total)
+    def _add(self, name: str, added: KeyUsage) -> str:
+        with self._locked() as day:
+            total = day.used.get(name, KeyUsage()).plus(added)
+            most, seconds = self._limits.characters, self._limits.seconds
+            if most is not None and total.characters > most:
+                raise LimitReachedError(
+                    f"The key may have {most} characters a day spoken; come again tomorrow."
+                )
+            if seconds is not None and total.seconds > seconds:
+                raise LimitReachedError(
+                    f"The key may have {seconds:g} seconds a day converted; come again tomorrow."
+                )
             self._write(day, name, total)
         return day.day
 
-    def _give_back(self, name: str, taken: KeyUsage, on: str) -> str:
-        """Subtract what a key got on a day, unless that day is over; return the day."""
-        with self._changing() as day:
+    def _take_back(self, name: str, added: KeyUsage, on: str) -> str:
+        with self._locked() as day:
             if day.day == on and name in day.used:
-                self._write(day, name, _difference(day.used[name], taken))
+                self._write(day, name, day.used[name].plus(added, -1))
         return day.day
 
     @contextmanager
-    def _changing(self) -> Iterator[_Day]:
-        """Keep threads and processes from counting inside the context."""
-        with self._counting, nullcontext() if self._file is None else self._file.changing():
+    def _locked(self) -> Iterator[_Day]:
+        with self._lock, nullcontext() if self._file is None else self._file.lock():
             yield self._current()
 
     def _write(self, day: _Day, name: str, used: KeyUsage) -> None:
@@ -271,47 +267,18 @@ class Meter:
             self._file.write(self._day.model_dump_json().encode())
 
     def _current(self) -> _Day:
-        day = None if self._file is None else self._file.read_new(_KEPT)
-        if day is not None:
-            self._day = day
+        self._day = (self._file and self._file.read_new(_DAY)) or self._day
         today = self._today()
         if self._day.day != today:
             self._day = _Day(day=today)
         return self._day
 
-    def _check(self, total: KeyUsage) -> None:
-        characters, seconds = self._limits.characters, self._limits.seconds
-        if characters is not None and total.characters > characters:
-            raise LimitReachedError(
-                f"The key may have {characters} characters a day spoken; come again tomorrow."
-            )
-        if seconds is not None and total.seconds > seconds:
-            raise LimitReachedError(
-                f"The key may have {seconds:g} seconds a day converted; come again tomorrow."
-            )
 
-
-def _sum(one: KeyUsage, other: KeyUsage) -> KeyUsage:
-    return KeyUsage(
-        requests=one.requests + other.requests,
-        characters=one.characters + other.characters,
-        seconds=one.seconds + other.seconds,
-    )
-
-
-def _difference(one: KeyUsage, other: KeyUsage) -> KeyUsage:
-    return KeyUsage(
-        requests=one.requests - other.requests,
-        characters=one.characters - other.characters,
-        seconds=max(0.0, one.seconds - other.seconds),
-    )
-
-
-def _tell(name: str, door: str, added: KeyUsage) -> None:
+def _log_use(name: str, dialect: str, added: KeyUsage) -> None:
     extra: dict[str, Any] = {
         "event": "metered",
         "key": name,
-        "door": door,
+        "door": dialect,
         "characters": added.characters,
         "seconds": round(added.seconds, 3),
     }
@@ -327,27 +294,20 @@ _HELP: Final = {
 
 
 def build(meter: Meter) -> Starlette:
-    """Build the application."""
-
     async def metrics(request: Request) -> Response:
-        if key_owner_of(request.scope) not in {"", OPERATOR}:
-            detail = "Only the operator's key may see what the others have."
+        if key_owner_of(request.scope) not in {None, OPERATOR}:
+            detail = "Only the operator's key may see the use of the others."
             return refuse(HTTPStatus.FORBIDDEN, detail)
-        return PlainTextResponse(_write(meter), media_type="text/plain; version=0.0.4")
+        usage, lines = meter.usage(), list[str]()
+        for unit, meaning in _HELP.items():
+            name = f"voice_avatar_{unit}_today"
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+            lines += [f'{name}{{key="{key}"}} {getattr(used, unit)}' for key, used in usage.items()]
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
     return Starlette(routes=[Route("/metrics", metrics)])
 
 
 def refuse(status: HTTPStatus, message: str) -> Response:
-    """Answer a refusal."""
+    """Write an error as `{"detail": ...}`."""
     return JSONResponse({"detail": message}, status)
-
-
-def _write(meter: Meter) -> str:
-    usage = meter.usage()
-    lines = []
-    for unit, meaning in _HELP.items():
-        name = f"voice_avatar_{unit}_today"
-        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
-        lines += [f'{name}{{key="{key}"}} {getattr(used, unit)}' for key, used in usage.items()]
-    return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""A file in which several processes keep something together."""
+"""Files that several processes share."""
 
 from __future__ import annotations
 
@@ -21,24 +21,20 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-Kept = TypeVar("Kept")
+Content = TypeVar("Content")
 MOST_BYTES: Final = 64 << 20
-"""The largest file that is read: ten thousand of the longest words have less."""
+"""The largest file that is read: ten thousand of the longest words take less."""
 
 
 class LockedJsonFile:
-    """A file that is always whole; whoever changes it locks out the others."""
+    """A JSON file that is always whole; one process at a time changes it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: tuple[int, int] | None = None
 
-    def read_new(self, kind: TypeAdapter[Kept]) -> Kept | None:
-        """Return the content if it is another one than before, else None.
-
-        Raises:
-            SettingsError: it cannot be read, is larger than what is ever kept, or of another kind.
-        """
+    def read_new(self, kind: TypeAdapter[Content]) -> Content | None:
+        """Return the content if it has changed since the last call, else None."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -58,13 +54,12 @@ class LockedJsonFile:
         return content
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other processes from changing the file inside the context."""
         with lock_file(self._path.with_suffix(".lock")):
             yield
 
     def write(self, content: bytes) -> None:
-        """Replace the content."""
         write_whole(self._path, content)
 
 
@@ -76,10 +71,10 @@ _LOCK: Final = "lock"
 def run_folder() -> Iterator[Path]:
     """Make a folder that is removed at the end of this process, but not of a forked one.
 
-    A process that is killed leaves its folder. The lock on a file in it ends with the last process
-    of the run, so the next run knows which folders nobody uses any more, and removes them.
+    A killed process leaves its folder. The lock on a file in it ends with the last process of the
+    run, so the next run can tell which folders nobody uses any more, and removes them.
     """
-    _remove_left()
+    _remove_unused()
     folder, owner = Path(tempfile.mkdtemp(prefix=_PREFIX)), os.getpid()
     try:
         with (folder / _LOCK).open("w") as lock:
@@ -90,8 +85,7 @@ def run_folder() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_left() -> None:
-    """Remove what killed runs of this user have left."""
+def _remove_unused() -> None:
     for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
         try:
             # Not through a link, which somebody else could have laid there.

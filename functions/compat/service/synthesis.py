@@ -1,8 +1,8 @@
-"""Speech for clients that wait for it: bounded in length, in places, and in what slow readers hold.
+"""Speech for clients that wait for it, with bounds on its length, its places and its buffers.
 
-Texts take turns piece by piece, so a short one does not wait for the whole of a long one. What is
-spoken waits for its reader in a bounded buffer. A full buffer gives the place among those that
-speak back until the reader has caught up, so slow readers keep nobody waiting.
+Texts take turns piece by piece, so a short one does not wait for the whole of a long one. Spoken
+pieces wait for their reader in a bounded buffer. A full buffer gives the place of its text back
+until the reader has caught up, so slow readers keep nobody waiting.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ BYTES_PER_SECOND: Final = 48_000 * 2 * 2
 """The most bytes of a second of speech: 48 kHz, stereo, 16 bits. A higher rate is shorter."""
 
 _BEHIND_SECONDS: Final = 5.0
-"""How long sound has waited for a reader who may lose the stream to another client."""
-
+"""A reader that is this far behind may lose its stream to another client."""
 
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechLimits:
-    """What one request, and all streams together, may take.
+    """Limits of one request, and of all streams together.
 
     Attributes:
         ahead_seconds: how much is spoken ahead of its reader, however few bytes that takes.
@@ -57,15 +56,13 @@ class SpeechLimits:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """Something to be spoken.
+    """Something to speak.
 
     Attributes:
         begin: begins to speak; each piece, float32 [N] or [N, channels], is computed when it is
             asked for.
-        sample_rate: of the pieces, in Hz.
-        open_encoder: begins the file that they are written to; by default PCM of 16 bits.
-        estimate: estimates how many seconds it takes, before anything is spoken; None where that is
-            known to be short enough.
+        open_encoder: begins the file of the pieces; by default PCM of 16 bits.
+        estimate: estimates the seconds; None where they are known to be few enough.
     """
 
     begin: Callable[[], Iterator[Samples]]
@@ -77,8 +74,9 @@ class Speech:
 class Synthesis:
     """Speaks in threads, for as long as somebody listens.
 
-    Args:
-        now: a clock in seconds that never goes back.
+    A `client` takes turns with other clients; None if that does not matter. All methods that speak
+    raise OverloadedError if all places are taken, and TextError for a text that cannot be spoken or
+    takes longer than the limit.
     """
 
     def __init__(
@@ -98,54 +96,38 @@ class Synthesis:
         is_left: Callable[[], Awaitable[bool]],
         client: str | None = None,
     ) -> list[bytes]:
-        """Speak, one after the other.
-
-        Args:
-            client: who takes turns with others; None if that does not matter.
-
-        Raises:
-            ClientLeftError: nobody waits any more.
-            OverloadedError: as many requests as may be here are here.
-            TextError: it cannot be spoken, or is longer than the limit.
-        """
+        """Speak one after the other; raise ClientLeftError when nobody waits any more."""
         budget = _Budget(self.limits)
         with self._admission.admit(client, waits=True):
             async with self._admission.turn(client) as turn:
+                await self._check_length(speeches, self.limits.seconds)
                 return [await self._speak_one(each, budget, is_left, turn) for each in speeches]
 
     async def _speak_one(
         self, speech: Speech, budget: _Budget, is_left: Callable[[], Awaitable[bool]], turn: Turn
     ) -> bytes:
-        speak_next = await _begin(speech, budget)
-        spoken: list[bytes] = []
+        encoded, spoken = _encode(speech, budget), list[bytes]()
         while not await is_left():
-            piece = await speak_next()
+            piece = await _in_thread(partial(next, encoded, None))
             if piece is None:
                 return b"".join(spoken)
             spoken.append(piece[0])
             await turn.pass_on()
         raise ClientLeftError
 
-    async def think(self, act: Callable[[], _Result], client: str | None = None) -> _Result:
-        """Do in a thread what takes a while but speaks nothing, such as reading a long text.
+    async def _check_length(self, speeches: Sequence[Speech], most_seconds: float) -> None:
+        estimates = [each.estimate for each in speeches if each.estimate is not None]
+        if estimates and await _in_thread(lambda: sum(one() for one in estimates)) > most_seconds:
+            raise too_long(self.limits.seconds)
 
-        Args:
-            client: who takes turns with others; None if that does not matter.
-
-        Raises:
-            OverloadedError: as many requests as may be here are here.
-            Exception: what `act` raised.
-        """
+    async def compute(self, act: Callable[[], _Result], client: str | None = None) -> _Result:
+        """Run in a thread, in the client's turn: reading a long text takes a while, too."""
         with self._admission.admit(client, waits=True):
             async with self._admission.turn(client):
                 return await _in_thread(act)
 
     def turn(self, client: str | None = None) -> Turn:
-        """Return the turns of a text whose sentences are spoken as streams of their own.
-
-        Args:
-            client: who takes turns with others; None if that does not matter.
-        """
+        """Return the turns of a text whose sentences are spoken as streams of their own."""
         return self._admission.turn(client)
 
     async def stream(
@@ -158,16 +140,11 @@ class Synthesis:
     ) -> SpokenStream:
         """Begin to speak; return when the first piece is there.
 
-        What has begun is spoken to its end: its answer has begun, too. So it is estimated before
-        how long it will take.
+        Speech that has begun goes on to its end, because its answer has begun, too. So its length
+        is estimated before.
 
         Args:
-            client: who takes turns with others; None if that does not matter.
             turn: of the text of which the speech is a sentence; None if it is all of it.
-
-        Raises:
-            OverloadedError: as many requests as may be here are here, or as many streams.
-            TextError: it cannot be spoken, or would be longer than the limit.
         """
         self._make_place(client)
         stream = SpokenStream(self.limits, self._now, client)
@@ -182,13 +159,13 @@ class Synthesis:
         return stream
 
     def close(self, stream: SpokenStream) -> None:
-        """End a stream: its place is free after the piece that is spoken just now."""
+        """End a stream; its place is free after the piece that is being spoken."""
         task = self._streams.pop(stream, None)
         if task is not None:
             task.cancel()
 
     def _make_place(self, client: str | None) -> None:
-        """Find a place for one more stream; whoever reads slowest loses it."""
+        """Find a place for one more stream; the slowest reader loses it."""
         of_client = sum(client is not None and each.client == client for each in self._streams)
         if of_client >= max(1, self.limits.streams // 2):
             raise OverloadedError(f"all {of_client} streams of this client are taken")
@@ -202,30 +179,24 @@ class Synthesis:
 
     async def _fill(self, stream: SpokenStream, speech: Speech, turn: Turn, seconds: float) -> None:
         try:
-            await self._speak_into(stream, speech, turn, seconds)
-        except Exception as error:  # noqa: BLE001 - whoever reads the stream gets it
+            with ExitStack() as place:
+                place.enter_context(self._admission.admit(stream.client, waits=True))
+                async with turn:
+                    await self._check_length([speech], seconds)
+                    encoded = _encode(speech)
+                    while piece := await _in_thread(partial(next, encoded, None)):
+                        stream.put(*piece)
+                        if stream.has_room:
+                            await turn.pass_on()
+                            continue
+                        place.close()
+                        await turn.end()
+                        await stream.wait_for_room()
+                        await turn.begin()
+        except Exception as error:  # noqa: BLE001 - the reader of the stream gets it
             stream.fail(error)
         else:
             stream.end()
-
-    async def _speak_into(
-        self, stream: SpokenStream, speech: Speech, turn: Turn, seconds: float
-    ) -> None:
-        with ExitStack() as place:
-            place.enter_context(self._admission.admit(stream.client, waits=True))
-            async with turn:
-                if speech.estimate is not None and await _in_thread(speech.estimate) > seconds:
-                    raise too_long(self.limits.seconds)
-                speak_next = await _begin(speech)
-                while (piece := await speak_next()) is not None:
-                    stream.put(*piece)
-                    if stream.has_room:
-                        await turn.pass_on()
-                        continue
-                    place.close()
-                    await turn.end()
-                    await stream.wait_for_room()
-                    await turn.begin()
 
 
 class ClientLeftError(Exception):
@@ -233,16 +204,11 @@ class ClientLeftError(Exception):
 
 
 class SlowReaderError(Exception):
-    """The client did not read what was spoken, and lost the stream to another one."""
+    """The client did not read, and lost its stream to another one."""
 
 
 class SpokenStream:
-    """What has been spoken and waits for its reader, piece by piece as it was encoded.
-
-    Args:
-        now: a clock in seconds that never goes back.
-        client: whose it is; None if that does not matter.
-    """
+    """Encoded pieces that wait for their reader, each with its seconds."""
 
     def __init__(
         self, limits: SpeechLimits, now: Callable[[], float], client: str | None = None
@@ -258,17 +224,14 @@ class SpokenStream:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be spoken."""
         size = sum(len(encoded) for encoded, _ in self._waiting)
         seconds = sum(seconds for _, seconds in self._waiting)
         return size < self._limits.buffered_bytes and seconds < self._limits.ahead_seconds
 
     def seconds_behind(self) -> float:
-        """How long sound has waited for the reader."""
         return self._now() - self._waits_since if self._waiting else 0.0
 
     def put(self, encoded: bytes, seconds: float) -> None:
-        """Add a piece of speech, and how long it is."""
         if not encoded:
             return
         if not self._waiting:
@@ -277,40 +240,29 @@ class SpokenStream:
         self._changed.set()
 
     def end(self) -> None:
-        """Say that everything was spoken."""
         self._is_ended = True
         self._changed.set()
 
     def fail(self, error: Exception) -> None:
-        """Let the reader get an error after what was spoken before it."""
+        """Raise the error in the reader, after the pieces that were spoken before it."""
         if isinstance(error, SlowReaderError):
             self._waiting.clear()
         self._error = error
         self._changed.set()
 
     async def wait_for_first(self) -> None:
-        """Wait until something, or all of nothing, was spoken.
-
-        Raises:
-            TextError: it cannot be spoken.
-            OverloadedError: there is no place.
-        """
+        """Wait for the first piece, or the end of a speech without any; raise its error."""
         while not self._waiting and not self._is_ended:
             if self._error is not None:
                 raise self._error
             await self._change()
 
     async def wait_for_room(self) -> None:
-        """Wait until the reader has read enough."""
         while not self.has_room:
             await self._change()
 
     async def read(self) -> AsyncGenerator[bytes]:
-        """Read what is spoken, to the end.
-
-        Raises:
-            SlowReaderError: see there.
-        """
+        """Read to the end; raise SlowReaderError if another client got the stream."""
         while True:
             while self._waiting:
                 piece, _ = self._waiting.popleft()
@@ -329,19 +281,14 @@ class SpokenStream:
 
 
 class _Budget:
-    """How much one request may still get."""
+    """The speech that one request may still get."""
 
     def __init__(self, limits: SpeechLimits) -> None:
         self._limits = limits
         self._seconds = limits.seconds
         self._bytes = limits.bytes
 
-    def take(self, piece: Samples, sample_rate: int) -> None:
-        """Take a piece of it.
-
-        Raises:
-            TextError: nothing is left.
-        """
+    def spend(self, piece: Samples, sample_rate: int) -> None:
         self._seconds -= len(piece) / sample_rate
         self._bytes -= 2 * piece.size
         if self._seconds < 0 or self._bytes < 0:
@@ -349,7 +296,7 @@ class _Budget:
 
 
 def too_long(seconds: float) -> TextError:
-    """Build the error of a speech that is longer than is spoken at once."""
+    """Build the error of a speech that is longer than the limit."""
     return TextError(
         TextErrorCode.TEXT_TOO_LONG,
         f"The speech would take more than the {seconds:g} seconds that are spoken at once, or more"
@@ -357,23 +304,11 @@ def too_long(seconds: float) -> TextError:
     )
 
 
-async def _begin(
-    speech: Speech, budget: _Budget | None = None
-) -> Callable[[], Awaitable[tuple[bytes, float] | None]]:
-    """Begin to speak.
-
-    Returns:
-        Speaks the next piece in a thread, and says how long it is; None at the end.
-    """
-    written = await _in_thread(lambda: _write(speech, speech.begin(), budget))
-    return partial(_in_thread, partial(next, written, None))
-
-
 async def _in_thread(act: Callable[[], _Result]) -> _Result:
-    """Run something in a thread, to its end also if it is cancelled, however often.
+    """Run something in a thread, to its end even if it is cancelled, however often.
 
-    Nothing stops a thread. Who gave its place to somebody else before it has ended would let more
-    of them speak than there are places, and clients that only begin and leave could fill them all.
+    Nothing stops a thread. If a cancelled request gave its place back at once, more threads would
+    speak than there are places, and clients that only begin and leave could fill them all.
     """
     acting = asyncio.ensure_future(asyncio.to_thread(act))
     try:
@@ -387,13 +322,11 @@ async def _in_thread(act: Callable[[], _Result]) -> _Result:
         raise
 
 
-def _write(
-    speech: Speech, pieces: Iterator[Samples], budget: _Budget | None
-) -> Iterator[tuple[bytes, float]]:
-    """Encode pieces as they are spoken; encoding counts as a part of speaking."""
-    encoder = speech.open_encoder()
+def _encode(speech: Speech, budget: _Budget | None = None) -> Iterator[tuple[bytes, float]]:
+    """Speak and encode; each piece with its seconds. Encoding counts as a part of speaking."""
+    pieces, encoder = speech.begin(), speech.open_encoder()
     for piece in pieces:
         if budget is not None:
-            budget.take(piece, speech.sample_rate)
+            budget.spend(piece, speech.sample_rate)
         yield encoder.encode(piece), len(piece) / speech.sample_rate
     yield encoder.finish(), 0.0

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -14,7 +13,7 @@ from functions.compat.service.encoders import open_encoder
 from functions.compat.service.synthesis import Speech, too_long
 from shared.speech.engines.interface import speak_marked
 from shared.speech.engines.text_interface import LONGEST_TEXT, TextError, TextErrorCode
-from shared.speech.text.front_end import split_sentences
+from shared.speech.text.front_end import SentenceSplitter, split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from functions.compat.service.encoders import SoundFormat
     from functions.compat.service.synthesis import Synthesis
     from functions.compat.service.voices import TextSpeaker
-    from shared.speech.engines.interface import Mark, MarkedPiece
+    from shared.speech.engines.interface import Mark
     from shared.speech.engines.text_interface import SpeechOptions, TextEngine
     from shared.speech.signal.sound import Samples
 
@@ -31,12 +30,11 @@ if TYPE_CHECKING:
 _SENTENCE_SECONDS: Final = 0.45
 """The pause between two sentences at usual speed."""
 
-UNSAYABLE: Final = frozenset({TextErrorCode.NOTHING_TO_SAY, TextErrorCode.TEXT_UNREADABLE})
-"""Why a part of a text is passed over: the parts around it still say something."""
+_UNSAYABLE: Final = frozenset({TextErrorCode.NOTHING_TO_SAY, TextErrorCode.TEXT_UNREADABLE})
+"""Errors of a part that is skipped: the parts around it still say something."""
 
 
 def speech_of(voice: TextSpeaker, text: str, options: SpeechOptions, sound: SoundFormat) -> Speech:
-    """Return a text as something to be spoken."""
     asked, rate = replace(options, style=voice.style), voice.engine.sample_rate
     return Speech(
         partial(speak_long, voice.engine, text, asked),
@@ -53,48 +51,33 @@ def marked_speech_of(
     sound: SoundFormat,
     note: Callable[[Mark], None],
 ) -> Speech:
-    """Return a text as something to be spoken that tells when its words and phones begin.
+    """Return the speech of a text whose words and phones are marked.
 
     Args:
         text: of at most `LONGEST_TEXT` characters.
-        note: is told of each mark, in seconds from the first sample on, in the thread that speaks,
-            before the sound in which it lies.
+        note: gets each mark, in seconds from the first sample on, in the thread that speaks, before
+            the sound in which it lies.
     """
 
     def begin() -> Iterator[Samples]:
-        return _noting(
-            speak_marked(voice.engine, text, replace(options, style=voice.style)),
-            voice.engine.sample_rate,
-            note,
-        )
+        seconds = 0.0
+        for piece in speak_marked(voice.engine, text, replace(options, style=voice.style)):
+            for mark in piece.marks:
+                note(mark.later(seconds))
+            yield piece.samples
+            seconds += len(piece.samples) / voice.engine.sample_rate
 
     return replace(speech_of(voice, text, options, sound), begin=begin)
 
 
-def _noting(
-    pieces: Iterator[MarkedPiece], sample_rate: int, note: Callable[[Mark], None]
-) -> Iterator[Samples]:
-    seconds = 0.0
-    for piece in pieces:
-        for mark in piece.marks:
-            note(mark.later(seconds))
-        yield piece.samples
-        seconds += len(piece.samples) / sample_rate
-
-
 def estimate_long(engine: TextEngine, text: str, options: SpeechOptions) -> float:
-    """Estimate how long the speech of a text of any length is, in seconds; see TextEngine.
-
-    Raises:
-        TextError: none of it can be spoken.
-    """
+    """Estimate the seconds of a text of any length; raise TextError if none can be spoken."""
     estimates, refusals = [], []
-    parts = _parts(text)
-    for part in parts:
+    for part in _parts(text):
         try:
             estimates.append(engine.estimate(part, options))
         except TextError as error:
-            if error.code not in UNSAYABLE:
+            if error.code not in _UNSAYABLE:
                 raise
             refusals.append(error)
     if not estimates:
@@ -103,11 +86,7 @@ def estimate_long(engine: TextEngine, text: str, options: SpeechOptions) -> floa
 
 
 def speak_long(engine: TextEngine, text: str, options: SpeechOptions) -> Iterator[Samples]:
-    """Speak a text of any length, piece by piece; see TextEngine.
-
-    Raises:
-        TextError: none of it can be spoken; before the first piece.
-    """
+    """Speak a text of any length; raise TextError before the first piece if none can be spoken."""
     parts = _parts(text)
     pause = _SENTENCE_SECONDS * options.pauses / options.speed
     has_spoken, refusals = False, []
@@ -119,7 +98,7 @@ def speak_long(engine: TextEngine, text: str, options: SpeechOptions) -> Iterato
                 part, replace(options, silence_before=before, silence_after=after)
             )
         except TextError as error:
-            if error.code not in UNSAYABLE:
+            if error.code not in _UNSAYABLE:
                 raise
             refusals.append(error)
         else:
@@ -143,49 +122,12 @@ def _parts(text: str) -> list[str]:
     return [*parts, text[begin:]]
 
 
-LONGEST_WAITING: Final = 400
-"""After so many characters without an end a text is spoken up to its last comma or space."""
-
-_ENDS: Final = re.compile(r"[。．！？!?…\r\n\u2028\u2029]+[」』）)】〉》\"”’']*|\.(?=\s)")
-_BREATHS: Final = re.compile(r"[、，,；;：:・]|\s")
-
-
-class SentenceSplitter:
-    """Collects text until sentences are whole."""
-
-    def __init__(self) -> None:
-        self._waiting = ""
-
-    def push(self, text: str) -> list[str]:
-        """Take the next piece of the text, and return the sentences that are whole now."""
-        self._waiting += text
-        sentences = []
-        while (end := self._end()) is not None:
-            sentences.append(self._waiting[:end])
-            self._waiting = self._waiting[end:]
-        return [each for each in sentences if each.strip()]
-
-    def finish(self) -> list[str]:
-        """Return the rest, when nothing more comes."""
-        rest, self._waiting = self._waiting, ""
-        return [rest] if rest.strip() else []
-
-    def _end(self) -> int | None:
-        found = _ENDS.search(self._waiting)
-        if found is not None and found.end() <= LONGEST_WAITING:
-            return found.end()
-        if len(self._waiting) < LONGEST_WAITING:
-            return None
-        breaths = [each.end() for each in _BREATHS.finditer(self._waiting, 0, LONGEST_WAITING)]
-        return breaths[-1] if breaths else LONGEST_WAITING
-
-
 @dataclass(frozen=True, slots=True)
 class SpokenPiece:
-    """Something that was spoken.
+    """Sound of a sentence.
 
     Attributes:
-        sentence: the text of the sentence that it begins; None if it goes on.
+        sentence: its text, in its first piece; None in the others.
         begin: of this piece, in seconds from the first sample on.
         marks: of this piece, and perhaps of pieces that follow, in seconds from the first sample
             on; none unless they were asked for.
@@ -211,20 +153,24 @@ async def speak_text_stream(
 ) -> AsyncGenerator[SpokenPiece]:
     """Speak sentences as they come; together they take turns with others as one text.
 
-    Leaving the iterator ends the speech.
+    Closing the iterator ends the speech.
 
     Args:
-        client: who takes turns with others; None if that does not matter.
+        whole: the whole text, if it is known; its length is judged before anything is spoken.
         count: counts the characters of a sentence around its beginning.
 
     Raises:
-        OverloadedError: there is no place for the next sentence.
         TextError: no sentence can be read, or the next one would take longer than the limit.
     """
     if whole is not None:
-        await synthesis.think(partial(_check, synthesis, voice, whole, options), client)
-    seconds = 0.0
-    has_spoken = False
+        asked = replace(options, style=voice.style)
+        estimate = partial(estimate_long, voice.engine, whole, asked)
+        whole_seconds = 0.0
+        with suppress(TextError):  # each sentence raises its own
+            whole_seconds = await synthesis.compute(estimate, client)
+        if whole_seconds > synthesis.limits.seconds:
+            raise too_long(synthesis.limits.seconds)
+    seconds, has_spoken = 0.0, False
     unreadable: TextError | None = None
     noted: deque[Mark] = deque()
     turn = synthesis.turn(client)
@@ -242,7 +188,7 @@ async def speak_text_stream(
                     seconds_before=seconds if whole is None else 0.0,
                 )
         except TextError as error:
-            if error.code not in UNSAYABLE:
+            if error.code not in _UNSAYABLE:
                 raise
             if error.code is TextErrorCode.TEXT_UNREADABLE:
                 unreadable = error
@@ -264,66 +210,38 @@ async def speak_text_stream(
         raise unreadable
 
 
-def _check(synthesis: Synthesis, voice: TextSpeaker, text: str, options: SpeechOptions) -> None:
-    """Refuse a text that would take too long to say."""
-    try:
-        seconds = estimate_long(voice.engine, text, replace(options, style=voice.style))
-    except TextError:
-        return  # its sentences tell, one by one
-    if seconds > synthesis.limits.seconds:
-        raise too_long(synthesis.limits.seconds)
-
-
 LONGEST_UTTERANCE: Final = 16_384
-"""How many characters one utterance may have."""
+"""In characters."""
 
 
 class TextUtterance:
-    """A text that comes in pieces; what is whole of it is spoken meanwhile."""
+    """A text that comes in pieces; its whole sentences are spoken meanwhile."""
 
     def __init__(self) -> None:
         self._characters = 0
-        self._collected = SentenceSplitter()
+        self._splitter = SentenceSplitter()
         self._waiting: asyncio.Queue[str | None] = asyncio.Queue()
 
-    @classmethod
-    def whole(cls, text: str) -> TextUtterance:
-        """Return one that has come already.
-
-        Raises:
-            TextError: the text is too long.
-        """
-        utterance = cls()
-        utterance.push(text)
-        utterance.end()
-        return utterance
-
     def push(self, text: str) -> None:
-        """Take the next piece of the text.
-
-        Raises:
-            TextError: the text is too long.
-        """
+        """Add a piece; raise TextError if the text is too long."""
         self._characters += len(text)
         if self._characters > LONGEST_UTTERANCE:
             raise TextError(
                 TextErrorCode.TEXT_TOO_LONG,
                 f"The text may have at most {LONGEST_UTTERANCE} characters. Send it in parts.",
             )
-        for sentence in self._collected.push(text):
+        for sentence in self._splitter.push(text):
             self._waiting.put_nowait(sentence)
 
     def flush(self) -> None:
-        """Speak what waits, although its sentence is not whole."""
-        for sentence in self._collected.finish():
+        """Speak the rest, although its sentence is not whole."""
+        for sentence in self._splitter.finish():
             self._waiting.put_nowait(sentence)
 
     def end(self) -> None:
-        """Say that nothing more comes."""
         self.flush()
         self._waiting.put_nowait(None)
 
     async def sentences(self) -> AsyncIterator[str]:
-        """Yield the sentences as soon as they are whole."""
         while (sentence := await self._waiting.get()) is not None:
             yield sentence

@@ -1,4 +1,4 @@
-"""The voices that clients of all dialects ask for by a name."""
+"""The speakers that clients of all dialects ask for by a name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextSpeaker:
-    """A voice that speaks text."""
+    """A character, or one style of it, that speaks text."""
 
     id: str
     character: LoadedCharacter
@@ -26,29 +26,18 @@ class TextSpeaker:
 
 
 class TextSpeakers:
-    """The voices that speak text.
-
-    Raises:
-        BundleError: there is none, or a name belongs to none.
-    """
-
     def __init__(self, voices: Iterable[TextSpeaker], names: Mapping[str, str]) -> None:
         self.offer(voices)
         self._names = names
         for name, voice in names.items():
             if voice not in self._voices:
-                known = ", ".join(self._voices)
                 raise BundleError(
-                    f"OPENAI_VOICES: expected NAME=CHARACTER with one of {known},"
+                    f"OPENAI_VOICES: expected NAME=CHARACTER with one of {self.ids},"
                     f" found '{name}={voice}'."
                 )
 
     def offer(self, voices: Iterable[TextSpeaker]) -> None:
-        """Offer these voices from now on, in this order.
-
-        Raises:
-            BundleError: there is none.
-        """
+        """Offer these from now on, in this order; raise BundleError if there are none."""
         offered = {voice.id: voice for voice in voices}
         if not offered:
             raise BundleError("expected a character that takes text")
@@ -56,20 +45,23 @@ class TextSpeakers:
 
     @property
     def default(self) -> TextSpeaker:
-        """The first one."""
         return next(iter(self._voices.values()))
 
+    @property
+    def ids(self) -> str:
+        """The ids of all, for messages."""
+        return ", ".join(self._voices)
+
     def all(self) -> list[TextSpeaker]:
-        """List them."""
         return list(self._voices.values())
 
     def find(self, name: str) -> TextSpeaker | None:
-        """Find a voice by its id or a further name; None if there is none."""
+        """Find a speaker by its id or a further name."""
         return self._voices.get(self._names.get(name, name))
 
 
 def text_speakers_of(characters: Mapping[str, LoadedCharacter]) -> list[TextSpeaker]:
-    """Return the voices of all characters that take text, with one for each style."""
+    """Return a speaker for each character that takes text, and one for each style of it."""
     found = []
     for name, character in characters.items():
         engine = character.text_engine
@@ -86,5 +78,5 @@ def text_speakers_of(characters: Mapping[str, LoadedCharacter]) -> list[TextSpea
 
 
 def names_of(entries: Iterable[str]) -> dict[str, str]:
-    """Read further names of voices, each NAME=CHARACTER."""
+    """Read further names of speakers, each NAME=CHARACTER."""
     return {name: voice for name, _, voice in (entry.partition("=") for entry in entries)}

@@ -1,7 +1,7 @@
 """The routes that clients of VOICEVOX and AivisSpeech call.
 
-Bodies, status codes and content types are those of the engines' OpenAPI documents; what is left out
-answers 501.
+Bodies, status codes and content types are those of the engines' OpenAPI documents; routes that are
+left out answer 501.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from functions.compat.service.keys import Meter, takes_turns_as
-from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from functions.compat.service.keys import Meter, key_owner_of
 from functions.compat.voicevox import queries
 from functions.compat.voicevox.queries import Preset
 from functions.compat.voicevox.requests import (
@@ -36,92 +35,86 @@ from functions.compat.voicevox.user_data import MOST_WORDS
 from shared.speech.text.dictionary import WordError, WordType, make_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
+    from functions.compat.service.synthesis import Synthesis
     from functions.compat.voicevox.speakers import VoicevoxSpeakers
-    from functions.compat.voicevox.user_data import Presets, UserDictionary
-    from shared.container.admission import Admission
+    from functions.compat.voicevox.user_data import Presets, UserData, UserDictionary
     from shared.speech.text.dictionary import DictionaryWord
 
 
+_MANIFEST: Final = {
+    "manifest_version": "0.13.1",
+    "name": "Voice Avatar",
+    "brand_name": "Voice Avatar",
+    "uuid": "5f0cde8c-7f1c-4d0e-9c0b-6d0d5d4b2b7e",
+    "url": "",
+    "icon": "",
+    "default_sampling_rate": queries.SAMPLE_RATE,
+    "frame_rate": 100.0,
+    "terms_of_service": "",
+    "update_infos": [],
+    "dependency_licenses": [],
+    "supported_features": {
+        "adjust_mora_pitch": False,
+        "adjust_phoneme_length": False,
+        "adjust_speed_scale": True,
+        "adjust_pitch_scale": True,
+        "adjust_intonation_scale": True,
+        "adjust_volume_scale": True,
+        "adjust_pause_length": True,
+        "interrogative_upspeak": True,
+        "synthesis_morphing": False,
+        "streaming_synthesis": True,
+        "sing": False,
+        "manage_library": False,
+        "return_resource_url": False,
+    },
+}
+
+
+def _always(body: object) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_: Request) -> Response:
+        return JSONResponse(body)
+
+    return answer
+
+
 class InfoRoutes:
-    """What the service is and which voices it has."""
+    """The service and its speakers."""
 
     def __init__(self, version: str, voices: VoicevoxSpeakers) -> None:
-        self._version_number = version
+        self._version = version
         self._voices = voices
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
         return [
-            Route("/version", self._version),
-            Route("/core_versions", self._core_versions),
-            Route("/supported_devices", self._devices),
-            Route("/engine_manifest", self._manifest),
-            Route("/speakers", self._speakers),
-            Route("/speaker_info", self._speaker_info),
-            Route("/initialize_speaker", self._initialize, methods=["POST"]),
-            Route("/is_initialized_speaker", self._is_initialized),
+            Route("/version", _always(self._version)),
+            Route("/core_versions", _always([self._version])),
+            Route("/supported_devices", _always({"cpu": True, "cuda": False, "dml": False})),
+            Route("/engine_manifest", _always(_MANIFEST)),
+            Route("/speakers", self.list_speakers),
+            Route("/speaker_info", self.show_speaker),
+            Route("/initialize_speaker", self.initialize, methods=["POST"]),
+            Route("/is_initialized_speaker", self.is_initialized),
         ]
 
-    async def _version(self, _: Request) -> Response:
-        return JSONResponse(self._version_number)
-
-    async def _core_versions(self, _: Request) -> Response:
-        return JSONResponse([self._version_number])
-
-    async def _devices(self, _: Request) -> Response:
-        return JSONResponse({"cpu": True, "cuda": False, "dml": False})
-
-    async def _manifest(self, _: Request) -> Response:
-        features = {
-            "adjust_mora_pitch": False,
-            "adjust_phoneme_length": False,
-            "adjust_speed_scale": True,
-            "adjust_pitch_scale": True,
-            "adjust_intonation_scale": True,
-            "adjust_volume_scale": True,
-            "adjust_pause_length": True,
-            "interrogative_upspeak": True,
-            "synthesis_morphing": False,
-            "streaming_synthesis": True,
-            "sing": False,
-            "manage_library": False,
-            "return_resource_url": False,
-        }
-        return JSONResponse(
-            {
-                "manifest_version": "0.13.1",
-                "name": "Voice Avatar",
-                "brand_name": "Voice Avatar",
-                "uuid": "5f0cde8c-7f1c-4d0e-9c0b-6d0d5d4b2b7e",
-                "url": "",
-                "icon": "",
-                "default_sampling_rate": queries.SAMPLE_RATE,
-                "frame_rate": 100.0,
-                "terms_of_service": "",
-                "update_infos": [],
-                "dependency_licenses": [],
-                "supported_features": features,
-            }
-        )
-
-    async def _speakers(self, _: Request) -> Response:
+    async def list_speakers(self, _: Request) -> Response:
         return JSONResponse([speaker.summary() for speaker in self._voices.speakers])
 
-    async def _speaker_info(self, request: Request) -> Response:
+    async def show_speaker(self, request: Request) -> Response:
         speaker = self._voices.find_speaker(read_text(request, "speaker_uuid"))
         if speaker is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "該当する話者が見つかりません")
         return JSONResponse(speaker.details())
 
-    async def _initialize(self, request: Request) -> Response:
+    async def initialize(self, request: Request) -> Response:
         read_style(self._voices, request)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
-    async def _is_initialized(self, request: Request) -> Response:
+    async def is_initialized(self, request: Request) -> Response:
         read_style(self._voices, request)
         return JSONResponse(content=True)
 
@@ -134,73 +127,71 @@ _Result = TypeVar("_Result")
 
 
 class DictionaryRoutes:
-    """The words that clients add."""
+    """The words that clients add; reading and writing many of them takes its turn."""
 
     def __init__(self, dictionary: UserDictionary, synthesis: Synthesis) -> None:
         self._dictionary = dictionary
         self._synthesis = synthesis
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
         word = "/user_dict_word/{number}"
         return [
-            Route("/user_dict", self._list_words),
-            Route("/user_dict_word", self._add_word, methods=["POST"]),
-            Route(word, self._update_word, methods=["PUT"]),
-            Route(word, self._delete_word, methods=["DELETE"]),
-            Route("/import_user_dict", self._import_words, methods=["POST"]),
+            Route("/user_dict", self.list_words),
+            Route("/user_dict_word", self.add_word, methods=["POST"]),
+            Route(word, self.update_word, methods=["PUT"]),
+            Route(word, self.delete_word, methods=["DELETE"]),
+            Route("/import_user_dict", self.import_words, methods=["POST"]),
         ]
 
-    async def _list_words(self, request: Request) -> Response:
-        content = await self._in_turn(request, self._write_all)
-        return Response(content, media_type="application/json")
+    async def list_words(self, request: Request) -> Response:
+        def write() -> bytes:
+            self._dictionary.refresh()
+            known = self._dictionary.words()
+            return _ANY_WORDS.dump_json(
+                {name: queries.user_dict_word_of(word) for name, word in known.items()}
+            )
 
-    def _write_all(self) -> bytes:
-        self._dictionary.refresh()
-        known = self._dictionary.words()
-        return _ANY_WORDS.dump_json(
-            {name: queries.user_dict_word_of(word) for name, word in known.items()}
-        )
+        return Response(await self._in_turn(request, write), media_type="application/json")
 
-    async def _add_word(self, request: Request) -> Response:
-        word = _word(request)
+    async def add_word(self, request: Request) -> Response:
+        word = _read_word(request)
         return JSONResponse(await self._in_turn(request, lambda: self._dictionary.add(word)))
 
-    async def _update_word(self, request: Request) -> Response:
-        number, word = request.path_params["number"], _word(request)
-        if not await self._in_turn(request, lambda: self._dictionary.update(number, word)):
-            raise _unknown_word()
-        return Response(status_code=HTTPStatus.NO_CONTENT)
+    async def update_word(self, request: Request) -> Response:
+        number, word = request.path_params["number"], _read_word(request)
+        is_known = await self._in_turn(request, lambda: self._dictionary.update(number, word))
+        return _answer_known_word(is_known)
 
-    async def _delete_word(self, request: Request) -> Response:
+    async def delete_word(self, request: Request) -> Response:
         number = request.path_params["number"]
-        if not await self._in_turn(request, lambda: self._dictionary.delete(number)):
-            raise _unknown_word()
-        return Response(status_code=HTTPStatus.NO_CONTENT)
+        is_known = await self._in_turn(request, lambda: self._dictionary.delete(number))
+        return _answer_known_word(is_known)
 
-    async def _import_words(self, request: Request) -> Response:
+    async def import_words(self, request: Request) -> Response:
         override = read_flag(request, "override", default=False)
         body = await read_body(request)
 
-        def take_in() -> None:
+        def merge() -> None:
             bodies = _WORDS.validate_json(body)
             known = {
                 str(number): queries.dictionary_word_of(each) for number, each in bodies.items()
             }
             self._dictionary.merge(known, override=override)
 
-        await self._in_turn(request, take_in)
+        await self._in_turn(request, merge)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _in_turn(self, request: Request, act: Callable[[], _Result]) -> _Result:
-        return await self._synthesis.think(act, takes_turns_as(request.scope))
+        return await self._synthesis.compute(act, key_owner_of(request.scope))
 
 
-def _unknown_word() -> HTTPException:
-    return HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当する単語が見つかりません")
+def _answer_known_word(is_known: bool) -> Response:  # noqa: FBT001
+    if not is_known:
+        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当する単語が見つかりません")
+    return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def _word(request: Request) -> DictionaryWord:
+def _read_word(request: Request) -> DictionaryWord:
     kind = request.query_params.get("word_type", WordType.PROPER_NOUN)
     if kind not in set(WordType):
         raise WordError(f"word_type: expected one of {', '.join(WordType)}, found {kind[:40]!r}.")
@@ -214,42 +205,41 @@ def _word(request: Request) -> DictionaryWord:
 
 
 class PresetRoutes:
-    """The settings that clients keep."""
+    """The settings that clients save."""
 
     def __init__(self, presets: Presets) -> None:
         self._presets = presets
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
         return [
-            Route("/presets", self._list_presets),
-            Route("/add_preset", self._add_preset, methods=["POST"]),
-            Route("/update_preset", self._update_preset, methods=["POST"]),
-            Route("/delete_preset", self._delete_preset, methods=["POST"]),
+            Route("/presets", self.list_presets),
+            Route("/add_preset", self.add_preset, methods=["POST"]),
+            Route("/update_preset", self.update_preset, methods=["POST"]),
+            Route("/delete_preset", self.delete_preset, methods=["POST"]),
         ]
 
-    async def _list_presets(self, _: Request) -> Response:
+    async def list_presets(self, _: Request) -> Response:
         presets = await asyncio.to_thread(self._presets.all)
         return JSONResponse([preset.model_dump(by_alias=True) for preset in presets])
 
-    async def _add_preset(self, request: Request) -> Response:
+    async def add_preset(self, request: Request) -> Response:
         preset = Preset.model_validate_json(await read_body(request))
         return JSONResponse(await asyncio.to_thread(self._presets.add, preset))
 
-    async def _update_preset(self, request: Request) -> Response:
+    async def update_preset(self, request: Request) -> Response:
         preset = Preset.model_validate_json(await read_body(request))
-        if not await asyncio.to_thread(self._presets.update, preset):
+        if not await asyncio.to_thread(self._presets.update, preset.id, preset):
             raise unknown_preset()
         return JSONResponse(preset.id)
 
-    async def _delete_preset(self, request: Request) -> Response:
+    async def delete_preset(self, request: Request) -> Response:
         if not await asyncio.to_thread(self._presets.delete, read_number(request, "id")):
             raise unknown_preset()
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 VERSION: Final = "0.24.1"
-"""The version of VOICEVOX whose routes these are; clients compare it."""
+"""The version of VOICEVOX with these routes; clients compare it."""
 
 _LEFT_OUT = (
     "/cancellable_synthesis",
@@ -272,58 +262,35 @@ _CHANGES = (
 
 
 @dataclass(frozen=True)
-class VoicevoxSettings:
-    """What the service needs to know.
-
-    Attributes:
-        version: of the service, as `GET /version` says it.
-        is_alone: whether there is no other instance, so that presets and words can be kept; if not,
-            requests that change them answer 501.
-        retry_after_seconds: when clients may come again that are sent away with 503.
-    """
-
-    version: str
-    limits: SpeechLimits = field(default_factory=SpeechLimits)
-    is_alone: bool = True
-    retry_after_seconds: int = 1
-
-
-@dataclass(frozen=True)
 class VoicevoxServices:
-    """What the service speaks with."""
-
     voices: VoicevoxSpeakers
-    presets: Presets
-    dictionary: UserDictionary
-    admission: Admission
+    user_data: UserData
+    synthesis: Synthesis
+    meter: Meter = field(default_factory=Meter)
 
 
 def build(
-    settings: VoicevoxSettings,
-    services: VoicevoxServices,
-    synthesis: Synthesis | None = None,
-    meter: Meter | None = None,
+    services: VoicevoxServices, *, version: str = VERSION, is_alone: bool = True
 ) -> Starlette:
     """Build the application.
 
     Args:
-        synthesis: speaks for other dialects, too; None for one of its own.
-        meter: counts what each key has; None for one without limits.
+        is_alone: whether there is no other instance, so that presets and words can be kept; if not,
+            requests that change them answer 501.
     """
-    voices, presets, dictionary = services.voices, services.presets, services.dictionary
-    synthesis = synthesis or Synthesis(services.admission, settings.limits)
-    left_out = _LEFT_OUT if settings.is_alone else (*_LEFT_OUT, *_CHANGES)
+    voices, user_data, synthesis = services.voices, services.user_data, services.synthesis
+    left_out = _LEFT_OUT if is_alone else (*_LEFT_OUT, *_CHANGES)
     return Starlette(
         routes=[
             *(Route(path, _left_out, methods=["DELETE", "POST", "PUT"]) for path in left_out),
-            *InfoRoutes(settings.version, voices).routes(),
-            *QueryRoutes(voices, presets, dictionary, synthesis).routes(),
-            *SynthesisRoutes(voices, synthesis, meter or Meter()).routes(),
-            *PresetRoutes(presets).routes(),
-            *DictionaryRoutes(dictionary, synthesis).routes(),
+            *InfoRoutes(version, voices).routes(),
+            *QueryRoutes(voices, user_data, synthesis).routes(),
+            *SynthesisRoutes(voices, synthesis, services.meter).routes(),
+            *PresetRoutes(user_data.presets).routes(),
+            *DictionaryRoutes(user_data.dictionary, synthesis).routes(),
             *(Route(path, _left_out) for path in _LEFT_OUT),
         ],
-        exception_handlers=exception_handlers(settings.retry_after_seconds),
+        exception_handlers=exception_handlers(),
     )
 
 

@@ -1,7 +1,7 @@
 """The bodies that clients of VOICEVOX and AivisSpeech know, in their spelling.
 
-Field names and ranges are those of the engines' OpenAPI documents. As AivisSpeech does it, a sign
-is a mora whose vowel is `pau`, and `kana` holds the text that a query was made from.
+Field names and ranges are those of the engines' OpenAPI documents. As in AivisSpeech, a sign is a
+mora with the vowel `pau`, and `kana` holds the text that a query was made from.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator, model_validator
@@ -22,7 +22,6 @@ from shared.speech.text.dictionary import (
     PARTS_OF_SPEECH,
     DictionaryWord,
     WordError,
-    WordType,
     make_word,
 )
 from shared.speech.text.duration import estimate_seconds
@@ -84,15 +83,14 @@ class AccentPhraseBody(BaseModel):
 
 
 AccentPhraseBodies = Annotated[list[AccentPhraseBody], Field(max_length=_MOST_PHRASES), FailFast()]
-"""Of what is wrong in a list only the first is told: there may be millions of it in a body."""
+"""Only the first error in a list is told: a body may hold millions of them."""
 
 
-class AudioQuery(BaseModel):
-    """A text with its accents, and how it is spoken."""
+class _Scales(BaseModel):
+    """The fields that queries and presets share."""
 
     model_config = ConfigDict(populate_by_name=True)
 
-    accent_phrases: AccentPhraseBodies
     speed_scale: Annotated[float, Field(gt=0, le=100, alias="speedScale")]
     pitch_scale: Annotated[_Finite, Field(alias="pitchScale")]
     intonation_scale: Annotated[_Scale, Field(alias="intonationScale")]
@@ -102,6 +100,12 @@ class AudioQuery(BaseModel):
     post_phoneme_length: Annotated[_Length, Field(alias="postPhonemeLength")]
     pause_length: Annotated[_Length | None, Field(alias="pauseLength")] = None
     pause_length_scale: Annotated[_Scale, Field(le=100, alias="pauseLengthScale")] = 1.0
+
+
+class AudioQuery(_Scales):
+    """A text with its accents, and how to speak it."""
+
+    accent_phrases: AccentPhraseBodies
     output_sampling_rate: Annotated[
         int, Field(ge=_LOWEST_RATE, le=_HIGHEST_RATE, alias="outputSamplingRate")
     ]
@@ -109,34 +113,19 @@ class AudioQuery(BaseModel):
     kana: Annotated[str | None, Field(max_length=_LONGEST_KANA)] = None
 
 
-class Preset(BaseModel):
-    """Settings that a client keeps under a number."""
-
-    model_config = ConfigDict(populate_by_name=True)
+class Preset(_Scales):
+    """Settings that a client saves under a number."""
 
     id: Number
     name: Annotated[str, Field(min_length=1, max_length=200)]
     speaker_uuid: Annotated[str, Field(max_length=64)]
     style_id: Number
-    speed_scale: Annotated[float, Field(gt=0, le=100, alias="speedScale")]
-    pitch_scale: Annotated[_Finite, Field(alias="pitchScale")]
-    intonation_scale: Annotated[_Scale, Field(alias="intonationScale")]
-    tempo_dynamics_scale: Annotated[_Scale, Field(alias="tempoDynamicsScale")] = 1.0
-    volume_scale: Annotated[_Scale, Field(alias="volumeScale")]
-    pre_phoneme_length: Annotated[_Length, Field(alias="prePhonemeLength")]
-    post_phoneme_length: Annotated[_Length, Field(alias="postPhonemeLength")]
-    pause_length: Annotated[_Length | None, Field(alias="pauseLength")] = None
-    pause_length_scale: Annotated[_Scale, Field(le=100, alias="pauseLengthScale")] = 1.0
-
-
-WordTypeName = Literal["PROPER_NOUN", "COMMON_NOUN", "VERB", "ADJECTIVE", "SUFFIX"]
 
 
 SAMPLE_RATE = 24_000
 _PAUSE = "pau"
 _CLOSURE = {"q": "cl"}
-_COMMA = ","
-_QUESTION = "?"
+_COMMA, _QUESTION, _FULL_STOP = Mora(",", None), Mora("?", None), Mora(".", None)
 _USUAL_PAUSE_SECONDS = 0.3
 _LOWEST_PITCH = 0.25
 _SLOWEST, _FASTEST = 0.25, 4.0
@@ -144,7 +133,7 @@ _LONGEST_PAUSE_SECONDS = 0.45
 
 
 def query_of(phrases: Sequence[AccentPhrase], text: str) -> AudioQuery:
-    """Make the query that a client changes and sends back."""
+    """Return the query that a client changes and sends back."""
     return AudioQuery(
         accent_phrases=[query_body_of(phrase) for phrase in phrases],
         speed_scale=1.0,
@@ -160,13 +149,13 @@ def query_of(phrases: Sequence[AccentPhrase], text: str) -> AudioQuery:
 
 
 def apply_preset(query: AudioQuery, preset: Preset) -> AudioQuery:
-    """Make a query that asks for what a preset says."""
+    """Return the query with the settings of a preset."""
     settings = preset.model_dump(exclude={"id", "name", "speaker_uuid", "style_id"})
     return query.model_copy(update=settings)
 
 
 def query_body_of(phrase: AccentPhrase) -> AccentPhraseBody:
-    """Write an accent phrase as clients know it; lengths and pitch are the voice's, and stay 0."""
+    """Write an accent phrase; lengths and pitch are the engine's own, and stay 0."""
     return AccentPhraseBody(
         moras=[_mora_body(mora) for mora in phrase.morae],
         accent=phrase.accent,
@@ -188,24 +177,21 @@ def _mora_body(mora: Mora) -> MoraBody:
 
 
 def phrases_of(bodies: Iterable[AccentPhraseBody]) -> list[AccentPhrase]:
-    """Read accent phrases as clients send them, from VOICEVOX or from AivisSpeech."""
-    return [_phrase_of(body) for body in bodies]
-
-
-def _phrase_of(body: AccentPhraseBody) -> AccentPhrase:
-    morae = [_read_mora(mora) for mora in body.moras]
-    signs = {mora.kana for mora in morae if mora.sound is None}
-    if body.is_interrogative and _QUESTION not in signs:
-        morae.append(Mora(_QUESTION, None))
-    if body.pause_mora is not None:
-        morae.append(Mora(_COMMA, None))
-    return AccentPhrase(tuple(morae), body.accent)
-
-
-def _read_mora(body: MoraBody) -> Mora:
-    mora = mora_of(body.text) or Mora(_COMMA, None)
-    is_devoiced = mora.sound is not None and body.vowel in set("AIUEO")
-    return replace(mora, is_devoiced=is_devoiced)
+    """Read accent phrases of clients of VOICEVOX or AivisSpeech."""
+    phrases = []
+    for body in bodies:
+        morae = []
+        for each in body.moras:
+            mora = mora_of(each.text) or _COMMA
+            is_devoiced = mora.sound is not None and each.vowel in set("AIUEO")
+            morae.append(replace(mora, is_devoiced=is_devoiced))
+        signs = {mora.kana for mora in morae if mora.sound is None}
+        if body.is_interrogative and _QUESTION.kana not in signs:
+            morae.append(_QUESTION)
+        if body.pause_mora is not None:
+            morae.append(_COMMA)
+        phrases.append(AccentPhrase(tuple(morae), body.accent))
+    return phrases
 
 
 def options_of(query: AudioQuery, style: int, seed: int = 0) -> SpeechOptions:
@@ -230,16 +216,23 @@ def options_of(query: AudioQuery, style: int, seed: int = 0) -> SpeechOptions:
 def characters_of(query: AudioQuery) -> int:
     """Count the characters that a query speaks: its morae and signs.
 
-    The text that it says to come from counts only where it has more: some voices read it, too.
+    The text that it comes from counts only where it has more: some engines read it, too.
     """
     phrases = query.accent_phrases
     spoken = sum(len(each.moras) + (each.pause_mora is not None) for each in phrases)
     return max(spoken, len(query.kana or ""))
 
 
-def seconds_of(query: AudioQuery) -> float:
-    """Estimate how long a query takes, from its phones, before anything is spoken."""
-    options = options_of(query, 0)
+def estimate(engine: PhraseEngine, query: AudioQuery, style: int) -> float:
+    """Estimate the seconds of a query before anything is spoken.
+
+    The engine estimates a query whose phrases nobody has changed; others are judged by their
+    phones.
+    """
+    options, phrases = options_of(query, style), phrases_of(query.accent_phrases)
+    text = query.kana if any(phrase.sounding for phrase in phrases) else None
+    if text is not None and phrases == engine.read_phrases(text):
+        return engine.estimate(text, options)
     speed = min(max(options.speed, _SLOWEST), _FASTEST)
     morae = [mora for phrase in query.accent_phrases for mora in phrase.moras]
     pauses = sum(mora.vowel == _PAUSE for mora in morae)
@@ -256,38 +249,28 @@ def speak(
 
     Returns:
         Pieces at the query's sample rate, float32 [N], or [N, 2] in stereo.
-
-    Raises:
-        TextError: see PhraseEngine; before the first piece.
     """
     phrases = phrases_of(query.accent_phrases)
     if not raise_questions:
-        phrases = [_as_statement(phrase) for phrase in phrases]
+        phrases = [
+            replace(each, morae=tuple(_FULL_STOP if m == _QUESTION else m for m in each.morae))
+            for each in phrases
+        ]
     pieces = engine.speak_phrases(phrases, query.kana, options_of(query, style))
-    return (_as_asked(piece, engine.sample_rate, query) for piece in pieces)
 
+    def shape(piece: Samples) -> Samples:
+        samples = resample(piece, engine.sample_rate, query.output_sampling_rate)
+        return np.stack([samples, samples], axis=1) if query.output_stereo else samples
 
-def _as_statement(phrase: AccentPhrase) -> AccentPhrase:
-    morae = (
-        Mora(".", None) if mora.sound is None and mora.kana == _QUESTION else mora
-        for mora in phrase.morae
-    )
-    return replace(phrase, morae=tuple(morae))
-
-
-def _as_asked(piece: Samples, rate: int, query: AudioQuery) -> Samples:
-    samples = resample(piece, rate, query.output_sampling_rate)
-    return np.stack([samples, samples], axis=1) if query.output_stereo else samples
+    return map(shape, pieces)
 
 
 _ACCENT, _DEVOICE, _NO_PAUSE, _KANA_PAUSE, _KANA_QUESTION = "'", "_", "/", "、", "？"
 _BORDER = re.compile(f"([{_NO_PAUSE}{_KANA_PAUSE}])")
-_KANA_COMMA = Mora(",", None)
-_QUESTION_MORA = Mora("?", None)
 
 
 class KanaErrorCode(StrEnum):
-    """The error in a reading, in VOICEVOX's names."""
+    """VOICEVOX's names of errors in a reading."""
 
     UNKNOWN_TEXT = "UNKNOWN_TEXT"
     ACCENT_TOP = "ACCENT_TOP"
@@ -308,7 +291,7 @@ _SENTENCES: Mapping[KanaErrorCode, str] = {
 
 
 class KanaError(ValueError):
-    """A reading that cannot be understood.
+    """A reading that is not in the notation.
 
     Attributes:
         arguments: the part of the reading (`text`), or the number of the phrase (`position`).
@@ -321,15 +304,11 @@ class KanaError(ValueError):
 
 
 def parse_kana(text: str) -> list[AccentPhrase]:
-    """Read accent phrases from kana.
-
-    Raises:
-        KanaError: the text is not in the notation.
-    """
+    """Read accent phrases from kana."""
     parts = _BORDER.split(text)
     phrases = [_parse_phrase(part, position) for position, part in enumerate(parts[::2], start=1)]
     return [
-        replace(phrase, morae=(*phrase.morae, _KANA_COMMA)) if border == _KANA_PAUSE else phrase
+        replace(phrase, morae=(*phrase.morae, _COMMA)) if border == _KANA_PAUSE else phrase
         for phrase, border in zip(phrases, [*parts[1::2], ""], strict=True)
     ]
 
@@ -348,7 +327,7 @@ def _parse_phrase(text: str, position: int) -> AccentPhrase:
     high, low = list(_parse_morae(before)), list(_parse_morae(after))
     if not accent:
         raise KanaError(KanaErrorCode.ACCENT_NOTFOUND, text=text)
-    question = [_QUESTION_MORA] if text.endswith(_KANA_QUESTION) else []
+    question = [_QUESTION] if text.endswith(_KANA_QUESTION) else []
     return AccentPhrase((*high, *low, *question), len(high))
 
 
@@ -392,7 +371,7 @@ _ANY = "*"
 
 
 class UserDictWord(BaseModel):
-    """One word, in the columns of naist-jdic."""
+    """A word, in the columns of naist-jdic."""
 
     surface: str
     priority: Annotated[int, Field(ge=0, le=10)] = 5
@@ -412,7 +391,6 @@ class UserDictWord(BaseModel):
 
 
 def user_dict_word_of(word: DictionaryWord) -> UserDictWord:
-    """Write a word as clients know it."""
     part = PARTS_OF_SPEECH[word.type]
     name, *details = part.names
     return UserDictWord(
@@ -431,19 +409,10 @@ def user_dict_word_of(word: DictionaryWord) -> UserDictWord:
 
 
 def dictionary_word_of(body: UserDictWord) -> DictionaryWord:
-    """Read a word as clients send it when they import a dictionary.
-
-    Raises:
-        WordError: it is of no known part of speech, or not as a word must be.
-    """
-    return make_word(
-        body.surface, body.pronunciation, body.accent_type, _type_of(body), body.priority
-    )
-
-
-def _type_of(body: UserDictWord) -> WordType:
-    for word_type, part in PARTS_OF_SPEECH.items():
-        if part.context_id == body.context_id:
-            return word_type
-    known = ", ".join(str(part.context_id) for part in PARTS_OF_SPEECH.values())
-    raise WordError(f"context_id: expected one of {known}, found {body.context_id}.")
+    """Read a word of a dictionary that a client imports."""
+    types = {part.context_id: word_type for word_type, part in PARTS_OF_SPEECH.items()}
+    word_type = types.get(body.context_id)
+    if word_type is None:
+        known = ", ".join(map(str, types))
+        raise WordError(f"context_id: expected one of {known}, found {body.context_id}.")
+    return make_word(body.surface, body.pronunciation, body.accent_type, word_type, body.priority)

@@ -1,4 +1,4 @@
-"""The speakers and styles that a client can ask for, and the engines that speak them."""
+"""The speakers and styles that clients of VOICEVOX can ask for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shared.characters.manifest import CharacterManifest
     from shared.conversion.characters import LoadedCharacter
-    from shared.speech.engines.aivmx import AivmxFacts, StyleMedia
+    from shared.speech.engines.aivmx import AivmxFacts
     from shared.speech.engines.text_interface import PhraseEngine
     from shared.speech.results.statement import Marking
 
@@ -29,7 +29,7 @@ _TALK = "talk"
 
 @dataclass(frozen=True)
 class SpeakerSample:
-    """A recording of a style, WAV or M4A, and what is said in it."""
+    """A recording of a style, WAV or M4A, and its words."""
 
     sound: bytes
     transcript: str
@@ -40,7 +40,7 @@ class SpeakerStyle:
     """A style that clients can ask for.
 
     Attributes:
-        marking: what is written into its speech; None for nothing.
+        marking: the statement in its speech; None for none.
     """
 
     id: int
@@ -54,8 +54,6 @@ class SpeakerStyle:
 
 @dataclass(frozen=True)
 class VoicevoxSpeaker:
-    """A speaker that clients can ask for."""
-
     uuid: str
     name: str
     version: str
@@ -64,7 +62,7 @@ class VoicevoxSpeaker:
     styles: tuple[SpeakerStyle, ...]
 
     def summary(self) -> dict[str, Any]:
-        """The answer to `GET /speakers`."""
+        """Return the body of `GET /speakers`."""
         return {
             "name": self.name,
             "speaker_uuid": self.uuid,
@@ -76,7 +74,7 @@ class VoicevoxSpeaker:
         }
 
     def details(self) -> dict[str, Any]:
-        """The answer to `GET /speaker_info`."""
+        """Return the body of `GET /speaker_info`."""
         styles = [
             {
                 "id": style.id,
@@ -95,11 +93,7 @@ def _base64(content: bytes) -> str:
 
 
 class VoicevoxSpeakers:
-    """Every voice that clients can ask for.
-
-    Args:
-        speakers: in the order in which they are listed.
-    """
+    """The speakers that clients can ask for, in order."""
 
     def __init__(
         self, speakers: Sequence[VoicevoxSpeaker], aliases: Mapping[int, int] = MappingProxyType({})
@@ -115,11 +109,10 @@ class VoicevoxSpeakers:
         }
 
     def find_style(self, style_id: int) -> SpeakerStyle | None:
-        """Find a style by its number or an alias of it; None if there is none."""
+        """Find a style by its number or an alias of it."""
         return self._styles.get(style_id) or self._styles.get(self._aliases.get(style_id, style_id))
 
     def find_speaker(self, uuid: str) -> VoicevoxSpeaker | None:
-        """Find a speaker; None if there is none."""
         return next((speaker for speaker in self.speakers if speaker.uuid == uuid), None)
 
 
@@ -139,7 +132,7 @@ def speakers_of_characters(characters: Mapping[str, LoadedCharacter]) -> list[Vo
 
 
 def aliases_of(entries: Iterable[str], characters: Mapping[str, LoadedCharacter]) -> dict[int, int]:
-    """Read which further numbers a client may ask for.
+    """Read further numbers of characters.
 
     Args:
         entries: each NUMBER=CHARACTER, such as `3=mei`.
@@ -148,7 +141,7 @@ def aliases_of(entries: Iterable[str], characters: Mapping[str, LoadedCharacter]
         BundleError: an entry has another form, or no character takes text that has this id.
     """
     first = {
-        name: next(iter(_speakers_of(character, character.text_engine))).styles[0].id
+        name: _speakers_of(character, character.text_engine)[0].styles[0].id
         for name, character in characters.items()
         if character.text_engine is not None
     }
@@ -165,59 +158,43 @@ def aliases_of(entries: Iterable[str], characters: Mapping[str, LoadedCharacter]
     return aliases
 
 
-def _speakers_of(character: LoadedCharacter, engine: PhraseEngine) -> Iterable[VoicevoxSpeaker]:
+def _speakers_of(character: LoadedCharacter, engine: PhraseEngine) -> list[VoicevoxSpeaker]:
+    """Return the speakers in an AIVMX file, or the character as the only one."""
+    manifest, marking = character.manifest, character.text_marking
     facts: AivmxFacts | None = getattr(engine, "facts", None)
-    if facts is not None:
-        return _speakers_in(facts, character, engine)
-    return [_only_speaker(character, engine)]
-
-
-def _only_speaker(character: LoadedCharacter, engine: PhraseEngine) -> VoicevoxSpeaker:
-    manifest = character.manifest
-    number = str(uuid.uuid5(uuid.NAMESPACE_URL, f"urn:voice-avatar:character:{manifest.id}"))
-    icon = _picture_of(manifest) or plain_png(manifest.preview.colour)
-    style = SpeakerStyle(
-        style_id(number, 0), USUAL_STYLE, engine, 0, icon=icon, marking=character.text_marking
-    )
-    return VoicevoxSpeaker(
-        number, manifest.name.ja, _VERSION, _policy(manifest, None), icon, (style,)
-    )
-
-
-def _speakers_in(
-    facts: AivmxFacts, character: LoadedCharacter, engine: PhraseEngine
-) -> Iterable[VoicevoxSpeaker]:
-    policy = _policy(character.manifest, facts.licence)
+    policy = _policy(manifest, None if facts is None else facts.licence)
+    if facts is None:
+        number = str(uuid.uuid5(uuid.NAMESPACE_URL, f"urn:voice-avatar:character:{manifest.id}"))
+        icon = _picture_of(manifest) or plain_png(manifest.preview.colour)
+        only = style_id(number, 0)
+        normal = SpeakerStyle(only, USUAL_STYLE, engine, 0, icon=icon, marking=marking)
+        return [VoicevoxSpeaker(number, manifest.name.ja, _VERSION, policy, icon, (normal,))]
+    speakers = []
     for speaker in facts.voice.speakers:
-        icon = facts.icons[speaker.uuid].content
-        styles = tuple(
-            SpeakerStyle(
-                style.id,
-                style.name,
-                engine,
-                style.id,
-                icon=_icon_of(facts.media[style.id]),
-                samples=_samples_of(facts.media[style.id]),
-                marking=character.text_marking,
+        styles = []
+        for style in speaker.styles:
+            media = facts.media[style.id]
+            icon = b"" if media.icon is None else media.icon.content
+            samples = tuple(
+                SpeakerSample(each.sound.content, each.transcript) for each in media.samples
             )
-            for style in speaker.styles
+            styles.append(
+                SpeakerStyle(style.id, style.name, engine, style.id, icon, samples, marking)
+            )
+        portrait = facts.icons[speaker.uuid].content
+        speakers.append(
+            VoicevoxSpeaker(
+                speaker.uuid, speaker.name, facts.version, policy, portrait, tuple(styles)
+            )
         )
-        yield VoicevoxSpeaker(speaker.uuid, speaker.name, facts.version, policy, icon, styles)
+    return speakers
 
 
 def _picture_of(manifest: CharacterManifest) -> bytes | None:
-    """Return the picture in a character's portrait, if there is one: clients show no SVG."""
+    """Return the bitmap in a character's portrait, if there is one: clients show no SVG."""
     if manifest.preview.portrait is None:
         return None
     return picture_in((manifest.folder / manifest.preview.portrait).read_bytes())
-
-
-def _icon_of(media: StyleMedia) -> bytes:
-    return b"" if media.icon is None else media.icon.content
-
-
-def _samples_of(media: StyleMedia) -> tuple[SpeakerSample, ...]:
-    return tuple(SpeakerSample(each.sound.content, each.transcript) for each in media.samples)
 
 
 def _policy(manifest: CharacterManifest, licence: str | None) -> str:
@@ -227,7 +204,7 @@ def _policy(manifest: CharacterManifest, licence: str | None) -> str:
 
 
 def plain_png(colour: str) -> bytes:
-    """Draw a square of one colour, `#rrggbb`, for clients that show no SVG (ISO/IEC 15948)."""
+    """Draw a square of one colour, `#rrggbb` (ISO/IEC 15948)."""
     row = b"\0" + bytes.fromhex(colour[1:]) * _ICON_PIXELS
     header = struct.pack(">IIBBBBB", _ICON_PIXELS, _ICON_PIXELS, 8, 2, 0, 0, 0)
     pixels = zlib.compress(row * _ICON_PIXELS)

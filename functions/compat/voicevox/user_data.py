@@ -1,15 +1,16 @@
-"""Kept for clients: presets, and the words of the user dictionary."""
+"""The presets and the words that clients leave with the service."""
 
 from __future__ import annotations
 
 import tempfile
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -32,40 +33,78 @@ if TYPE_CHECKING:
 
 _PRESETS = TypeAdapter(list[Preset])
 _WORDS = TypeAdapter(dict[str, UserDictWord])
+_Id = TypeVar("_Id")
+_Entry = TypeVar("_Entry")
 MOST_PRESETS = 1_000
 MOST_WORDS = 10_000
 
 
 class UserDataFullError(Exception):
-    """There is no room for more; one sentence."""
+    """A client adds more than fits; one sentence."""
 
 
-class Presets:
-    """Settings that clients keep, by number; any number of threads use them.
+class _Entries(ABC, Generic[_Id, _Entry]):
+    """Entries of clients; any number of threads use them.
 
     Args:
-        file: where they are kept for all processes; None keeps them in this one.
+        file: shared by all processes; None for one process.
     """
 
     def __init__(self, file: LockedJsonFile | None = None) -> None:
         self._file = file
-        self._presets: dict[int, Preset] = {}
-        self._changing = threading.Lock()
+        self._entries: dict[_Id, _Entry] = {}
+        self._lock = threading.Lock()
+
+    def update(self, number: _Id, entry: _Entry) -> bool:
+        """Replace an entry; False if there is none of that number."""
+        with self._change() as entries:
+            is_known = number in entries
+            if is_known:
+                entries[number] = entry
+        return is_known
+
+    def delete(self, number: _Id) -> bool:
+        """Delete an entry; False if there is none of that number."""
+        with self._change() as entries:
+            return entries.pop(number, None) is not None
+
+    @contextmanager
+    def _change(self) -> Iterator[dict[_Id, _Entry]]:
+        """Change a copy, which everybody uses afterwards."""
+        with self._lock, nullcontext() if self._file is None else self._file.lock():
+            self._read_file()
+            entries = dict(self._entries)
+            yield entries
+            if entries != self._entries:
+                self._use(entries)
+                if self._file is not None:
+                    self._write_file(self._file)
+
+    def _use(self, entries: dict[_Id, _Entry]) -> None:
+        self._entries = entries
+
+    @abstractmethod
+    def _read_file(self) -> None:
+        """Use the content of the file, if it has changed."""
+
+    @abstractmethod
+    def _write_file(self, file: LockedJsonFile) -> None: ...
+
+
+class Presets(_Entries[int, Preset]):
+    """Settings of clients by number."""
 
     def all(self) -> list[Preset]:
         """List them in the order in which they were added."""
-        return list(self._current().values())
+        self._read_file()
+        return list(self._entries.values())
 
     def find(self, preset_id: int) -> Preset | None:
-        """Find one; None if there is none."""
-        return self._current().get(preset_id)
+        self._read_file()
+        return self._entries.get(preset_id)
 
     def add(self, preset: Preset) -> int:
-        """Keep one, under another number if its own is negative or taken; return the number.
-
-        Raises:
-            UserDataFullError: there are too many.
-        """
+        """Add one, under another number if its own is negative or in use; return the number."""
         with self._change() as presets:
             if len(presets) >= MOST_PRESETS:
                 raise UserDataFullError(f"expected at most {MOST_PRESETS} presets")
@@ -75,170 +114,100 @@ class Presets:
             presets[number] = preset.model_copy(update={"id": number})
         return number
 
-    def update(self, preset: Preset) -> bool:
-        """Replace one; False if there is none of its number."""
-        with self._change() as presets:
-            is_known = preset.id in presets
-            if is_known:
-                presets[preset.id] = preset
-        return is_known
-
-    def delete(self, preset_id: int) -> bool:
-        """Forget one; False if there is none of that number."""
-        with self._change() as presets:
-            return presets.pop(preset_id, None) is not None
-
-    def _current(self) -> dict[int, Preset]:
+    def _read_file(self) -> None:
         presets = None if self._file is None else self._file.read_new(_PRESETS)
         if presets is not None:
-            self._presets = {each.id: each for each in presets}
-        return self._presets
+            self._use({each.id: each for each in presets})
 
-    @contextmanager
-    def _change(self) -> Iterator[dict[int, Preset]]:
-        """Change a copy of the presets, which are those of everybody from then on."""
-        with self._changing, nullcontext() if self._file is None else self._file.changing():
-            presets = dict(self._current())
-            yield presets
-            if presets != self._presets:
-                self._presets = presets
-                if self._file is not None:
-                    self._file.write(_PRESETS.dump_json(list(presets.values()), by_alias=True))
+    def _write_file(self, file: LockedJsonFile) -> None:
+        file.write(_PRESETS.dump_json(list(self._entries.values()), by_alias=True))
 
 
-class UserDictionary:
-    """Words that clients read otherwise, and a reader that knows them; threads may share it.
-
-    Args:
-        file: where the words are kept for all processes; None keeps them in this one.
-    """
+class UserDictionary(_Entries[str, "DictionaryWord"]):
+    """Words of clients by their UUID, and a reader that knows them."""
 
     def __init__(
         self,
         make_reader: Callable[[Path | None], JapaneseReader] = Reader,
         file: LockedJsonFile | None = None,
     ) -> None:
+        super().__init__(file)
         self._make_reader = make_reader
-        self._file = file
-        self._words: dict[str, DictionaryWord] = {}
         self._surfaces: frozenset[str] = frozenset()
         self._reader: JapaneseReader | None = None
-        self._changing = threading.Lock()
 
     def read(self, text: str) -> Reading:
-        """Read with the words of now; see shared.speech.text.front_end.Reader."""
-        return self._loaded().read(text)
-
-    def _loaded(self) -> JapaneseReader:
-        """Return the reader; the first text loads the front end, not a process without texts."""
+        """Read a text with the current words; see JapaneseReader."""
         reader = self._reader
-        if reader is None:
-            with self._changing:
-                if self._reader is None:
-                    self._reader = self._make_reader(None)
-                reader = self._reader
-        return reader
+        if reader is None:  # the first text loads the front end, not a process without texts
+            with self._lock:
+                reader = self._reader = self._reader or self._make_reader(None)
+        return reader.read(text)
 
     def has(self, surface: str) -> bool:
-        """Whether somebody added this word, written like this."""
+        """Return whether a client added this word, in this spelling."""
         return widen(surface) in self._surfaces
 
     def words(self) -> Mapping[str, DictionaryWord]:
-        """List the words by their UUID."""
-        return dict(self._words)
+        return dict(self._entries)
 
     def refresh(self) -> None:
-        """Take over what other processes have changed."""
-        if self._file is None:
-            return
-        with self._changing:
-            self._take_over()
+        """Read the changes of other processes."""
+        if self._file is not None:
+            with self._lock:
+                self._read_file()
 
     def add(self, word: DictionaryWord) -> str:
-        """Take a word in; return its UUID.
-
-        Raises:
-            UserDataFullError: there are too many.
-        """
+        """Add a word; return its UUID."""
         number = str(uuid.uuid4())
         self.merge({number: word}, override=False)
         return number
 
-    def update(self, number: str, word: DictionaryWord) -> bool:
-        """Replace a word; False if there is none of that UUID."""
-        with self._change() as words:
-            is_known = number in words
-            if is_known:
-                words[number] = word
-        return is_known
-
-    def delete(self, number: str) -> bool:
-        """Forget a word; False if there is none of that UUID."""
-        with self._change() as words:
-            return words.pop(number, None) is not None
-
     def merge(self, words: Mapping[str, DictionaryWord], *, override: bool) -> None:
-        """Take words in; those whose UUID is known replace others only if override says so.
-
-        Raises:
-            UserDataFullError: there are too many.
-        """
-        with self._change() as kept:
-            both = kept | dict(words) if override else dict(words) | kept
+        """Add words; those with a known UUID replace others only if override says so."""
+        with self._change() as known:
+            both = known | dict(words) if override else dict(words) | known
             if len(both) > MOST_WORDS:
                 raise UserDataFullError(f"expected at most {MOST_WORDS} words")
-            kept.update(both)
+            known.update(both)
 
-    @contextmanager
-    def _change(self) -> Iterator[dict[str, DictionaryWord]]:
-        """Change a copy of the words, which are those of everybody from then on."""
-        with self._changing, nullcontext() if self._file is None else self._file.changing():
-            self._take_over()
-            words = dict(self._words)
-            yield words
-            if words != self._words:
-                self._use(words)
-                if self._file is not None:
-                    bodies = {number: user_dict_word_of(word) for number, word in words.items()}
-                    self._file.write(_WORDS.dump_json(bodies))
-
-    def _take_over(self) -> None:
+    def _read_file(self) -> None:
         bodies = None if self._file is None else self._file.read_new(_WORDS)
         if bodies is not None:
             self._use({number: dictionary_word_of(body) for number, body in bodies.items()})
 
-    def _use(self, words: dict[str, DictionaryWord]) -> None:
+    def _write_file(self, file: LockedJsonFile) -> None:
+        bodies = {number: user_dict_word_of(word) for number, word in self._entries.items()}
+        file.write(_WORDS.dump_json(bodies))
+
+    def _use(self, entries: dict[str, DictionaryWord]) -> None:
         """Compile words beside those in use, and read with them from then on."""
         # The reader maps the compiled words into memory, so they need no name from then on, and a
         # process that is killed leaves none behind. Windows keeps mapped files for a while.
         with tempfile.TemporaryDirectory(
             prefix="dictionary-", ignore_cleanup_errors=True
         ) as folder:
-            self._reader = self._make_reader(compile_dictionary(words.values(), Path(folder)))
-        self._words = words
-        self._surfaces = frozenset(word.surface for word in words.values())
+            self._reader = self._make_reader(compile_dictionary(entries.values(), Path(folder)))
+        super()._use(entries)
+        self._surfaces = frozenset(word.surface for word in entries.values())
 
 
 @dataclass(frozen=True, slots=True)
 class UserData:
-    """What clients leave with the service."""
+    """The presets and words of all clients."""
 
     presets: Presets
     dictionary: UserDictionary
 
     @classmethod
-    def opened(cls, folder: Path | None = None) -> UserData:
+    def open(cls, folder: Path | None = None) -> UserData:
         """Open the presets and words of a folder; None keeps them in this process."""
         if folder is None:
             return cls(Presets(), UserDictionary())
         folder.mkdir(parents=True, exist_ok=True)
-        presets, words = (
-            LockedJsonFile(folder / "presets.json"),
-            LockedJsonFile(folder / "words.json"),
-        )
-        dictionary = UserDictionary(file=words)
+        dictionary = UserDictionary(file=LockedJsonFile(folder / "words.json"))
         dictionary.refresh()
-        return cls(Presets(presets), dictionary)
+        return cls(Presets(LockedJsonFile(folder / "presets.json")), dictionary)
 
     def front_end(self) -> FrontEnd:
         """Build the front end that reads texts with the clients' words."""

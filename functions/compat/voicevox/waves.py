@@ -18,7 +18,7 @@ MOST_WAVES = 128
 _STATEMENTS: Final = (b"LIST", b"_PMX")
 _SYNTHETIC: Final = DIGITAL_SOURCE_TYPE.encode()
 _MOST_BEFORE: Final = 64 << 10
-"""How much of a file is looked through."""
+"""The part of a file that is searched."""
 _HEAD_BYTES, _FORMAT_END = 8, 36  # of a chunk; in the files that the module writes
 
 
@@ -27,13 +27,9 @@ class WavesError(Exception):
 
 
 def connect_waves(encoded: Sequence[str]) -> bytes:
-    """Join WAV files, each in base64, one after the other.
+    """Join WAV files, each in base64.
 
-    Where one of them says that it is synthetic speech, the joined file says what the first such one
-    says.
-
-    Raises:
-        WavesError: there is none, one is no WAV file, or they differ in rate, width or channels.
+    The joined file has the statement of the first one that says that it is synthetic speech.
     """
     if not 1 <= len(encoded) <= MOST_WAVES:
         raise WavesError("wavファイルが含まれていません")
@@ -47,21 +43,18 @@ def connect_waves(encoded: Sequence[str]) -> bytes:
         for _, frames, _ in parts:
             writer.writeframes(frames)
     marks = next((marks for _, _, marks in parts if marks), b"")
-    return _with_marks(joined.getvalue(), marks)
-
-
-def is_marked(wav: bytes) -> bool:
-    """Tell whether a WAV file says that it is synthetic speech."""
-    return bool(_marks_in(wav))
-
-
-def _with_marks(wav: bytes, marks: bytes) -> bytes:
+    wav = joined.getvalue()
     size = len(wav) + len(marks) - _HEAD_BYTES
     return b"RIFF" + struct.pack("<I", size) + wav[8:_FORMAT_END] + marks + wav[_FORMAT_END:]
 
 
+def is_marked(wav: bytes) -> bool:
+    """Return whether a WAV file says that it is synthetic speech."""
+    return bool(_marks_in(wav))
+
+
 def _marks_in(wav: bytes) -> bytes:
-    """Return the chunks of a WAV file that say so; they come before the samples."""
+    """Return the chunks with the statement; they come before the samples."""
     marks, begin = b"", 12
     while begin + _HEAD_BYTES <= min(len(wav), _MOST_BEFORE) and wav[begin : begin + 4] != b"data":
         (size,) = struct.unpack_from("<I", wav, begin + 4)

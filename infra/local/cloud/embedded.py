@@ -137,11 +137,11 @@ class _Deployables:
             results=clients.open_bucket(config, config.results_bucket, clients.open_signer(config)),
             open_characters=clients.characters_opener(config),
         )
-        kept = UserData.opened()
-        async with start_tools(config, kept.front_end()) as tools:
+        user_data = UserData.open()
+        async with start_tools(config, user_data.front_end()) as tools:
             services = ConversionServices(stores, await tools)
             app = convert.build(config, services)
-            async with combined.build_with_compat(live_config, services, kept) as live_app:
+            async with combined.build_with_compat(live_config, services, user_data) as live_app:
                 try:
                     yield _by_port(
                         {port_of(addresses.convert): app, port_of(str(addresses.live)): live_app}

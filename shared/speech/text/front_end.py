@@ -269,10 +269,12 @@ class FrontEnd:
             return self._english
 
 
+_SIGNS = r"[。．！？!?…\r\n\u2028\u2029]+"
+_CLOSING = r"」』）)】〉》\"”’'"
 _ENDS = re.compile(
-    r"(?:[。．！？!?…\r\n\u2028\u2029]+|(?:(?<![0-9.])|(?<=[0-9])(?=\.(?:\s|$)))\.+(?=\s|$))"
-    r"[」』）)】〉》\"”’'\s]*"
+    rf"(?:{_SIGNS}|(?:(?<![0-9.])|(?<=[0-9])(?=\.(?:\s|$)))\.+(?=\s|$))[{_CLOSING}\s]*"
 )
+_ENDS_SO_FAR = re.compile(rf"{_SIGNS}[{_CLOSING}]*|\.(?=\s)")
 _BREATHS = re.compile(r"[、，,；;：:・]\s*|\s+")
 _SHORTEST = 8
 _LONGEST = 120
@@ -282,6 +284,9 @@ _MOST_PHONES = 250
 # repeated, but not below the 16 digits that are read so.
 _MOST_PHONES_OF_RUNS = 120
 _FEWEST_CHARACTERS = 10  # different ones in a text of words; there are as many digits
+
+LONGEST_WAITING = 400
+"""After so many characters without an end a text is spoken up to its last comma or space."""
 
 
 def split_sentences(text: str) -> list[str]:
@@ -294,32 +299,46 @@ def split_sentences(text: str) -> list[str]:
         Pieces of 1 to 120 characters that make up the text, but for white space at their ends.
     """
     pieces: list[str] = []
-    for sentence in _sentences(text):
-        for piece in _breaths(sentence):
-            if pieces and len(pieces[-1]) < _SHORTEST and len(pieces[-1] + piece) <= _LONGEST:
-                pieces[-1] += piece
-            else:
-                pieces.append(piece)
+    for piece in _cut(text, _ENDS, _LONGEST):
+        if pieces and len(pieces[-1]) < _SHORTEST and len(pieces[-1] + piece) <= _LONGEST:
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
     return [piece.strip() for piece in pieces if piece.strip()]
 
 
-def _sentences(text: str) -> Iterator[str]:
+class SentenceSplitter:
+    """Cuts a text that comes in pieces; each sentence leaves as soon as it is whole."""
+
+    def __init__(self) -> None:
+        self._waiting = ""
+
+    def push(self, text: str) -> list[str]:
+        """Add a piece of the text, and return the sentences that are whole now."""
+        *whole, self._waiting = _cut(self._waiting + text, _ENDS_SO_FAR, LONGEST_WAITING)
+        return [each for each in whole if each.strip()]
+
+    def finish(self) -> list[str]:
+        """Return the rest, when nothing more comes."""
+        rest, self._waiting = self._waiting, ""
+        return [rest] if rest.strip() else []
+
+
+def _cut(text: str, ends: re.Pattern[str], longest: int) -> Iterator[str]:
+    """Cut a text at its ends, and a long sentence at the last comma that leaves it short enough.
+
+    Returns:
+        Pieces that make up the text; the last one, after the last end, may be empty.
+    """
     begin = 0
-    for end in _ENDS.finditer(text):
-        yield text[begin : end.end()]
-        begin = end.end()
-    yield text[begin:]
-
-
-def _breaths(sentence: str) -> Iterator[str]:
-    """Cut a long sentence at the last comma that leaves a piece short enough."""
-    while len(sentence) > _LONGEST:
-        commas = [found.end() for found in _BREATHS.finditer(sentence, 0, _LONGEST)]
-        cut = commas[-1] if commas else _LONGEST
-        yield sentence[:cut]
-        sentence = sentence[cut:]
-    if sentence:
-        yield sentence
+    for end in (*(found.end() for found in ends.finditer(text)), len(text)):
+        while end - begin > longest:
+            commas = [found.end() for found in _BREATHS.finditer(text, begin, begin + longest)]
+            cut = commas[-1] if commas else begin + longest
+            yield text[begin:cut]
+            begin = cut
+        yield text[begin:end]
+        begin = end
 
 
 def read_sentences(reader: JapaneseReader, sentences: Iterable[str]) -> Iterator[Reading]:

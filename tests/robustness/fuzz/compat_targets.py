@@ -18,8 +18,7 @@ import numpy as np
 import pyopenjtalk
 from hypothesis import strategies as st
 
-from functions.compat import elevenlabs, openai
-from functions.compat import text_socket as running
+from functions.compat import elevenlabs, openai, text_socket
 from functions.compat.elevenlabs import RecordingLimits, Recordings
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.service.voices import TextSpeakers, text_speakers_of
@@ -170,16 +169,16 @@ class VoicevoxTarget:
     @contextmanager
     def open(self) -> Iterator[Callable[[bytes], str]]:
         """Build the application with the voice that Mei speaks with."""
-        kept, admission = UserData.opened(), Admission(running=2, waiting=8)
-        front_end = kept.front_end()
+        user_data, admission = UserData.open(), Admission(running=2, waiting=8)
+        front_end = user_data.front_end()
         voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
         engine = JapaneseEngine(voice, front_end, front_end, sample_rate=RATE)
         styles = (SpeakerStyle(STYLE, "a", engine, 0),)
         voices = VoicevoxSpeakers(
             [VoicevoxSpeaker(str(uuid.UUID(int=1)), "a", "1", "", b"", styles)]
         )
-        services = voicevox.VoicevoxServices(voices, kept.presets, kept.dictionary, admission)
-        app = voicevox.build(voicevox.VoicevoxSettings("1", SpeechLimits(seconds=30.0)), services)
+        synthesis = Synthesis(admission, SpeechLimits(seconds=30.0))
+        app = voicevox.build(voicevox.VoicevoxServices(voices, user_data, synthesis))
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         with asyncio.Runner() as runner:
             yield lambda data: runner.run(self._send(transport, data))
@@ -258,7 +257,7 @@ class RunningTextTarget:
         """Build the application."""
         with asyncio.Runner() as runner:
             voices, synthesis, _ = _room()
-            app = running.build(running.SpeechSockets(voices, synthesis, idle_seconds=2.0))
+            app = text_socket.build(text_socket.SpeechSockets(voices, synthesis, idle_seconds=2.0))
             yield lambda data: runner.run(self._speak(app, data))
 
     async def _speak(self, app: Any, data: bytes) -> str:
@@ -318,7 +317,7 @@ class WyomingTarget:
         with asyncio.Runner() as runner:
             voices, synthesis, _ = _room()
             server = WyomingServer(voices, synthesis)
-            listening = server.listening("127.0.0.1", 0)
+            listening = server.listen("127.0.0.1", 0)
             port = runner.run(listening.__aenter__())
             try:
                 yield lambda data: runner.run(self._send(port, data))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from functions.compat.character_watch import CharacterWatch
@@ -15,6 +14,7 @@ from functions.compat.voicevox.user_data import UserData
 from shared.characters.bundle_files import BundleError
 from shared.container.admission import Admission
 from shared.speech.decoding.decoder import Decoder
+from tests.support.compat import client_of
 from tests.support.speakers import Sentences, a_speaker
 
 if TYPE_CHECKING:
@@ -37,20 +37,23 @@ def put(characters: Path, name: str, content: str) -> None:
 
 @pytest.fixture
 def compat(tmp_path: Path) -> Compat:
-    room = SpeechResources(
-        {"mei": a_speaker("mei", Sentences())},
-        UserData.opened(),
+    return compat_of("mei", tmp_path)
+
+
+def compat_of(character: str, folder: Path) -> Compat:
+    resources = SpeechResources(
+        {character: a_speaker(character, Sentences())},
+        UserData.open(),
         Decoder(),
         Admission(running=1, waiting=4),
-        tmp_path,
+        folder,
     )
-    return compose(CompatOptions(Access({}, (), ("*",))), room)
+    return compose(CompatOptions(Access({}, (), ("*",))), resources)
 
 
 async def offered(compat: Compat) -> list[set[str]]:
     """The characters that clients of OpenAI, ElevenLabs and VOICEVOX are offered."""
-    transport = httpx.ASGITransport(compat.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with client_of(compat.app) as client:
         openai = (await client.get("/v1/audio/voices")).json()["voices"]
         elevenlabs = (await client.get("/v1/voices")).json()["voices"]
         speakers = (await client.get("/speakers")).json()
@@ -66,32 +69,32 @@ async def offered(compat: Compat) -> list[set[str]]:
 async def test_a_folder_that_comes_is_offered_by_all_when_it_is_complete_and_leaves_with_it(
     compat: Compat, tmp_path: Path
 ) -> None:
-    follower = CharacterWatch(tmp_path, load)
+    watch = CharacterWatch(tmp_path, load)
     put(tmp_path, "ada", "{}")
-    await follower.look(compat.offered)
+    await watch.look(compat.offered)
     assert await offered(compat) == [{"mei"}] * 2
 
-    await follower.look(compat.offered)
+    await watch.look(compat.offered)
     assert await offered(compat) == [{"mei", "ada"}] * 2
 
     shutil.rmtree(tmp_path / "ada")
-    await follower.look(compat.offered)
+    await watch.look(compat.offered)
     assert await offered(compat) == [{"mei"}] * 2
 
 
 async def test_of_a_bundle_that_does_not_load_the_revision_before_stays(
     compat: Compat, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    follower = CharacterWatch(tmp_path, load)
+    watch = CharacterWatch(tmp_path, load)
     put(tmp_path, "ada", "{}")
-    await follower.look(compat.offered)
-    await follower.look(compat.offered)
+    await watch.look(compat.offered)
+    await watch.look(compat.offered)
 
     put(tmp_path, "ada", "broken")
     put(tmp_path, "bob", "broken")
     with caplog.at_level("INFO"):
-        await follower.look(compat.offered)
-        await follower.look(compat.offered)
+        await watch.look(compat.offered)
+        await watch.look(compat.offered)
 
     assert await offered(compat) == [{"mei", "ada"}] * 2
     refused = [each.getMessage() for each in caplog.records if "expected JSON" in each.getMessage()]
@@ -103,26 +106,19 @@ async def test_what_was_there_but_is_not_offered_is_taken_too(
 ) -> None:
     put(tmp_path, "ada", "{}")
     put(tmp_path, "bob", "{}")
-    follower = CharacterWatch(tmp_path, load, {"mei", "bob"})
+    watch = CharacterWatch(tmp_path, load, {"mei", "bob"})
 
-    await follower.look(compat.offered)
+    await watch.look(compat.offered)
 
     assert await offered(compat) == [{"mei", "ada"}] * 2
 
 
 async def test_the_last_character_that_takes_text_stays(tmp_path: Path) -> None:
     put(tmp_path, "ada", "{}")
-    room = SpeechResources(
-        {"ada": a_speaker("ada", Sentences())},
-        UserData.opened(),
-        Decoder(),
-        Admission(running=1, waiting=4),
-        tmp_path,
-    )
-    compat = compose(CompatOptions(Access({}, (), ("*",))), room)
-    follower = CharacterWatch(tmp_path, load)
+    compat = compat_of("ada", tmp_path)
+    watch = CharacterWatch(tmp_path, load)
     shutil.rmtree(tmp_path / "ada")
 
-    await follower.look(compat.offered)
+    await watch.look(compat.offered)
 
     assert await offered(compat) == [{"ada"}] * 2

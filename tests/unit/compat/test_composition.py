@@ -10,17 +10,13 @@ import threading
 import time
 import wave
 import zipfile
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import httpx
 import numpy as np
 import pyopenjtalk
 import pytest
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
-from websockets.asyncio.client import connect
 from wyoming.client import AsyncTcpClient
 from wyoming.tts import Synthesize
 
@@ -30,14 +26,13 @@ from functions.compat.service import encoders
 from functions.compat.service.http_messages import PIECE_BYTES
 from functions.compat.service.keys import Access
 from functions.compat.settings import CompatSettings
-from functions.compat.text_socket import PATH, SUBPROTOCOL
+from functions.compat.text_socket import PATH
 from functions.compat.voicevox import queries, speech_routes
 from functions.compat.voicevox.queries import AudioQuery
 from functions.compat.voicevox.user_data import UserData
 from functions.live import main as live
 from functions.live_and_compat.main import build_with_compat
 from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
-from infra.local.configuration.names import Ports
 from shared.container.admission import Admission
 from shared.container.process_plan import Resources
 from shared.conversion.composition import ConversionServices
@@ -47,10 +42,13 @@ from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.results.audio_files import write_wav
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
 from shared.speech.text.front_end import FrontEnd
+from tests.support.compat import call, client_of, heard, say, served, socket_client
 from tests.support.speakers import a_speaker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    import httpx
 
     from shared.conversion.characters import LoadedCharacter
     from shared.speech.text.accents import AccentPhrase
@@ -76,13 +74,8 @@ async def decoder() -> AsyncIterator[Decoder]:
 
 
 def compat_of(mei: LoadedCharacter, decoder: Decoder, admission: Admission) -> Compat:
-    room = SpeechResources({"mei": mei}, UserData.opened(), decoder, admission, Path())
-    return compose(CompatOptions(Access({}, (), ("*",))), room)
-
-
-def client_of(app: Any) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=30)
+    resources = SpeechResources({"mei": mei}, UserData.open(), decoder, admission, Path())
+    return compose(CompatOptions(Access({}, (), ("*",))), resources)
 
 
 async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
@@ -113,41 +106,15 @@ async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
     }
 
 
-async def wait_for(port: int) -> None:
-    async with asyncio.timeout(10):
-        while True:
-            with suppress(ConnectionRefusedError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                return
-            await asyncio.sleep(0.01)
-
-
-@asynccontextmanager
-async def served(app: Any) -> AsyncIterator[int]:
-    """Serve with the server that production uses; the port."""
-    with Ports() as ports:
-        server, stop = Config(), asyncio.Event()
-        (port,) = ports.free(1)
-        server.bind, server.loglevel = [f"127.0.0.1:{port}"], "ERROR"
-        serving = asyncio.create_task(serve(app, server, shutdown_trigger=stop.wait))
-        await wait_for(port)
-        yield port
-        stop.set()
-        await serving
-
-
 async def say_in_pieces(port: int) -> str:
     """The kind of the first message after it has begun, or the code of an error."""
-    address = f"ws://127.0.0.1:{port}{PATH}"
-    async with asyncio.timeout(10), connect(address, subprotocols=[SUBPROTOCOL]) as client:  # type: ignore[list-item] # a NewType
-        for message in ({"type": "begin"}, {"type": "text", "text": "はい。"}):
-            await client.send(json.dumps(message))
+    async with asyncio.timeout(10), socket_client(f"ws://127.0.0.1:{port}{PATH}") as client:
+        await say(client, "begin")
+        await say(client, "text", text="はい。")
         await client.recv()
         answer = json.loads(await client.recv())
-        await client.send('{"type": "cancel"}')
-        while '"cancelled"' not in str(await client.recv()):
-            pass
+        await say(client, "cancel")
+        await heard(client, "cancelled")
         return str(answer.get("code", answer["type"]))
 
 
@@ -178,7 +145,7 @@ async def test_no_dialect_has_places_beside_those_of_the_process(
     compat = compat_of(mei, decoder, admission)
     async with (
         served(compat.app) as port,
-        compat.wyoming.listening("127.0.0.1", 0) as wyoming_port,
+        compat.wyoming.listen("127.0.0.1", 0) as wyoming_port,
         client_of(compat.app) as client,
     ):
         free = await ask_all(client)
@@ -205,21 +172,29 @@ def combined_settings(**changes: Any) -> LiveAndCompatSettings:
     )
 
 
+@asynccontextmanager
+async def beside_live(
+    mei: LoadedCharacter, decoder: Decoder, patch: pytest.MonkeyPatch, **changes: Any
+) -> AsyncIterator[tuple[Admission, httpx.AsyncClient]]:
+    """The places of `live`, and a client of the dialects beside it."""
+    services = ConversionServices(cast("Any", None), ConversionTools(decoder, {"mei": mei}))
+    given: list[Any] = []
+    patch.setattr(live, "build", lambda *arguments: given.extend(arguments))
+    async with (
+        build_with_compat(combined_settings(**changes), services, UserData.open()),
+        client_of(given[3]) as client,
+    ):
+        yield given[2], client
+
+
 async def test_live_and_the_dialects_beside_it_share_their_places(
     mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = combined_settings()
-    services = ConversionServices(cast("Any", None), ConversionTools(decoder, {"mei": mei}))
-    given: list[Any] = []
-    monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
-
-    async with build_with_compat(config, services, UserData.opened()):
-        _, _, admission, others = given
-        async with client_of(others) as client:
-            free = await ask_all(client)
-            # Those that live has admitted, and as many as may wait.
-            with admission.admit(), admission.admit():
-                full = await ask_all(client)
+    async with beside_live(mei, decoder, monkeypatch) as (admission, client):
+        free = await ask_all(client)
+        # Those that live has admitted, and as many as may wait.
+        with admission.admit(), admission.admit():
+            full = await ask_all(client)
 
     assert {answer.status_code for answer in free.values()} == {200}
     assert {answer.status_code for answer in full.values()} == {503}
@@ -254,15 +229,8 @@ async def test_beside_live_clients_leave_presets_with_the_only_instance(
     is_alone: Switch,
     status: int,
 ) -> None:
-    config = combined_settings(voicevox_alone=is_alone)
-    services = ConversionServices(cast("Any", None), ConversionTools(decoder, {"mei": mei}))
-    given: list[Any] = []
-    monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
-
-    async with (
-        build_with_compat(config, services, UserData.opened()),
-        client_of(given[3]) as client,
-    ):
+    beside = beside_live(mei, decoder, monkeypatch, voicevox_alone=is_alone)
+    async with beside as (_, client):
         answer = await client.post("/add_preset", json={})
 
     assert answer.status_code == status
@@ -292,46 +260,29 @@ async def test_what_is_not_offered_is_refused_in_the_form_that_the_client_unders
 
 
 @pytest.mark.parametrize(
-    ("path", "content_type"),
+    "path",
     [
-        ("/v1/audio/speech", "application/json"),
-        ("/v1/text-to-speech/mei", "application/json"),
-        ("/v1/speech-to-speech/mei", "multipart/form-data; boundary=b"),
-        ("/synthesis", "application/json"),
-        ("/multi_synthesis", "application/json"),
-        ("/import_user_dict", "application/json"),
+        "/v1/audio/speech",
+        "/v1/text-to-speech/mei",
+        "/v1/speech-to-speech/mei",
+        "/synthesis",
+        "/multi_synthesis",
+        "/import_user_dict",
     ],
 )
 async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(
-    mei: LoadedCharacter, decoder: Decoder, path: str, content_type: str
+    mei: LoadedCharacter, decoder: Decoder, path: str
 ) -> None:
     """A trace of the stack in the log for each would let anybody fill it."""
     compat = compat_of(mei, decoder, Admission(running=2, waiting=2))
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "root_path": "",
-        "query_string": b"speaker=0&override=true",
-        "headers": [(b"content-type", content_type.encode()), (b"host", b"localhost")],
-        "client": ("127.0.0.1", 50_000),
-        "server": ("127.0.0.1", 80),
-    }
-    beginning = b"--b\r\n" if "form" in content_type else b"{"
-    messages = iter([{"type": "http.request", "body": beginning, "more_body": True}])
-
-    async def receive() -> Any:
-        return next(messages, {"type": "http.disconnect"})
+    beginning = b"--b\r\n" if "speech-to-speech" in path else b"{"
 
     async def send(_: Any) -> None:
         pass
 
     async with asyncio.timeout(5):
-        await compat.app(cast("Any", scope), receive, send)
+        address = f"{path}?speaker=0&override=true"
+        await call(compat.app, address, beginning, send, stays=0, more_body=True)
 
 
 async def test_every_answer_that_holds_speech_says_in_its_header_that_it_is_synthetic(

@@ -6,15 +6,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import httpx
 import pytest
 
 from functions.compat import elevenlabs, openai
-from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.voicevox import app as voicevox
 from functions.compat.voicevox.speakers import VoicevoxSpeakers
 from functions.compat.voicevox.user_data import UserData
-from shared.container.admission import Admission
+from tests.support.compat import client_of, synthesis_of
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -41,17 +39,13 @@ def without_parameter(path: str) -> str:
 
 
 def served(dialect: str) -> Starlette:
-    nobody, admission = cast("Any", None), Admission(running=1, waiting=0)
-    synthesis = Synthesis(admission, SpeechLimits())
+    nobody, synthesis = cast("Any", None), synthesis_of()
     if dialect == "OpenAI":
         return openai.build(nobody, synthesis)
     if dialect == "ElevenLabs":
         return elevenlabs.build({}, nobody, synthesis)
-    kept = UserData.opened()
-    services = voicevox.VoicevoxServices(
-        VoicevoxSpeakers([]), kept.presets, kept.dictionary, admission
-    )
-    return voicevox.build(voicevox.VoicevoxSettings("1"), services)
+    services = voicevox.VoicevoxServices(VoicevoxSpeakers([]), UserData.open(), synthesis)
+    return voicevox.build(services)
 
 
 @pytest.mark.parametrize("dialect", ["OpenAI", "ElevenLabs", "VOICEVOX"])
@@ -65,7 +59,6 @@ async def test_the_page_tells_every_route_and_which_of_them_are_left_out(dialect
             rows |= dict.fromkeys(meant, rows.pop(path))
 
     assert rows.keys() == paths
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+    async with client_of(app) as client:
         left_out = {path for path in paths if (await client.post(path)).status_code == 501}
     assert left_out == {path for path, state in rows.items() if state == "501"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 HOLDER = """
 import os, time
-from functions.compat.service.shared_files import run_folder as run_folder
+from functions.compat.service.shared_files import run_folder
 with run_folder() as folder:
     child = os.fork()
     if child:
@@ -27,9 +27,7 @@ def test_a_folder_is_removed_at_the_end_and_what_a_killed_run_left_by_the_next_o
         return {each.name for each in tmp_path.glob("compat-*")} - {"compat-of-somebody"}
 
     def run_once() -> None:
-        code = (
-            "from functions.compat.service.shared_files import run_folder\nwith run_folder(): pass"
-        )
+        code = "from functions.compat.service.shared_files import run_folder\nwith run_folder(): 0"
         subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
 
     with subprocess.Popen(

@@ -1,99 +1,39 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from functions.compat.service.http_messages import SlowReadersMiddleware
-from functions.compat.service.keys import Access, AccessMiddleware
-from functions.compat.service.synthesis import SpeechLimits, Synthesis
-from functions.compat.service.voices import TextSpeakers, text_speakers_of
-from functions.compat.text_socket import PATH, SUBPROTOCOL, SpeechSockets, build, refuse
-from infra.local.configuration.names import Ports
-from shared.container.admission import Admission
-from shared.container.protocols import limit_clients
+from functions.compat.service.keys import Access
 from shared.speech.engines.interface import Mark, MarkedPiece
-from tests.support.speakers import Sentences, a_speaker
+from tests.support.compat import KEY, heard, say, served_socket, socket_client, synthesis_of
+from tests.support.speakers import Sentences
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
     from websockets.asyncio.client import ClientConnection
 
     from shared.speech.engines.text_interface import SpeechOptions
 
-KEY = "0123456789abcdef"
 TENTH = 2 * 2_400
 """The bytes of a sentence in PCM at 24 kHz."""
 
 
-@asynccontextmanager
-async def served(
-    engine: Sentences,
-    access: Access | None = None,
-    limits: SpeechLimits | None = None,
-    admission: Admission | None = None,
-    **options: Any,
-) -> AsyncIterator[str]:
-    """Serve with the server that production uses."""
-    voices = TextSpeakers(text_speakers_of({"mei": a_speaker("mei", engine)}), {})
-    admission = admission or Admission(running=1, waiting=8)
-    sockets = SpeechSockets(voices, Synthesis(admission, limits or SpeechLimits()), **options)
-    app = AccessMiddleware(build(sockets), access or Access(), refuse)
-    with Ports() as ports:
-        server, stop = Config(), asyncio.Event()
-        (port,) = ports.free(1)
-        server.bind = [f"127.0.0.1:{port}"]
-        server.loglevel = "ERROR"
-        limit_clients(server)
-        serving = asyncio.create_task(
-            serve(SlowReadersMiddleware(app, 0.5), server, shutdown_trigger=stop.wait)  # type: ignore[arg-type] # Starlette's types are others
-        )
-        await asyncio.sleep(0.1)
-        yield f"ws://127.0.0.1:{port}{PATH}"
-        stop.set()
-        await serving
-
-
-@asynccontextmanager
-async def client_of(
-    address: str, *subprotocols: str, **options: Any
-) -> AsyncIterator[ClientConnection]:
-    offered = [SUBPROTOCOL, *subprotocols]
-    async with connect(address, subprotocols=offered, **options) as client:  # type: ignore[arg-type] # a NewType
-        yield client
-
-
-async def say(client: ClientConnection, kind: str, **fields: Any) -> None:
-    await client.send(json.dumps({"type": kind, **fields}))
-
-
-async def heard(client: ClientConnection, last: str) -> tuple[list[dict[str, Any]], bytes]:
-    """The messages up to one of a kind, and the sound among them."""
-    messages: list[dict[str, Any]] = []
-    sound = b""
-    async with asyncio.timeout(10):
-        while not messages or messages[-1]["type"] != last:
-            message = await client.recv()
-            if isinstance(message, bytes):
-                sound += message
-            else:
-                messages.append(json.loads(message))
-    return messages, sound
+async def utter(client: ClientConnection, text: str, **fields: Any) -> None:
+    await say(client, "begin", **fields)
+    await say(client, "text", text=text)
+    await say(client, "end")
 
 
 async def test_sentences_are_spoken_as_soon_as_they_are_whole() -> None:
     engine = Sentences()
-    async with served(engine) as address, client_of(address) as client:
+    async with served_socket(engine) as address, socket_client(address) as client:
         await say(client, "begin", voice="mei", speed=2.0)
         for token in ("こん", "にちは", "。今日"):
             await say(client, "text", text=token)
@@ -132,14 +72,10 @@ class MarkedSentences(Sentences):
 
 
 async def test_marks_come_before_their_sound_when_they_are_asked_for() -> None:
-    async with served(MarkedSentences()) as address, client_of(address) as client:
-        await say(client, "begin", marks=True)
-        await say(client, "text", text="はい。い、え。")
-        await say(client, "end")
+    async with served_socket(MarkedSentences()) as address, socket_client(address) as client:
+        await utter(client, "はい。い、え。", marks=True)
         messages, sound = await heard(client, "ended")
-        await say(client, "begin")
-        await say(client, "text", text="はい。")
-        await say(client, "end")
+        await utter(client, "はい。")
         unasked, _ = await heard(client, "ended")
 
     marks = [mark for each in messages if each["type"] == "marks" for mark in each["marks"]]
@@ -152,15 +88,13 @@ async def test_marks_come_before_their_sound_when_they_are_asked_for() -> None:
 
 async def test_a_flush_speaks_what_has_come_and_utterances_follow_each_other() -> None:
     engine = Sentences()
-    async with served(engine) as address, client_of(address) as client:
+    async with served_socket(engine) as address, socket_client(address) as client:
         await say(client, "begin", format="ulaw_8000")
         await say(client, "text", text="はい")
         await say(client, "flush")
         await heard(client, "sentence")
         await say(client, "end")
-        await say(client, "begin")
-        await say(client, "text", text="いいえ")
-        await say(client, "end")
+        await utter(client, "いいえ")
         first, _ = await heard(client, "ended")
         second, sound = await heard(client, "ended")
 
@@ -174,7 +108,7 @@ async def test_a_cancel_is_answered_within_a_tenth_of_a_second_and_nothing_is_he
     None
 ):
     engine = Sentences(gate=threading.Semaphore(0))
-    async with served(engine) as address, client_of(address) as client:
+    async with served_socket(engine) as address, socket_client(address) as client:
         await say(client, "begin")
         await say(client, "text", text="あ、い。" * 3)
         await heard(client, "sentence")
@@ -184,9 +118,7 @@ async def test_a_cancel_is_answered_within_a_tenth_of_a_second_and_nothing_is_he
         waited = time.monotonic() - begin
         assert engine.gate is not None
         engine.gate.release(20)
-        await say(client, "begin")
-        await say(client, "text", text="う。")
-        await say(client, "end")
+        await utter(client, "う。")
         messages, sound = await heard(client, "ended")
 
     assert waited < 0.1
@@ -204,14 +136,10 @@ async def test_a_cancel_is_answered_within_a_tenth_of_a_second_and_nothing_is_he
 async def test_what_cannot_be_begun_is_told_and_the_client_may_try_again(
     fields: dict[str, Any], code: str
 ) -> None:
-    async with served(Sentences()) as address, client_of(address) as client:
-        await say(client, "begin", **fields)
-        await say(client, "text", text="はい。")
-        await say(client, "end")
+    async with served_socket(Sentences()) as address, socket_client(address) as client:
+        await utter(client, "はい。", **fields)
         (refused,), _ = await heard(client, "error")
-        await say(client, "begin")
-        await say(client, "text", text="はい。")
-        await say(client, "end")
+        await utter(client, "はい。")
         _, sound = await heard(client, "ended")
 
     assert refused["code"] == code
@@ -224,8 +152,11 @@ async def test_what_cannot_be_begun_is_told_and_the_client_may_try_again(
     ids=["characters", "seconds"],
 )
 async def test_no_text_gets_more_speech_than_the_limit(text: str, code: str) -> None:
-    engine, limits = Sentences(), SpeechLimits(seconds=1.05)
-    async with served(engine, limits=limits) as address, client_of(address) as client:
+    engine, synthesis = Sentences(), synthesis_of(waiting=8, seconds=1.05)
+    async with (
+        served_socket(engine, synthesis=synthesis) as address,
+        socket_client(address) as client,
+    ):
         await say(client, "begin")
         for begin in range(0, len(text), 1000):
             await say(client, "text", text=text[begin : begin + 1000])
@@ -251,12 +182,12 @@ async def test_no_text_gets_more_speech_than_the_limit(text: str, code: str) -> 
     ids=lambda message: str(message[:30]),
 )
 async def test_a_message_that_cannot_be_taken_ends_the_connection(message: str | bytes) -> None:
-    async with served(Sentences()) as address:
-        async with client_of(address) as client:
+    async with served_socket(Sentences()) as address:
+        async with socket_client(address) as client:
             await client.send(message)
             with pytest.raises(ConnectionClosed) as closed:
                 await heard(client, "nothing more")
-        async with client_of(address) as other:
+        async with socket_client(address) as other:
             await say(other, "begin")
             await heard(other, "begun")
 
@@ -265,16 +196,16 @@ async def test_a_message_that_cannot_be_taken_ends_the_connection(message: str |
 
 async def test_a_page_sends_its_key_as_a_subprotocol() -> None:
     access = Access({"page": KEY})
-    async with served(Sentences(), access) as address:
-        async with client_of(address, f"key.{KEY}") as client:
+    async with served_socket(Sentences(), access) as address:
+        async with socket_client(address, f"key.{KEY}") as client:
             await say(client, "begin")
             await heard(client, "begun")
         headers = {"Authorization": f"Bearer {KEY}"}
-        async with client_of(address, additional_headers=headers) as client:
+        async with socket_client(address, additional_headers=headers) as client:
             await say(client, "begin")
             await heard(client, "begun")
         with pytest.raises(InvalidStatus) as refused:
-            async with client_of(address, "key.another"):
+            async with socket_client(address, "key.another"):
                 pass
 
     assert refused.value.response.status_code == 401
@@ -282,34 +213,30 @@ async def test_a_page_sends_its_key_as_a_subprotocol() -> None:
 
 async def test_a_client_that_leaves_or_idles_keeps_no_place() -> None:
     engine = Sentences(gate=threading.Semaphore(0))
-    async with served(engine, most=1, idle_seconds=0.3) as address:
-        async with client_of(address) as client:
+    async with served_socket(engine, most=1, idle_seconds=0.3) as address:
+        async with socket_client(address) as client:
             await say(client, "begin")
             await say(client, "text", text="あ。い。")
             await heard(client, "sentence")
-        async with client_of(address) as client:
+        async with socket_client(address) as client:
             with pytest.raises(ConnectionClosed):
                 await heard(client, "nothing more")
-        async with client_of(address) as client:
-            await say(client, "begin")
-            await say(client, "text", text="う。")
-            await say(client, "end")
+        async with socket_client(address) as client:
+            await utter(client, "う。")
             _, sound = await heard(client, "ended")
 
     assert len(sound) == TENTH
 
 
 async def test_who_only_holds_connections_keeps_nobody_out() -> None:
-    async with served(Sentences(), most=2) as address, AsyncExitStack() as held:
-        first, second = [await held.enter_async_context(client_of(address)) for _ in range(2)]
+    async with served_socket(Sentences(), most=2) as address, AsyncExitStack() as held:
+        first, second = [await held.enter_async_context(socket_client(address)) for _ in range(2)]
         # A text that never ends holds its place no better.
         for client in (first, second):
             await say(client, "begin")
             await heard(client, "begun")
-        async with client_of(address) as client:
-            await say(client, "begin")
-            await say(client, "text", text="う。")
-            await say(client, "end")
+        async with socket_client(address) as client:
+            await utter(client, "う。")
             _, sound = await heard(client, "ended")
             with pytest.raises(ConnectionClosed) as closed:
                 await heard(first, "nothing more")
@@ -323,12 +250,13 @@ async def test_who_only_holds_connections_keeps_nobody_out() -> None:
 
 async def test_a_client_that_hears_something_makes_room_for_nobody() -> None:
     gate = threading.Semaphore(0)
-    async with served(Sentences(gate=gate), most=1) as address, client_of(address) as client:
-        await say(client, "begin")
-        await say(client, "text", text="あ、い。")
-        await say(client, "end")
+    async with (
+        served_socket(Sentences(gate=gate), most=1) as address,
+        socket_client(address) as client,
+    ):
+        await utter(client, "あ、い。")
         await heard(client, "sentence")
-        async with client_of(address) as another:
+        async with socket_client(address) as another:
             with pytest.raises(ConnectionClosed) as closed:
                 await heard(another, "nothing more")
         gate.release()
@@ -341,10 +269,10 @@ async def test_a_client_that_hears_something_makes_room_for_nobody() -> None:
 
 async def test_one_key_has_half_of_the_connections() -> None:
     access = Access({"greedy": KEY, "honest": KEY[::-1]})
-    async with served(Sentences(), access, most=4) as address, AsyncExitStack() as held:
-        honest = await held.enter_async_context(client_of(address, f"key.{KEY[::-1]}"))
+    async with served_socket(Sentences(), access, most=4) as address, AsyncExitStack() as held:
+        honest = await held.enter_async_context(socket_client(address, f"key.{KEY[::-1]}"))
         greedy = [
-            await held.enter_async_context(client_of(address, f"key.{KEY}")) for _ in range(6)
+            await held.enter_async_context(socket_client(address, f"key.{KEY}")) for _ in range(6)
         ]
         for client in (honest, *greedy[-2:]):
             await say(client, "begin")
@@ -352,14 +280,3 @@ async def test_one_key_has_half_of_the_connections() -> None:
         for client in greedy[:-2]:
             with pytest.raises(ConnectionClosed):
                 await heard(client, "nothing more")
-
-
-async def test_the_service_says_when_it_is_busy() -> None:
-    full = Admission(running=1, waiting=0)
-    async with served(Sentences(), admission=full) as address, client_of(address) as client:
-        with full.admit():
-            await say(client, "begin")
-            await say(client, "text", text="はい。")
-            messages, _ = await heard(client, "error")
-
-    assert messages[-1]["code"] == "busy"

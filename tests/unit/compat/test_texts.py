@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,14 +10,11 @@ import pytest
 from functions.compat.service.encoders import Codec, SoundFormat
 from functions.compat.service.synthesis import SpeechLimits, SpokenStream, Synthesis
 from functions.compat.service.texts import (
-    LONGEST_WAITING,
-    SentenceSplitter,
     estimate_long,
     speak_long,
     speak_text_stream,
     speech_of,
 )
-from functions.compat.service.voices import TextSpeaker
 from shared.container.admission import Admission
 from shared.speech.engines.text_interface import (
     SpeechOptions,
@@ -24,14 +22,18 @@ from shared.speech.engines.text_interface import (
     TextErrorCode,
     nothing_to_say,
 )
-from tests.support.speakers import RATE, Sentences, a_speaker
-from tests.support.speakers import Sentences as Engine
+from shared.speech.text.front_end import LONGEST_WAITING, SentenceSplitter
+from tests.support.compat import text_speaker
+from tests.support.speakers import RATE, Sentences
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
     from functions.compat.service.texts import SpokenPiece
     from shared.speech.signal.sound import Samples
+
+
+PCM = SoundFormat(Codec.PCM, RATE)
 
 
 def test_a_text_longer_than_an_engine_takes_is_spoken_in_parts_with_pauses() -> None:
@@ -65,16 +67,16 @@ def test_a_text_without_words_is_refused() -> None:
 
 
 def test_a_part_in_a_script_that_the_voice_cannot_read_is_passed_over() -> None:
-    spoken = Sentences()
+    engine = JapaneseOnly()
     text = "안녕" * 1_000 + "\nはい。" + "안녕" * 1_000
 
-    assert len(list(speak_long(Reader(spoken), text, SpeechOptions()))) == 1
-    assert spoken.spoken == ["はい"]
-    assert estimate_long(Reader(Sentences()), text, SpeechOptions()) == pytest.approx(0.1)
+    assert len(list(speak_long(engine, text, SpeechOptions()))) == 1
+    assert engine.spoken == ["はい"]
+    assert estimate_long(engine, text, SpeechOptions()) == pytest.approx(0.1)
 
 
 def test_a_text_in_such_a_script_alone_is_refused() -> None:
-    engine, text = Reader(Sentences()), "안녕" * 2_000
+    engine, text = JapaneseOnly(), "안녕" * 2_000
 
     with pytest.raises(TextError) as refused:
         list(speak_long(engine, text, SpeechOptions()))
@@ -108,10 +110,7 @@ async def test_what_was_begun_is_spoken_to_its_end_although_it_is_longer_than_es
 
 
 async def _stream(engine: Sentences, text: str, limits: SpeechLimits) -> SpokenStream:
-    character = a_speaker("mei", engine)
-    assert character.text_engine is not None
-    voice = TextSpeaker("mei", character, character.text_engine)
-    speech = speech_of(voice, text, SpeechOptions(), SoundFormat(Codec.PCM, RATE))
+    speech = speech_of(text_speaker(engine), text, SpeechOptions(), PCM)
     return await Synthesis(Admission(running=1, waiting=0), limits).stream(speech)
 
 
@@ -123,27 +122,20 @@ class Slow(Sentences):
         return super().estimate(text, options) / 2
 
 
-@dataclass
-class Reader:
+class JapaneseOnly(Sentences):
     """Reads Japanese alone, as the voices do."""
 
-    engine: Sentences
-    sample_rate: int = RATE
-
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        return self.engine.estimate(self._readable(text), options)
+        return super().estimate(self._readable(text), options)
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        return self.engine.speak(self._readable(text), options)
+        return super().speak(self._readable(text), options)
 
     def _readable(self, text: str) -> str:
-        readable = "".join(each for each in text if each not in "안녕\n")
-        if not readable:
+        readable = re.sub("[안녕하세요\n]", "", text)
+        if not readable.strip("。"):
             raise nothing_to_say(text)
         return readable
-
-
-PCM = SoundFormat(Codec.PCM, RATE)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +173,7 @@ def test_a_text_without_an_end_is_spoken_up_to_its_last_comma() -> None:
 
 
 async def spoken(
-    engine: Engine,
+    engine: Sentences,
     sentences: Iterable[str],
     limits: SpeechLimits | None = None,
     whole: str | None = None,
@@ -190,9 +182,7 @@ async def spoken(
         for sentence in sentences:
             yield sentence
 
-    character = a_speaker("mei", engine)
-    assert character.text_engine is not None
-    voice = TextSpeaker("mei", character, character.text_engine)
+    voice = text_speaker(engine)
     synthesis = Synthesis(Admission(running=1, waiting=0), limits or SpeechLimits())
     running = speak_text_stream(
         synthesis, voice, come(), SpeechOptions(speed=2.0), PCM, whole=whole
@@ -202,7 +192,7 @@ async def spoken(
 
 
 async def test_sentences_are_spoken_one_after_the_other_with_a_pause() -> None:
-    engine = Engine()
+    engine = Sentences()
 
     pieces = await spoken(engine, ["はい。", "！！", "いいえ。"])
 
@@ -212,7 +202,7 @@ async def test_sentences_are_spoken_one_after_the_other_with_a_pause() -> None:
 
 
 async def test_all_sentences_together_take_at_most_the_limit() -> None:
-    engine = Engine()
+    engine = Sentences()
 
     with pytest.raises(TextError, match="Send it in parts"):
         await spoken(engine, ["はい。"] * 100, SpeechLimits(seconds=0.55))
@@ -221,30 +211,20 @@ async def test_all_sentences_together_take_at_most_the_limit() -> None:
 
 
 async def test_a_sentence_that_cannot_be_read_is_passed_over_as_within_a_text() -> None:
-    pieces = await spoken(Korean(), ["안녕하세요。", "はい。", "안녕하세요。", "いいえ。"])
+    pieces = await spoken(JapaneseOnly(), ["안녕하세요。", "はい。", "안녕하세요。", "いいえ。"])
 
     assert [piece.sentence for piece in pieces] == ["はい。", "いいえ。"]
 
 
 async def test_a_text_of_which_no_sentence_can_be_read_is_refused() -> None:
     with pytest.raises(TextError, match="script"):
-        await spoken(Korean(), ["안녕하세요。", "！"])
+        await spoken(JapaneseOnly(), ["안녕하세요。", "！"])
 
 
 async def test_a_whole_text_that_is_too_long_is_refused_before_anything_is_spoken() -> None:
-    engine = Engine()
+    engine = Sentences()
 
     with pytest.raises(TextError, match="Send it in parts"):
         await spoken(engine, ["はい。"] * 10, SpeechLimits(seconds=0.95), whole="はい。" * 10)
 
     assert engine.spoken == []
-
-
-@dataclass
-class Korean(Engine):
-    """Cannot read Korean."""
-
-    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        if "안" in text:
-            raise nothing_to_say(text)
-        return super().speak(text, options)

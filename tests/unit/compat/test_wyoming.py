@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,31 +20,12 @@ from wyoming.tts import (
     SynthesizeVoice,
 )
 
-from functions.compat.service.synthesis import SpeechLimits, Synthesis
-from functions.compat.service.voices import TextSpeaker, TextSpeakers
-from functions.compat.wyoming import MOST_BYTES, MOST_CONNECTIONS, WyomingServer
-from shared.container.admission import Admission
-from tests.support.speakers import RATE, Sentences, a_speaker
+from functions.compat.wyoming import MOST_BYTES, MOST_CONNECTIONS
+from tests.support.compat import served_wyoming
+from tests.support.speakers import RATE, Sentences
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from wyoming.event import Event
-
-
-@asynccontextmanager
-async def served(engine: Sentences, unread_seconds: float = 20.0) -> AsyncIterator[int]:
-    """Serve one character with two styles at a free port."""
-    character = a_speaker("mei", engine)
-    assert character.text_engine is not None
-    voices = [
-        TextSpeaker("mei", character, character.text_engine),
-        TextSpeaker("mei:happy", character, character.text_engine, 7, "happy"),
-    ]
-    synthesis = Synthesis(Admission(running=1, waiting=8), SpeechLimits())
-    server = WyomingServer(TextSpeakers(voices, {}), synthesis, unread_seconds=unread_seconds)
-    async with server.listening("127.0.0.1", 0) as port:
-        yield port
 
 
 async def heard(client: AsyncTcpClient, last: type[Any] = AudioStop) -> list[Event]:
@@ -64,7 +44,7 @@ def sound_of(events: list[Event]) -> bytes:
 
 
 async def test_home_assistant_finds_voices_speakers_and_languages() -> None:
-    async with served(Sentences()) as port, AsyncTcpClient("127.0.0.1", port) as client:
+    async with served_wyoming(Sentences()) as port, AsyncTcpClient("127.0.0.1", port) as client:
         await client.write_event(Describe().event())
         (event,) = await heard(client, Info)
         await client.write_event(Ping("here?").event())
@@ -82,7 +62,7 @@ async def test_home_assistant_finds_voices_speakers_and_languages() -> None:
 
 async def test_a_text_is_spoken_in_the_voice_and_style() -> None:
     engine = Sentences()
-    async with served(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
+    async with served_wyoming(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
         voice = SynthesizeVoice(name="mei", speaker="happy")
         await client.write_event(Synthesize("はい。いいえ。", voice).event())
         events = await heard(client)
@@ -95,7 +75,7 @@ async def test_a_text_is_spoken_in_the_voice_and_style() -> None:
 
 async def test_a_text_in_pieces_is_spoken_before_its_end_is_known() -> None:
     engine = Sentences()
-    async with served(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
+    async with served_wyoming(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
         await client.write_event(SynthesizeStart(SynthesizeVoice(name="mei")).event())
         for token in ("は", "い。い"):
             await client.write_event(SynthesizeChunk(token).event())
@@ -128,7 +108,7 @@ async def test_a_text_in_pieces_is_spoken_before_its_end_is_known() -> None:
     ids=["voice", "speaker", "length", "pieces"],
 )
 async def test_what_cannot_be_spoken_is_refused_with_a_reason(event: Event, sentence: str) -> None:
-    async with served(Sentences()) as port, AsyncTcpClient("127.0.0.1", port) as client:
+    async with served_wyoming(Sentences()) as port, AsyncTcpClient("127.0.0.1", port) as client:
         await client.write_event(event)
         if event.type == "synthesize-start":
             for _ in range(20):
@@ -160,7 +140,7 @@ async def test_what_cannot_be_spoken_is_refused_with_a_reason(event: Event, sent
     ids=lambda content: content[:40].decode(),
 )
 async def test_bytes_that_are_no_event_end_the_connection_with_a_reason(content: bytes) -> None:
-    async with served(Sentences()) as port:
+    async with served_wyoming(Sentences()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(content)
         if content.startswith(b"x"):
@@ -178,7 +158,7 @@ async def test_bytes_that_are_no_event_end_the_connection_with_a_reason(content:
 
 
 async def test_half_a_character_in_a_ping_ends_nothing() -> None:
-    async with served(Sentences()) as port:
+    async with served_wyoming(Sentences()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(2):
             writer.write(b'{"type": "ping", "data": {"text": "\\ud800"}}\n')
@@ -190,7 +170,7 @@ async def test_half_a_character_in_a_ping_ends_nothing() -> None:
 
 
 async def test_a_client_that_closes_its_side_still_hears_everything() -> None:
-    async with served(Sentences()) as port:
+    async with served_wyoming(Sentences()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b'{"type": "synthesize", "data": {"text": "\xe3\x81\x82\xe3\x80\x82"}}\n')
         writer.write_eof()
@@ -203,7 +183,7 @@ async def test_a_client_that_closes_its_side_still_hears_everything() -> None:
 
 async def test_a_client_that_reads_nothing_loses_its_connection_and_its_place() -> None:
     engine = Sentences()
-    async with served(engine, unread_seconds=0.2) as port:
+    async with served_wyoming(engine, unread_seconds=0.2) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
         line = Synthesize("あ。" * 1_500).event()
         content = json.dumps({"type": line.type, "data": line.data}).encode() + b"\n"
@@ -220,7 +200,7 @@ async def test_a_client_that_reads_nothing_loses_its_connection_and_its_place() 
 
 async def test_a_client_that_leaves_ends_its_speech() -> None:
     engine = Sentences()
-    async with served(engine) as port:
+    async with served_wyoming(engine) as port:
         async with AsyncTcpClient("127.0.0.1", port) as client:
             await client.write_event(Synthesize("あ。" * 1_500).event())
             await heard(client, AudioChunk)
@@ -233,7 +213,7 @@ async def test_a_client_that_leaves_ends_its_speech() -> None:
 
 
 async def test_who_only_holds_connections_keeps_nobody_out() -> None:
-    async with served(Sentences()) as port:
+    async with served_wyoming(Sentences()) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS)]
         async with AsyncTcpClient("127.0.0.1", port) as client:
             await client.write_event(Synthesize("はい。").event())
@@ -249,7 +229,7 @@ async def test_who_only_holds_connections_keeps_nobody_out() -> None:
 
 async def test_a_client_that_hears_something_makes_room_for_nobody() -> None:
     engine = Sentences(gate=threading.Semaphore(0))
-    async with served(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
+    async with served_wyoming(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
         await client.write_event(Synthesize("はい、いいえ。").event())
         begun = await heard(client, AudioChunk)
         held = [
@@ -268,7 +248,7 @@ async def test_a_client_that_hears_something_makes_room_for_nobody() -> None:
 
 async def test_a_flood_of_events_does_not_hold_the_loop() -> None:
     events, turns = 5_000, 0
-    async with served(Sentences()) as port:
+    async with served_wyoming(Sentences()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b'{"type":"nothing that anybody knows"}\n' * events + b'{"type":"ping"}\n')
         answered = asyncio.create_task(reader.readline())

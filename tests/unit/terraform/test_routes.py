@@ -8,12 +8,11 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
-from functions.compat import elevenlabs, openai
-from functions.compat import text_socket as running
+from functions.compat import elevenlabs, openai, text_socket
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
-from functions.compat.voicevox.app import VoicevoxServices, VoicevoxSettings, build
+from functions.compat.voicevox.app import VoicevoxServices, build
 from functions.compat.voicevox.speakers import VoicevoxSpeakers
-from functions.compat.voicevox.user_data import Presets, UserDictionary
+from functions.compat.voicevox.user_data import UserData
 from functions.convert.routes import convert_routes
 from functions.sweep.main import create_app as create_sweep
 from shared.container.admission import Admission
@@ -185,9 +184,9 @@ def test_beside_the_page_the_api_keeps_every_path_that_it_serves(
 def test_behind_the_load_balancer_every_route_of_voicevox_leads_to_live_and_no_other_does(
     terraform: TerraformModule,
 ) -> None:
-    admission = Admission(running=1, waiting=0)
-    services = VoicevoxServices(VoicevoxSpeakers([]), Presets(), UserDictionary(), admission)
-    routes = build(VoicevoxSettings("1"), services).routes
+    synthesis = Synthesis(Admission(running=1, waiting=0), SpeechLimits())
+    services = VoicevoxServices(VoicevoxSpeakers([]), UserData.open(), synthesis)
+    routes = build(services).routes
     served = {re.sub(r"\{\w+\}$", "*", cast("Route", route).path) for route in routes}
 
     assert set(terraform.locals["voicevox_paths"]) == served
@@ -201,7 +200,7 @@ def test_behind_the_load_balancer_every_route_of_the_other_apis_leads_to_live(
     routes = [
         *openai.build(nobody, synthesis).routes,
         *elevenlabs.build({}, nobody, synthesis).routes,
-        *running.build(running.SpeechSockets(nobody, synthesis)).routes,
+        *text_socket.build(text_socket.SpeechSockets(nobody, synthesis)).routes,
     ]
     served = {re.sub(r"\{\w+\}.*$", "*", cast("Route", route).path) for route in routes}
 

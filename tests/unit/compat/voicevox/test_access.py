@@ -8,7 +8,6 @@ import tempfile
 import wave
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 from pydantic import SecretStr
 from starlette.applications import Starlette
@@ -25,13 +24,13 @@ from functions.compat.voicevox.waves import WavesError, connect_waves
 from shared.speech.results.audio_files import write_wav
 from shared.speech.text.dictionary import DictionaryWord, make_word
 from shared.speech.text.front_end import Reading
+from tests.support.compat import KEY, client_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 import numpy as np
 
-KEY = "0123456789abcdef"
 BASIC = base64.b64encode(f"bot:{KEY}".encode()).decode()
 
 
@@ -44,9 +43,8 @@ async def status(
     sites = ("https://site.example",)
     access = Access({} if key is None else {"bot": key}, sites, hosts)
     app = AccessMiddleware(Starlette(routes=[Route("/", answer)]), access, refuse)
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://voice.test") as client:
-        return (await client.get("/", headers=headers)).status_code
+    async with client_of(app) as client:
+        return (await client.get("http://voice.test/", headers=headers)).status_code
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def a_preset(number: int = -1) -> Preset:
 
 
 def test_what_one_process_keeps_another_finds(tmp_path: Path) -> None:
-    one, other = UserData.opened(tmp_path), UserData.opened(tmp_path)
+    one, other = UserData.open(tmp_path), UserData.open(tmp_path)
 
     number = one.presets.add(a_preset())
     word = one.dictionary.add(make_word("卍丸", "マンジマル", 1))

@@ -18,6 +18,7 @@ from functions.compat.voicevox.queries import (
     Preset,
     apply_preset,
     characters_of,
+    estimate,
     parse_kana,
     phrases_of,
     query_body_of,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 TEXT = "こんにちは、好きですか？"
 RATE = 24_000
+MORA = {"text": "ア", "vowel": "a", "vowel_length": 0, "pitch": 0}
 
 
 @pytest.fixture(scope="module")
@@ -174,22 +176,8 @@ def test_a_preset_sets_everything_except_the_text(query: AudioQuery) -> None:
         {"prePhonemeLength": 1e9},
         {"accent_phrases": [{"moras": [], "accent": 1}]},
         {"accent_phrases": [{"moras": [{"text": "ア", "vowel": "a"}], "accent": 1}]},
-        {
-            "accent_phrases": [
-                {
-                    "moras": [{"text": "漢", "vowel": "a", "vowel_length": 0, "pitch": 0}],
-                    "accent": 1,
-                }
-            ]
-        },
-        {
-            "accent_phrases": [
-                {
-                    "moras": [{"text": "ア", "vowel": "a", "vowel_length": 0, "pitch": 0}],
-                    "accent": 2,
-                }
-            ]
-        },
+        {"accent_phrases": [{"moras": [MORA | {"text": "漢"}], "accent": 1}]},
+        {"accent_phrases": [{"moras": [MORA], "accent": 2}]},
     ],
 )
 def test_a_query_that_makes_no_sense_is_refused(query: AudioQuery, wrong: Any) -> None:
@@ -223,6 +211,27 @@ def test_pauses_beside_the_phrases_count_as_those_within(query: AudioQuery) -> N
     assert characters_of(changed(query, accent_phrases=paused, kana="")) == 10 * (
         len(phrase["moras"]) + 1
     )
+
+
+class Clairvoyant:
+    """Estimates a time that no other engine does."""
+
+    def __init__(self, engine: JapaneseEngine) -> None:
+        self.read_phrases = engine.read_phrases
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        return 1_000.0 + len(text) / options.speed
+
+
+def test_the_engine_estimates_a_query_that_nobody_has_changed(
+    engine: JapaneseEngine, query: AudioQuery
+) -> None:
+    voice: Any = Clairvoyant(engine)
+    shorter = changed(query, accent_phrases=query.model_dump()["accent_phrases"][:1])
+
+    assert estimate(voice, changed(query, speedScale=2.0), 0) == 1_000 + len(TEXT) / 2
+    assert estimate(voice, shorter, 0) < 2
+    assert 1 < estimate(voice, changed(query, kana=None), 0) < 3
 
 
 KANA = [

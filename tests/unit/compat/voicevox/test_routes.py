@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import threading
 import time
 import uuid
 import wave
@@ -11,9 +10,8 @@ import zipfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import httpx
 import numpy as np
 import pyopenjtalk
 import pytest
@@ -26,39 +24,40 @@ from functions.compat.service.synthesis import (
     Synthesis,
 )
 from functions.compat.settings import CompatSettings
-from functions.compat.voicevox.app import VoicevoxServices, VoicevoxSettings, build
+from functions.compat.voicevox.app import VoicevoxServices, build
 from functions.compat.voicevox.speakers import (
     SpeakerStyle,
     VoicevoxSpeaker,
     VoicevoxSpeakers,
     aliases_of,
 )
-from functions.compat.voicevox.user_data import Presets, UserDictionary
+from functions.compat.voicevox.user_data import UserData
 from shared.characters.bundle_files import BundleError
 from shared.container.admission import Admission
 from shared.runtime.push import OverloadedError
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.text.front_end import EnglishReader, read_words
+from tests.support.compat import call, client_of, synthesis_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
+    import httpx
     from numpy.typing import NDArray
     from starlette.applications import Starlette
 
+_Engine = TypeVar("_Engine")
+Query = dict[str, str | int]
 STYLE = 456334080
+SPEAKER: Query = {"speaker": STYLE}
 UUID = "a0000000-0000-4000-8000-000000000000"
 TEXT = "こんにちは、世界。"
-SETTINGS = VoicevoxSettings("0.1.0")
-
-STILL_THERE: dict[str, Any] = {}
-
-Query = dict[str, str | int]
 
 
 @pytest.fixture
 def services() -> VoicevoxServices:
-    dictionary = UserDictionary()
+    user_data = UserData.open()
+    dictionary = user_data.dictionary
     engine = JapaneseEngine(
         HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
         dictionary,
@@ -67,20 +66,12 @@ def services() -> VoicevoxServices:
     )
     styles = (SpeakerStyle(STYLE, "ノーマル", engine, 0),)
     speaker = VoicevoxSpeaker(UUID, "メイ", "1.0.0", "CC BY 3.0", b"\x89PNG", styles)
-    return VoicevoxServices(
-        VoicevoxSpeakers([speaker]), Presets(), dictionary, Admission(running=2, waiting=8)
-    )
-
-
-def client_of(app: Starlette) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
-    )
+    return VoicevoxServices(VoicevoxSpeakers([speaker]), user_data, synthesis_of(2, 8))
 
 
 @pytest.fixture
 async def client(services: VoicevoxServices) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(build(SETTINGS, services)) as client:
+    async with client_of(build(services, version="0.1.0")) as client:
         yield client
 
 
@@ -93,7 +84,7 @@ async def query(client: httpx.AsyncClient, text: str = TEXT) -> dict[str, Any]:
 
 
 async def spoken(client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[Any, NDArray[np.int16]]:
-    answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+    answer = await client.post("/synthesis", params=SPEAKER, json=body)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "audio/wav"
     with wave.open(io.BytesIO(answer.content)) as file:
@@ -122,7 +113,7 @@ async def test_speakers_are_listed_with_their_styles(client: httpx.AsyncClient) 
 
 async def test_a_bot_may_ask_by_the_number_of_another_engine(services: VoicevoxServices) -> None:
     voices = VoicevoxSpeakers(services.voices.speakers, {3: STYLE})
-    async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
+    async with client_of(build(replace(services, voices=voices))) as client:
         known = await client.post("/audio_query", params={"text": TEXT, "speaker": 3})
         unknown = await client.post("/audio_query", params={"text": TEXT, "speaker": 4})
 
@@ -136,20 +127,18 @@ def test_a_number_for_no_character_is_refused(entry: str) -> None:
 
 
 async def test_twenty_sentences_at_once_wait_in_line(services: VoicevoxServices) -> None:
-    admission = Admission(running=1, waiting=CompatSettings().backlog)
-    async with client_of(build(SETTINGS, replace(services, admission=admission))) as client:
+    synthesis = synthesis_of(1, CompatSettings().backlog)
+    async with client_of(build(replace(services, synthesis=synthesis))) as client:
         body = await query(client, "はい。")
-        ask = partial(client.post, "/synthesis", params={"speaker": STYLE}, json=body)
+        ask = partial(client.post, "/synthesis", params=SPEAKER, json=body)
         answers = await asyncio.gather(*(ask() for _ in range(20)))
 
     assert {answer.status_code for answer in answers} == {200}
 
 
 async def test_a_speaker_is_ready_at_once(client: httpx.AsyncClient) -> None:
-    style = {"speaker": STYLE}
-
-    assert (await client.post("/initialize_speaker", params=style)).status_code == 204
-    assert (await client.get("/is_initialized_speaker", params=style)).json() is True
+    assert (await client.post("/initialize_speaker", params=SPEAKER)).status_code == 204
+    assert (await client.get("/is_initialized_speaker", params=SPEAKER)).json() is True
 
 
 async def test_a_query_is_spoken(client: httpx.AsyncClient) -> None:
@@ -175,7 +164,7 @@ async def test_the_wave_is_as_the_query_asks(client: httpx.AsyncClient) -> None:
 async def test_several_queries_come_in_one_archive(client: httpx.AsyncClient) -> None:
     body = await query(client, "はい。")
 
-    answer = await client.post("/multi_synthesis", params={"speaker": STYLE}, json=[body, body])
+    answer = await client.post("/multi_synthesis", params=SPEAKER, json=[body, body])
 
     assert answer.headers["content-type"] == "application/zip"
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
@@ -186,7 +175,7 @@ async def test_accent_phrases_come_from_text_and_from_kana(client: httpx.AsyncCl
     parameters: Query = {"speaker": STYLE, "text": "ハ'シ", "is_kana": "true"}
 
     (phrase,) = (await client.post("/accent_phrases", params=parameters)).json()
-    returned = await client.post("/mora_data", params={"speaker": STYLE}, json=[phrase])
+    returned = await client.post("/mora_data", params=SPEAKER, json=[phrase])
 
     assert [mora["text"] for mora in phrase["moras"]] == ["ハ", "シ"]
     assert phrase["accent"] == 1
@@ -210,10 +199,14 @@ async def test_a_text_without_words_is_silence(client: httpx.AsyncClient) -> Non
     assert not samples.any()
 
 
-async def test_presets_are_kept_changed_and_forgotten(client: httpx.AsyncClient) -> None:
+async def a_preset(client: httpx.AsyncClient) -> dict[str, Any]:
     body = await query(client)
     scales = {name: value for name, value in body.items() if "Scale" in name or "Length" in name}
-    preset = {"id": 1, "name": "速い", "speaker_uuid": UUID, "style_id": STYLE} | scales
+    return {"id": 1, "name": "速い", "speaker_uuid": UUID, "style_id": STYLE} | scales
+
+
+async def test_presets_are_kept_changed_and_forgotten(client: httpx.AsyncClient) -> None:
+    preset = await a_preset(client)
 
     assert (await client.post("/add_preset", json=preset | {"speedScale": 1.5})).json() == 1
     assert (await client.post("/update_preset", json=preset | {"speedScale": 1.8})).json() == 1
@@ -222,16 +215,12 @@ async def test_presets_are_kept_changed_and_forgotten(client: httpx.AsyncClient)
     assert [each["name"] for each in (await client.get("/presets")).json()] == ["速い"]
     assert (await client.post("/delete_preset", params={"id": 1})).status_code == 204
     missing = await client.post("/audio_query_from_preset", params={"text": TEXT, "preset_id": 1})
-    assert (missing.status_code, missing.json()) == (
-        422,
-        {"detail": "該当するプリセットIDが見つかりません"},
-    )
+    assert missing.status_code == 422
+    assert missing.json() == {"detail": "該当するプリセットIDが見つかりません"}
 
 
 async def test_no_preset_keeps_others_from_being_listed(client: httpx.AsyncClient) -> None:
-    body = await query(client)
-    scales = {name: value for name, value in body.items() if "Scale" in name or "Length" in name}
-    preset = {"name": "速い", "speaker_uuid": UUID, "style_id": STYLE} | scales
+    preset = await a_preset(client)
 
     # Python writes no number of more than 4300 digits.
     digits = json.dumps(preset | {"id": 0}).replace('"id": 0', f'"id": {"9" * 4_300}')
@@ -297,7 +286,7 @@ async def test_a_body_of_errors_is_answered_with_few_of_them(
 ) -> None:
     begin = time.process_time()
 
-    answer = await client.post(path, params={"speaker": STYLE}, content=body)
+    answer = await client.post(path, params=SPEAKER, content=body)
 
     assert answer.status_code == 422
     assert 1 <= len(answer.json()["detail"]) <= 10
@@ -305,9 +294,10 @@ async def test_a_body_of_errors_is_answered_with_few_of_them(
 
 
 async def test_words_wait_in_line_as_what_is_spoken_does(services: VoicevoxServices) -> None:
-    full = replace(services, admission=Admission(running=1, waiting=0))
-    async with client_of(build(SETTINGS, full)) as client:
-        with full.admission.admit(None, waits=True):
+    admission = Admission(running=1, waiting=0)
+    full = replace(services, synthesis=Synthesis(admission, SpeechLimits()))
+    async with client_of(build(full)) as client:
+        with admission.admit(None, waits=True):
             word: Query = {"surface": "卍丸", "pronunciation": "マンジ", "accent_type": 1}
             answers = [
                 await client.post("/user_dict_word", params=word),
@@ -389,40 +379,17 @@ async def test_an_unsupported_request_is_refused_with_a_reason(
     assert sentence in answer.text
 
 
-async def test_more_than_fits_is_sent_away(services: VoicevoxServices) -> None:
-    slow = SlowEngine(services.voices.speakers[0].styles[0].engine)
-    offered = replace(services.voices.speakers[0].styles[0], engine=slow)
-    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
-    admission = Admission(running=1, waiting=1)
-    served = replace(services, voices=voices, admission=admission)
-    async with client_of(build(SETTINGS, served)) as client:
-        body = await query(client, "はい。")
-        send = [
-            asyncio.create_task(client.post("/synthesis", params={"speaker": STYLE}, json=body))
-            for _ in range(2)
-        ]
-        await asyncio.to_thread(slow.started.wait, 10)
-        await asyncio.sleep(0.05)
-        refused = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
-        slow.go_on.set()
-        answers = await asyncio.gather(*send)
-
-    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert [answer.status_code for answer in answers] == [200, 200]
-
-
 async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
     services: VoicevoxServices,
 ) -> None:
-    served = replace(services, admission=Admission(running=1, waiting=0))
-    async with client_of(build(SETTINGS, served)) as client:
+    served = replace(services, synthesis=synthesis_of(1, 0))
+    async with client_of(build(served)) as client:
         body = await query(client, "はい。いいえ。")
-        usual: Query = {"speaker": STYLE}
-        asked = usual | {"stream": "true"}
+        asked = SPEAKER | {"stream": "true"}
         too_long = body | {"accent_phrases": body["accent_phrases"] * 1000}
         refused = await client.post("/synthesis", params=asked, json=too_long)
         streamed = await client.post("/synthesis", params=asked, json=body)
-        whole = await client.post("/synthesis", params=usual, json=body)
+        whole = await client.post("/synthesis", params=SPEAKER, json=body)
 
     assert [answer.status_code for answer in (refused, streamed, whole)] == [422, 200, 200]
     assert streamed.headers["content-type"] == "audio/wav"
@@ -432,14 +399,15 @@ async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
 
 async def test_speech_is_streamed_as_voicevox_does_it(client: httpx.AsyncClient) -> None:
     body = await query(client, "はい。いいえ。")
-    usual: Query = {"speaker": STYLE}
     _, whole = await spoken(client, body)
 
-    streamed = await client.post("/streaming_synthesis", params=usual, json=body)
-    later = usual | {"start_offset": "0.5", "segment_length": "1"}
+    streamed = await client.post("/streaming_synthesis", params=SPEAKER, json=body)
+    later = SPEAKER | {"start_offset": "0.5", "segment_length": "1"}
     rest = await client.post("/streaming_synthesis", params=later, json=body)
     silent, never = [
-        await client.post("/streaming_synthesis", params=usual | {"start_offset": after}, json=body)
+        await client.post(
+            "/streaming_synthesis", params=SPEAKER | {"start_offset": after}, json=body
+        )
         for after in ("100", "1e308")
     ]
     manifest = (await client.get("/engine_manifest")).json()
@@ -474,26 +442,16 @@ def samples_in(content: bytes) -> NDArray[np.int16]:
 
 
 async def test_a_client_that_leaves_stops_its_synthesis(services: VoicevoxServices) -> None:
-    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
-    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
-    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
-    app = build(SETTINGS, replace(services, voices=voices))
+    served, engine = spoken_by(CountingEngine, services)
+    app = build(served)
     async with client_of(app) as client:
         body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
-    request = {"type": "http.request", "body": json.dumps(body).encode()}
-    messages = iter([request, STILL_THERE])
-
-    async def receive() -> dict[str, Any]:
-        message = next(messages, {"type": "http.disconnect"})
-        if message is STILL_THERE:
-            await asyncio.Event().wait()
-        return message
 
     async def send(_: Any) -> None:
         return
 
-    scope = {"type": "http", "method": "POST", "path": "/synthesis", "headers": []}
-    await app(scope | {"query_string": f"speaker={STYLE}".encode()}, receive, send)
+    address = f"/synthesis?speaker={STYLE}"
+    await call(app, address, json.dumps(body).encode(), send, stays=1)
 
     assert engine.pieces == 1
 
@@ -516,13 +474,11 @@ async def test_a_client_that_leaves_stops_its_synthesis(services: VoicevoxServic
 async def test_no_query_gets_more_speech_than_the_limit(
     services: VoicevoxServices, route: str, asked: dict[str, Any]
 ) -> None:
-    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
-    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
-    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
-    async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
+    served, engine = spoken_by(CountingEngine, services)
+    async with client_of(build(served)) as client:
         body = await query(client, "はい、いいえ。") | asked
         sent = [body] if route == "/multi_synthesis" else body
-        answer = await client.post(route, params={"speaker": STYLE}, json=sent)
+        answer = await client.post(route, params=SPEAKER, json=sent)
 
     assert answer.status_code == 422
     assert "Send it in parts" in answer.text
@@ -530,10 +486,10 @@ async def test_no_query_gets_more_speech_than_the_limit(
 
 
 async def test_queries_of_one_request_share_the_limit(services: VoicevoxServices) -> None:
-    async with client_of(build(SETTINGS, services)) as client:
+    async with client_of(build(services)) as client:
         body = await query(client, "はい。") | {"postPhonemeLength": 90.0}
         sent = [body] * 4
-        answer = await client.post("/multi_synthesis", params={"speaker": STYLE}, json=sent)
+        answer = await client.post("/multi_synthesis", params=SPEAKER, json=sent)
 
     assert answer.status_code == 422
 
@@ -541,16 +497,14 @@ async def test_queries_of_one_request_share_the_limit(services: VoicevoxServices
 async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(
     services: VoicevoxServices,
 ) -> None:
-    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
-    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
-    voices = VoicevoxSpeakers([replace(services.voices.speakers[0], styles=(offered,))])
-    settings = replace(SETTINGS, limits=SpeechLimits(seconds=36.0))
-    async with client_of(build(settings, replace(services, voices=voices))) as client:
+    limited = replace(services, synthesis=synthesis_of(2, 8, seconds=36.0))
+    served, engine = spoken_by(CountingEngine, limited)
+    async with client_of(build(served)) as client:
         body = await query(client, ("8" * 30 + "。") * 4)  # 32 s by its phones, and really 40
-        answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+        answer = await client.post("/synthesis", params=SPEAKER, json=body)
 
     assert answer.status_code == 422
-    assert 1 <= engine.pieces < 5
+    assert 1 <= engine.pieces < 8  # a sentence of digits is two pieces
 
 
 @pytest.mark.parametrize(
@@ -567,7 +521,7 @@ async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(
 async def test_one_of_several_instances_keeps_nothing(
     services: VoicevoxServices, route: str
 ) -> None:
-    async with client_of(build(replace(SETTINGS, is_alone=False), services)) as client:
+    async with client_of(build(services, is_alone=False)) as client:
         answer = await client.request(*route.split())
         presets, words = await client.get("/presets"), await client.get("/user_dict")
 
@@ -576,9 +530,7 @@ async def test_one_of_several_instances_keeps_nothing(
 
 
 async def test_a_slow_reader_keeps_nobody_waiting(services: VoicevoxServices) -> None:
-    settings = replace(SETTINGS, limits=SpeechLimits(buffered_bytes=20_000))
-    served = replace(services, admission=Admission(running=1, waiting=0))
-    app = build(settings, served)
+    app = build(replace(services, synthesis=synthesis_of(1, 0, buffered_bytes=20_000)))
     async with client_of(app) as client:
         body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
         heard = asyncio.Event()
@@ -595,7 +547,7 @@ async def spoken_when_there_is_a_place(
     client: httpx.AsyncClient, body: dict[str, Any]
 ) -> httpx.Response:
     while True:
-        answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+        answer = await client.post("/synthesis", params=SPEAKER, json=body)
         if answer.status_code != 503:
             return answer
         await asyncio.sleep(0.02)
@@ -603,28 +555,19 @@ async def spoken_when_there_is_a_place(
 
 async def read_slowly(app: Starlette, body: dict[str, Any], heard: asyncio.Event) -> None:
     """Ask for a stream, and take nothing after its beginning."""
-    messages = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
-
-    async def receive() -> dict[str, Any]:
-        message = next(messages, None)
-        if message is None:
-            await asyncio.Event().wait()
-        return message or {}
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.body":
             heard.set()
             await asyncio.Event().wait()
 
-    scope = {"type": "http", "method": "POST", "path": "/synthesis", "headers": []}
-    await app(scope | {"query_string": f"speaker={STYLE}&stream=1".encode()}, receive, send)
+    await call(app, f"/synthesis?speaker={STYLE}&stream=1", json.dumps(body).encode(), send)
 
 
-async def test_a_stream_that_nobody_reads_gives_its_place_to_another(
-    services: VoicevoxServices,
-) -> None:
+async def test_a_stream_that_nobody_reads_gives_its_place_to_another() -> None:
+    admission = Admission(running=2, waiting=8)
     clock = iter(range(0, 10_000, 10))
-    synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: next(clock))
+    synthesis = Synthesis(admission, SpeechLimits(streams=1), lambda: next(clock))
     speech = Speech(lambda: iter([np.zeros(100, np.float32)] * 3), 24_000)
 
     unread = await synthesis.stream(speech)
@@ -635,8 +578,9 @@ async def test_a_stream_that_nobody_reads_gives_its_place_to_another(
         [piece async for piece in unread.read()]
 
 
-async def test_streams_that_are_read_are_not_taken_away(services: VoicevoxServices) -> None:
-    synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: 0.0)
+async def test_streams_that_are_read_are_not_taken_away() -> None:
+    admission = Admission(running=2, waiting=8)
+    synthesis = Synthesis(admission, SpeechLimits(streams=1), lambda: 0.0)
     speech = Speech(lambda: iter([np.zeros(100, np.float32)]), 24_000)
 
     first = await synthesis.stream(speech)
@@ -682,6 +626,16 @@ async def test_the_pieces_of_a_body_are_the_body() -> None:
     assert [piece.get("more_body", False) for piece in pieces] == [True, True, False]
 
 
+def spoken_by(
+    engine: Callable[[Any], _Engine], services: VoicevoxServices
+) -> tuple[VoicevoxServices, _Engine]:
+    """Put an engine around that of the only speaker."""
+    (speaker,) = services.voices.speakers
+    spoken = engine(speaker.styles[0].engine)
+    styles = (replace(speaker.styles[0], engine=cast("Any", spoken)),)
+    return replace(services, voices=VoicevoxSpeakers([replace(speaker, styles=styles)])), spoken
+
+
 class CountingEngine:
     """Counts the pieces that it has spoken."""
 
@@ -697,21 +651,3 @@ class CountingEngine:
         for piece in self._engine.speak_phrases(*arguments):
             self.pieces += 1
             yield piece
-
-
-class SlowEngine:
-    """Speaks only when it is told to go on."""
-
-    def __init__(self, engine: Any) -> None:
-        self._engine = engine
-        self.sample_rate = engine.sample_rate
-        self.started = threading.Event()
-        self.go_on = threading.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def speak_phrases(self, *arguments: Any) -> Any:
-        self.started.set()
-        self.go_on.wait(10)
-        return self._engine.speak_phrases(*arguments)
