@@ -1,4 +1,4 @@
-"""Which of the means that protect the service from decoding processes this system lacks."""
+"""Decodes recordings in limited processes, with the protection that this system offers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MEMORY_OF_PROCESS: Final = Path("/proc/self/statm")
 
 
 def missing_protection(statm: Path = _MEMORY_OF_PROCESS) -> tuple[str, ...]:
-    """Name the missing means of forked processes with limits; none on Linux."""
+    """Name the protections of forked processes that this system lacks; Linux has all."""
     means = {
         "fork": hasattr(os, "fork"),
         "safe passing of files between processes": hasattr(socket, "MSG_CMSG_CLOEXEC"),
@@ -91,15 +91,14 @@ class Decoder:
     def __init__(
         self, *, max_processes: int = 4, on_process: Callable[[int], None] | None = None
     ) -> None:
-        """Make a decoder that starts nothing yet."""
         self._processes = _choose_processes(on_process)
         self._slots = asyncio.Semaphore(max_processes)
 
     async def start(self) -> None:
-        """Prepare, so that the first recording need not wait.
+        """Start the processes' parent, so that the first recording need not wait for it.
 
         Raises:
-            DecoderUnavailableError: the processes' parent does not start.
+            DecoderUnavailableError: it does not start.
         """
         await self._processes.start()
 
@@ -121,7 +120,6 @@ class Decoder:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a recording can be decoded at once."""
         return self._processes.is_ready
 
     async def decode(self, data: bytes | memoryview, *, limits: DecodeLimits) -> Recording:
@@ -155,7 +153,7 @@ class Decoder:
     ) -> DecodedStream:
         """Begin to decode a recording while it comes, in a process with the same limits.
 
-        How many recordings are decoded so at a time is for the caller to limit.
+        The caller limits the number of such recordings at a time.
 
         Raises:
             VoiceError: `unsupported_format`; perhaps only because the head is too short.
@@ -189,7 +187,6 @@ def _choose_processes(on_process: Callable[[int], None] | None) -> DecodingProce
 
 
 def job_of(container: Container, limits: DecodeLimits) -> DecodingJob:
-    """Build the job of a decoding process from the limits of a recording."""
     return DecodingJob(
         container=container,
         max_seconds=limits.longest,

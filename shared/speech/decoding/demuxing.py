@@ -58,7 +58,7 @@ _SECONDS_OF_A_FRUITLESS_PACKET: Final = 0.02
 
 
 class DecodingBudget:
-    """Counts the packets, bytes and seconds of one recording that were decoded.
+    """A limit on the packets, bytes and seconds that one recording may make us decode.
 
     Args:
         longest: the length in seconds of the longest recording.
@@ -71,10 +71,10 @@ class DecodingBudget:
         self._seconds = (1 + _HIDDEN_SHARE) * longest
 
     def count_packet(self, size: int) -> None:
-        """Count a packet of `size` bytes before it is decoded.
+        """Count a packet before it is decoded.
 
         Raises:
-            VoiceError: `too_complex`, because the recording has too many packets or bytes.
+            VoiceError: `too_complex`; the recording has too many packets or bytes.
         """
         self._packets -= 1
         if self._packets < 0:
@@ -82,7 +82,7 @@ class DecodingBudget:
         self._spend_bytes(size)
 
     def count_file(self, size: int) -> None:
-        """Learn the size of a file that has come; raises like `count_packet`."""
+        """Count a streamed file by its real size; raises like `count_packet`."""
         self._spend_bytes(_BYTES_SHARE * (self._file_bytes - size))
         self._file_bytes = size
 
@@ -90,7 +90,7 @@ class DecodingBudget:
         """Count a decoded frame with `samples` of each channel, whether they are heard or not.
 
         Raises:
-            VoiceError: `too_complex`, because more audio is hidden than may be.
+            VoiceError: `too_complex`; more audio is hidden than may be.
         """
         # A rate that is not supported is refused elsewhere; here it must not make time cheaper.
         self._spend(samples / min(max(sample_rate, 1), MAX_SAMPLE_RATE))
@@ -122,11 +122,7 @@ _SKIP_SAMPLES: Final = struct.Struct("<iI")
 
 
 class Trimming:
-    """Tells which samples of a stream's frames belong to the recording.
-
-    Args:
-        context: decodes the stream; from now on it returns every sample.
-    """
+    """Finds the samples of a stream's frames that belong to the recording."""
 
     def __init__(self, context: AudioCodecContext) -> None:
         context.flags2 |= Flags2.skip_manual
@@ -134,12 +130,9 @@ class Trimming:
         self._is_first = True
 
     def part(self, frame: AudioFrame, packet: Packet[AudioStream]) -> tuple[int, int]:
-        """Return the first sample of the next frame that belongs to it, and the one after the last.
+        """Return the first sample of a frame that belongs to it, and the one after the last.
 
-        Both are equal if no sample does.
-
-        Args:
-            packet: what the frame was decoded from.
+        Both are equal if no sample does. `packet` is the one that the frame was decoded from.
         """
         count, padding = frame.samples, 0
         # A frame whose side data is read lives until a garbage collection, and there is none here.
@@ -156,7 +149,6 @@ class Trimming:
 
 
 def _told(frame: AudioFrame) -> tuple[int, int]:
-    """The samples to skip at the beginning and to discard at the end, as the container says."""
     # The library's types allow only texts as keys.
     side_data = cast("Mapping[Type, SideData]", frame.side_data)
     if Type.SKIP_SAMPLES not in side_data:
@@ -231,7 +223,8 @@ class Format:
 
     Attributes:
         frame_format: FFmpeg's name of the sample type and layout.
-        sample_rate: in Hz.
+        sent: the channels whose samples are passed on.
+        weights: of these channels in the mix.
     """
 
     codec: str
@@ -243,12 +236,12 @@ class Format:
 
     @cached_property
     def sample_type(self) -> str:
-        """The type of the samples, one of wire.SAMPLE_TYPES."""
+        """One of wire.SAMPLE_TYPES."""
         return self.frame_format.removesuffix("p")
 
     @cached_property
     def is_ready_made(self) -> bool:
-        """Whether a frame's first plane can be passed on unchanged."""
+        """A frame's first plane can be passed on unchanged."""
         is_interleaved = self.channels == 1 or not self.frame_format.endswith("p")
         return is_interleaved and len(self.sent) == self.channels
 
@@ -265,8 +258,8 @@ class Demuxer:
     and without NumPy the zygote is half as large.
 
     Attributes:
-        format: of the recording; None before the first chunk.
-        samples: how many samples of each channel were decoded so far.
+        format: None before the first chunk.
+        samples: the number of samples of each channel decoded so far.
     """
 
     def __init__(self, data: bytes | IncomingFile, container: Container) -> None:
@@ -280,9 +273,10 @@ class Demuxer:
         self.damaged = False
 
     def chunks(self, max_seconds: float, max_bytes: int) -> Iterator[Buffer]:
-        """Yield interleaved samples, as they were decoded, until the end.
+        """Yield interleaved samples as they were decoded, until the end.
 
-        If all channels would need more than `max_bytes`, only those with the largest weights are.
+        If all channels would need more than `max_bytes`, only those with the largest weights are
+        yielded.
 
         Raises:
             VoiceError: `unsupported_format`, `no_audio`, `corrupt`, `too_complex` or `too_long`,
@@ -424,14 +418,14 @@ def _accepted_format(frame: AudioFrame, stream: AudioStream, bytes_per_second: f
 
 
 def _weights(frame: AudioFrame) -> list[float]:
-    """The weight of each channel in the mix; speech is mostly in the centre."""
+    """Return the weight of each channel in the mix; speech is mostly in the centre."""
     names = [channel.name for channel in frame.layout.channels]
     known = [_CENTRE_WEIGHTS.get(name, _OTHER_WEIGHT) for name in names]
     return known if any(known) else [1.0] * len(names)
 
 
 def _samples(frame: AudioFrame, expected: Format, begin: int, end: int) -> Buffer:
-    """The frame's samples from `begin` to `end`, interleaved; not copied if they already are."""
+    """Return the frame's samples, interleaved; not copied if they already are."""
     width = expected.bytes_per_sample
     return memoryview(_all_samples(frame, expected))[begin * width : end * width]
 
@@ -449,7 +443,6 @@ def _all_samples(frame: AudioFrame, expected: Format) -> Buffer:
 
 
 def _channels(frame: AudioFrame) -> list[memoryview]:
-    """The samples of each channel, without a copy."""
     name = frame.format.name
     letter = _BUFFER_TYPES[name.removesuffix("p")]
     planes = [_typed(_buffer(plane), letter) for plane in frame.planes]
@@ -475,7 +468,7 @@ def _typed(buffer: bytes | bytearray, letter: str) -> memoryview:
 
 
 def _adapted(frame: AudioFrame, expected: Format) -> memoryview:
-    """The samples of a frame whose channels differ from the first frame's: a mix in each channel.
+    """Mix the channels of a frame whose layout differs from the first frame's, for each channel.
 
     This happens if a recorder changes from one channel to two, so rarely that it may be slow.
     """
@@ -518,7 +511,7 @@ def _corrupt(why: str) -> VoiceError:
 
 
 def warm_up() -> None:
-    """Do what the first use of the libraries does, once, before processes are forked.
+    """Do once what the first use of the libraries does, before processes are forked.
 
     Opens every codec, which fills its tables, and decodes a little silence until the interpreter
     has specialised its code.
@@ -533,7 +526,7 @@ def warm_up() -> None:
 
 
 class IncomingFile:
-    """Reads a recording from a descriptor, waiting for what has not come yet.
+    """A recording that is read from a descriptor while it comes.
 
     It cannot be sought in, so FFmpeg reads it once, from front to back.
     """

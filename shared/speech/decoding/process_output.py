@@ -1,4 +1,4 @@
-"""The answer of a decoding process, and what it means for the recording."""
+"""The answer of a decoding process, checked, and the recording or error that it means."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ class ResourceLimitError(DecoderUnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class ProcessAnswer:
-    """What one decoding process returned.
+    """The answer of one decoding process.
 
     Attributes:
         body: interleaved samples.
-        verdict: what it said, or None if it ended before it could say anything.
-        exit: how it ended, or None if nobody could tell because the zygote ended, too.
+        verdict: None if the process ended before it could give one.
+        exit: None if nobody could tell because the zygote ended, too.
     """
 
     body: memoryview
@@ -101,19 +101,18 @@ class ProcessAnswer:
 
     @classmethod
     def read(cls, written: memoryview, exit_: ProcessExit) -> ProcessAnswer:
-        """Read what an ended process has written: samples, then its verdict."""
         body, text = split_answer(written)
         return cls(body, read_verdict(text), exit_)
 
     def was_killed(self, limits: DecodeLimits) -> bool:
-        """Whether another program killed the process, so that the recording may be fine."""
+        """Tell whether another program killed the process, so that the recording may be fine."""
         if self.exit is None:
             return True
         in_time = self.exit.cpu_seconds < limits.cpu_allowance
         return self.exit.status == _KILLED and in_time
 
     async def concluded(self, container: Container, limits: DecodeLimits) -> Recording:
-        """Turn the answer into a recording, or into the error it means; see `conclude`."""
+        """Run `conclude`, for a large answer in a thread."""
         if len(self.body) <= _CHECKED_AT_ONCE_BYTES:
             return self.conclude(container, limits)
         return await asyncio.to_thread(self.conclude, container, limits)
@@ -144,7 +143,6 @@ class ProcessAnswer:
         return recording
 
     def error(self, limits: DecodeLimits) -> Exception:
-        """Return the error that an answer without a recording means."""
         if self.exit is None or self.exit.status != 0 or self.verdict is None:
             return self._failure()
         if self.verdict.code == ErrorCode.TOO_LONG:
@@ -152,7 +150,6 @@ class ProcessAnswer:
         return VoiceError(_known(self.verdict.code), self.verdict.message)
 
     def _failure(self) -> Exception:
-        """Return the error of a process that ended without a verdict."""
         status = None if self.exit is None else self.exit.status
         if status in _CRASHES or (status or 0) >= _FIRST_WINDOWS_CRASH:
             return VoiceError(
@@ -175,7 +172,7 @@ def read_verdict(text: bytes) -> DecodingVerdict | None:
 
 
 def read_exit(text: bytes) -> ProcessExit | None:
-    """Read how the zygote says that a process ended; None if this is not complete."""
+    """Read the zygote's message about the end of a process; None if it is not complete."""
     try:
         return _EXIT.validate_json(text, strict=True)
     except ValidationError:
@@ -183,20 +180,16 @@ def read_exit(text: bytes) -> ProcessExit | None:
 
 
 def misbehaved() -> VoiceError:
-    """Return the error of a process whose answer is impossible."""
     return VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
 
 
 def mixed(
     body: memoryview, verdict: DecodingVerdict, count: int | None = None
 ) -> npt.NDArray[np.float32]:
-    """Return the samples that a process sent as float32 [N], one channel.
-
-    Args:
-        body: interleaved samples.
+    """Return the interleaved samples that a process sent as float32 [N], one channel.
 
     Raises:
-        VoiceError: there are not so many, or the verdict is impossible.
+        VoiceError: their number differs from `count`, or the verdict is impossible.
     """
     sent = len(verdict.weights)
     dtype = np.dtype(_DTYPES.get(verdict.sample_type, np.float32))
@@ -232,7 +225,7 @@ _KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
 
 @dataclass(frozen=True, slots=True)
 class DecodingProcess:
-    """The service's ends of what connects it with one decoding process."""
+    """The service's ends of the sockets to one decoding process."""
 
     content: socket.socket
     answer: socket.socket
@@ -245,7 +238,6 @@ class DecodingProcess:
             await asyncio.get_running_loop().sock_sendall(self.content, data)
 
     def end(self) -> None:
-        """Tell the process that nothing more comes."""
         with contextlib.suppress(OSError):
             self.content.shutdown(socket.SHUT_WR)
 
@@ -257,12 +249,7 @@ class DecodingProcess:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedPiece:
-    """Samples that were decoded.
-
-    Attributes:
-        samples: float32 [N], one channel, full scale is 1.0.
-        sample_rate: in Hz; of all pieces the same.
-    """
+    """Decoded samples: float32 [N], one channel, full scale 1.0, all at one sample rate."""
 
     samples: npt.NDArray[np.float32]
     sample_rate: int
@@ -271,7 +258,7 @@ class DecodedPiece:
 class DecodedStream:
     """A recording that is decoded while it comes; use as a context manager.
 
-    It is heard as it comes: whether the whole is accepted as a recording shows only at its end.
+    The samples are available at once; whether the whole is accepted is known only at its end.
     """
 
     def __init__(self, process: DecodingProcess, job: DecodingJob, limits: DecodeLimits) -> None:
@@ -295,17 +282,16 @@ class DecodedStream:
         self._process.close()
 
     async def send(self, data: bytes) -> None:
-        """Send the next bytes of the recording; waits while those before are not decoded."""
+        """Send the next bytes of the recording; waits until the process has room for them."""
         await self._process.send(data)
 
     def end(self) -> None:
-        """Tell that the recording has ended."""
         self._process.end()
 
     async def pieces(self) -> AsyncIterator[DecodedPiece]:
         """Yield the samples as they are decoded, until the recording ends.
 
-        What comes from the process is checked, as a hostile recording may have taken it over.
+        Everything from the process is checked: a hostile recording may have taken it over.
 
         Raises:
             VoiceError: the recording is the reason.
@@ -326,9 +312,8 @@ class DecodedStream:
     async def whole(self) -> Recording | None:
         """Return the recording, whose pieces have ended, as `Decoder.decode` would.
 
-        Returns:
-            None if it is damaged, unusually large, or of a kind whose end says more; then only
-            `Decoder.decode` can tell.
+        Returns None if it is damaged, unusually large, or of a kind whose end says more; then only
+        `Decoder.decode` can tell.
 
         Raises:
             VoiceError: the recording is the reason.
@@ -345,10 +330,9 @@ class DecodedStream:
         return ProcessAnswer(memoryview(self._kept), self._verdict, read_exit(ending))
 
     async def _contents(self) -> AsyncIterator[bytes]:
-        """Yield the content of the pieces up to the one without any.
+        """Yield the content of the pieces up to the empty one.
 
-        Pieces that come together, as those of one message of the visitor do, are yielded as one:
-        whoever takes them works for each.
+        Pieces that have arrived together are yielded as one, because each costs the listener work.
         """
         left = self._job.answer_bytes
         while content := await self._receive(min(left, _LONGEST_PIECE)):
@@ -366,7 +350,6 @@ class DecodedStream:
         return 0 < length <= len(self._received) - PIECE_LENGTH.size
 
     async def _receive(self, most: int) -> bytes:
-        """Read a piece; nothing if the process has ended."""
         prefix = await self._read(PIECE_LENGTH.size)
         if len(prefix) < PIECE_LENGTH.size:
             return b""
@@ -376,7 +359,7 @@ class DecodedStream:
         return await self._read(length)
 
     async def _read(self, size: int) -> bytes:
-        """Read `size` bytes, or what comes before the end; what comes with them is kept."""
+        """Read `size` bytes, or what comes before the end; further bytes are kept."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ConnectionError):
             while len(self._received) < size:

@@ -70,7 +70,6 @@ class DecodeLimits:
 
     @property
     def wall_allowance(self) -> float:
-        """Time in seconds; one more for every twenty of the longest recording."""
         return self.wall_seconds + self.max_seconds / _SECONDS_DECODED_PER_SECOND
 
     @property
@@ -126,16 +125,11 @@ class Recording:
 
     @property
     def seconds(self) -> float:
-        """The recording's length, counted in decoded samples."""
         return len(self.samples) / self.sample_rate
 
 
 def as_float(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Convert decoded samples to float32 with full scale 1.0; floats are not scaled.
-
-    Args:
-        samples: unsigned bytes, signed integers or floats, any shape.
-    """
+    """Convert integers to float32 with full scale 1.0; floats are not scaled."""
     if samples.dtype == np.uint8:
         return (samples.astype(np.float32) - np.float32(128)) / np.float32(128)
     if samples.dtype.kind == "i":
@@ -212,7 +206,6 @@ def check(recording: Recording, limits: DecodeLimits) -> None:
 
 
 def too_long(limits: DecodeLimits) -> VoiceError:
-    """The error for a recording longer than `limits` allow."""
     return VoiceError(
         ErrorCode.TOO_LONG,
         f"The recording is longer than {limits.max_seconds:g} s; record less.",

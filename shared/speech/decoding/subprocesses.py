@@ -1,6 +1,6 @@
-"""Runs decoding processes that are forked from a zygote, with all of Linux's protection.
+"""Runs decoding processes: forked from a zygote with all of Linux's protection, or spawned.
 
-Each process has limits of the operating system and a filter of system calls (see confinement.py),
+A forked process has limits of the operating system and a filter of system calls (see zygote.py),
 and shares nothing with the service: neither memory nor environment nor open files.
 """
 
@@ -50,8 +50,6 @@ _SOCKETS_OF_A_PROCESS: Final = 3  # for the recording, the answer and the status
 
 
 class _Zygote:
-    """The service's side of the running zygote."""
-
     def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
         self.process = process
         self._control = control
@@ -96,7 +94,7 @@ class _Zygote:
             raise DecoderUnavailableError("the process that decodes recordings does not start")
 
     def is_running(self) -> bool:
-        """Whether the zygote lives: it sends nothing after READY, so only its end is readable."""
+        # It sends nothing after READY, so only its end is readable.
         if self._abandoned:
             return False
         try:
@@ -117,7 +115,7 @@ class _Zygote:
         answer: BinaryIO | socket.socket,
         status: socket.socket,
     ) -> None:
-        """Start a decoding process on two sockets and what takes its answer.
+        """Start a decoding process on two sockets and the file or socket for its answer.
 
         Raises:
             OSError: the zygote is gone.
@@ -126,7 +124,6 @@ class _Zygote:
         socket.send_fds(self._control, [start], descriptors)
 
     async def aclose(self) -> None:
-        """End the zygote and with it every decoding process."""
         self._control.close()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -138,7 +135,7 @@ class _Zygote:
 
 
 class ForkedProcesses:
-    """Runs decoding processes; starts a zygote, and another one whenever it is found dead."""
+    """Decoding processes of a zygote, which is started again whenever it is found dead."""
 
     def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
         self._on_process = on_process
@@ -148,19 +145,12 @@ class ForkedProcesses:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the zygote runs."""
         return self._zygote is not None and self._zygote.is_running()
 
     async def start(self) -> None:
-        """Start the zygote, so that the first recording need not wait for it.
-
-        Raises:
-            DecoderUnavailableError: it does not start.
-        """
         await self._running_zygote()
 
     async def aclose(self) -> None:
-        """Stop the zygote and all decoding processes."""
         self._closed = True
         async with self._starting:
             if self._zygote is not None:
@@ -266,14 +256,14 @@ async def _send(content: socket.socket, job: DecodingJob, data: bytes | memoryvi
 
 
 def _memory_file() -> BinaryIO:
-    """A file without a name, in memory where the system has such files."""
+    """Open a file without a name, in memory where the system has such files."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("recording"), "rb", buffering=0)
     return tempfile.TemporaryFile(buffering=0)
 
 
 def _left_in(answer: BinaryIO, max_bytes: int) -> memoryview:
-    """The bytes that an ended process has written, without copying them."""
+    """Map the bytes that an ended process has written."""
     size = os.fstat(answer.fileno()).st_size
     if not 0 < size <= max_bytes:
         return memoryview(b"")
@@ -285,7 +275,7 @@ _EXCEEDED: Final = 70  # the status of a process that wrote more than it may
 
 
 class SpawnedProcesses:
-    """Runs decoding processes, each a new interpreter that reads stdin and writes stdout."""
+    """Decoding processes that are new interpreters, read stdin and write stdout."""
 
     def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
         self._on_process = on_process
@@ -294,14 +284,12 @@ class SpawnedProcesses:
 
     @property
     def is_ready(self) -> bool:
-        """Whether processes can be started: until it is closed."""
         return not self._closed
 
     async def start(self) -> None:
         """Do nothing: each recording starts its own process."""
 
     async def aclose(self) -> None:
-        """Kill the processes that still run."""
         self._closed = True
         for process in self._running:
             _kill(process)
@@ -309,9 +297,7 @@ class SpawnedProcesses:
     async def run(
         self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
     ) -> ProcessAnswer:
-        """Run one decoding process.
-
-        Processor time is not known here: the time by the clock stands for it.
+        """Run one decoding process; the time by the clock stands for its processor time.
 
         Raises:
             DecoderUnavailableError: the process does not start.
@@ -372,7 +358,7 @@ async def _spawned_send(process: Process, job: DecodingJob, data: bytes | memory
 
 
 async def _receive(process: Process, most: int) -> bytes | None:
-    """Read what a process writes, or kill it and return None if it writes more than it may."""
+    """Read the output of a process, or kill it and return None if it writes more than it may."""
     if process.stdout is None:
         raise RuntimeError("the decoding process was started without stdout")
     received = bytearray()

@@ -52,7 +52,7 @@ _LONGEST_SENTENCE: Final = 160
 
 @dataclass(frozen=True, slots=True)
 class DecodingJob:
-    """What a decoding process is to do.
+    """The order to a decoding process.
 
     Attributes:
         container: the recording's container, by its magic bytes.
@@ -69,7 +69,6 @@ class DecodingJob:
     incoming_bytes: int = 0
 
     def pack(self) -> bytes:
-        """The job with its length in front."""
         return _framed(self)
 
     @classmethod
@@ -81,12 +80,11 @@ class DecodingJob:
 
 @dataclass(frozen=True, slots=True)
 class DecodingVerdict:
-    """What the decoding process says about the recording.
+    """The decoding process's result for the recording.
 
     Attributes:
         code: an error code, or "" if the recording was decoded.
-        sample_rate: in Hz.
-        samples: how many samples of each channel were sent.
+        samples: the number of samples of each channel that were sent.
     """
 
     code: str = ""
@@ -101,30 +99,29 @@ class DecodingVerdict:
     confined: bool = False
 
     def pack(self) -> bytes:
-        """The verdict with its length behind."""
+        """Return the verdict with its length behind."""
         text = self.text()
         return text + LENGTH.pack(len(text))
 
     def text(self) -> bytes:
-        """The verdict alone; a sentence that is too long is cut."""
+        """Return the verdict alone; a sentence that is too long is cut."""
         fields = {**asdict(self), "message": self.message[:_LONGEST_SENTENCE]}
         return json.dumps(fields).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How the decoding process ended."""
+    """The end of a decoding process."""
 
     status: int
     cpu_seconds: float
 
     def pack(self) -> bytes:
-        """The exit with its length in front."""
         return _framed(self)
 
 
 def split_answer(answer: memoryview) -> tuple[memoryview, bytes]:
-    """Split what a decoding process wrote into samples and the text of its verdict.
+    """Split the output of a decoding process into samples and the text of its verdict.
 
     The text is empty if there is none, or if its length is impossible.
     """

@@ -124,7 +124,7 @@ _MACHINES: Final = {
 
 
 class Confinement:
-    """Confines processes; whatever can be prepared before they are forked is done in advance."""
+    """Limits for processes, prepared as far as possible before they are forked."""
 
     def __init__(self) -> None:
         is_linux = sys.platform == "linux"
@@ -137,7 +137,7 @@ class Confinement:
             signal.signal(ends_a_process, signal.SIG_DFL)
 
     def die_with_parent(self, parent: int) -> None:
-        """End this process as soon as the process `parent`, its parent, ends (Linux only)."""
+        """End this process as soon as its parent, the process `parent`, ends (Linux only)."""
         self._control(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
@@ -174,7 +174,7 @@ class Confinement:
 
 
 class _Filter(ctypes.Structure):
-    """The kernel's `struct sock_fprog`: a number of instructions and where they are."""
+    """The kernel's `struct sock_fprog`: a number of instructions and their address."""
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
@@ -258,7 +258,7 @@ class Zygote:
         self._number = os.getpid()
 
     def serve(self) -> None:
-        """Serve until the control socket is closed, then kill what still runs."""
+        """Serve until the control socket is closed, then kill the processes that still run."""
         control, wake_up = self._control.fileno(), _wake_on_child()
         self._poll.register(control, select.POLLIN)
         self._poll.register(wake_up, select.POLLIN)
@@ -357,7 +357,7 @@ def _tell(status: int, report: bytes) -> None:
 
 
 def _wake_on_child() -> int:
-    """A descriptor that becomes readable when a child ends."""
+    """Return a descriptor that becomes readable when a child ends."""
     wake_up, signalled = os.pipe()
     os.set_blocking(wake_up, False)
     os.set_blocking(signalled, False)

@@ -1,4 +1,4 @@
-"""A character bundle that has been read and checked."""
+"""Character bundles that have been checked, and the contracts between engines and graphs."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +16,8 @@ class Graph:
     """One verified ONNX file of a bundle.
 
     Attributes:
-        content: its bytes; none if an open session runs it already (see
-        shared.speech.graphs.sessions). facts: its inputs and outputs. sha256: of the bytes, by
-        which engines share the sessions; computed if it is not given.
+        content: empty if an open session runs it already (see shared.speech.graphs.sessions).
+        sha256: of the bytes, by which engines share the sessions; computed if it is not given.
     """
 
     file: str
@@ -27,14 +26,13 @@ class Graph:
     sha256: str = ""
 
     def __post_init__(self) -> None:
-        """Compute the SHA-256 if it is not known yet."""
         if not self.sha256:
             object.__setattr__(self, "sha256", hashlib.sha256(self.content).hexdigest())
 
 
 @dataclass(frozen=True)
 class CharacterBundle:
-    """A verified character bundle: the manifest, and the graphs by the role they play."""
+    """A verified character bundle: the manifest, and the graphs by their role."""
 
     manifest: CharacterManifest
     graphs: Mapping[str, Graph]
@@ -80,11 +78,6 @@ class GraphContract:
     outputs: Sequence[TensorContract]
 
     def check(self, graph: Graph) -> None:
-        """Compare a graph with the contract.
-
-        Raises:
-            BundleError: a tensor is missing, unknown, or of another type or shape.
-        """
         _check_tensors(graph.file, "input", self.inputs, graph.facts.inputs)
         _check_tensors(graph.file, "output", self.outputs, graph.facts.outputs)
         for name in graph.facts.inputs:
@@ -97,22 +90,17 @@ class GraphContract:
 
 
 class EngineContracts(Protocol):
-    """The contracts of an engine, for whoever reads its bundles."""
+    """The contracts of an engine, for the reader of its bundles."""
 
     @property
     def contracts(self) -> Callable[[CharacterManifest], Mapping[str, Contract]]:
-        """Says which graphs the engine needs for a manifest, by role.
+        """Return the contracts of the graphs that the engine needs for a manifest, by role.
 
         Raises BundleError if the manifest does not suit the engine.
         """
 
 
 def refuse_options(manifest: CharacterManifest) -> None:
-    """Refuse the options of a manifest whose engine has none.
-
-    Raises:
-        BundleError: the manifest has options.
-    """
     for name in manifest.options:
         raise BundleError(
             f"{MANIFEST}: field 'options': expected none for the engine {manifest.engine},"

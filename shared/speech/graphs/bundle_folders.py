@@ -47,11 +47,8 @@ def load_characters(
 ) -> Mapping[str, CharacterBundle]:
     """Load every character bundle of a folder, in the order of bundle_folders.
 
-    A bundle that will not work is set aside with a log entry; the first one, and those that come
-    with the service, must work.
-
-    Args:
-        max_bytes: how many bytes the graphs of one bundle may have together.
+    A bundle that will not work is set aside with a log entry; the first one, and the built-in ones,
+    must work. `max_bytes` limits the graphs of one bundle together.
 
     Raises:
         BundleError: one of these will not work, or there is none.
@@ -85,7 +82,6 @@ def load_character(
     The graphs are not run yet: building the engine does that, with the very bytes checked here.
 
     Args:
-        max_bytes: how many bytes its graphs may have together.
         shared: the verified graphs that characters share, by SHA-256; those of this one are added.
 
     Raises:
@@ -110,9 +106,6 @@ def assemble_character(
 ) -> CharacterBundle:
     """Put a character together from its manifest and its verified graphs, wherever they come from.
 
-    Args:
-        max_bytes: how many bytes the graphs may have together.
-
     Raises:
         BundleError: in one sentence, what is wrong with which field or tensor.
     """
@@ -128,12 +121,8 @@ def assemble_character(
 def verify_graph(entry: GraphFile, content: bytes, sha256: str | None = None) -> Graph:
     """Check that bytes are the graph that a manifest names, and that it is safe to load.
 
-    Args:
-        content: the bytes.
-        sha256: of the bytes; None to compute it.
-
     Raises:
-        BundleError: size or SHA-256 is another, or the model needs more than it may.
+        BundleError: size or SHA-256 differs, or the model needs more than it may.
     """
     if len(content) != entry.bytes:
         raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {len(content)}.")
@@ -148,11 +137,6 @@ def verify_graph(entry: GraphFile, content: bytes, sha256: str | None = None) ->
 
 
 def check_size(manifest: CharacterManifest, most: int) -> None:
-    """Refuse a bundle whose graphs have more bytes together than they may.
-
-    Raises:
-        BundleError: they have.
-    """
     total = sum(graph.bytes for graph in manifest.graphs.values())
     if total > most:
         raise BundleError(
@@ -209,21 +193,17 @@ _Traces = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class FolderChanges:
-    """What has happened in a folder of bundles since the look before.
-
-    Attributes:
-        new: bundles that have come or changed, by id, in order.
-    """
+    """Bundles that are new or changed, and that are gone, by id, since the previous look."""
 
     new: tuple[str, ...]
     gone: tuple[str, ...]
 
 
 class WatchedFolder:
-    """A folder of bundles. Those that come with the service never change.
+    """A folder of bundles that is compared from time to time; built-in ones never change.
 
     Args:
-        known: the ids of those that are no news; None for all that lie in it now.
+        known: the ids that are not reported as new; None for all that lie in it now.
     """
 
     def __init__(self, folder: Path, known: Container[str] | None = None) -> None:
@@ -235,11 +215,10 @@ class WatchedFolder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The bundles that lay in it at the last look."""
         return tuple(self._seen)
 
     def look(self) -> FolderChanges:
-        """Look again; what is new is told when it is the same at two looks, and so is complete."""
+        """Look again; a bundle is new when it is the same at two looks, and so is complete."""
         before, self._seen = self._seen, self._look()
         gone = tuple(sorted(self._told.keys() - self._seen.keys()))
         for name in gone:

@@ -289,7 +289,7 @@ def _decoded(value: memoryview) -> str:
 def _messages(
     message: memoryview, wanted: frozenset[int], kind: str
 ) -> Iterator[tuple[int, memoryview]]:
-    """Yield the wanted fields that carry bytes: number and content."""
+    """Yield number and content of the wanted fields that carry bytes."""
     try:
         for number, wire, value in _fields(message, wanted):
             if wire == _BYTES:
@@ -375,19 +375,13 @@ MOST_BYTES: Final = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class GraphContent:
-    """What a file contains.
-
-    Attributes:
-        data: its bytes.
-        sha256: of them, as hexadecimal digits.
-    """
+    """The bytes of a file and their SHA-256 as hexadecimal digits."""
 
     data: bytes = field(repr=False)
     sha256: str
 
 
 def read_content(path: Path) -> GraphContent:
-    """Read a file and compute its SHA-256."""
     data = path.read_bytes()
     return GraphContent(data, hashlib.sha256(data).hexdigest())
 
@@ -414,6 +408,6 @@ class PreloadedGraphs:
         return reading.result()
 
     def close(self) -> None:
-        """Forget what nobody has asked for."""
+        """Forget the contents that nobody has asked for."""
         self._reading.clear()
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -33,14 +33,11 @@ _JPEG_PARTS: Final = frozenset({0xDB, 0xC4, 0xDD, 0xE0, 0xEE, *_FRAMES, _START_O
 
 
 class PictureError(ValueError):
-    """No picture, or more than one; the message says in a few words what was found."""
+    """A file is not exactly one picture; the message says in a few words what was found."""
 
 
 def check_picture(kind: str, content: bytes) -> None:
-    """Refuse what is more than a picture of one of two kinds.
-
-    Args:
-        kind: `png` or `jpeg`.
+    """Refuse a file that is more than a picture of one kind, `png` or `jpeg`.
 
     Raises:
         PictureError: it is of another kind, malformed, too large, or carries other data.

@@ -36,18 +36,16 @@ _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
 class Provider(StrEnum):
-    """Where graphs run."""
-
     CPU = "cpu"
     CUDA = "cuda"
 
     @property
     def arena(self) -> str:
-        """The memory that ONNX Runtime gives back after a run, as it names it."""
+        """ONNX Runtime's name of the memory that it gives back after a run."""
         return "cpu:0" if self is Provider.CPU else "cpu:0;gpu:0"
 
     def choices(self) -> list[str | tuple[str, dict[str, Any]]]:
-        """Return the runtime's providers in the order in which an operator's is looked for.
+        """Return the runtime's providers in the order in which it tries them for an operator.
 
         Raises:
             BundleError: the runtime has no such provider.
@@ -68,11 +66,7 @@ class Provider(StrEnum):
         return [(_CUDA, {"cudnn_conv_algo_search": "HEURISTIC"}), _CPU]
 
     def require_used(self, session: onnxruntime.InferenceSession) -> None:
-        """Refuse a session that the runtime has quietly made for the CPU instead.
-
-        Raises:
-            BundleError: it has.
-        """
+        """Refuse a session that the runtime has quietly made for the CPU instead."""
         if self is Provider.CUDA and _CUDA not in session.get_providers():
             raise BundleError(
                 "PROVIDER=cuda: expected a GPU that ONNX Runtime can use, found none; give the"
@@ -131,7 +125,6 @@ class GraphSession:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The metadata of the file, by name."""
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
     def run(self, inputs: Inputs, output: str) -> Samples:
@@ -177,8 +170,6 @@ class GraphSession:
 
 def shared_session(graph: Graph, settings: SessionSettings) -> GraphSession:
     """Load a graph, or return its session where another engine with these settings runs it.
-
-    Graphs are known by their SHA-256.
 
     Raises:
         BundleError: the runtime refuses the graph.
@@ -226,7 +217,7 @@ def _returning_memory(provider: Provider) -> onnxruntime.RunOptions:
 
 
 def first_line(error: Exception) -> str:
-    """Return what the runtime says first, as an error about a graph may show it."""
+    """Return the first line of the runtime's error, in a form for our own."""
     said = str(error).strip()
     return printable(said.splitlines()[0].rstrip(".")) if said else repr(error)
 
@@ -235,7 +226,7 @@ _Shared = TypeVar("_Shared")
 
 
 class SharedNetworks:
-    """Keeps what is loaded as long as somebody uses it; safe for threads."""
+    """Keeps loaded objects as long as somebody uses them; safe for threads."""
 
     def __init__(self) -> None:
         self._kept: WeakValueDictionary[str, object] = WeakValueDictionary()
@@ -244,8 +235,7 @@ class SharedNetworks:
     def get(self, key: str, load: Callable[[], _Shared]) -> _Shared:
         """Find the object of a key, or load and keep it.
 
-        Args:
-            key: names what is loaded and by what it is loaded, such as a role and a SHA-256.
+        The key names the content and the means of loading, such as a role and a SHA-256.
         """
         with self._lock:
             kept = self._kept.get(key)
@@ -255,7 +245,6 @@ class SharedNetworks:
             return cast("_Shared", kept)
 
     def find(self, key: str) -> object | None:
-        """Find the object of a key without loading it; None if there is none."""
         return self._kept.get(key)
 
 
@@ -266,14 +255,14 @@ _LEAST_WEIGHT_BYTES: Final = 1024
 
 
 class MappedWeights:
-    """Keeps networks for all processes that are given the same folder."""
+    """Networks in a folder, from which several processes map the same weights."""
 
     def __init__(self, folder: Path, least_bytes: int = LEAST_BYTES) -> None:
         self._folder = folder
         self._least_bytes = least_bytes
 
     def prepare(self, graph: Graph, options: onnxruntime.SessionOptions) -> Path | None:
-        """Return the file from which a graph is to be loaded; None for its own content.
+        """Return the file from which to load a graph; None for its own content.
 
         One process writes the file; the others wait for it.
 
@@ -310,7 +299,7 @@ class MappedWeights:
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """How an engine runs its graphs.
+    """Settings for running an engine's graphs.
 
     Attributes:
         weights: shares the weights of large networks with other processes; None for no sharing.

@@ -1,4 +1,4 @@
-"""Writes WAV files: 16-bit PCM, marked as synthetic speech."""
+"""Results as files that are marked as synthetic speech; WAV is written here as 16-bit PCM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_wav(
 
     Samples over full scale are clipped. The marking is in a LIST/INFO chunk and, for programs, as
     XMP in a `_PMX` chunk (XMP specification part 3, RIFF files). Both come before the samples, so
-    that whoever reads a stream reads them first.
+    that the reader of a stream has them first.
     """
     return wav_file(to_pcm16(samples).tobytes(), sample_rate, samples.ndim, marking)
 

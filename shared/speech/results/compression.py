@@ -30,7 +30,7 @@ _CHUNK: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How to encode one format: muxer, codec, and the sample rates that the codec supports."""
+    """The encoding of one format: muxer, codec, and the sample rates that the codec supports."""
 
     muxer: str
     codec: str
@@ -169,7 +169,7 @@ def _encode(
 
 
 def _nearest_rate(recipe: _Recipe, sample_rate: int) -> int:
-    """The lowest rate that loses nothing, or else the highest rate."""
+    """Return the lowest rate that loses nothing, or else the highest rate."""
     higher = (rate for rate in recipe.sample_rates if rate >= sample_rate)
     return next(higher, recipe.sample_rates[-1])
 

@@ -1,4 +1,4 @@
-"""Signs the statement and puts it into a file, with the C2PA library of the standard's makers.
+"""Signs statements and puts them into files, with the C2PA library of the standard's makers.
 
 The library is loaded when it is first needed: that takes 0.15 s, and signing 2 ms of a result.
 """
@@ -59,10 +59,7 @@ class CredentialSigner:
     def add_credentials(
         self, data: bytes, content_type: str, statement: Mapping[str, Any]
     ) -> bytes:
-        """Return a file with a signed statement in it.
-
-        Args:
-            statement: see `describe`.
+        """Return a file with a signed statement (see `describe`) in it.
 
         Raises:
             CredentialsError: the signer or the time-stamp authority did not answer, or the
@@ -85,10 +82,7 @@ class CredentialSigner:
 
 
 def sign_with(key_pem: bytes) -> Sign:
-    """Build the signer of a private key.
-
-    Args:
-        key_pem: PKCS 8 as PEM, on the curve P-256.
+    """Build the signer of a private key: PKCS 8 as PEM, on the curve P-256.
 
     Raises:
         ValueError: it is no such key; the message says nothing of it.
@@ -112,10 +106,10 @@ _MOST_TEXT: Final = 300
 
 
 class Credentials(StrEnum):
-    """What became of a file's statement.
+    """The state of a file's statement.
 
     OURS: it holds, and this deployment signed it.
-    VALID: it holds, but another one signed it, whom nobody here knows.
+    VALID: it holds, but somebody unknown to this deployment signed it.
     CHANGED: it was signed for other content.
     INVALID: it is broken, or its signature is.
     MISSING: there is none.
@@ -130,7 +124,7 @@ class Credentials(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CredentialsFinding:
-    """What a file's statement says.
+    """The content of a file's statement.
 
     Attributes:
         signed_at: the time in its time stamp, in RFC 3339; empty without one.
@@ -144,12 +138,10 @@ class CredentialsFinding:
     forbidden_uses: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """Return it as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
         said = json.loads(text)
         said["state"] = Credentials(said["state"])
         said["forbidden_uses"] = tuple(said["forbidden_uses"])
@@ -159,7 +151,7 @@ class CredentialsFinding:
 def read_credentials(data: bytes, content_type: str, own_certificates: str) -> CredentialsFinding:
     """Read the statement of a file; nothing is fetched from the network.
 
-    Call it where a file that somebody made to do harm can do none: the library is large.
+    Call it only where a malicious file can do no harm: the library is large.
     """
     import c2pa  # noqa: PLC0415 - only verification needs it, and it is large
 
@@ -232,7 +224,7 @@ _MARK: Final = b"A result of reading: "
 async def read_credentials_apart(
     data: bytes, container: Container, own_certificates: str
 ) -> CredentialsFinding:
-    """Read the statement of a file."""
+    """Read the statement of a file in a limited process."""
     content_type = _SIGNED.get(container)
     if content_type is None:
         return CredentialsFinding(Credentials.MISSING)
@@ -272,7 +264,7 @@ def _limit() -> None:
 
 
 def main() -> None:
-    """Answer one question: the first line of the input says how, the rest is the file."""
+    """Answer one question: the first line of the input is the question, the rest is the file."""
     _limit()
     question = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()

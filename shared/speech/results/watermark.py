@@ -1,4 +1,7 @@
-"""The error-correcting code of the payload: the extended BCH code (64, 16) with distance 24."""
+"""An inaudible watermark of 16 bits in speech, spread over time and frequency by a secret key.
+
+The payload is coded by the extended BCH code (64, 16) with distance 24.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ _ADDRESS: Final = b"voice-avatar watermark 1: "
 
 @dataclass(frozen=True)
 class WatermarkKey:
-    """What marks and finds a watermark; only the deployment may know it.
+    """The key that marks and finds a watermark; only the deployment may know it.
 
     Attributes:
         secret: at least 16 random bytes.
@@ -108,7 +111,7 @@ class WatermarkKey:
         return np.asarray(self.signs * code_words()[payload][self.places], np.float32)
 
     def first_chip(self, seed: int) -> int:
-        """Return with which chip of the pattern the sound with a seed begins.
+        """Return the chip of the pattern with which the sound of a seed begins.
 
         It differs from voice to voice, so that an average of many results does not show the
         pattern, and is the same for every attempt at one voice.
@@ -127,14 +130,9 @@ def band_edges(scale: float = 1.0) -> npt.NDArray[np.float64]:
 
 
 def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArray[np.float32]:
-    """Compute each band's weights of the frequencies of a Fourier transform.
+    """Return each band's weights of the frequencies of a Fourier transform of `size` samples.
 
-    Args:
-        size: samples of the transform.
-        sample_rate: in Hz.
-
-    Returns:
-        float32 [BANDS, size // 2 + 1], 0 to 1; neighbours cross over 30 % of a band.
+    They are float32 [BANDS, size // 2 + 1], 0 to 1; neighbours cross over 30 % of a band.
     """
     frequencies = np.arange(size // 2 + 1) * (sample_rate / size)
     edges = band_edges(scale)
@@ -170,27 +168,18 @@ _FADED: Final = 0.5
 
 @dataclass(frozen=True)
 class Watermark:
-    """Marks sound of one sample rate with one payload; several threads may use it at once.
-
-    Attributes:
-        payload: 16 bits that the operator chose, as a number.
-        sample_rate: in Hz.
-    """
+    """A payload of 16 bits for sound of one sample rate; several threads may use it at once."""
 
     key: WatermarkKey
     payload: int
     sample_rate: int
 
     def mark(self, samples: Samples, seed: int) -> Samples:
-        """Return marked samples, float32 [N]; the same samples and seed give the same.
-
-        Args:
-            samples: float32 [N], full scale 1.0.
-        """
+        """Mark samples, float32 [N], full scale 1.0; the same samples and seed give the same."""
         return self.open(seed).end_with(samples)
 
     def mark_pieces(self, pieces: Iterable[Samples], seed: int) -> Iterator[Samples]:
-        """Mark pieces that are played one after the other; together they are as `mark` says."""
+        """Mark pieces that are played one after the other, as `mark` marks the whole."""
         stream = self.open(seed)
         for piece in pieces:
             marked = stream.push(piece)
@@ -205,7 +194,7 @@ class Watermark:
 
     @cached_property
     def pattern(self) -> Samples:
-        """What becomes louder and softer: float32 [PERIOD, BANDS], -1 or 1."""
+        """The signs of the changes: float32 [PERIOD, BANDS], -1 (softer) or 1 (louder)."""
         return self.key.pattern(self.payload)
 
     @cached_property
@@ -221,10 +210,6 @@ class _Bands:
     """The bands in the spectrum of a chip: each frequency lies in one of them or between two.
 
     Everything is summed row by row, so that a chip is marked alike whatever comes with it.
-
-    Args:
-        size: samples of a chip.
-        sample_rate: in Hz.
     """
 
     def __init__(self, size: int, sample_rate: float) -> None:
@@ -255,7 +240,7 @@ class WatermarkStream:
     Up to a chip of 40 ms waits for the rest of it.
 
     Args:
-        fade: how a chip comes and goes: float32 [samples of a chip], 0 to 1.
+        fade: the shape of a chip: float32 [samples of a chip], 0 to 1.
     """
 
     def __init__(self, pattern: Samples, bands: _Bands, fade: Samples, first_chip: int) -> None:
@@ -268,7 +253,7 @@ class WatermarkStream:
 
     @property
     def waiting(self) -> int:
-        """How many samples wait for the rest of their chip."""
+        """The number of samples that wait for the rest of their chip."""
         return len(self._waiting)
 
     def push(self, samples: Samples) -> Samples:
@@ -316,7 +301,6 @@ def _loudest(before: float, power: float) -> float:
 
 
 def _depths() -> npt.NDArray[np.float64]:
-    """Return by how many dB a loud chip changes in each band."""
     return np.interp(band_edges()[:-1] + BAND_HERTZ / 2, _DEPTH_HERTZ, _DEPTHS)
 
 

@@ -1,4 +1,4 @@
-"""Soft decisions: how likely each cell of the pattern became louder, rather than softer.
+"""Finds watermarks, by soft decisions: how likely each cell of the pattern became louder.
 
 A small network looks at a chip's band and what surrounds it. It learned from marked and damaged
 speech what speech itself does, and what noise leaves of a mark (`python -m
@@ -58,7 +58,7 @@ _ABOVE_FLOOR: Final = (-2.0, 9.0, 3.0)
 
 
 class DecisionWeights(NamedTuple):
-    """What the network learned; float32. The last dimension is the channels that come out.
+    """The weights of the network; float32. The last dimension is the channels that come out.
 
     Attributes:
         chips: [3 CHIP_FRAMES, 5, 2, H]: a chip and its neighbours, in five bands.
@@ -79,7 +79,6 @@ class DecisionWeights(NamedTuple):
 
 @cache
 def weights() -> DecisionWeights:
-    """Read what the network learned."""
     with np.load(WEIGHTS) as kept:
         return DecisionWeights(
             **{name: kept[name].astype(np.float32) for name in DecisionWeights._fields}
@@ -95,13 +94,9 @@ def powers(wave: Floats) -> Floats:
 
 
 def features(spectrum: Floats, pitch: float = 1.0) -> Floats:
-    """Return what the network hears of a sound's frames.
+    """Return the network's input for a sound's frames, with the bands `pitch` times as high.
 
-    Args:
-        pitch: by which factor the bands lie higher.
-
-    Returns:
-        float32 [T, BANDS, 2]: the level beside the band's mean, and above the band's noise.
+    It is float32 [T, BANDS, 2]: the level beside the band's mean, and above the band's noise.
     """
     energies = spectrum @ band_shapes(_TRANSFORM, RATE, pitch).T
     levels = np.log(energies + 1e-12)
@@ -119,7 +114,7 @@ def decide(heard: Floats, chips: npt.NDArray[np.intp]) -> Floats:
 
     Args:
         heard: features of a sound's frames, float32 [T, BANDS, 2].
-        chips: which frames make up each chip, [C, CHIP_FRAMES].
+        chips: the frames that make up each chip, [C, CHIP_FRAMES].
 
     Returns:
         float32 [C, BANDS]: the logarithm of how much likelier louder is than softer.
@@ -163,11 +158,10 @@ _ROWS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class WatermarkFinding:
-    """What was found in a sound.
+    """The payload that agrees best with a sound.
 
     Attributes:
-        payload: the 16 bits that agree best, as a number.
-        speed: by which factor the sound plays faster than it was made.
+        speed: the factor by which the sound plays faster than it was made.
     """
 
     payload: int
@@ -176,12 +170,12 @@ class WatermarkFinding:
 
     @property
     def is_found(self) -> bool:
-        """Whether there is a watermark; on sound without one, once in more than 10 000 times."""
+        """There is a watermark; wrong on sound without one less than once in 10 000 times."""
         return self.chance <= MOST_CHANCE
 
     @property
     def chance(self) -> float:
-        """How often chance agrees as well as this with one of all the tries, at most.
+        """An upper bound for the probability that one of all the tries agrees as well by chance.
 
         The sum of a sign drawn for each cell is nearly normal, whatever the sound is. One half is
         left to the speed at which the sound was made, which is the likeliest, the other half to all
@@ -194,15 +188,10 @@ class WatermarkFinding:
 def find_watermark(
     samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
 ) -> WatermarkFinding | None:
-    """Search a sound for the watermark of a key.
+    """Search a sound, float32 [N] with full scale 1.0, for the watermark of a key.
 
-    Args:
-        samples: float32 [N], full scale 1.0.
-        sample_rate: in Hz.
-
-    Returns:
-        What agrees best, whether it counts as found or not; None for a sound that is silent, or
-        shorter than a second, and without keys.
+    Returns the best agreement, whether it counts as found or not; None for a sound that is silent,
+    or shorter than a second, and without keys.
     """
     findings = find_each(samples, sample_rate, keys)
     return min(findings, key=lambda found: found.chance, default=None)
@@ -221,11 +210,7 @@ def find_each(
 
 
 class _Heard:
-    """A part of a sound, as it would be marked for each beginning and speed that is tried.
-
-    Args:
-        wave: at 16 kHz.
-    """
+    """A part of a sound at 16 kHz, read as marked with each beginning and speed that is tried."""
 
     def __init__(self, wave: Floats) -> None:
         spectrum = powers(wave)
@@ -240,7 +225,6 @@ class _Heard:
         self._tried = np.stack(tried, axis=1)
 
     def search(self, key: WatermarkKey) -> WatermarkFinding:
-        """Find the payload of a key that agrees best, with its beginning and speed."""
         sums = (_correlator(key) @ self._tried).reshape(PERIOD, LENGTH, -1)
         bits = sums.transpose(2, 0, 1)
         unchanged = _closest(bits[:CHIP_FRAMES].reshape(-1, LENGTH), _least(_TRIES))
@@ -257,7 +241,7 @@ class _Heard:
 
 
 class _Closest(NamedTuple):
-    """Which row of bits agrees best with a code word, and how well."""
+    """The row of bits that agrees best with a code word, and how well."""
 
     row: int
     payload: int
@@ -295,12 +279,12 @@ def _words() -> Floats:
 
 @cache
 def _least(tries: int) -> float:
-    """Return how well a watermark agrees that counts as found after so many tries."""
+    """Return the agreement from which on a watermark counts as found after so many tries."""
     return -NormalDist().inv_cdf(MOST_CHANCE / (2 * tries))
 
 
 def _changes() -> Iterator[tuple[float, float]]:
-    """Yield what is looked for: no change, then of pitch and tempo alike, then of tempo alone."""
+    """Yield the changes of (pitch, tempo) to try: none, both alike, then tempo alone."""
     others = [speed for speed in _SPEEDS if speed != 1.0]
     yield (1.0, 1.0)
     yield from ((speed, speed) for speed in others)
@@ -310,9 +294,8 @@ def _changes() -> Iterator[tuple[float, float]]:
 def _correlator(key: WatermarkKey) -> Floats:
     """Build the matrices that sum the cells of each bit, for each chip that a sound may begin with.
 
-    Returns:
-        float32 [PERIOD LENGTH, PERIOD BANDS]: times the cells, in order of time, these are the
-        bits, first those for the pattern's first chip.
+    They are float32 [PERIOD LENGTH, PERIOD BANDS]: times the cells, in order of time, these are the
+    bits, first those for the pattern's first chip.
     """
     begins, chips, bands = np.ogrid[:PERIOD, :PERIOD, :BANDS]
     turned = (begins + chips) % PERIOD
@@ -322,15 +305,14 @@ def _correlator(key: WatermarkKey) -> Floats:
 
 
 def _cells(heard: Floats, begin: int, tempo: float) -> Floats:
-    """Return how likely each cell of the pattern became louder.
+    """Return how likely each cell of the pattern became louder: float32 [PERIOD, BANDS].
+
+    All periods of the pattern are added, the first chip first.
 
     Args:
         heard: features of frames of 10 ms.
-        begin: which frame a chip begins with.
-        tempo: by which factor chips are shorter.
-
-    Returns:
-        float32 [PERIOD, BANDS]: all periods of the pattern added, the first chip first.
+        begin: the frame with which a chip begins.
+        tempo: the factor by which chips are shorter.
     """
     length = CHIP_FRAMES / tempo
     count = int((len(heard) - begin) / length)

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Marker:
-    """Marks what the engines of a deployment's characters speak.
+    """Marks the speech of a deployment's engines.
 
     Attributes:
         payload: the 16 bits, as a number.
+        payloads: the same for characters that have their own.
     """
 
     key: WatermarkKey
@@ -37,14 +38,12 @@ class Marker:
     payloads: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def engine(self, character_id: str, engine: Engine) -> Engine:
-        """Return an engine that marks what this one converts."""
         watermark = self._watermark(character_id, engine.sample_rate)
         if isinstance(engine, ConvertsAhead):
             return MarkedAheadEngine(engine, watermark, engine)
         return MarkedEngine(engine, watermark)
 
     def text_engine(self, character_id: str, engine: PhraseEngine) -> PhraseEngine:
-        """Return an engine that marks what this one speaks."""
         return MarkedTextEngine(engine, self._watermark(character_id, engine.sample_rate))
 
     def _watermark(self, character_id: str, sample_rate: int) -> Watermark:
@@ -52,11 +51,7 @@ class Marker:
 
 
 class MarkedEngine:
-    """Marks what another engine converts; see Engine.
-
-    Args:
-        watermark: for its sample rate.
-    """
+    """An engine whose converted speech is marked; the watermark is for its sample rate."""
 
     def __init__(self, engine: Engine, watermark: Watermark) -> None:
         self._engine = engine
@@ -64,7 +59,6 @@ class MarkedEngine:
 
     @property
     def sample_rate(self) -> int:
-        """Sample rate of the converted audio in Hz."""
         return self._engine.sample_rate
 
     def convert(
@@ -74,24 +68,19 @@ class MarkedEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        """Convert one recording and mark it; see Engine."""
         converted = self._engine.convert(samples, sample_rate, options, stopwatch)
         with (stopwatch or NoClock()).stage("post"):
             return self._watermark.mark(converted, options.seed)
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
-        """Begin a conversion while somebody speaks; see Engine."""
         stream = self._engine.open_stream(sample_rate, options)
         return None if stream is None else MarkedStream(stream, self._watermark.open(options.seed))
 
 
 class MarkedAheadEngine(MarkedEngine):
-    """Marks what an engine converts that converts ahead; see ConvertsAhead.
+    """An engine that converts ahead, and whose converted speech is marked.
 
-    What is converted ahead is kept unmarked: only the whole sound is marked.
-
-    Args:
-        watermark: for its sample rate.
+    Results that are made ahead stay unmarked: only the whole sound is marked.
     """
 
     def __init__(self, engine: Engine, watermark: Watermark, ahead: ConvertsAhead) -> None:
@@ -99,16 +88,11 @@ class MarkedAheadEngine(MarkedEngine):
         self._ahead = ahead
 
     def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
-        """Convert what is complete of a recording; see ConvertsAhead."""
         self._ahead.convert_ahead(samples, sample_rate, options)
 
 
 class MarkedStream:
-    """Marks what is heard while somebody speaks; see Stream.
-
-    Args:
-        watermark: marks; it holds up to 40 ms back.
-    """
+    """A stream whose output is marked, which holds up to 40 ms back."""
 
     def __init__(self, stream: Stream, watermark: WatermarkStream) -> None:
         self._stream = stream
@@ -116,24 +100,17 @@ class MarkedStream:
 
     @property
     def wanted(self) -> int:
-        """How many samples more of the recording it needs, at least; see Stream."""
         return self._stream.wanted
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples of the recording and return what can be heard now; see Stream."""
         return self._watermark.push(self._stream.push(samples))
 
     def finish(self) -> Samples:
-        """Take the end of the recording and return the rest; see Stream."""
         return self._watermark.end_with(self._stream.finish())
 
 
 class MarkedTextEngine:
-    """Marks what another engine speaks; see PhraseEngine.
-
-    Args:
-        watermark: for its sample rate.
-    """
+    """A text engine whose speech is marked; the watermark is for its sample rate."""
 
     def __init__(self, engine: PhraseEngine, watermark: Watermark) -> None:
         self._engine = engine
@@ -141,19 +118,15 @@ class MarkedTextEngine:
 
     @property
     def sample_rate(self) -> int:
-        """Sample rate of the speech in Hz."""
         return self._engine.sample_rate
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        """Estimate how long the speech of a text is; see TextEngine."""
         return self._engine.estimate(text, options)
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        """Speak a text and mark it; see TextEngine."""
         return self._watermark.mark_pieces(self._engine.speak(text, options), options.seed)
 
     def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        """Speak a text and mark it, and tell its words and phones; see MarkingEngine."""
         return self._mark_each(speak_marked(self._engine, text, options), options.seed)
 
     def _mark_each(self, pieces: Iterator[MarkedPiece], seed: int) -> Iterator[MarkedPiece]:
@@ -166,13 +139,11 @@ class MarkedTextEngine:
         yield MarkedPiece(stream.end_with(np.zeros(0, np.float32)))
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
-        """Find the accent phrases of a text; see PhraseEngine."""
         return self._engine.read_phrases(text)
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
-        """Speak accent phrases and mark them; see PhraseEngine."""
         pieces = self._engine.speak_phrases(phrases, text, options)
         return self._watermark.mark_pieces(pieces, options.seed)
 
@@ -181,10 +152,11 @@ _MOST_BITS = (1 << 16) - 1
 
 
 class WatermarkSettings(EnvironmentSettings):
-    """The settings of whatever marks results, or looks for the mark.
+    """The settings for marking results and for finding marks.
 
     Attributes:
         watermark_bits: the 16 bits that are put into every result, as a number.
+        watermark_character_bits: entries CHARACTER=NUMBER for characters that have their own.
     """
 
     watermark_keys: SecretKeys = ()
@@ -208,7 +180,6 @@ def open_marker(config: WatermarkSettings) -> Marker | None:
 
 
 def watermark_keys(secrets: tuple[SecretStr, ...]) -> tuple[WatermarkKey, ...]:
-    """Return the keys of secrets from the settings."""
     return tuple(WatermarkKey(each.get_secret_value().encode()) for each in secrets)
 
 
