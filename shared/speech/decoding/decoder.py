@@ -9,7 +9,7 @@ import os
 import socket
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from shared.speech.decoding.process_output import (
     DecodedStream,
@@ -23,12 +23,13 @@ from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
-    from shared.speech.decoding.process_output import DecodingProcess, ProcessAnswer
     from shared.speech.decoding.recording import DecodeLimits, Recording
 
 
+_LOG = logging.getLogger(__name__)
+
+_TRIES: Final = 2
 _MEMORY_OF_PROCESS: Final = Path("/proc/self/statm")
 
 
@@ -41,45 +42,6 @@ def missing_protection(statm: Path = _MEMORY_OF_PROCESS) -> tuple[str, ...]:
         "limits of resources": importlib.util.find_spec("resource") is not None,
     }
     return tuple(name for name, is_there in means.items() if not is_there)
-
-
-_LOG = logging.getLogger(__name__)
-
-_TRIES: Final = 2
-
-
-class DecodingProcesses(Protocol):
-    """Runs decoding processes, one for each recording."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether a recording can be decoded now."""
-
-    async def start(self) -> None:
-        """Start what the processes need.
-
-        Raises:
-            DecoderUnavailableError: it does not start.
-        """
-
-    async def run(
-        self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
-    ) -> ProcessAnswer | None:
-        """Run one process; None if it could not be started, and another try may help.
-
-        Raises:
-            DecoderUnavailableError: the machine is the reason that there is no answer.
-        """
-
-    async def open(self, job: DecodingJob) -> DecodingProcess | None:
-        """Start a process that decodes a recording while it comes; None if none can be started.
-
-        Raises:
-            DecoderUnavailableError: the machine is the reason.
-        """
-
-    async def aclose(self) -> None:
-        """Stop everything."""
 
 
 class Decoder:
@@ -110,12 +72,7 @@ class Decoder:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     @property
@@ -143,7 +100,7 @@ class Decoder:
                 was_killed = answer is not None and answer.exit is not None
                 if answer is None or answer.was_killed(limits):
                     continue
-                return await answer.concluded(container, limits)
+                return await answer.conclude_aside(container, limits)
         if was_killed:
             raise ResourceLimitError("the decoding process was killed")
         raise DecoderUnavailableError("the decoding process was killed with its parent")
@@ -172,7 +129,9 @@ class Decoder:
         return DecodedStream(process, job, limits)
 
 
-def _choose_processes(on_process: Callable[[int], None] | None) -> DecodingProcesses:
+def _choose_processes(
+    on_process: Callable[[int], None] | None,
+) -> ForkedProcesses | SpawnedProcesses:
     missing = missing_protection()
     if not missing:
         return ForkedProcesses(on_process)

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 _HIDDEN_SHARE: Final = 1.0
-"""How much audio may be discarded, as a part of the longest recording.
+"""The audio that may be discarded, as a part of the longest recording.
 
-Encoders hide up to a tenth of a second, and an editor what it has cut off.
+Encoders hide up to a tenth of a second, and an editor all that it has cut off.
 """
 
 _BYTES_SHARE: Final = 2.0
-"""How many bytes may be decoded, as a part of the file: most containers name each byte once."""
+"""The bytes that may be decoded, as a part of the file: most containers name each byte once."""
 
 _LEAST_BYTES: Final = 65_536
 
@@ -54,7 +54,7 @@ _PACKETS_PER_SECOND: Final = 2_000
 _LEAST_PACKETS: Final = 1_000
 
 _SECONDS_OF_A_FRUITLESS_PACKET: Final = 0.02
-"""How much a packet counts from which no sound comes: the length of most packets."""
+"""The length of most packets, which a packet counts from which no sound comes."""
 
 
 class DecodingBudget:
@@ -121,7 +121,7 @@ def _too_complex(why: str) -> VoiceError:
 _SKIP_SAMPLES: Final = struct.Struct("<iI")
 
 
-class Trimming:
+class FrameTrimmer:
     """Finds the samples of a stream's frames that belong to the recording."""
 
     def __init__(self, context: AudioCodecContext) -> None:
@@ -129,7 +129,7 @@ class Trimming:
         self._still_skipped = 0
         self._is_first = True
 
-    def part(self, frame: AudioFrame, packet: Packet[AudioStream]) -> tuple[int, int]:
+    def find_part(self, frame: AudioFrame, packet: Packet[AudioStream]) -> tuple[int, int]:
         """Return the first sample of a frame that belongs to it, and the one after the last.
 
         Both are equal if no sample does. `packet` is the one that the frame was decoded from.
@@ -138,23 +138,19 @@ class Trimming:
         # A frame whose side data is read lives until a garbage collection, and there is none here.
         # So it is read only where it can say something: the decoder itself skips only at the start.
         if self._is_first or packet.has_sidedata("skip_samples"):
-            skipped, padding = _told(frame)
-            self._still_skipped = skipped
+            # The library's types allow only texts as keys.
+            side_data = cast("Mapping[Type, SideData]", frame.side_data)
+            self._still_skipped = 0
+            if Type.SKIP_SAMPLES in side_data:
+                said = bytes(side_data[Type.SKIP_SAMPLES])
+                skipped, padding = _SKIP_SAMPLES.unpack_from(said)
+                self._still_skipped = max(0, skipped)
         self._is_first = False
         begin = count if packet.is_discard else min(self._still_skipped, count)
         self._still_skipped -= min(self._still_skipped, count)
         # More than there is left is no padding but a mistake of the program that wrote the file.
         end = count - padding if padding <= count - begin else count
         return begin, end
-
-
-def _told(frame: AudioFrame) -> tuple[int, int]:
-    # The library's types allow only texts as keys.
-    side_data = cast("Mapping[Type, SideData]", frame.side_data)
-    if Type.SKIP_SAMPLES not in side_data:
-        return 0, 0
-    skipped, padding = _SKIP_SAMPLES.unpack_from(bytes(side_data[Type.SKIP_SAMPLES]))
-    return max(0, skipped), padding
 
 
 _DEMUXERS: Final = {
@@ -174,18 +170,14 @@ _CODECS: Final = (
     *("pcm_s16be", "pcm_s24be", "pcm_s32be", "pcm_f32be", "pcm_f64be", "pcm_alaw", "pcm_mulaw"),
 )
 
-# Browsers send one or two streams, music with cover art three.
-_MAX_STREAMS: Final = 16
-
-# The headers of the codecs above say everything; reading further only costs time.
-_PROBE_BYTES: Final = 32 * 1024
-
 _OPTIONS: Final = {
     "protocol_whitelist": "",
     "format_whitelist": ",".join(sorted(set(_DEMUXERS.values()))),
     "codec_whitelist": ",".join(_CODECS),
-    "max_streams": str(_MAX_STREAMS),
-    "probesize": str(_PROBE_BYTES),
+    # Browsers send one or two streams, music with cover art three.
+    "max_streams": "16",
+    # The headers of the codecs above say everything; reading further only costs time.
+    "probesize": str(32 * 1024),
 }
 
 # Nothing is read only to learn more of the recording, so that its first packet is heard at once.
@@ -286,16 +278,19 @@ class Demuxer:
         with _open(self._data, self._container) as source:
             stream = _first_audio_stream(source)
             decode = stream.codec_context.decode
-            trimming = Trimming(stream.codec_context)
-            effort = DecodingBudget(_most_size(self._data), max_seconds)
+            trimmer = FrameTrimmer(stream.codec_context)
+            data = self._data
+            budget = DecodingBudget(
+                len(data) if isinstance(data, bytes) else data.most_bytes, max_seconds
+            )
             for packet in self._demux(source, stream):
-                effort.count_packet(packet.size)
+                budget.count_packet(packet.size)
                 frames = self._decode(decode, packet)
                 if not frames:
-                    effort.count_fruitless_packet()
+                    budget.count_fruitless_packet()
                 for frame in frames:
-                    effort.count_frame(frame.samples, frame.sample_rate)
-                    begin, end = trimming.part(frame, packet)
+                    budget.count_frame(frame.samples, frame.sample_rate)
+                    begin, end = trimmer.find_part(frame, packet)
                     if begin < end:
                         if self.format is None:
                             self.format = _accepted_format(frame, stream, max_bytes / max_seconds)
@@ -304,7 +299,8 @@ class Demuxer:
                         if self.samples > longest:
                             raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
                         yield _samples(frame, self.format, begin, end)
-            effort.count_file(_size(self._data))
+            if not isinstance(data, bytes):
+                budget.count_file(data.bytes_read)
         self._require_enough()
 
     def _demux(self, source: InputContainer, stream: AudioStream) -> Iterator[Packet[AudioStream]]:
@@ -325,22 +321,19 @@ class Demuxer:
             frames = decode(packet)
         except av.error.FFmpegError as error:
             _refuse_if_too_complex(error)
-            self._count_broken()
+            self.damaged = True
+            self._broken += 1
+            self._broken_in_a_row += 1
+            if self._broken_in_a_row > _MAX_BROKEN_IN_A_ROW:
+                raise _corrupt("nothing in it can be decoded") from error
             return []
         self._broken_in_a_row = 0
         return frames
 
-    def _count_broken(self) -> None:
-        self.damaged = True
-        self._broken += 1
-        self._broken_in_a_row += 1
-        if self._broken_in_a_row > _MAX_BROKEN_IN_A_ROW:
-            raise _corrupt("nothing in it can be decoded")
-
     def _require_enough(self) -> None:
+        if self.samples == 0 and self.damaged:
+            raise _corrupt("nothing in it can be decoded")
         if self.samples == 0:
-            if self.damaged:
-                raise _corrupt("nothing in it can be decoded")
             raise VoiceError(ErrorCode.NO_AUDIO, "The recording is empty: it holds no audio.")
         if self._broken > _MAX_BROKEN_SHARE * self._packets:
             raise _corrupt(f"{self._broken} of its {self._packets} packets cannot be decoded")
@@ -361,14 +354,6 @@ def _open(data: bytes | IncomingFile, container: Container) -> InputContainer:
     except av.error.FFmpegError as error:
         _refuse_if_too_complex(error)
         raise _corrupt("its beginning cannot be read") from error
-
-
-def _most_size(data: bytes | IncomingFile) -> int:
-    return len(data) if isinstance(data, bytes) else data.most_bytes
-
-
-def _size(data: bytes | IncomingFile) -> int:
-    return len(data) if isinstance(data, bytes) else data.bytes_read
 
 
 def _first_audio_stream(source: InputContainer) -> AudioStream:
@@ -426,20 +411,18 @@ def _weights(frame: AudioFrame) -> list[float]:
 
 def _samples(frame: AudioFrame, expected: Format, begin: int, end: int) -> Buffer:
     """Return the frame's samples, interleaved; not copied if they already are."""
-    width = expected.bytes_per_sample
-    return memoryview(_all_samples(frame, expected))[begin * width : end * width]
-
-
-def _all_samples(frame: AudioFrame, expected: Format) -> Buffer:
     if frame.sample_rate != expected.sample_rate:
         raise _corrupt("its sample rate changes in the middle")
     if frame.format.name != expected.frame_format or frame.layout.nb_channels != expected.channels:
-        return _adapted(frame, expected)
-    if expected.is_ready_made:
+        samples: Buffer = _adapt_channels(frame, expected)
+    elif expected.is_ready_made:
         # It may be longer than its samples.
-        return _buffer(frame.planes[0])
-    channels = _channels(frame)
-    return _interleaved([channels[channel] for channel in expected.sent])
+        samples = _buffer(frame.planes[0])
+    else:
+        channels = _channels(frame)
+        samples = _interleave([channels[channel] for channel in expected.sent])
+    width = expected.bytes_per_sample
+    return memoryview(samples)[begin * width : end * width]
 
 
 def _channels(frame: AudioFrame) -> list[memoryview]:
@@ -453,7 +436,7 @@ def _channels(frame: AudioFrame) -> list[memoryview]:
     return [planes[0][channel:end:count] for channel in range(count)]
 
 
-def _interleaved(channels: Sequence[memoryview | array[float]]) -> memoryview:
+def _interleave(channels: Sequence[memoryview | array[float]]) -> memoryview:
     first = memoryview(channels[0])
     together = bytearray(len(channels) * len(first) * first.itemsize)
     samples = _typed(together, first.format)
@@ -467,7 +450,7 @@ def _typed(buffer: bytes | bytearray, letter: str) -> memoryview:
     return cast("memoryview", cast("Any", memoryview(buffer)).cast(letter))
 
 
-def _adapted(frame: AudioFrame, expected: Format) -> memoryview:
+def _adapt_channels(frame: AudioFrame, expected: Format) -> memoryview:
     """Mix the channels of a frame whose layout differs from the first frame's, for each channel.
 
     This happens if a recorder changes from one channel to two, so rarely that it may be slow.
@@ -485,7 +468,7 @@ def _adapted(frame: AudioFrame, expected: Format) -> memoryview:
             for together in zip(*channels, strict=True)
         ),
     )
-    return _interleaved([mixed] * len(expected.sent))
+    return _interleave([mixed] * len(expected.sent))
 
 
 def _buffer(plane: AudioPlane) -> bytes:

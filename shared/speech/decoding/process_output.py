@@ -17,7 +17,7 @@ from shared.speech.decoding.recording import (
     DecodeLimits,
     Recording,
     as_float,
-    check,
+    check_recording,
     downmix,
     too_long,
 )
@@ -38,7 +38,6 @@ from shared.voices.voice import ErrorCode, PassingError, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from types import TracebackType
     from typing import Self
 
     import numpy.typing as npt
@@ -55,9 +54,10 @@ _DTYPES: Final = dict(
 )
 
 # The signals that end a program when its input makes it misbehave. Not every system has all.
-_CRASH_SIGNALS: Final = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
 _CRASHES: Final = frozenset(
-    -signal.Signals[name] for name in _CRASH_SIGNALS if hasattr(signal, name)
+    -signal.Signals[name]
+    for name in ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
+    if hasattr(signal, name)
 )
 _KILLED: Final = -9  # the numbers are the same on all systems that have these signals
 OUT_OF_TIME: Final = -14
@@ -65,7 +65,6 @@ OUT_OF_TIME: Final = -14
 
 # On Windows a crash ends a process with a status from here on (NTSTATUS values of severity error).
 _FIRST_WINDOWS_CRASH: Final = 0xC0000000
-
 
 # Up to this size, checking the answer takes less time than starting a thread for it.
 _CHECKED_AT_ONCE_BYTES: Final = 4 << 20
@@ -111,7 +110,7 @@ class ProcessAnswer:
         in_time = self.exit.cpu_seconds < limits.cpu_allowance
         return self.exit.status == _KILLED and in_time
 
-    async def concluded(self, container: Container, limits: DecodeLimits) -> Recording:
+    async def conclude_aside(self, container: Container, limits: DecodeLimits) -> Recording:
         """Run `conclude`, for a large answer in a thread."""
         if len(self.body) <= _CHECKED_AT_ONCE_BYTES:
             return self.conclude(container, limits)
@@ -130,7 +129,7 @@ class ProcessAnswer:
             raise self.error(limits)
         with np.errstate(invalid="ignore", over="ignore"):
             recording = Recording(
-                samples=mixed(self.body, self.verdict, self.verdict.samples),
+                samples=mix_samples(self.body, self.verdict, self.verdict.samples),
                 sample_rate=self.verdict.sample_rate,
                 container=container,
                 codec=self.verdict.codec,
@@ -139,18 +138,17 @@ class ProcessAnswer:
                 cpu_seconds=self.exit.cpu_seconds,
                 confined=self.verdict.confined,
             )
-            check(recording, limits)
+            check_recording(recording, limits)
         return recording
 
     def error(self, limits: DecodeLimits) -> Exception:
-        if self.exit is None or self.exit.status != 0 or self.verdict is None:
-            return self._failure()
-        if self.verdict.code == ErrorCode.TOO_LONG:
-            return too_long(limits)
-        return VoiceError(_known(self.verdict.code), self.verdict.message)
-
-    def _failure(self) -> Exception:
         status = None if self.exit is None else self.exit.status
+        if status == 0 and self.verdict is not None:
+            code = self.verdict.code
+            if code == ErrorCode.TOO_LONG:
+                return too_long(limits)
+            known = ErrorCode(code) if code in set(ErrorCode) else ErrorCode.CORRUPT
+            return VoiceError(known, self.verdict.message)
         if status in _CRASHES or (status or 0) >= _FIRST_WINDOWS_CRASH:
             return VoiceError(
                 ErrorCode.CORRUPT, "The recording is damaged so that it cannot be read."
@@ -179,11 +177,11 @@ def read_exit(text: bytes) -> ProcessExit | None:
         return None
 
 
-def misbehaved() -> VoiceError:
+def _misbehaviour() -> VoiceError:
     return VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
 
 
-def mixed(
+def mix_samples(
     body: memoryview, verdict: DecodingVerdict, count: int | None = None
 ) -> npt.NDArray[np.float32]:
     """Return the interleaved samples that a process sent as float32 [N], one channel.
@@ -201,14 +199,10 @@ def mixed(
         or len(body) % (sent * dtype.itemsize)
         or count not in {None, len(body) // (sent * dtype.itemsize)}
     ):
-        raise misbehaved()
+        raise _misbehaviour()
     with np.errstate(invalid="ignore", over="ignore"):
         frames = as_float(np.frombuffer(body, dtype).reshape(-1, sent))
         return downmix(frames, verdict.weights)
-
-
-def _known(code: str) -> ErrorCode:
-    return ErrorCode(code) if code in set(ErrorCode) else ErrorCode.CORRUPT
 
 
 _LONGEST_PIECE: Final = 4 << 20
@@ -217,10 +211,10 @@ _LONGEST_PIECE: Final = 4 << 20
 _READ_BYTES: Final = 1 << 16
 
 _ENDS_ELSEWHERE: Final = frozenset({Container.MP3})
-"""Of these, other samples belong to the whole: FFmpeg looks at their end before it begins."""
+"""Containers of which a whole has other samples: FFmpeg looks at their end before it begins."""
 
 _KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
-"""So much is kept of a recording: what recorders make, two channels of floats, and no more."""
+"""The most that is kept of a recording: two channels of floats, as recorders make them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +225,7 @@ class DecodingProcess:
     answer: socket.socket
     status: socket.socket
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes | memoryview) -> None:
         """Send a part of the recording; returns when the process has room for more."""
         # A process that ends before it has read everything says why in its answer or exit status.
         with contextlib.suppress(ConnectionError):
@@ -273,12 +267,7 @@ class DecodedStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.close()
 
     async def send(self, data: bytes) -> None:
@@ -300,11 +289,11 @@ class DecodedStream:
         if first := await self._receive(LONGEST_MESSAGE):
             form = read_verdict(first)
             if form is None:
-                raise misbehaved()
+                raise _misbehaviour()
             async for content in self._contents():
                 if len(self._kept) <= self._most_kept:
                     self._kept += content
-                yield DecodedPiece(mixed(memoryview(content), form), form.sample_rate)
+                yield DecodedPiece(mix_samples(memoryview(content), form), form.sample_rate)
         self._verdict = read_verdict(await self._receive(LONGEST_MESSAGE))
         if self._verdict is None or self._verdict.code:
             raise (await self._answer()).error(self._limits)
@@ -323,7 +312,7 @@ class DecodedStream:
         if self._verdict is None or self._verdict.damaged or not is_whole:
             return None
         answer = await self._answer()
-        return await answer.concluded(self._job.container, self._limits)
+        return await answer.conclude_aside(self._job.container, self._limits)
 
     async def _answer(self) -> ProcessAnswer:
         ending = await receive_message(self._process.status)
@@ -355,7 +344,7 @@ class DecodedStream:
             return b""
         (length,) = PIECE_LENGTH.unpack(prefix)
         if length > most:
-            raise misbehaved()
+            raise _misbehaviour()
         return await self._read(length)
 
     async def _read(self, size: int) -> bytes:

@@ -22,7 +22,7 @@ SHORT_TOLERANCE: Final = 0.9
 """This part of the minimum is enough, because recorders deliver a little less than asked for."""
 
 LONG_TOLERANCE_SECONDS: Final = 0.5
-"""How much longer than the maximum a recording may be, because recorders stop a little late."""
+"""The time that a recording may exceed the maximum, because recorders stop a little late."""
 
 SILENCE_DBFS: Final = -60.0
 """Loudness, in dB of full scale, below which a recording holds no voice.
@@ -177,7 +177,7 @@ def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
     return 10 * float(np.log10(max(loud, 1e-20)))
 
 
-def check(recording: Recording, limits: DecodeLimits) -> None:
+def check_recording(recording: Recording, limits: DecodeLimits) -> None:
     """Check that a recording can be converted.
 
     Raises:
@@ -185,11 +185,20 @@ def check(recording: Recording, limits: DecodeLimits) -> None:
     """
     if recording.seconds > limits.longest:
         raise too_long(limits)
+    if recording.seconds < limits.shortest and recording.damaged:
+        raise VoiceError(
+            ErrorCode.CORRUPT,
+            f"The recording is damaged or cut off: only {recording.seconds:.2f} s of it can be "
+            f"decoded, and {limits.min_seconds:g} s are needed; record it again.",
+        )
     if recording.seconds < limits.shortest:
-        raise _too_short(recording, limits)
-    peak = float(
-        np.maximum(recording.samples.max(initial=0.0), -recording.samples.min(initial=0.0))
-    )
+        raise VoiceError(
+            ErrorCode.TOO_SHORT,
+            f"The recording is {recording.seconds:.2f} s long; "
+            f"at least {limits.min_seconds:g} s are needed.",
+        )
+    samples = recording.samples
+    peak = float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))
     if not np.isfinite(peak):
         raise VoiceError(ErrorCode.CORRUPT, "The recording has samples that are not numbers.")
     if peak > MAX_PEAK:
@@ -198,7 +207,7 @@ def check(recording: Recording, limits: DecodeLimits) -> None:
             f"The recording has samples up to {peak:.4g}, where full scale is 1; "
             "it is damaged or written with another scale.",
         )
-    if loudness_dbfs(recording.samples, recording.sample_rate) < SILENCE_DBFS:
+    if loudness_dbfs(samples, recording.sample_rate) < SILENCE_DBFS:
         raise VoiceError(
             ErrorCode.SILENT,
             "The recording is silent; check that the microphone is on and not muted.",
@@ -209,20 +218,6 @@ def too_long(limits: DecodeLimits) -> VoiceError:
     return VoiceError(
         ErrorCode.TOO_LONG,
         f"The recording is longer than {limits.max_seconds:g} s; record less.",
-    )
-
-
-def _too_short(recording: Recording, limits: DecodeLimits) -> VoiceError:
-    if recording.damaged:
-        return VoiceError(
-            ErrorCode.CORRUPT,
-            f"The recording is damaged or cut off: only {recording.seconds:.2f} s of it can be "
-            f"decoded, and {limits.min_seconds:g} s are needed; record it again.",
-        )
-    return VoiceError(
-        ErrorCode.TOO_SHORT,
-        f"The recording is {recording.seconds:.2f} s long; "
-        f"at least {limits.min_seconds:g} s are needed.",
     )
 
 

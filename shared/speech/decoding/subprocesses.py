@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 _START_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 5.0
-_SOCKETS_OF_A_PROCESS: Final = 3  # for the recording, the answer and the status
 
 
 class _Zygote:
@@ -167,22 +166,16 @@ class ForkedProcesses:
         """
         zygote = await self._running_zygote()
         with contextlib.ExitStack() as sockets:
-            content, their_content = (sockets.enter_context(end) for end in socket.socketpair())
-            status, their_status = (sockets.enter_context(end) for end in socket.socketpair())
+            content, their_content = _socket_pair(sockets)
+            status, their_status = _socket_pair(sockets)
             answer = sockets.enter_context(_memory_file())
-            content.setblocking(False)
-            status.setblocking(False)
             try:
-                start = START if self._on_process is None else START_AND_TELL
-                zygote.fork(start, their_content, answer, their_status)
+                self._fork(zygote, their_content, answer, their_status)
             except OSError:
                 return None
-            their_content.close()
-            their_status.close()
             try:
                 async with asyncio.timeout(limits.wall_allowance + GRACE_SECONDS):
-                    if self._on_process is not None:
-                        self._tell_process(await receive(status, PROCESS_ID.size))
+                    await self._report_process(status)
                     await _send(content, job, data)
                     ending = await receive_message(status)
             except TimeoutError:
@@ -203,35 +196,42 @@ class ForkedProcesses:
             DecoderUnavailableError: no zygote starts.
         """
         zygote = await self._running_zygote()
-        with contextlib.ExitStack() as all_sockets:
-            pairs = [socket.socketpair() for _ in range(_SOCKETS_OF_A_PROCESS)]
-            for end in (end for pair in pairs for end in pair):
-                all_sockets.enter_context(end)
-            ours, theirs = zip(*pairs, strict=True)
-            for end in ours:
-                end.setblocking(False)
-            start = START if self._on_process is None else START_AND_TELL
+        with contextlib.ExitStack() as sockets:
+            content, their_content = _socket_pair(sockets)
+            answer, their_answer = _socket_pair(sockets)
+            status, their_status = _socket_pair(sockets)
             try:
-                zygote.fork(start, *theirs)
+                self._fork(zygote, their_content, their_answer, their_status)
             except OSError:
                 return None
-            for end in theirs:
-                end.close()
-            process = DecodingProcess(*ours)
+            process = DecodingProcess(content, answer, status)
             try:
                 async with asyncio.timeout(_START_SECONDS):
-                    if self._on_process is not None:
-                        self._tell_process(await receive(process.status, PROCESS_ID.size))
+                    await self._report_process(status)
                     await process.send(job.pack())
             except TimeoutError as error:
                 raise DecoderUnavailableError("a decoding process does not start") from error
-            all_sockets.pop_all()
+            sockets.pop_all()
             return process
 
-    def _tell_process(self, started: bytes) -> None:
-        (process,) = PROCESS_ID.unpack(started) if started else (0,)
-        if process > 0 and self._on_process is not None:
-            self._on_process(process)
+    def _fork(
+        self,
+        zygote: _Zygote,
+        content: socket.socket,
+        answer: BinaryIO | socket.socket,
+        status: socket.socket,
+    ) -> None:
+        zygote.fork(START if self._on_process is None else START_AND_TELL, content, answer, status)
+        for end in (content, answer, status):
+            if isinstance(end, socket.socket):
+                end.close()
+
+    async def _report_process(self, status: socket.socket) -> None:
+        if self._on_process is not None:
+            started = await receive(status, PROCESS_ID.size)
+            (process,) = PROCESS_ID.unpack(started) if started else (0,)
+            if process > 0:
+                self._on_process(process)
 
     async def _running_zygote(self) -> _Zygote:
         async with self._starting:
@@ -243,6 +243,13 @@ class ForkedProcesses:
             if self._zygote is None:
                 self._zygote = await _Zygote.start()
             return self._zygote
+
+
+def _socket_pair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
+    """Open two connected sockets, which `stack` closes; waiting for the first blocks nobody."""
+    ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+    ours.setblocking(False)
+    return ours, theirs
 
 
 async def _send(content: socket.socket, job: DecodingJob, data: bytes | memoryview) -> None:

@@ -55,8 +55,17 @@ class TensorContract:
     element_type: str = "float32"
 
     def __str__(self) -> str:
-        shapes = (f"[{', '.join(map(_shown, shape))}]" for shape in self.shapes)
+        shapes = (
+            f"[{', '.join('any' if size is None else str(size) for size in shape)}]"
+            for shape in self.shapes
+        )
         return f"{self.element_type} {' or '.join(shapes)}"
+
+    def fits(self, actual: Tensor) -> bool:
+        if actual.element_type != self.element_type:
+            return False
+        shape = actual.shape
+        return shape is None or any(_shape_fits(wanted, shape) for wanted in self.shapes)
 
 
 class Contract(Protocol):
@@ -82,7 +91,7 @@ class GraphContract:
         _check_tensors(graph.file, "output", self.outputs, graph.facts.outputs)
         for name in graph.facts.inputs:
             if name not in {tensor.name for tensor in self.inputs}:
-                known = ", ".join(f"{quoted(tensor.name)}" for tensor in self.inputs)
+                known = ", ".join(quoted(tensor.name) for tensor in self.inputs)
                 raise BundleError(
                     f"{graph.file}: input {quoted(name)}: expected only the inputs {known}, found"
                     " this one, too."
@@ -119,17 +128,10 @@ def _check_tensors(
                 f" {names}."
             )
         actual = found[tensor.name]
-        if not _fits(tensor, actual):
+        if not tensor.fits(actual):
             raise BundleError(
                 f"{file}: {kind} {quoted(tensor.name)}: expected {tensor}, found {actual}."
             )
-
-
-def _fits(expected: TensorContract, actual: Tensor) -> bool:
-    if actual.element_type != expected.element_type:
-        return False
-    shape = actual.shape
-    return shape is None or any(_shape_fits(wanted, shape) for wanted in expected.shapes)
 
 
 def _shape_fits(expected: Shape, actual: Sequence[int | str | None]) -> bool:
@@ -137,7 +139,3 @@ def _shape_fits(expected: Shape, actual: Sequence[int | str | None]) -> bool:
         (wanted is None or size == wanted if isinstance(size, int) else True)
         for wanted, size in zip(expected, actual, strict=True)
     )
-
-
-def _shown(size: int | str | None) -> str:
-    return "any" if size is None else str(size)

@@ -25,7 +25,7 @@ from shared.characters.manifest import (
 )
 from shared.process.quoting import printable, quoted
 from shared.runtime.process import read_at_most, write_whole
-from shared.speech.graphs.bundle import CharacterBundle, Contract, EngineContracts, Graph
+from shared.speech.graphs.bundle import CharacterBundle, EngineContracts, Graph
 from shared.speech.graphs.onnx_files import (
     GraphContent,
     UnsafeModelError,
@@ -109,7 +109,19 @@ def assemble_character(
     Raises:
         BundleError: in one sentence, what is wrong with which field or tensor.
     """
-    contracts = _contracts(manifest, engines, max_bytes)
+    check_size(manifest, max_bytes)
+    if manifest.engine not in engines:
+        raise BundleError(
+            f"{MANIFEST}: field 'engine': expected one of {', '.join(engines)},"
+            f" found {quoted(manifest.engine)}."
+        )
+    contracts = engines[manifest.engine].contracts(manifest)
+    if set(contracts) != set(manifest.graphs):
+        expected, found = (", ".join(map(quoted, each)) for each in (contracts, manifest.graphs))
+        raise BundleError(
+            f"{MANIFEST}: field 'graphs': expected {expected} for the engine"
+            f" {manifest.engine}, found {found}."
+        )
     graphs = {}
     for role, contract in contracts.items():
         graph = find(manifest.graphs[role])
@@ -145,50 +157,26 @@ def check_size(manifest: CharacterManifest, most: int) -> None:
         )
 
 
-def _contracts(
-    manifest: CharacterManifest, engines: Mapping[str, EngineContracts], max_bytes: int
-) -> Mapping[str, Contract]:
-    check_size(manifest, max_bytes)
-    if manifest.engine not in engines:
-        raise BundleError(
-            f"{MANIFEST}: field 'engine': expected one of {', '.join(engines)},"
-            f" found {quoted(manifest.engine)}."
-        )
-    contracts = engines[manifest.engine].contracts(manifest)
-    if set(contracts) != set(manifest.graphs):
-        raise BundleError(
-            f"{MANIFEST}: field 'graphs': expected {_listed(contracts)} for the engine"
-            f" {manifest.engine}, found {_listed(manifest.graphs)}."
-        )
-    return contracts
-
-
 def _find_graph(
     folder: Path, shared: dict[str, Graph], read: Callable[[Path], GraphContent], entry: GraphFile
 ) -> Graph:
     path = find_graph(folder, entry.file, entry.sha256)
-    if path.parent == folder:
-        return _read_graph(path, entry, read)
-    if entry.sha256 not in shared:
-        shared[entry.sha256] = _read_graph(path, entry, read)
-    return shared[entry.sha256]
-
-
-def _read_graph(path: Path, entry: GraphFile, read: Callable[[Path], GraphContent]) -> Graph:
+    is_shared = path.parent != folder
+    if is_shared and entry.sha256 in shared:
+        return shared[entry.sha256]
     size = path.stat().st_size
     if size != entry.bytes:
         # Before it is read: it may be far larger than the manifest says.
         raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {size}.")
     content = read(path)
-    return verify_graph(entry, content.data, content.sha256)
-
-
-def _listed(names: Mapping[str, object]) -> str:
-    return ", ".join(map(quoted, names))
+    graph = verify_graph(entry, content.data, content.sha256)
+    if is_shared:
+        shared[entry.sha256] = graph
+    return graph
 
 
 _Traces = tuple[tuple[str, int, int], ...]
-"""What shows that a bundle has changed: of each file its path, its time and its size."""
+"""Path, time and size of each file of a bundle: they differ when it has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +197,7 @@ class WatchedFolder:
     def __init__(self, folder: Path, known: Container[str] | None = None) -> None:
         self._folder = folder
         self._seen = self._look()
-        self._told = {
+        self._reported = {
             name: traces for name, traces in self._seen.items() if known is None or name in known
         }
 
@@ -220,15 +208,15 @@ class WatchedFolder:
     def look(self) -> FolderChanges:
         """Look again; a bundle is new when it is the same at two looks, and so is complete."""
         before, self._seen = self._seen, self._look()
-        gone = tuple(sorted(self._told.keys() - self._seen.keys()))
+        gone = tuple(sorted(self._reported.keys() - self._seen.keys()))
         for name in gone:
-            del self._told[name]
+            del self._reported[name]
         new = tuple(
             name
             for name, traces in self._seen.items()
-            if traces == before.get(name) and traces != self._told.get(name)
+            if traces == before.get(name) and traces != self._reported.get(name)
         )
-        self._told |= {name: self._seen[name] for name in new}
+        self._reported |= {name: self._seen[name] for name in new}
         return FolderChanges(new, gone)
 
     def _look(self) -> Mapping[str, _Traces]:
@@ -255,9 +243,9 @@ def seal_manifest(folder: Path, max_bytes: int) -> None:
     Raises:
         BundleError: the manifest has no graphs, or a file is missing or too large.
     """
-    said = folder / MANIFEST
+    file = folder / MANIFEST
     try:
-        manifest = json.loads(read_at_most(said, MAX_MANIFEST_BYTES))
+        manifest = json.loads(read_at_most(file, MAX_MANIFEST_BYTES))
         for entry in manifest["graphs"].values():
             path = find_graph(folder, entry["file"], entry["sha256"])
             content = read_file(path.parent, path.name, max_bytes)
@@ -270,4 +258,4 @@ def seal_manifest(folder: Path, max_bytes: int) -> None:
             f" {printable(repr(error))}."
         ) from error
     text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
-    write_whole(said, text.encode())
+    write_whole(file, text.encode())

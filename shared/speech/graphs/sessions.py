@@ -52,7 +52,7 @@ class Provider(StrEnum):
         """
         if self is Provider.CPU:
             return [_CPU]
-        import onnxruntime  # noqa: PLC0415 - see shared.speech.graphs.sessions
+        import onnxruntime  # noqa: PLC0415 - see above
 
         if _CUDA not in onnxruntime.get_available_providers():
             raise BundleError(
@@ -101,15 +101,15 @@ class GraphSession:
         self._file = graph.file
         provider = Provider.CPU if is_optimised else settings.provider
         providers = provider.choices()
-        options = _options(settings, is_optimised=is_optimised)
         try:
             path = None
             if settings.weights is not None and provider is Provider.CPU:
                 own = _options(settings, is_optimised=is_optimised)
                 path = settings.weights.prepare(graph, own)
+            options = _options(settings, is_optimised=is_optimised)
+            if path is not None:
                 levels = onnxruntime.GraphOptimizationLevel
-                if path is not None:
-                    options.graph_optimization_level = levels.ORT_DISABLE_ALL
+                options.graph_optimization_level = levels.ORT_DISABLE_ALL
             self._session = onnxruntime.InferenceSession(
                 graph.content if path is None else str(path), options, providers=providers
             )
@@ -121,7 +121,12 @@ class GraphSession:
         provider.require_used(self._session)
         # It would keep the file's bytes, to try another provider after an error of this one.
         vars(self._session).pop("_model_bytes", None)
-        self._run_options = _returning_memory(provider) if returns_memory else None
+        self._run_options = None
+        if returns_memory:
+            self._run_options = onnxruntime.RunOptions()
+            self._run_options.add_run_config_entry(
+                "memory.enable_memory_arena_shrinkage", provider.arena
+            )
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -208,14 +213,6 @@ def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.Se
     return options
 
 
-def _returning_memory(provider: Provider) -> onnxruntime.RunOptions:
-    import onnxruntime  # noqa: PLC0415 - see above
-
-    options = onnxruntime.RunOptions()
-    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", provider.arena)
-    return options
-
-
 def first_line(error: Exception) -> str:
     """Return the first line of the runtime's error, in a form for our own."""
     said = str(error).strip()
@@ -251,7 +248,7 @@ class SharedNetworks:
 LEAST_BYTES: Final = 16 << 20
 """Smaller graphs are loaded as usual: their memory is not worth two files."""
 
-_LEAST_WEIGHT_BYTES: Final = 1024
+_LEAST_WEIGHT_BYTES: Final = "1024"
 
 
 class MappedWeights:
@@ -278,22 +275,19 @@ class MappedWeights:
         return path
 
     def _write(self, graph: Graph, options: onnxruntime.SessionOptions, path: Path) -> None:
-        import onnxruntime  # noqa: PLC0415 - see shared.speech.graphs.sessions
+        import onnxruntime  # noqa: PLC0415 - see above
 
         weights = path.with_suffix(".weights")
         draft = path.with_suffix(".draft")
         options.optimized_model_filepath = os.fspath(draft)
         # See onnxruntime_session_options_config_keys.h.
-        entries = {
-            "session.optimized_model_external_initializers_file_name": weights.name,
-            "session.optimized_model_external_initializers_min_size_in_bytes": str(
-                _LEAST_WEIGHT_BYTES
-            ),
-            "session.save_external_prepacked_constant_initializers": "1",
-        }
-        for name, value in entries.items():
-            options.add_session_config_entry(name, value)
-        onnxruntime.InferenceSession(graph.content, options, providers=["CPUExecutionProvider"])
+        external = "session.optimized_model_external_initializers"
+        options.add_session_config_entry(f"{external}_file_name", weights.name)
+        options.add_session_config_entry(f"{external}_min_size_in_bytes", _LEAST_WEIGHT_BYTES)
+        options.add_session_config_entry(
+            "session.save_external_prepacked_constant_initializers", "1"
+        )
+        onnxruntime.InferenceSession(graph.content, options, providers=[_CPU])
         draft.replace(path)
 
 
