@@ -25,7 +25,7 @@ from shared.speech.engines.content_encoder import ContentEncoder
 from shared.speech.engines.harmonic import ROLE, HarmonicEngine
 from shared.speech.engines.interface import ConversionOptions
 from shared.speech.graphs.sessions import GraphSession, Inputs, SessionSettings
-from shared.speech.results.audio_files import encode
+from shared.speech.results.audio_files import encode_result
 from shared.speech.results.statement import Marking
 from shared.speech.signal.analysis import analyse
 from shared.speech.signal.pitch import HOP
@@ -133,7 +133,9 @@ class StageMeasurement:
         spent["decode"] += 1000 * recording.cpu_seconds + forking
         samples = self._speak(recording, spent)
         with _counted(spent, "encode"):
-            encoded = encode(samples, self._engine.sample_rate, OutputFormat.WAV, self._marking)
+            encoded = encode_result(
+                samples, self._engine.sample_rate, OutputFormat.WAV, self._marking
+            )
         wall_milliseconds = 1000 * (time.perf_counter() - wall)
         with _counted(spent, "upload"):
             await self._results.write(
@@ -165,7 +167,7 @@ class StageMeasurement:
         for _ in range(rounds + 1):
             for kind, times in found.items():
                 begin = time.process_time()
-                encode(samples, self._engine.sample_rate, kind, self._marking)
+                encode_result(samples, self._engine.sample_rate, kind, self._marking)
                 times.append(1000 * (time.process_time() - begin))
         return {kind: median(times[1:]) for kind, times in found.items()}
 

@@ -24,7 +24,7 @@ from shared.conversion.stages import Outcome, UnstoredResult
 from shared.conversion.stopwatch import ThreadWork
 from shared.conversion.worker import Worker
 from shared.runtime.limits import PlacesPerClient
-from shared.speech.results.audio_files import Encoded
+from shared.speech.results.audio_files import EncodedResult
 from shared.speech.results.statement import Marking
 from shared.voices.store import StoreUnavailableError
 from shared.voices.tickets import Tickets
@@ -103,7 +103,7 @@ class FakeConversion:
         if self.error is not None:
             raise self.error
         self.made.append((voice.voice_id, data, content_type))
-        encoded = Encoded(SOUND, "audio/wav", ".wav", 2.5)
+        encoded = EncodedResult(SOUND, "audio/wav", ".wav", 2.5)
         return UnstoredResult(encoded, Marking("mei", "Mei", "credit"), 2.5)
 
     async def store(self, voice: Voice, made: UnstoredResult, stages: Stages) -> Outcome:

@@ -20,7 +20,7 @@ from infra.local.configuration.keys import (
     provenance_environment,
 )
 from shared.characters.manifest import Uses, read_manifest
-from shared.speech.results.audio_files import encode
+from shared.speech.results.audio_files import encode_result
 from shared.speech.results.credentials import (
     Credentials,
     CredentialsError,
@@ -39,7 +39,7 @@ from shared.speech.results.statement import (
 from shared.voices.voice import OutputFormat
 
 if TYPE_CHECKING:
-    from shared.speech.results.audio_files import Encoded
+    from shared.speech.results.audio_files import EncodedResult
 
 ROOT = Path(__file__).parents[3]
 MEI = read_manifest(ROOT / "characters" / "mei")
@@ -50,9 +50,9 @@ SIGNER = CredentialSigner(KEYS[CERTIFICATES], sign_with(KEYS[PRIVATE_KEY].encode
 SIGNED = (OutputFormat.WAV, OutputFormat.MP3, OutputFormat.M4A)
 
 
-def encoded(output_format: OutputFormat) -> Encoded:
+def encoded(output_format: OutputFormat) -> EncodedResult:
     samples = (np.random.default_rng(0).standard_normal(24_000) / 10).astype(np.float32)
-    return encode(samples, 24_000, output_format, MARKING)
+    return encode_result(samples, 24_000, output_format, MARKING)
 
 
 def signed(output_format: OutputFormat, **statement: Any) -> tuple[bytes, str]:
