@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 def decode_into(
     answer: BinaryIO, recording: bytes, job: DecodingJob, *, confined: bool
 ) -> DecodingVerdict:
-    """Write interleaved samples of a recording to `answer` and return the verdict about it.
-
-    Raises:
-        OSError: the answer cannot be written, so nobody can be told anything.
-    """
+    """Write interleaved samples to `answer`, return the verdict; OSError means nobody listens."""
     demuxer = demuxing.Demuxer(recording, job.container)
     samples = demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES)
     return _judge(demuxer, lambda: answer.writelines(samples), confined=confined)
@@ -42,11 +38,7 @@ def decode_stream(
 ) -> None:
     """Write the samples of a recording to `answer` as they come, in pieces (see wire.py).
 
-    Args:
-        recording: as it is uploaded; it flushes `answer` before it waits for more.
-
-    Raises:
-        OSError: nobody listens any more.
+    `recording` flushes `answer` before it waits for more; OSError means nobody listens.
     """
     demuxer = demuxing.Demuxer(recording, job.container)
 

@@ -57,11 +57,7 @@ class Decoder:
         self._slots = asyncio.Semaphore(max_processes)
 
     async def start(self) -> None:
-        """Start the processes' parent, so that the first recording need not wait for it.
-
-        Raises:
-            DecoderUnavailableError: it does not start.
-        """
+        """Start the processes' parent, so that the first recording need not wait for it."""
         await self._processes.start()
 
     async def aclose(self) -> None:
@@ -123,10 +119,10 @@ class Decoder:
             wall_seconds=wall_seconds,
             incoming_bytes=limits.max_bytes,
         )
-        process = await self._processes.open(job)
-        if process is None:
+        sockets = await self._processes.open(job)
+        if sockets is None:
             raise DecoderUnavailableError("no process decodes recordings while they come")
-        return DecodedStream(process, job, limits)
+        return DecodedStream(sockets, job, limits)
 
 
 def _choose_processes(

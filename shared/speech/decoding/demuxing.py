@@ -60,8 +60,7 @@ _SECONDS_OF_A_FRUITLESS_PACKET: Final = 0.02
 class DecodingBudget:
     """A limit on the packets, bytes and seconds that one recording may make us decode.
 
-    Args:
-        longest: the length in seconds of the longest recording.
+    Each count raises `too_complex` when nothing is left. `longest` is in seconds.
     """
 
     def __init__(self, file_bytes: int, longest: float) -> None:
@@ -71,32 +70,23 @@ class DecodingBudget:
         self._seconds = (1 + _HIDDEN_SHARE) * longest
 
     def count_packet(self, size: int) -> None:
-        """Count a packet before it is decoded.
-
-        Raises:
-            VoiceError: `too_complex`; the recording has too many packets or bytes.
-        """
         self._packets -= 1
         if self._packets < 0:
             raise _too_complex("has too many packets for its length")
         self._spend_bytes(size)
 
     def count_file(self, size: int) -> None:
-        """Count a streamed file by its real size; raises like `count_packet`."""
+        """Count a streamed file by its real size."""
         self._spend_bytes(_BYTES_SHARE * (self._file_bytes - size))
         self._file_bytes = size
 
     def count_frame(self, samples: int, sample_rate: int) -> None:
-        """Count a decoded frame with `samples` of each channel, whether they are heard or not.
-
-        Raises:
-            VoiceError: `too_complex`; more audio is hidden than may be.
-        """
+        """Count a decoded frame with `samples` of each channel, whether they are heard or not."""
         # A rate that is not supported is refused elsewhere; here it must not make time cheaper.
         self._spend(samples / min(max(sample_rate, 1), MAX_SAMPLE_RATE))
 
     def count_fruitless_packet(self) -> None:
-        """Count a packet from which no frame came; raises like `count_frame`."""
+        """Count a packet from which no frame came."""
         self._spend(_SECONDS_OF_A_FRUITLESS_PACKET)
 
     def _spend_bytes(self, size: float) -> None:
@@ -215,8 +205,7 @@ class Format:
 
     Attributes:
         frame_format: FFmpeg's name of the sample type and layout.
-        sent: the channels whose samples are passed on.
-        weights: of these channels in the mix.
+        sent: the channels whose samples are passed on; `weights` are theirs in the mix.
     """
 
     codec: str
@@ -239,7 +228,6 @@ class Format:
 
     @cached_property
     def bytes_per_sample(self) -> int:
-        """The bytes of one sample of all channels that are passed on."""
         return len(self.sent) * _WIDTHS[self.sample_type]
 
 
@@ -247,11 +235,7 @@ class Demuxer:
     """Decodes the first audio stream of one recording, piece by piece.
 
     It does not compute with the samples: the service does that faster, with all samples at once,
-    and without NumPy the zygote is half as large.
-
-    Attributes:
-        format: None before the first chunk.
-        samples: the number of samples of each channel decoded so far.
+    and without NumPy the zygote is half as large. `format` is None before the first chunk.
     """
 
     def __init__(self, data: bytes | IncomingFile, container: Container) -> None:
@@ -272,8 +256,7 @@ class Demuxer:
 
         Raises:
             VoiceError: `unsupported_format`, `no_audio`, `corrupt`, `too_complex` or `too_long`,
-                the last before more than `max_seconds` are yielded. `too_complex` also if much
-                more must be decoded than is yielded.
+                the last before more than `max_seconds` are yielded.
         """
         with _open(self._data, self._container) as source:
             stream = _first_audio_stream(source)
@@ -494,10 +477,9 @@ def _corrupt(why: str) -> VoiceError:
 
 
 def warm_up() -> None:
-    """Do once what the first use of the libraries does, before processes are forked.
+    """Open every codec, which fills its tables, and decode a little silence.
 
-    Opens every codec, which fills its tables, and decodes a little silence until the interpreter
-    has specialised its code.
+    This is done before processes are forked, until the interpreter has specialised its code.
     """
     av.logging.set_level(None)
     for codec in _CODECS:

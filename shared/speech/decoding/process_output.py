@@ -8,7 +8,7 @@ import math
 import signal
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -117,13 +117,9 @@ class ProcessAnswer:
         return await asyncio.to_thread(self.conclude, container, limits)
 
     def conclude(self, container: Container, limits: DecodeLimits) -> Recording:
-        """Turn the answer into a recording, or into the error it means.
+        """Turn the answer into a recording, or raise the error it means.
 
         A hostile recording may have taken over the process, so everything in the answer is checked.
-
-        Raises:
-            VoiceError: the recording is the reason.
-            ResourceLimitError: the process ran out of time without using it.
         """
         if self.exit is None or self.exit.status or self.verdict is None or self.verdict.code:
             raise self.error(limits)
@@ -184,11 +180,7 @@ def _misbehaviour() -> VoiceError:
 def mix_samples(
     body: memoryview, verdict: DecodingVerdict, count: int | None = None
 ) -> npt.NDArray[np.float32]:
-    """Return the interleaved samples that a process sent as float32 [N], one channel.
-
-    Raises:
-        VoiceError: their number differs from `count`, or the verdict is impossible.
-    """
+    """Return what a process sent as float32 [N], one channel; refuse an impossible verdict."""
     sent = len(verdict.weights)
     dtype = np.dtype(_DTYPES.get(verdict.sample_type, np.float32))
     if (
@@ -217,28 +209,12 @@ _KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
 """The most that is kept of a recording: two channels of floats, as recorders make them."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecodingProcess:
-    """The service's ends of the sockets to one decoding process."""
+class ProcessSockets(NamedTuple):
+    """The service's ends of what connects it with one decoding process."""
 
     content: socket.socket
     answer: socket.socket
     status: socket.socket
-
-    async def send(self, data: bytes | memoryview) -> None:
-        """Send a part of the recording; returns when the process has room for more."""
-        # A process that ends before it has read everything says why in its answer or exit status.
-        with contextlib.suppress(ConnectionError):
-            await asyncio.get_running_loop().sock_sendall(self.content, data)
-
-    def end(self) -> None:
-        with contextlib.suppress(OSError):
-            self.content.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        """Close everything, which kills the process if it still runs."""
-        for end in (self.content, self.answer, self.status):
-            end.close()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,8 +231,8 @@ class DecodedStream:
     The samples are available at once; whether the whole is accepted is known only at its end.
     """
 
-    def __init__(self, process: DecodingProcess, job: DecodingJob, limits: DecodeLimits) -> None:
-        self._process = process
+    def __init__(self, sockets: ProcessSockets, job: DecodingJob, limits: DecodeLimits) -> None:
+        self._sockets = sockets
         self._job = job
         self._limits = limits
         self._received = bytearray()
@@ -268,23 +244,25 @@ class DecodedStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.close()
+        # This kills the process if it still runs.
+        for end in self._sockets:
+            end.close()
 
     async def send(self, data: bytes) -> None:
-        """Send the next bytes of the recording; waits until the process has room for them."""
-        await self._process.send(data)
+        """Send a part of the recording; returns when the process has room for more."""
+        # A process that ends before it has read everything says why in its answer or exit status.
+        with contextlib.suppress(ConnectionError):
+            await asyncio.get_running_loop().sock_sendall(self._sockets.content, data)
 
     def end(self) -> None:
-        self._process.end()
+        with contextlib.suppress(OSError):
+            self._sockets.content.shutdown(socket.SHUT_WR)
 
     async def pieces(self) -> AsyncIterator[DecodedPiece]:
         """Yield the samples as they are decoded, until the recording ends.
 
-        Everything from the process is checked: a hostile recording may have taken it over.
-
-        Raises:
-            VoiceError: the recording is the reason.
-            DecoderUnavailableError: the machine is.
+        Everything from the process is checked: a hostile recording may have taken it over. Errors
+        are those of `Decoder.decode`.
         """
         if first := await self._receive(LONGEST_MESSAGE):
             form = read_verdict(first)
@@ -303,10 +281,6 @@ class DecodedStream:
 
         Returns None if it is damaged, unusually large, or of a kind whose end says more; then only
         `Decoder.decode` can tell.
-
-        Raises:
-            VoiceError: the recording is the reason.
-            ResourceLimitError: the process did not end well.
         """
         is_whole = len(self._kept) <= self._most_kept and self._job.container not in _ENDS_ELSEWHERE
         if self._verdict is None or self._verdict.damaged or not is_whole:
@@ -315,7 +289,7 @@ class DecodedStream:
         return await answer.conclude_aside(self._job.container, self._limits)
 
     async def _answer(self) -> ProcessAnswer:
-        ending = await receive_message(self._process.status)
+        ending = await receive_message(self._sockets.status)
         return ProcessAnswer(memoryview(self._kept), self._verdict, read_exit(ending))
 
     async def _contents(self) -> AsyncIterator[bytes]:
@@ -352,7 +326,7 @@ class DecodedStream:
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ConnectionError):
             while len(self._received) < size:
-                piece = await loop.sock_recv(self._process.answer, _READ_BYTES)
+                piece = await loop.sock_recv(self._sockets.answer, _READ_BYTES)
                 if not piece:
                     break
                 self._received += piece

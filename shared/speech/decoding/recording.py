@@ -82,7 +82,6 @@ class DecodeLimits:
 
     @property
     def answer_bytes(self) -> int:
-        """The most bytes of samples that a decoding process may write."""
         return math.ceil(self.longest * _ANSWER_BYTES_PER_SECOND)
 
     @property
@@ -100,7 +99,6 @@ class DecodeLimits:
 
     @property
     def shortest(self) -> float:
-        """The length in seconds below which a recording is refused."""
         return self.min_seconds * SHORT_TOLERANCE
 
 
@@ -143,9 +141,8 @@ def downmix(
 ) -> npt.NDArray[np.float32]:
     """Mix channels, float32 [N, channels], into one, float32 [N].
 
-    One channel is returned unchanged, and two channels as their mean. If the mean cancels out, as
-    with a microphone wired in opposite phase, the louder channel is returned instead. More channels
-    are mixed by their weights.
+    Two channels become their mean. If that cancels out, as with a microphone wired in opposite
+    phase, the louder channel is returned instead. More channels are mixed by their weights.
     """
     if frames.shape[1] == 1:
         return np.ascontiguousarray(frames[:, 0])
@@ -178,11 +175,7 @@ def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
 
 
 def check_recording(recording: Recording, limits: DecodeLimits) -> None:
-    """Check that a recording can be converted.
-
-    Raises:
-        VoiceError: `too_short`, `too_long`, `corrupt` or `silent`.
-    """
+    """Raise `too_short`, `too_long`, `corrupt` or `silent` if it cannot be converted."""
     if recording.seconds > limits.longest:
         raise too_long(limits)
     if recording.seconds < limits.shortest and recording.damaged:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 from shared.speech.decoding.process_output import (
     OUT_OF_TIME,
     DecoderUnavailableError,
-    DecodingProcess,
     ProcessAnswer,
+    ProcessSockets,
     read_exit,
     receive,
     receive_message,
@@ -56,11 +56,7 @@ class _Zygote:
 
     @classmethod
     async def start(cls) -> Self:
-        """Start a zygote and wait until it has imported everything and is ready.
-
-        Raises:
-            DecoderUnavailableError: it does not start.
-        """
+        """Start a zygote and wait until it has imported everything and is ready."""
         control, theirs = socket.socketpair()
         control.setblocking(False)
         try:
@@ -107,20 +103,9 @@ class _Zygote:
         """Treat the zygote as dead, because it did not say how a process ended."""
         self._abandoned = True
 
-    def fork(
-        self,
-        start: bytes,
-        data: socket.socket,
-        answer: BinaryIO | socket.socket,
-        status: socket.socket,
-    ) -> None:
-        """Start a decoding process on two sockets and the file or socket for its answer.
-
-        Raises:
-            OSError: the zygote is gone.
-        """
-        descriptors = [data.fileno(), answer.fileno(), status.fileno()]
-        socket.send_fds(self._control, [start], descriptors)
+    def fork(self, start: bytes, *ends: BinaryIO | socket.socket) -> None:
+        """Start a process on its ends for recording, answer and status; OSError if it is gone."""
+        socket.send_fds(self._control, [start], [end.fileno() for end in ends])
 
     async def aclose(self) -> None:
         self._control.close()
@@ -159,11 +144,7 @@ class ForkedProcesses:
     async def run(
         self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
     ) -> ProcessAnswer | None:
-        """Run one decoding process; None if there was no zygote to fork it.
-
-        Raises:
-            DecoderUnavailableError: no zygote starts, or the process does not end in time.
-        """
+        """Run one decoding process; None if there was no zygote to fork it."""
         zygote = await self._running_zygote()
         with contextlib.ExitStack() as sockets:
             content, their_content = _socket_pair(sockets)
@@ -187,14 +168,14 @@ class ForkedProcesses:
                 zygote.abandon()
                 return ProcessAnswer(memoryview(b""), None, None)
             # The process has ended, so its answer does not change any more.
-            return ProcessAnswer.read(_left_in(answer, job.answer_bytes), exit_)
+            size = os.fstat(answer.fileno()).st_size
+            written = memoryview(b"")
+            if 0 < size <= job.answer_bytes:
+                written = memoryview(mmap.mmap(answer.fileno(), size, prot=mmap.PROT_READ))
+            return ProcessAnswer.read(written, exit_)
 
-    async def open(self, job: DecodingJob) -> DecodingProcess | None:
-        """Start a process that decodes a recording while it comes; None if nothing could fork it.
-
-        Raises:
-            DecoderUnavailableError: no zygote starts.
-        """
+    async def open(self, job: DecodingJob) -> ProcessSockets | None:
+        """Start a process for a recording that is coming; None if nothing could fork it."""
         zygote = await self._running_zygote()
         with contextlib.ExitStack() as sockets:
             content, their_content = _socket_pair(sockets)
@@ -204,25 +185,19 @@ class ForkedProcesses:
                 self._fork(zygote, their_content, their_answer, their_status)
             except OSError:
                 return None
-            process = DecodingProcess(content, answer, status)
             try:
                 async with asyncio.timeout(_START_SECONDS):
                     await self._report_process(status)
-                    await process.send(job.pack())
+                    with contextlib.suppress(ConnectionError):
+                        await asyncio.get_running_loop().sock_sendall(content, job.pack())
             except TimeoutError as error:
                 raise DecoderUnavailableError("a decoding process does not start") from error
             sockets.pop_all()
-            return process
+            return ProcessSockets(content, answer, status)
 
-    def _fork(
-        self,
-        zygote: _Zygote,
-        content: socket.socket,
-        answer: BinaryIO | socket.socket,
-        status: socket.socket,
-    ) -> None:
-        zygote.fork(START if self._on_process is None else START_AND_TELL, content, answer, status)
-        for end in (content, answer, status):
+    def _fork(self, zygote: _Zygote, *ends: BinaryIO | socket.socket) -> None:
+        zygote.fork(START if self._on_process is None else START_AND_TELL, *ends)
+        for end in ends:
             if isinstance(end, socket.socket):
                 end.close()
 
@@ -263,18 +238,9 @@ async def _send(content: socket.socket, job: DecodingJob, data: bytes | memoryvi
 
 
 def _memory_file() -> BinaryIO:
-    """Open a file without a name, in memory where the system has such files."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("recording"), "rb", buffering=0)
     return tempfile.TemporaryFile(buffering=0)
-
-
-def _left_in(answer: BinaryIO, max_bytes: int) -> memoryview:
-    """Map the bytes that an ended process has written."""
-    size = os.fstat(answer.fileno()).st_size
-    if not 0 < size <= max_bytes:
-        return memoryview(b"")
-    return memoryview(mmap.mmap(answer.fileno(), size, prot=mmap.PROT_READ))
 
 
 _PIECE_BYTES: Final = 1 << 18
@@ -304,11 +270,7 @@ class SpawnedProcesses:
     async def run(
         self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
     ) -> ProcessAnswer:
-        """Run one decoding process; the time by the clock stands for its processor time.
-
-        Raises:
-            DecoderUnavailableError: the process does not start.
-        """
+        """Run one decoding process; the time by the clock stands for its processor time."""
         process = await self._start()
         began = time.monotonic()
         ending = _EXCEEDED

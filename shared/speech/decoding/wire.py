@@ -55,7 +55,6 @@ class DecodingJob:
     """The order to a decoding process.
 
     Attributes:
-        container: the recording's container, by its magic bytes.
         incoming_bytes: if the recording is decoded while it comes, the most that may come;
             otherwise 0.
     """
@@ -80,10 +79,9 @@ class DecodingJob:
 
 @dataclass(frozen=True, slots=True)
 class DecodingVerdict:
-    """The decoding process's result for the recording.
+    """The decoding process's result: an error's code and message, or the form of the samples.
 
     Attributes:
-        code: an error code, or "" if the recording was decoded.
         samples: the number of samples of each channel that were sent.
     """
 
@@ -121,10 +119,7 @@ class ProcessExit:
 
 
 def split_answer(answer: memoryview) -> tuple[memoryview, bytes]:
-    """Split the output of a decoding process into samples and the text of its verdict.
-
-    The text is empty if there is none, or if its length is impossible.
-    """
+    """Split output into samples and the verdict's text; no text if its length is impossible."""
     if len(answer) < LENGTH.size:
         return answer, b""
     (length,) = LENGTH.unpack(answer[-LENGTH.size :])

@@ -305,23 +305,18 @@ def _wake_on_child() -> int:
     wake_up, signalled = os.pipe()
     os.set_blocking(wake_up, False)
     os.set_blocking(signalled, False)
-    signal.signal(signal.SIGCHLD, _ignore_signal)
+    # The signal writes to the descriptor, too.
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
     return wake_up
-
-
-def _ignore_signal(_number: int, _frame: object) -> None:
-    """Do nothing: the signal also writes to the wake-up descriptor."""
 
 
 def _become_decoder(
     data: int, answer: int, id_listener: int | None, zygote: int, confinement: Confinement
 ) -> NoReturn:
-    """Decode the recording that comes over `data` into `answer`, and end this process.
+    """Decode the recording that comes over `data` into the file `answer`, and end this process.
 
-    Args:
-        answer: descriptor of the file for samples and verdict.
-        id_listener: descriptor to which this process's number is written, or None.
+    Its number is written to `id_listener`, if there is one.
     """
     try:
         confinement.die_with_parent(zygote)
@@ -359,7 +354,6 @@ def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None
 
 
 def _read(descriptor: int, size: int | None = None) -> bytes:
-    """Read `size` bytes, or all that come before the end."""
     pieces: list[bytes] = []
     missing = sys.maxsize if size is None else size
     while missing > 0:
@@ -372,11 +366,9 @@ def _read(descriptor: int, size: int | None = None) -> bytes:
 
 
 def main() -> None:
-    """Run the zygote on the control socket that is its standard input."""
     # A service that is asked to stop may still finish a recording, so these signals do not end the
     # zygote: it ends when the control socket is closed, which happens when the service ends.
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in signals:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (_MAX_DESCRIPTORS, most))

@@ -64,19 +64,22 @@ class TensorContract:
     def fits(self, actual: Tensor) -> bool:
         if actual.element_type != self.element_type:
             return False
-        shape = actual.shape
-        return shape is None or any(_shape_fits(wanted, shape) for wanted in self.shapes)
+        sizes = actual.shape
+        return sizes is None or any(
+            len(shape) == len(sizes)
+            and all(
+                wanted == size or wanted is None or not isinstance(size, int)
+                for wanted, size in zip(shape, sizes, strict=True)
+            )
+            for shape in self.shapes
+        )
 
 
 class Contract(Protocol):
-    """The contract of an engine with one graph."""
+    """An engine's requirements for one graph."""
 
     def check(self, graph: Graph) -> None:
-        """Compare a graph with the contract.
-
-        Raises:
-            BundleError: in one sentence, what is wrong with which tensor of the graph.
-        """
+        """Raise a BundleError that says in one sentence what is wrong with which tensor."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class EngineContracts(Protocol):
 
     @property
     def contracts(self) -> Callable[[CharacterManifest], Mapping[str, Contract]]:
-        """Return the contracts of the graphs that the engine needs for a manifest, by role.
+        """Return the requirements for the graphs that a manifest must have, by role.
 
         Raises BundleError if the manifest does not suit the engine.
         """
@@ -132,10 +135,3 @@ def _check_tensors(
             raise BundleError(
                 f"{file}: {kind} {quoted(tensor.name)}: expected {tensor}, found {actual}."
             )
-
-
-def _shape_fits(expected: Shape, actual: Sequence[int | str | None]) -> bool:
-    return len(expected) == len(actual) and all(
-        (wanted is None or size == wanted if isinstance(size, int) else True)
-        for wanted, size in zip(expected, actual, strict=True)
-    )

@@ -48,10 +48,7 @@ def load_characters(
     """Load every character bundle of a folder, in the order of bundle_folders.
 
     A bundle that will not work is set aside with a log entry; the first one, and the built-in ones,
-    must work. `max_bytes` limits the graphs of one bundle together.
-
-    Raises:
-        BundleError: one of these will not work, or there is none.
+    must work, or it is a BundleError. `max_bytes` limits the graphs of one bundle together.
     """
     try:
         folders = bundle_folders(folder)
@@ -80,9 +77,7 @@ def load_character(
     """Load a character bundle: manifest, portrait, and graphs by size, hash, content and tensors.
 
     The graphs are not run yet: building the engine does that, with the very bytes checked here.
-
-    Args:
-        shared: the verified graphs that characters share, by SHA-256; those of this one are added.
+    `shared` holds the verified graphs that characters share, by SHA-256; new ones are added.
 
     Raises:
         BundleError: in one sentence, what is wrong with which file, field or tensor.
@@ -104,11 +99,7 @@ def assemble_character(
     find: Callable[[GraphFile], Graph],
     max_bytes: int = MAX_BUNDLE_BYTES,
 ) -> CharacterBundle:
-    """Put a character together from its manifest and its verified graphs, wherever they come from.
-
-    Raises:
-        BundleError: in one sentence, what is wrong with which field or tensor.
-    """
+    """Put a character together from its manifest and verified graphs; errors as load_character."""
     check_size(manifest, max_bytes)
     if manifest.engine not in engines:
         raise BundleError(
@@ -131,11 +122,7 @@ def assemble_character(
 
 
 def verify_graph(entry: GraphFile, content: bytes, sha256: str | None = None) -> Graph:
-    """Check that bytes are the graph that a manifest names, and that it is safe to load.
-
-    Raises:
-        BundleError: size or SHA-256 differs, or the model needs more than it may.
-    """
+    """Check that bytes are the graph that a manifest names, and that it is safe to load."""
     if len(content) != entry.bytes:
         raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {len(content)}.")
     found = sha256 or hashlib.sha256(content).hexdigest()
@@ -238,11 +225,7 @@ def _traces(folder: Path) -> _Traces:
 
 
 def seal_manifest(folder: Path, max_bytes: int) -> None:
-    """Write the sizes and SHA-256 of a bundle's graphs into its manifest.
-
-    Raises:
-        BundleError: the manifest has no graphs, or a file is missing or too large.
-    """
+    """Write the sizes and SHA-256 of a bundle's graphs into its manifest."""
     file = folder / MANIFEST
     try:
         manifest = json.loads(read_at_most(file, MAX_MANIFEST_BYTES))

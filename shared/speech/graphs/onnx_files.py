@@ -186,7 +186,7 @@ class _Reader:
 def _check_domain(domain: memoryview, what: str) -> None:
     if domain not in STANDARD_DOMAINS:
         raise UnsafeModelError(
-            f"{what}: expected the standard domain ai.onnx, found {quoted(_decoded(domain))}."
+            f"{what}: expected the standard domain ai.onnx, found {quoted(_decode(domain))}."
         )
 
 
@@ -196,7 +196,7 @@ def _check_tensor(message: memoryview) -> str:
     location: str | None = None
     for number, wire, value in _fields(message, _TENSOR):
         if number == _TENSOR_NAME and isinstance(value, memoryview):
-            name = _decoded(value)
+            name = _decode(value)
         elif number == _TENSOR_EXTERNAL_DATA and isinstance(value, memoryview):
             key, entry = _text(value, _ENTRY_KEY), _text(value, _ENTRY_VALUE)
             location = entry if key == "location" else location or ""
@@ -239,7 +239,7 @@ def _read_dimension(message: memoryview) -> int | str | None:
         if number == _DIMENSION_VALUE and isinstance(value, int):
             size = value
         elif number == _DIMENSION_NAME and isinstance(value, memoryview):
-            size = _decoded(value) or None
+            size = _decode(value) or None
     return size
 
 
@@ -253,10 +253,10 @@ def _only(message: memoryview, number: int, name: str) -> memoryview | None:
 
 def _text(message: memoryview, number: int) -> str:
     texts = [value for _, value in _messages(message, frozenset({number}), "text")]
-    return _decoded(texts[-1]) if texts else ""
+    return _decode(texts[-1]) if texts else ""
 
 
-def _decoded(value: memoryview) -> str:
+def _decode(value: memoryview) -> str:
     return bytes(value[:_LONGEST_NAME]).decode("utf-8", errors="replace")
 
 

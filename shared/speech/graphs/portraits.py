@@ -37,11 +37,7 @@ class PictureError(ValueError):
 
 
 def check_picture(kind: str, content: bytes) -> None:
-    """Refuse a file that is more than a picture of one kind, `png` or `jpeg`.
-
-    Raises:
-        PictureError: it is of another kind, malformed, too large, or carries other data.
-    """
+    """Raise PictureError for a file that is more than a picture of one kind, `png` or `jpeg`."""
     try:
         width, height = _png_size(content) if kind == "png" else _jpeg_size(content)
     except (struct.error, IndexError) as error:
@@ -51,7 +47,6 @@ def check_picture(kind: str, content: bytes) -> None:
 
 
 def _png_size(content: bytes) -> tuple[int, int]:
-    """Return width and height of a PNG (ISO/IEC 15948)."""
     if not content.startswith(_PNG):
         raise PictureError("no PNG")
     parts = list(_png_parts(content))
@@ -79,7 +74,6 @@ def _png_parts(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _jpeg_size(content: bytes) -> tuple[int, int]:
-    """Return width and height of a JPEG (ITU-T T.81)."""
     if not content.startswith(_JPEG):
         raise PictureError("no JPEG")
     sizes = [
@@ -153,13 +147,10 @@ _PICTURE = re.compile(r"data:image/(png|jpeg);base64,([A-Za-z0-9+/=]*)")
 
 
 def check_portrait(file: str, content: bytes) -> None:
-    """Refuse an SVG that is more than a static drawing.
+    """Raise BundleError for an SVG that is more than a static drawing.
 
     Only elements and attributes that draw are allowed; references may only name parts of the same
     drawing. An `image` holds its picture, PNG or JPEG, itself.
-
-    Raises:
-        BundleError: it is too large, not an SVG, or contains more than a drawing.
     """
     if len(content) > MAX_PORTRAIT_BYTES:
         raise BundleError(

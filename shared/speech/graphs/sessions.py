@@ -45,11 +45,7 @@ class Provider(StrEnum):
         return "cpu:0" if self is Provider.CPU else "cpu:0;gpu:0"
 
     def choices(self) -> list[str | tuple[str, dict[str, Any]]]:
-        """Return the runtime's providers in the order in which it tries them for an operator.
-
-        Raises:
-            BundleError: the runtime has no such provider.
-        """
+        """Return the runtime's providers in the order in which it tries them for an operator."""
         if self is Provider.CPU:
             return [_CPU]
         import onnxruntime  # noqa: PLC0415 - see above
@@ -137,11 +133,7 @@ class GraphSession:
         return np.asarray(self.run_all(inputs, [output])[0], np.float32)
 
     def run_all(self, inputs: Inputs, outputs: Sequence[str]) -> list[NDArray[Any]]:
-        """Run the graph once and return several of its outputs as they are.
-
-        Raises:
-            MemoryError: the machine has too little memory for it.
-        """
+        """Run the graph once and return several of its outputs as they are; it may lack memory."""
         try:
             values = self._session.run(outputs, inputs, self._run_options)
         except Exception as error:  # its exceptions share no narrower base
@@ -151,11 +143,7 @@ class GraphSession:
         return [np.asarray(value) for value in values]
 
     def try_out(self, inputs: Inputs, output: str) -> Samples:
-        """Run the graph once on silent inputs and return one of its outputs.
-
-        Raises:
-            BundleError: it fails, or gives samples that are not finite.
-        """
+        """Run the graph once on silent inputs; BundleError if it fails or is not finite."""
         try:
             audio = self.run(inputs, output)
         except Exception as error:  # its exceptions share no narrower base
@@ -174,17 +162,12 @@ class GraphSession:
 
 
 def shared_session(graph: Graph, settings: SessionSettings) -> GraphSession:
-    """Load a graph, or return its session where another engine with these settings runs it.
-
-    Raises:
-        BundleError: the runtime refuses the graph.
-    """
+    """Load a graph, or return its session where another engine with these settings runs it."""
     key = _shared_key(graph.sha256, settings)
     return settings.sharing.get(key, lambda: GraphSession(graph, settings, returns_memory=True))
 
 
 def find_session(sha256: str, settings: SessionSettings) -> GraphSession | None:
-    """Return the session in which an engine with these settings runs a graph, if there is one."""
     return cast("GraphSession | None", settings.sharing.find(_shared_key(sha256, settings)))
 
 
@@ -230,10 +213,7 @@ class SharedNetworks:
         self._lock = Lock()
 
     def get(self, key: str, load: Callable[[], _Shared]) -> _Shared:
-        """Find the object of a key, or load and keep it.
-
-        The key names the content and the means of loading, such as a role and a SHA-256.
-        """
+        """Find the object of a key, which names content and way of loading, or load and keep it."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
@@ -262,9 +242,6 @@ class MappedWeights:
         """Return the file from which to load a graph; None for its own content.
 
         One process writes the file; the others wait for it.
-
-        Raises:
-            Exception: the runtime refuses the graph.
         """
         if len(graph.content) < self._least_bytes:
             return None

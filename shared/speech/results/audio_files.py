@@ -49,13 +49,12 @@ def write_wav(samples: Samples, sample_rate: int, marking: Marking | None = None
 
 
 def wav_file(pcm: bytes, sample_rate: int, channels: int, marking: Marking | None = None) -> bytes:
-    """Return PCM of 16 bits as a WAV file; see write_wav."""
     description = _describe_wav(sample_rate, channels, marking)
     return _chunk(b"RIFF", b"WAVE" + description + _chunk(b"data", pcm))
 
 
 def begin_wav(sample_rate: int, channels: int, marking: Marking | None = None) -> bytes:
-    """Return the beginning of a WAV file of unknown length; samples follow until its end."""
+    """Return the beginning of a WAV file of unknown length."""
     description = _describe_wav(sample_rate, channels, marking)
     return b"".join((b"RIFF", _UNKNOWN, b"WAVE", description, b"data", _UNKNOWN))
 
@@ -99,13 +98,8 @@ class FfmpegRecipe:
 class FfmpegEncoder:
     """Encodes one channel with FFmpeg's libraries, piece by piece; used by one thread at a time.
 
-    Times and random serial numbers are left out: the same samples give the same bytes.
-
-    Args:
-        file: a binary file to write to.
-        input_rate: of the samples, in Hz; they are resampled to `rate`.
-        bit_rate: in bits a second; None for codecs that have none.
-        **options: further arguments of `av.open`.
+    Times and random serial numbers are left out: the same samples give the same bytes. The samples
+    are resampled from `input_rate` to `rate`, both in Hz.
     """
 
     def __init__(
@@ -157,7 +151,6 @@ class FfmpegEncoder:
                 self._container.mux(self._stream.encode(part))
 
     def finish(self) -> None:
-        """Write the rest of the file."""
         for part in self._resampler.resample(None):
             self._container.mux(self._stream.encode(part))
         self._container.mux(self._stream.encode(None))
@@ -266,8 +259,6 @@ class _FileView(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class EncodedResult:
-    """A result, ready to be stored."""
-
     data: bytes
     content_type: str
     extension: str

@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -27,8 +27,6 @@ from shared.voices.media import Container
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-
-if TYPE_CHECKING:
     Sign = Callable[[bytes], bytes]
     """Signs bytes: ECDSA over P-256 with SHA-256, as r and s, 32 bytes each (ES256)."""
 
@@ -82,11 +80,7 @@ class CredentialSigner:
 
 
 def sign_with(key_pem: bytes) -> Sign:
-    """Build the signer of a private key: PKCS 8 as PEM, on the curve P-256.
-
-    Raises:
-        ValueError: it is no such key; the message says nothing of it.
-    """
+    """Build the signer of a private key: PKCS 8 as PEM, on the curve P-256; or ValueError."""
     try:
         key = serialization.load_pem_private_key(key_pem, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -102,7 +96,7 @@ def raw_signature(der: bytes) -> bytes:
 
 
 _MOST_TEXT: Final = 300
-"""How long a text from a file may be that is shown."""
+"""The longest text from a file that is shown."""
 
 
 class Credentials(StrEnum):
@@ -137,16 +131,6 @@ class CredentialsFinding:
     signed_at: str = ""
     forbidden_uses: tuple[str, ...] = ()
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        said = json.loads(text)
-        said["state"] = Credentials(said["state"])
-        said["forbidden_uses"] = tuple(said["forbidden_uses"])
-        return cls(**said)
-
 
 def read_credentials(data: bytes, content_type: str, own_certificates: str) -> CredentialsFinding:
     """Read the statement of a file; nothing is fetched from the network.
@@ -158,25 +142,23 @@ def read_credentials(data: bytes, content_type: str, own_certificates: str) -> C
     settings: dict[str, dict[str, bool | str]] = {
         "verify": {"verify_trust": True, "remote_manifest_fetch": False, "ocsp_fetch": False}
     }
+    own_serials = set()
     if own_certificates:
         settings["trust"] = {"trust_anchors": own_certificates}
+        certificates = x509.load_pem_x509_certificates(own_certificates.encode())
+        own_serials = {str(each.serial_number) for each in certificates}
     try:
         with c2pa.Context(settings=c2pa.Settings.from_dict(settings)) as context:
             reader = c2pa.Reader.try_create(content_type, io.BytesIO(data), context=context)
             if reader is None:
                 return CredentialsFinding(Credentials.MISSING)
             with reader:
-                return _understand(json.loads(reader.json()), _serials(own_certificates))
+                return _understand(json.loads(reader.json()), own_serials)
     except c2pa.C2paError:
         return CredentialsFinding(Credentials.INVALID)
 
 
-def _serials(certificates: str) -> frozenset[str]:
-    found = x509.load_pem_x509_certificates(certificates.encode()) if certificates else []
-    return frozenset(str(each.serial_number) for each in found)
-
-
-def _understand(report: dict[str, Any], own_serials: frozenset[str]) -> CredentialsFinding:
+def _understand(report: dict[str, Any], own_serials: set[str]) -> CredentialsFinding:
     manifest = report.get("manifests", {}).get(report.get("active_manifest"), {})
     assertions = {each["label"]: each.get("data") for each in manifest.get("assertions", [])}
     character = assertions.get(CHARACTER_LABEL)
@@ -248,7 +230,10 @@ async def read_credentials_apart(
     _, mark, finding = answer.rpartition(_MARK)
     if not mark or process.returncode != 0:
         return CredentialsFinding(Credentials.INVALID)
-    return CredentialsFinding.from_json(finding.decode())
+    said = json.loads(finding)
+    said["state"] = Credentials(said["state"])
+    said["forbidden_uses"] = tuple(said["forbidden_uses"])
+    return CredentialsFinding(**said)
 
 
 def _limit() -> None:
@@ -264,9 +249,8 @@ def _limit() -> None:
 
 
 def main() -> None:
-    """Answer one question: the first line of the input is the question, the rest is the file."""
     _limit()
     question = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()
     finding = read_credentials(data, question["content_type"], question["own"])
-    sys.stdout.buffer.write(_MARK + finding.to_json().encode())
+    sys.stdout.buffer.write(_MARK + json.dumps(asdict(finding)).encode())

@@ -53,7 +53,7 @@ def code_words() -> npt.NDArray[np.int8]:
 
 CHIP_SECONDS: Final = 0.04
 PERIOD: Final = 64
-"""After how many chips the pattern begins again."""
+"""The chips after which the pattern begins again."""
 
 LOWEST_HERTZ: Final = 300.0
 BAND_HERTZ: Final = 300.0
@@ -61,18 +61,14 @@ BANDS: Final = 19
 """Bands of one width, up to 6 kHz: what Opus at 24 kbit/s and telephones in HD keep."""
 
 SHORTEST_KEY: Final = 16
-"""Bytes of a key, at least."""
+"""In bytes."""
 
 _ADDRESS: Final = b"voice-avatar watermark 1: "
 
 
 @dataclass(frozen=True)
 class WatermarkKey:
-    """The key that marks and finds a watermark; only the deployment may know it.
-
-    Attributes:
-        secret: at least 16 random bytes.
-    """
+    """The key that marks and finds a watermark: at least 16 random bytes, a secret."""
 
     secret: bytes
 
@@ -101,11 +97,7 @@ class WatermarkKey:
         return orders.ravel()[: PERIOD * BANDS].reshape(PERIOD, BANDS)
 
     def pattern(self, payload: int) -> npt.NDArray[np.float32]:
-        """Return -1 (softer) or 1 (louder) for each chip and band: float32 [PERIOD, BANDS].
-
-        Raises:
-            ValueError: the payload does not have 16 bits.
-        """
+        """Return -1 (softer) or 1 (louder) for each chip and band: float32 [PERIOD, BANDS]."""
         if not 0 <= payload < 1 << PAYLOAD_BITS:
             raise ValueError(f"a payload is a number from 0 to {(1 << PAYLOAD_BITS) - 1}")
         return np.asarray(self.signs * code_words()[payload][self.places], np.float32)
@@ -142,14 +134,10 @@ def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArra
     return np.asarray(above[:-1] - above[1:], np.float32)
 
 
-if TYPE_CHECKING:
-    Indices = npt.NDArray[np.intp]
-
-
 _DEPTH_HERTZ: Final = (1200.0, 2400.0, 3300.0, 4500.0)
 _DEPTHS: Final = (0.55, 1.2, 2.7, 4.0)
-"""By how many dB a chip is louder or softer at these frequencies. Where the pitch and the formants
-are, the ear, and networks that judge speech, notice more."""
+"""The change of a chip in dB at these frequencies. Where the pitch and the formants are, the ear,
+and networks that judge speech, notice more."""
 
 _SOFT_DB: Final = (-54.0, -42.0)
 _SOFT_PART: Final = 0.4
@@ -160,10 +148,10 @@ _FORGOTTEN: Final = 10 ** (-6.0 / 10 * CHIP_SECONDS)
 """The loudest moment is forgotten by 6 dB each second."""
 
 _LEAST: Final = 1e-20
-"""A power that is nothing, and no zero."""
+"""A power of nothing that is not zero."""
 
 _FADED: Final = 0.5
-"""Which part of a chip its beginning and end take, together."""
+"""The part of a chip that its beginning and end take together."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +176,6 @@ class Watermark:
         yield stream.end_with(np.zeros(0, np.float32))
 
     def open(self, seed: int) -> WatermarkStream:
-        """Begin to mark a sound that comes piece by piece."""
         first = self.key.first_chip(seed)
         return WatermarkStream(self.pattern, self._bands, self._fade, first)
 
@@ -237,10 +224,7 @@ class _Bands:
 class WatermarkStream:
     """Marks one sound piece by piece; used by one thread at a time.
 
-    Up to a chip of 40 ms waits for the rest of it.
-
-    Args:
-        fade: the shape of a chip: float32 [samples of a chip], 0 to 1.
+    Up to a chip of 40 ms waits for the rest of it. `fade` is the shape of a chip, 0 to 1.
     """
 
     def __init__(self, pattern: Samples, bands: _Bands, fade: Samples, first_chip: int) -> None:
@@ -284,24 +268,26 @@ class WatermarkStream:
         # A loud sample may have become louder than full scale, which is seldom.
         return np.asarray(np.clip(marked, -1.0, 1.0, out=marked).ravel(), np.float32)
 
-    def _gains(self, spectra: npt.NDArray[np.complexfloating], numbers: Indices) -> Samples:
+    def _gains(
+        self, spectra: npt.NDArray[np.complexfloating], numbers: npt.NDArray[np.intp]
+    ) -> Samples:
         """Return the factor of what is added at each frequency: [C, F] to float32 [C, F]."""
         powers = self._bands.powers(spectra)
-        loudest = list(accumulate(powers.max(axis=1).tolist(), _loudest, initial=self._loudest))
+        loudest = list(
+            accumulate(
+                powers.max(axis=1).tolist(),
+                lambda before, power: max(before * _FORGOTTEN, power, _LEAST),
+                initial=self._loudest,
+            )
+        )
         self._loudest = loudest[-1]
         references = np.array(loudest[1:], np.float32)[:, None]
         levels = 10 * np.log10((powers + _LEAST) / references)
         parts = np.interp(levels, _SOFT_DB, (_SOFT_PART, 1.0))
-        decibels = self._pattern[numbers] * _depths() * parts
+        # By how many dB a loud chip changes in each band.
+        depths = np.interp(band_edges()[:-1] + BAND_HERTZ / 2, _DEPTH_HERTZ, _DEPTHS)
+        decibels = self._pattern[numbers] * depths * parts
         return self._bands.spread(np.asarray(10 ** (decibels / 20) - 1, np.float32))
-
-
-def _loudest(before: float, power: float) -> float:
-    return max(before * _FORGOTTEN, power, _LEAST)
-
-
-def _depths() -> npt.NDArray[np.float64]:
-    return np.interp(band_edges()[:-1] + BAND_HERTZ / 2, _DEPTH_HERTZ, _DEPTHS)
 
 
 def fade(count: int) -> Samples:

@@ -34,15 +34,13 @@ if TYPE_CHECKING:
 
     from shared.speech.results.watermark import WatermarkKey
 
-
-if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
 
 
 WEIGHTS: Final = Path(__file__).with_name("decisions.npz")
 
 RATE: Final = 16_000
-"""What is searched has this sample rate, in Hz."""
+"""The sample rate in Hz at which sounds are searched."""
 
 CHIP_FRAMES: Final = 4
 """Frames of 10 ms in a chip."""
@@ -54,7 +52,7 @@ _TRANSFORM: Final = 1024
 _FLOOR: Final = 0.1
 _LOUDNESS: Final = (-7.0, 5.0, 2.0)
 _ABOVE_FLOOR: Final = (-2.0, 9.0, 3.0)
-"""From which level on, up to which one, and in which unit (nepers of power) the network hears."""
+"""Lowest level, highest level and unit of the network's input, in nepers of power."""
 
 
 class DecisionWeights(NamedTuple):
@@ -63,10 +61,8 @@ class DecisionWeights(NamedTuple):
     Attributes:
         chips: [3 CHIP_FRAMES, 5, 2, H]: a chip and its neighbours, in five bands.
         bands: [BANDS, H]: added in each band.
-        around: [3, 3, H, H]: of the chips and bands around.
-        around_bias: [H].
-        decision: [H].
-        decision_bias: [].
+        around: [3, 3, H, H]: of the chips and bands around; `around_bias` is [H].
+        decision: [H], and `decision_bias` is [].
     """
 
     chips: Floats
@@ -110,14 +106,10 @@ def features(spectrum: Floats, pitch: float = 1.0) -> Floats:
 
 
 def decide(heard: Floats, chips: npt.NDArray[np.intp]) -> Floats:
-    """Decide for each cell.
+    """Return the logarithm of how much likelier louder is than softer: float32 [C, BANDS].
 
-    Args:
-        heard: features of a sound's frames, float32 [T, BANDS, 2].
-        chips: the frames that make up each chip, [C, CHIP_FRAMES].
-
-    Returns:
-        float32 [C, BANDS]: the logarithm of how much likelier louder is than softer.
+    `heard` holds the features of a sound's frames, float32 [T, BANDS, 2], and `chips` the frames
+    that make up each chip, [C, CHIP_FRAMES].
     """
     net = weights()
     count = len(chips)
@@ -145,7 +137,7 @@ LONGEST_SECONDS: Final = 12.0
 the pattern slip."""
 
 _SPEEDS: Final = tuple(1 + step / 200 for step in range(-5, 6))
-"""By which factor the sound became faster: 2.5 % either way, in steps of half of one."""
+"""Factors by which the sound became faster: 2.5 % either way, in steps of half of one."""
 
 _TRIES: Final = CHIP_FRAMES * PERIOD << PAYLOAD_BITS
 """Beginnings and payloads that are tried at the speed at which the sound was made."""
@@ -200,16 +192,16 @@ def find_watermark(
 def find_each(
     samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
 ) -> list[WatermarkFinding]:
-    """Return what agrees best with each key in each part of a sound; see find_watermark."""
+    """Return the best agreement with each key in each part of a sound; see find_watermark."""
     wave = soxr.resample(samples, sample_rate, RATE) if sample_rate != RATE else samples
     if len(wave) < SHORTEST_SECONDS * RATE or not wave.any():
         return []
     parts = max(1, math.ceil(len(wave) / (LONGEST_SECONDS * RATE)))
-    heard = [_Heard(part) for part in np.array_split(wave, parts) if part.any()]
-    return [part.search(key) for part in heard for key in keys]
+    pieces = [_SoundPart(part) for part in np.array_split(wave, parts) if part.any()]
+    return [piece.search(key) for piece in pieces for key in keys]
 
 
-class _Heard:
+class _SoundPart:
     """A part of a sound at 16 kHz, read as marked with each beginning and speed that is tried."""
 
     def __init__(self, wave: Floats) -> None:
@@ -229,26 +221,21 @@ class _Heard:
         bits = sums.transpose(2, 0, 1)
         unchanged = _closest(bits[:CHIP_FRAMES].reshape(-1, LENGTH), _least(_TRIES))
         changed = _closest(bits[CHIP_FRAMES:].reshape(-1, LENGTH), _least(_OTHER_TRIES))
+        speed = self._speeds[CHIP_FRAMES + changed.row // PERIOD]
         findings = (
             WatermarkFinding(unchanged.payload, unchanged.agreement, 1.0),
-            WatermarkFinding(
-                changed.payload,
-                changed.agreement,
-                self._speeds[CHIP_FRAMES + changed.row // PERIOD],
-            ),
+            WatermarkFinding(changed.payload, changed.agreement, speed),
         )
         return min(findings, key=lambda finding: (finding.chance, -finding.agreement))
 
 
-class _Closest(NamedTuple):
-    """The row of bits that agrees best with a code word, and how well."""
-
+class _BestRow(NamedTuple):
     row: int
     payload: int
     agreement: float
 
 
-def _closest(bits: Floats, least: float) -> _Closest:
+def _closest(bits: Floats, least: float) -> _BestRow:
     """Find the row of bits, float32 [N, LENGTH], that agrees best with a code word.
 
     No word agrees better with a row than the row's own signs do. So rows are left out whose signs
@@ -256,7 +243,7 @@ def _closest(bits: Floats, least: float) -> _Closest:
     """
     bounds = np.abs(bits).sum(axis=1)
     order = np.argsort(-bounds)
-    best = _Closest(0, 0, -math.inf)
+    best = _BestRow(0, 0, -math.inf)
     for begin in range(0, len(order), _ROWS):
         rows = order[begin : begin + _ROWS]
         if begin and bounds[rows[0]] <= max(best.agreement, least):
@@ -267,7 +254,7 @@ def _closest(bits: Floats, least: float) -> _Closest:
             agreement = abs(float(agreements[place, payload]))
             if agreement > best.agreement:
                 word = int(payload) ^ NEGATIVE * is_negative
-                best = _Closest(int(rows[place]), word, agreement)
+                best = _BestRow(int(rows[place]), word, agreement)
     return best
 
 
@@ -307,12 +294,8 @@ def _correlator(key: WatermarkKey) -> Floats:
 def _cells(heard: Floats, begin: int, tempo: float) -> Floats:
     """Return how likely each cell of the pattern became louder: float32 [PERIOD, BANDS].
 
-    All periods of the pattern are added, the first chip first.
-
-    Args:
-        heard: features of frames of 10 ms.
-        begin: the frame with which a chip begins.
-        tempo: the factor by which chips are shorter.
+    All periods of the pattern are added, the first chip first. A chip begins with the frame `begin`
+    and is shorter by the factor `tempo`.
     """
     length = CHIP_FRAMES / tempo
     count = int((len(heard) - begin) / length)

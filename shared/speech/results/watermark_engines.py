@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Marker:
-    """Marks the speech of a deployment's engines.
-
-    Attributes:
-        payload: the 16 bits, as a number.
-        payloads: the same for characters that have their own.
-    """
+    """The watermark of a deployment, with its 16 bits, and those of characters with their own."""
 
     key: WatermarkKey
     payload: int
@@ -184,11 +179,7 @@ def watermark_keys(secrets: tuple[SecretStr, ...]) -> tuple[WatermarkKey, ...]:
 
 
 def read_character_bits(entries: tuple[str, ...]) -> Mapping[str, int]:
-    """Read entries of the form CHARACTER=NUMBER.
-
-    Raises:
-        ValueError: one has another form, or a number does not have 16 bits.
-    """
+    """Read entries of the form CHARACTER=NUMBER, where the number has 16 bits; or ValueError."""
     found: dict[str, int] = {}
     for entry in entries:
         character, _, number = entry.partition("=")
