@@ -401,7 +401,7 @@ def without_proc(path, *arguments, **named):
 
 pathlib.Path.read_text = without_proc
 sys.modules["resource"] = None
-runpy.run_module("importing", run_name="__main__")
+runpy.run_module("tools.importing", run_name="__main__")
 """
 
     finished = subprocess.run(
