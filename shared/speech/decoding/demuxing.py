@@ -375,14 +375,9 @@ def _accepted_format(frame: AudioFrame, stream: AudioStream, bytes_per_second: f
     room = int(bytes_per_second / (rate * _WIDTHS[frame_format.removesuffix("p")]))
     by_weight = sorted(range(channels), key=lambda channel: -weights[channel])
     sent = tuple(sorted(by_weight[: max(room, 1)]))
-    return Format(
-        stream.codec_context.codec.name,
-        frame_format,
-        rate,
-        channels,
-        sent,
-        tuple(weights[channel] for channel in sent),
-    )
+    sent_weights = tuple(weights[channel] for channel in sent)
+    codec = stream.codec_context.codec.name
+    return Format(codec, frame_format, rate, channels, sent, sent_weights)
 
 
 def _weights(frame: AudioFrame) -> list[float]:
@@ -444,14 +439,9 @@ def _adapt_channels(frame: AudioFrame, expected: Format) -> memoryview:
     letter = channels[0].format
     exact = float if letter in "fd" else round
     scale = 1 / sum(weights)
-    mixed = array(
-        letter,
-        (
-            exact(scale * sum(map(operator.mul, weights, together)))
-            for together in zip(*channels, strict=True)
-        ),
-    )
-    return _interleave([mixed] * len(expected.sent))
+    frames = zip(*channels, strict=True)
+    mixed = (exact(scale * sum(map(operator.mul, weights, each))) for each in frames)
+    return _interleave([array(letter, mixed)] * len(expected.sent))
 
 
 def _buffer(plane: AudioPlane) -> bytes:

@@ -45,13 +45,8 @@ if TYPE_CHECKING:
     from shared.speech.decoding.wire import DecodingJob
 
 
-_DTYPES: Final = dict(
-    zip(
-        SAMPLE_TYPES,
-        (np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64),
-        strict=True,
-    )
-)
+_TYPES: Final = (np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64)
+_DTYPES: Final = dict(zip(SAMPLE_TYPES, _TYPES, strict=True))
 
 # The signals that end a program when its input makes it misbehave. Not every system has all.
 _CRASHES: Final = frozenset(

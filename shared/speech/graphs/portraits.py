@@ -156,7 +156,15 @@ def check_portrait(file: str, content: bytes) -> None:
         raise BundleError(
             f"{file}: expected at most {MAX_PORTRAIT_BYTES} bytes, found {len(content)}."
         )
-    drawing = _text(file, content)
+    try:
+        drawing = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BundleError(f"{file}: expected an SVG in UTF-8, found {error}.") from error
+    if "\0" in drawing:
+        raise BundleError(f"{file}: expected an SVG in UTF-8, found a NUL.")
+    # The declaration may only name UTF-8.
+    if declaration := _DECLARATION.match(drawing):
+        drawing = drawing[declaration.end() :]
     # Checked before parsing: entities and processing instructions can attack the parser.
     if "<!" in drawing or "<?" in drawing:
         raise BundleError(
@@ -176,18 +184,6 @@ def picture_in(portrait: bytes) -> bytes | None:
     """Return the picture that a checked portrait holds; None if it is a drawing without one."""
     found = _PICTURE.search(portrait.decode())
     return None if found is None else base64.b64decode(found[2])
-
-
-def _text(file: str, content: bytes) -> str:
-    """Return a file's text without its XML declaration, which may only name UTF-8."""
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BundleError(f"{file}: expected an SVG in UTF-8, found {error}.") from error
-    if "\0" in text:
-        raise BundleError(f"{file}: expected an SVG in UTF-8, found a NUL.")
-    declaration = _DECLARATION.match(text)
-    return text[declaration.end() :] if declaration else text
 
 
 def _check_element(file: str, element: ET.Element) -> None:

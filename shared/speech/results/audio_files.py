@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -35,7 +34,6 @@ _UNKNOWN: Final = b"\xff\xff\xff\xff"
 _XMP_BOX: Final = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 
 _CHUNK: Final = 65_536
-_RATES: Final = (16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 
 
 def write_wav(samples: Samples, sample_rate: int, marking: Marking | None = None) -> bytes:
@@ -157,39 +155,29 @@ class FfmpegEncoder:
         self._container.close()
 
 
-_RECIPES: Final[Mapping[OutputFormat, tuple[FfmpegRecipe, int, tuple[int, ...]]]] = (
-    MappingProxyType(
-        {
-            OutputFormat.MP3: (
-                FfmpegRecipe(
-                    "mp3",
-                    "libmp3lame",
-                    {"id3v2_version": "3", "write_xing": "1"},
-                    # Measured: at this rate, the searches that this skips only take time.
-                    {"compression_level": "7"},
-                ),
-                128_000,
-                _RATES,
-            ),
-            OutputFormat.M4A: (
-                # The default search takes longer than the conversion; spectra get 0.3 dB closer.
-                FfmpegRecipe("ipod", "aac", {"movflags": "+faststart"}, {"aac_coder": "fast"}),
-                96_000,
-                _RATES,
-            ),
-            OutputFormat.OGG: (
-                FfmpegRecipe(
-                    "ogg",
-                    "libopus",
-                    codec_options={"application": "audio", "compression_level": "5"},
-                ),
-                64_000,
-                (48_000,),
-            ),
-        }
-    )
-)
-"""The recipe of each format, its bit rate, and the sample rates that its codec supports."""
+_RECIPES: Final = {
+    OutputFormat.MP3: FfmpegRecipe(
+        "mp3",
+        "libmp3lame",
+        {"id3v2_version": "3", "write_xing": "1"},
+        # Measured: at this rate, the searches that this skips only take time.
+        {"compression_level": "7"},
+    ),
+    # The default search takes longer than the conversion; spectra get 0.3 dB closer.
+    OutputFormat.M4A: FfmpegRecipe(
+        "ipod", "aac", {"movflags": "+faststart"}, {"aac_coder": "fast"}
+    ),
+    OutputFormat.OGG: FfmpegRecipe(
+        "ogg", "libopus", codec_options={"application": "audio", "compression_level": "5"}
+    ),
+}
+_BIT_RATES: Final = {
+    OutputFormat.MP3: 128_000,
+    OutputFormat.M4A: 96_000,
+    OutputFormat.OGG: 64_000,
+}
+_SAMPLE_RATES: Final = (16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+"""Sample rates of MP3 and AAC; Opus has the last."""
 
 
 def _compress(
@@ -200,19 +188,19 @@ def _compress(
     The file states the encoder's delay and the padding at the end (LAME header, edit list, Opus
     pre-skip), so that players that support this play exactly the given samples.
     """
-    recipe, bit_rate, rates = _RECIPES[output_format]
+    rates = _SAMPLE_RATES[-1:] if output_format is OutputFormat.OGG else _SAMPLE_RATES
     tags = marking.tags()
     if output_format is OutputFormat.MP3:
         tags["id3v2_priv.XMP"] = marking.xmp().decode()
     file = io.BytesIO()
     encoder = FfmpegEncoder(
         file,
-        recipe,
+        _RECIPES[output_format],
         tags,
         input_rate=sample_rate,
         # The lowest rate that loses nothing, or else the highest rate.
         rate=next((rate for rate in rates if rate >= sample_rate), rates[-1]),
-        bit_rate=bit_rate,
+        bit_rate=_BIT_RATES[output_format],
         io_open=lambda *_: _FileView(file),
     )
     encoder.write(samples)

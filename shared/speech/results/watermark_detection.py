@@ -30,7 +30,7 @@ from shared.speech.results.watermark import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from shared.speech.results.watermark import WatermarkKey
 
@@ -208,7 +208,10 @@ class _SoundPart:
         spectrum = powers(wave)
         self._speeds: list[float] = []
         tried: list[Floats] = []
-        for pitch, tempo in _changes():
+        others = [speed for speed in _SPEEDS if speed != 1.0]
+        # No change first, then of pitch and tempo alike, then of tempo alone.
+        changes = [(1.0, 1.0), *zip(others, others, strict=True), *((1.0, each) for each in others)]
+        for pitch, tempo in changes:
             heard = features(spectrum, pitch)
             for begin in range(CHIP_FRAMES):
                 cells = _cells(heard, begin, tempo).ravel()
@@ -268,14 +271,6 @@ def _words() -> Floats:
 def _least(tries: int) -> float:
     """Return the agreement from which on a watermark counts as found after so many tries."""
     return -NormalDist().inv_cdf(MOST_CHANCE / (2 * tries))
-
-
-def _changes() -> Iterator[tuple[float, float]]:
-    """Yield the changes of (pitch, tempo) to try: none, both alike, then tempo alone."""
-    others = [speed for speed in _SPEEDS if speed != 1.0]
-    yield (1.0, 1.0)
-    yield from ((speed, speed) for speed in others)
-    yield from ((1.0, speed) for speed in others)
 
 
 def _correlator(key: WatermarkKey) -> Floats:
