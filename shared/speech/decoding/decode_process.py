@@ -106,7 +106,7 @@ def _describe(demuxer: demuxing.Demuxer, *, confined: bool) -> DecodingVerdict:
 def main() -> None:
     av.logging.set_level(None)
     answer_descriptor = os.dup(sys.stdout.fileno())
-    # Whatever a library prints must not get into the answer.
+    # Output of the libraries must not get into the answer.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     (length,) = LENGTH.unpack(sys.stdin.buffer.read(LENGTH.size))
     job = DecodingJob.unpack(sys.stdin.buffer.read(length))

@@ -61,7 +61,6 @@ class Decoder:
         await self._processes.start()
 
     async def aclose(self) -> None:
-        """Stop everything; recordings that are being decoded end in an error."""
         await self._processes.aclose()
 
     async def __aenter__(self) -> Self:

@@ -388,7 +388,6 @@ def _weights(frame: AudioFrame) -> list[float]:
 
 
 def _samples(frame: AudioFrame, expected: Format, begin: int, end: int) -> Buffer:
-    """Return the frame's samples, interleaved; not copied if they already are."""
     if frame.sample_rate != expected.sample_rate:
         raise _corrupt("its sample rate changes in the middle")
     if frame.format.name != expected.frame_format or frame.layout.nb_channels != expected.channels:
@@ -481,10 +480,7 @@ def warm_up() -> None:
 
 
 class IncomingFile:
-    """A recording that is read from a descriptor while it comes.
-
-    It cannot be sought in, so FFmpeg reads it once, from front to back.
-    """
+    """A recording read from a descriptor as it comes, once, from front to back: it has no seek."""
 
     def __init__(
         self, descriptor: int, most_bytes: int, before_read: Callable[[], None] = lambda: None
@@ -495,7 +491,6 @@ class IncomingFile:
         self.bytes_read = 0
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes, as soon as there is one; none at the end."""
         self._before_read()
         piece = os.read(self._descriptor, min(size, self.most_bytes - self.bytes_read))
         self.bytes_read += len(piece)

@@ -106,7 +106,6 @@ class ProcessAnswer:
         return self.exit.status == _KILLED and in_time
 
     async def conclude_aside(self, container: Container, limits: DecodeLimits) -> Recording:
-        """Run `conclude`, for a large answer in a thread."""
         if len(self.body) <= _CHECKED_AT_ONCE_BYTES:
             return self.conclude(container, limits)
         return await asyncio.to_thread(self.conclude, container, limits)
@@ -161,7 +160,6 @@ def read_verdict(text: bytes) -> DecodingVerdict | None:
 
 
 def read_exit(text: bytes) -> ProcessExit | None:
-    """Read the zygote's message about the end of a process; None if it is not complete."""
     try:
         return _EXIT.validate_json(text, strict=True)
     except ValidationError:
@@ -197,11 +195,10 @@ _LONGEST_PIECE: Final = 4 << 20
 
 _READ_BYTES: Final = 1 << 16
 
+# Containers of which a whole has other samples: FFmpeg looks at their end before it begins.
 _ENDS_ELSEWHERE: Final = frozenset({Container.MP3})
-"""Containers of which a whole has other samples: FFmpeg looks at their end before it begins."""
-
+# The most that is kept of a recording: two channels of floats, as recorders make them.
 _KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
-"""The most that is kept of a recording: two channels of floats, as recorders make them."""
 
 
 class ProcessSockets(NamedTuple):
@@ -221,10 +218,7 @@ class DecodedPiece:
 
 
 class DecodedStream:
-    """A recording that is decoded while it comes; use as a context manager.
-
-    The samples are available at once; whether the whole is accepted is known only at its end.
-    """
+    """A recording that is decoded while it comes; only its end tells whether it is accepted."""
 
     def __init__(self, sockets: ProcessSockets, job: DecodingJob, limits: DecodeLimits) -> None:
         self._sockets = sockets
@@ -337,7 +331,6 @@ async def receive_message(source: socket.socket) -> bytes:
 
 
 async def receive(source: socket.socket, size: int) -> bytes:
-    """Read `size` bytes, or what comes before the end."""
     loop = asyncio.get_running_loop()
     received = b""
     with contextlib.suppress(ConnectionError):

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
     from shared.voices.media import Container
 
+# This part of the minimum is enough, because recorders deliver a little less than asked for.
 SHORT_TOLERANCE: Final = 0.9
-"""This part of the minimum is enough, because recorders deliver a little less than asked for."""
-
+# The time that a recording may exceed the maximum, because recorders stop a little late.
 LONG_TOLERANCE_SECONDS: Final = 0.5
-"""The time that a recording may exceed the maximum, because recorders stop a little late."""
 
 SILENCE_DBFS: Final = -60.0
 """Loudness, in dB of full scale, below which a recording holds no voice.
@@ -50,11 +49,7 @@ _LOUD_SHARE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class DecodeLimits:
-    """The limits of one recording and of decoding it.
-
-    Attributes:
-        max_seconds: the longest recording; half a second more is accepted.
-    """
+    """The limits of one recording; half a second more than `max_seconds` is accepted."""
 
     min_seconds: float = 1.0
     max_seconds: float = 10.0
@@ -159,10 +154,10 @@ def downmix(
 
 
 def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
-    """Loudness of the loud part of `samples`, float32 [N], in dB of full scale.
+    """Return the loudness of the loud part of `samples`, float32 [N], in dB of full scale.
 
-    This is the 95th percentile of the RMS of 20 ms frames without a constant offset, so that a
-    click does not make a recording loud and long pauses do not make it silent.
+    The 95th percentile of the RMS of 20 ms frames without a constant offset: a click does not make
+    a recording loud, and long pauses do not make it silent.
     """
     frame = max(1, round(_FRAME_SECONDS * sample_rate))
     count = max(1, len(samples) // frame)

@@ -54,9 +54,7 @@ _LONGEST_SENTENCE: Final = 160
 class DecodingJob:
     """The order to a decoding process.
 
-    Attributes:
-        incoming_bytes: if the recording is decoded while it comes, the most that may come;
-            otherwise 0.
+    If the recording is decoded while it comes, at most `incoming_bytes` come; otherwise this is 0.
     """
 
     container: Container
@@ -97,7 +95,6 @@ class DecodingVerdict:
     confined: bool = False
 
     def pack(self) -> bytes:
-        """Return the verdict with its length behind."""
         text = self.text()
         return text + LENGTH.pack(len(text))
 
@@ -109,8 +106,6 @@ class DecodingVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """The end of a decoding process."""
-
     status: int
     cpu_seconds: float
 

@@ -202,7 +202,6 @@ class Zygote:
         self._number = os.getpid()
 
     def serve(self) -> None:
-        """Serve until the control socket is closed, then kill the processes that still run."""
         control, wake_up = self._control.fileno(), _wake_on_child()
         self._poll.register(control, select.POLLIN)
         self._poll.register(wake_up, select.POLLIN)
@@ -287,7 +286,7 @@ class Zygote:
 def _processor_seconds(process: int) -> float:
     """Return the processor time of a process; 0 where the system does not tell."""
     try:
-        # How Linux names the clock of another process: clock_getcpuclockid(3).
+        # Linux's name of the clock of another process: clock_getcpuclockid(3).
         return time.clock_gettime(~process << 3 | _CLOCK_OF_A_PROCESS)
     except OSError:
         return 0.0

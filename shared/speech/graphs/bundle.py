@@ -32,8 +32,6 @@ class Graph:
 
 @dataclass(frozen=True)
 class CharacterBundle:
-    """A verified character bundle: the manifest, and the graphs by their role."""
-
     manifest: CharacterManifest
     graphs: Mapping[str, Graph]
 

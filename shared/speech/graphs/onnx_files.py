@@ -91,8 +91,6 @@ class Tensor:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The inputs and outputs of a graph, by name, in the graph's order."""
-
     inputs: Mapping[str, Tensor]
     outputs: Mapping[str, Tensor]
 
@@ -118,8 +116,6 @@ class _MalformedError(ValueError):
 
 @dataclass
 class _Reader:
-    """Reads all of a model and collects the inputs and outputs of its main graph."""
-
     inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
     nodes: int = 0
@@ -275,7 +271,7 @@ def _messages(
 def _fields(
     message: memoryview, wanted: frozenset[int]
 ) -> Iterator[tuple[int, int, int | memoryview]]:
-    """Yield the wanted fields of a message: number, wire type, and value (integer or bytes).
+    """Yield number, wire type and value (integer or bytes) of the wanted fields of a message.
 
     The other fields must be well-formed, too, so that the runtime cannot read them differently.
     """
@@ -349,8 +345,6 @@ MOST_BYTES: Final = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class GraphContent:
-    """The bytes of a file and their SHA-256 as hexadecimal digits."""
-
     data: bytes = field(repr=False)
     sha256: str
 
@@ -382,6 +376,5 @@ class PreloadedGraphs:
         return reading.result()
 
     def close(self) -> None:
-        """Forget the contents that nobody has asked for."""
         self._reading.clear()
         self._threads.shutdown(wait=False, cancel_futures=True)

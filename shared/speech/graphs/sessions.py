@@ -79,8 +79,7 @@ _FATAL_ONLY = 4  # errors come as exceptions
 class GraphSession:
     """One loaded graph; several threads may run it at the same time.
 
-    Raises:
-        BundleError: the runtime refuses the graph, or cannot run it where the settings say.
+    It is a BundleError if the runtime refuses the graph or cannot run it where the settings say.
     """
 
     def __init__(
@@ -270,11 +269,7 @@ class MappedWeights:
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """Settings for running an engine's graphs.
-
-    Attributes:
-        weights: shares the weights of large networks with other processes; None for no sharing.
-    """
+    """Settings for running an engine's graphs; `weights` are shared with other processes."""
 
     threads: int = 1
     provider: Provider = Provider.CPU

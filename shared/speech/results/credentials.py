@@ -42,8 +42,7 @@ class CredentialsError(Exception):
 class CredentialSigner:
     """Puts signed statements into results; several threads may use it at once.
 
-    Attributes:
-        time_stamp_url: of an RFC 3161 time-stamp authority; None for no time stamp.
+    The URL is that of an RFC 3161 time-stamp authority; without one there is no time stamp.
     """
 
     certificates: str
@@ -118,11 +117,7 @@ class Credentials(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CredentialsFinding:
-    """The content of a file's statement.
-
-    Attributes:
-        signed_at: the time in its time stamp, in RFC 3339; empty without one.
-    """
+    """The content of a file's statement; `signed_at` is in RFC 3339, empty without a time stamp."""
 
     state: Credentials
     made_with: str = ""

@@ -77,9 +77,9 @@ class Marking:
 SOFTWARE: Final = "Voice Avatar"
 SOFTWARE_VERSION: Final = "0.1.0"
 
+# The assertion about the character: its owner's licence, credit and what the owner forbids.
 CHARACTER_LABEL: Final = "org.voice-avatar.character"
-"""The assertion about the character: its owner's licence, credit and what the owner forbids."""
-
+# Names of the uses that an owner may forbid.
 _USES: Final = MappingProxyType(
     {
         "en": {
@@ -96,10 +96,8 @@ _USES: Final = MappingProxyType(
         },
     }
 )
-"""What an owner may forbid, for people."""
-
+# Ogg is missing: C2PA defines no place for a statement in it.
 SIGNED_MEDIA_TYPES: Final = frozenset({"audio/wav", "audio/mpeg", "audio/mp4"})
-"""Ogg is missing: C2PA defines no place for a statement in it."""
 
 
 def uses_for_people(uses: Iterable[str], language: str) -> list[str]:

@@ -57,11 +57,10 @@ PERIOD: Final = 64
 
 LOWEST_HERTZ: Final = 300.0
 BAND_HERTZ: Final = 300.0
+# Bands of one width, up to 6 kHz: what Opus at 24 kbit/s and telephones in HD keep.
 BANDS: Final = 19
-"""Bands of one width, up to 6 kHz: what Opus at 24 kbit/s and telephones in HD keep."""
-
+# The least bytes of a key.
 SHORTEST_KEY: Final = 16
-"""In bytes."""
 
 _ADDRESS: Final = b"voice-avatar watermark 1: "
 
@@ -144,14 +143,12 @@ _SOFT_PART: Final = 0.4
 """A band of a chip that is so far below the loudest moment has this part of the depth; from the
 second level on it has all of it."""
 
+# The loudest moment is forgotten by 6 dB each second.
 _FORGOTTEN: Final = 10 ** (-6.0 / 10 * CHIP_SECONDS)
-"""The loudest moment is forgotten by 6 dB each second."""
-
+# A power of nothing that is not zero.
 _LEAST: Final = 1e-20
-"""A power of nothing that is not zero."""
-
+# The part of a chip that its beginning and end take together.
 _FADED: Final = 0.5
-"""The part of a chip that its beginning and end take together."""
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,10 @@ if TYPE_CHECKING:
 
 WEIGHTS: Final = Path(__file__).with_name("decisions.npz")
 
+# The sample rate in Hz at which sounds are searched.
 RATE: Final = 16_000
-"""The sample rate in Hz at which sounds are searched."""
-
+# Frames of 10 ms in a chip.
 CHIP_FRAMES: Final = 4
-"""Frames of 10 ms in a chip."""
 
 _WINDOW: Final = 512
 _HOP: Final = 160
@@ -126,35 +125,28 @@ def decide(heard: Floats, chips: npt.NDArray[np.intp]) -> Floats:
     return np.asarray((judged @ net.decision + net.decision_bias).reshape(count, BANDS), np.float32)
 
 
+# A watermark counts as found if chance would agree as well less often than this.
 MOST_CHANCE: Final = 1 / 20_000
-"""A watermark counts as found if chance would agree as well less often than this."""
-
+# Shorter sounds are not searched.
 SHORTEST_SECONDS: Final = 1.0
-"""Shorter sounds are not searched."""
 
 LONGEST_SECONDS: Final = 12.0
 """Of longer sounds, parts of this length are searched: beyond it, a small error in the tempo makes
 the pattern slip."""
 
+# Factors by which the sound became faster: 2.5 % either way, in steps of half of one.
 _SPEEDS: Final = tuple(1 + step / 200 for step in range(-5, 6))
-"""Factors by which the sound became faster: 2.5 % either way, in steps of half of one."""
-
+# Beginnings and payloads that are tried at the speed at which the sound was made.
 _TRIES: Final = CHIP_FRAMES * PERIOD << PAYLOAD_BITS
-"""Beginnings and payloads that are tried at the speed at which the sound was made."""
-
+# The same at all other speeds, where the pitch changed with the tempo or did not.
 _OTHER_TRIES: Final = _TRIES * 2 * (len(_SPEEDS) - 1)
-"""The same at all other speeds, where the pitch changed with the tempo or did not."""
 
 _ROWS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkFinding:
-    """The payload that agrees best with a sound.
-
-    Attributes:
-        speed: the factor by which the sound plays faster than it was made.
-    """
+    """The payload that agrees best with a sound, which plays `speed` times as fast as made."""
 
     payload: int
     agreement: float

@@ -127,7 +127,7 @@ class MarkedTextEngine:
     def _mark_each(self, pieces: Iterator[MarkedPiece], seed: int) -> Iterator[MarkedPiece]:
         stream = self._watermark.open(seed)
         for piece in pieces:
-            # What waits for the rest of its chip begins the next piece.
+            # Samples that wait for the rest of their chip begin the next piece.
             late = stream.waiting / self.sample_rate
             marks = tuple(mark.later(late) for mark in piece.marks)
             yield MarkedPiece(stream.push(piece.samples), marks)
