@@ -249,7 +249,6 @@ class _FfmpegEncoder:
             input_rate=sound.sample_rate,
             rate=sound.sample_rate,
             bit_rate=sound.bit_rate,
-            is_stream=True,
         )
 
     def encode(self, samples: Samples) -> bytes:

@@ -95,7 +95,7 @@ class Decoder:
                 was_killed = answer is not None and answer.exit is not None
                 if answer is None or answer.was_killed(limits):
                     continue
-                return await answer.conclude_aside(container, limits)
+                return await answer.conclude_in_thread(container, limits)
         if was_killed:
             raise ResourceLimitError("the decoding process was killed")
         raise DecoderUnavailableError("the decoding process was killed with its parent")

@@ -105,7 +105,8 @@ class ProcessAnswer:
         in_time = self.exit.cpu_seconds < limits.cpu_allowance
         return self.exit.status == _KILLED and in_time
 
-    async def conclude_aside(self, container: Container, limits: DecodeLimits) -> Recording:
+    async def conclude_in_thread(self, container: Container, limits: DecodeLimits) -> Recording:
+        # A small answer is checked at once.
         if len(self.body) <= _CHECKED_AT_ONCE_BYTES:
             return self.conclude(container, limits)
         return await asyncio.to_thread(self.conclude, container, limits)
@@ -275,7 +276,7 @@ class DecodedStream:
         if self._verdict is None or self._verdict.damaged or not is_whole:
             return None
         answer = await self._answer()
-        return await answer.conclude_aside(self._job.container, self._limits)
+        return await answer.conclude_in_thread(self._job.container, self._limits)
 
     async def _answer(self) -> ProcessAnswer:
         ending = await receive_message(self._sockets.status)

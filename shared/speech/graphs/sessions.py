@@ -132,7 +132,7 @@ class GraphSession:
         return np.asarray(self.run_all(inputs, [output])[0], np.float32)
 
     def run_all(self, inputs: Inputs, outputs: Sequence[str]) -> list[NDArray[Any]]:
-        """Run the graph once and return several of its outputs as they are; it may lack memory."""
+        """Run the graph once and return several of its outputs; MemoryError if memory is short."""
         try:
             values = self._session.run(outputs, inputs, self._run_options)
         except Exception as error:  # its exceptions share no narrower base

@@ -18,7 +18,7 @@ from shared.voices.media import result_content_type, result_extension
 from shared.voices.voice import OutputFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from av.audio.stream import AudioStream
 
@@ -109,19 +109,15 @@ class FfmpegEncoder:
         input_rate: int,
         rate: int,
         bit_rate: int | None,
-        is_stream: bool = False,
-        **options: Any,
+        io_open: Callable[..., io.IOBase] | None = None,
     ) -> None:
         import av  # noqa: PLC0415 - see the module
 
         self._frame = av.AudioFrame
-        flags = "+bitexact+flush_packets" if is_stream else "+bitexact"
+        # A listener gets each packet at once.
+        options = {"fflags": "+bitexact+flush_packets", **recipe.muxer_options}
         self._container = av.open(
-            file,
-            mode="w",
-            format=recipe.muxer,
-            options={"fflags": flags, **recipe.muxer_options},
-            **options,
+            file, mode="w", format=recipe.muxer, options=options, io_open=io_open
         )
         self._container.metadata.update(tags)
         stream = self._container.add_stream(

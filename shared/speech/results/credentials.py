@@ -99,19 +99,12 @@ _MOST_TEXT: Final = 300
 
 
 class Credentials(StrEnum):
-    """The state of a file's statement.
+    """The state of a file's statement."""
 
-    OURS: it holds, and this deployment signed it.
-    VALID: it holds, but somebody unknown to this deployment signed it.
-    CHANGED: it was signed for other content.
-    INVALID: it is broken, or its signature is.
-    MISSING: there is none.
-    """
-
-    OURS = "ours"
-    VALID = "valid"
-    CHANGED = "changed"
-    INVALID = "invalid"
+    OURS = "ours"  # it holds, and this deployment signed it
+    VALID = "valid"  # it holds, but somebody unknown to this deployment signed it
+    CHANGED = "changed"  # it was signed for other content
+    INVALID = "invalid"  # it is broken, or its signature is
     MISSING = "missing"
 
 
