@@ -53,7 +53,7 @@ _KILL: Final = 0x80000000
 _INSTRUCTION_BYTES: Final = 8
 
 
-class _Machine(NamedTuple):
+class _Architecture(NamedTuple):
     audit_architecture: int
     allowed: dict[str, int]
 
@@ -61,14 +61,14 @@ class _Machine(NamedTuple):
 # Numbers from the kernel's system call tables for the two machines that containers run on.
 # fmt: off
 _MACHINES: Final = {
-    "x86_64": _Machine(0xC000003E, {
+    "x86_64": _Architecture(0xC000003E, {
         "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10,
         "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
         "sched_yield": 24, "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60,
         "sigaltstack": 131, "gettid": 186, "futex": 202, "sched_getaffinity": 204,
         "restart_syscall": 219, "clock_gettime": 228, "exit_group": 231, "getrandom": 318,
     }),
-    "aarch64": _Machine(0xC00000B7, {
+    "aarch64": _Architecture(0xC00000B7, {
         "close": 57, "lseek": 62, "read": 63, "write": 64, "fstat": 80, "exit": 93,
         "exit_group": 94, "futex": 98, "clock_gettime": 113, "sched_getaffinity": 123,
         "sched_yield": 124, "restart_syscall": 128, "sigaltstack": 132, "rt_sigaction": 134,
@@ -140,7 +140,7 @@ class _Filter(ctypes.Structure):
         super().__init__(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(self.memory))
 
 
-def _program(machine: _Machine) -> bytes:
+def _program(machine: _Architecture) -> bytes:
     def _instruction(code: int, operand: int, *, if_true: int = 0) -> bytes:
         return struct.pack("=HBBI", code, if_true, 0, operand)
 

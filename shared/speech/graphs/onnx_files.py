@@ -102,7 +102,7 @@ def inspect_model(content: bytes) -> ModelFacts:
         UnsafeModelError: it is malformed, uses an operator of another domain than ai.onnx, defines
             functions, or refers to data outside of the file.
     """
-    reader = _Reader()
+    reader = _ModelReader()
     try:
         reader.read_model(memoryview(content))
     except _MalformedError as error:
@@ -115,7 +115,7 @@ class _MalformedError(ValueError):
 
 
 @dataclass
-class _Reader:
+class _ModelReader:
     inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
     nodes: int = 0

@@ -45,16 +45,16 @@ class Marker:
         return Watermark(self.key, self.payloads.get(character_id, self.payload), sample_rate)
 
 
+@dataclass(frozen=True)
 class MarkedEngine:
     """An engine whose converted speech is marked; the watermark is for its sample rate."""
 
-    def __init__(self, engine: Engine, watermark: Watermark) -> None:
-        self._engine = engine
-        self._watermark = watermark
+    engine: Engine
+    watermark: Watermark
 
     @property
     def sample_rate(self) -> int:
-        return self._engine.sample_rate
+        return self.engine.sample_rate
 
     def convert(
         self,
@@ -63,69 +63,68 @@ class MarkedEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        converted = self._engine.convert(samples, sample_rate, options, stopwatch)
+        converted = self.engine.convert(samples, sample_rate, options, stopwatch)
         with (stopwatch or NoClock()).stage("post"):
-            return self._watermark.mark(converted, options.seed)
+            return self.watermark.mark(converted, options.seed)
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
-        stream = self._engine.open_stream(sample_rate, options)
-        return None if stream is None else MarkedStream(stream, self._watermark.open(options.seed))
+        stream = self.engine.open_stream(sample_rate, options)
+        return None if stream is None else MarkedStream(stream, self.watermark.open(options.seed))
 
 
+@dataclass(frozen=True)
 class MarkedAheadEngine(MarkedEngine):
     """An engine that converts ahead, and whose converted speech is marked.
 
     Results that are made ahead stay unmarked: only the whole sound is marked.
     """
 
-    def __init__(self, engine: Engine, watermark: Watermark, ahead: ConvertsAhead) -> None:
-        super().__init__(engine, watermark)
-        self._ahead = ahead
+    ahead: ConvertsAhead
 
     def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
-        self._ahead.convert_ahead(samples, sample_rate, options)
+        self.ahead.convert_ahead(samples, sample_rate, options)
 
 
+@dataclass(frozen=True)
 class MarkedStream:
     """A stream whose output is marked, which holds up to 40 ms back."""
 
-    def __init__(self, stream: Stream, watermark: WatermarkStream) -> None:
-        self._stream = stream
-        self._watermark = watermark
+    stream: Stream
+    watermark: WatermarkStream
 
     @property
     def wanted(self) -> int:
-        return self._stream.wanted
+        return self.stream.wanted
 
     def push(self, samples: Samples) -> Samples:
-        return self._watermark.push(self._stream.push(samples))
+        return self.watermark.push(self.stream.push(samples))
 
     def finish(self) -> Samples:
-        return self._watermark.end_with(self._stream.finish())
+        return self.watermark.end_with(self.stream.finish())
 
 
+@dataclass(frozen=True)
 class MarkedTextEngine:
     """A text engine whose speech is marked; the watermark is for its sample rate."""
 
-    def __init__(self, engine: PhraseEngine, watermark: Watermark) -> None:
-        self._engine = engine
-        self._watermark = watermark
+    engine: PhraseEngine
+    watermark: Watermark
 
     @property
     def sample_rate(self) -> int:
-        return self._engine.sample_rate
+        return self.engine.sample_rate
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        return self._engine.estimate(text, options)
+        return self.engine.estimate(text, options)
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        return self._watermark.mark_pieces(self._engine.speak(text, options), options.seed)
+        return self.watermark.mark_pieces(self.engine.speak(text, options), options.seed)
 
     def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        return self._mark_each(speak_marked(self._engine, text, options), options.seed)
+        return self._mark_each(speak_marked(self.engine, text, options), options.seed)
 
     def _mark_each(self, pieces: Iterator[MarkedPiece], seed: int) -> Iterator[MarkedPiece]:
-        stream = self._watermark.open(seed)
+        stream = self.watermark.open(seed)
         for piece in pieces:
             # Samples that wait for the rest of their chip begin the next piece.
             late = stream.waiting / self.sample_rate
@@ -134,13 +133,13 @@ class MarkedTextEngine:
         yield MarkedPiece(stream.end_with(np.zeros(0, np.float32)))
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
-        return self._engine.read_phrases(text)
+        return self.engine.read_phrases(text)
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
-        pieces = self._engine.speak_phrases(phrases, text, options)
-        return self._watermark.mark_pieces(pieces, options.seed)
+        pieces = self.engine.speak_phrases(phrases, text, options)
+        return self.watermark.mark_pieces(pieces, options.seed)
 
 
 _MOST_BITS = (1 << 16) - 1
