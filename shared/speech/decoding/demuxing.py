@@ -58,10 +58,7 @@ _SECONDS_OF_A_FRUITLESS_PACKET: Final = 0.02
 
 
 class DecodingBudget:
-    """A limit on the packets, bytes and seconds that one recording may make us decode.
-
-    Each count raises `too_complex` when nothing is left. `longest` is in seconds.
-    """
+    """A limit on what one recording may make us decode; each count may raise `too_complex`."""
 
     def __init__(self, file_bytes: int, longest: float) -> None:
         self._file_bytes = file_bytes
@@ -86,7 +83,6 @@ class DecodingBudget:
         self._spend(samples / min(max(sample_rate, 1), MAX_SAMPLE_RATE))
 
     def count_fruitless_packet(self) -> None:
-        """Count a packet from which no frame came."""
         self._spend(_SECONDS_OF_A_FRUITLESS_PACKET)
 
     def _spend_bytes(self, size: float) -> None:
@@ -120,10 +116,7 @@ class FrameTrimmer:
         self._is_first = True
 
     def find_part(self, frame: AudioFrame, packet: Packet[AudioStream]) -> tuple[int, int]:
-        """Return the first sample of a frame that belongs to it, and the one after the last.
-
-        Both are equal if no sample does. `packet` is the one that the frame was decoded from.
-        """
+        """Return the first sample of a frame that belongs to it, and the one after the last."""
         count, padding = frame.samples, 0
         # A frame whose side data is read lives until a garbage collection, and there is none here.
         # So it is read only where it can say something: the decoder itself skips only at the start.
@@ -428,10 +421,7 @@ def _typed(buffer: bytes | bytearray, letter: str) -> memoryview:
 
 
 def _adapt_channels(frame: AudioFrame, expected: Format) -> memoryview:
-    """Mix the channels of a frame whose layout differs from the first frame's, for each channel.
-
-    This happens if a recorder changes from one channel to two, so rarely that it may be slow.
-    """
+    """Mix the channels of a frame whose number has changed: so rare that it may be slow."""
     if frame.format.name.removesuffix("p") != expected.sample_type:
         raise _corrupt("its sample format changes in the middle")
     weights, channels = _weights(frame), _channels(frame)

@@ -60,7 +60,6 @@ class DecodeLimits:
 
     @property
     def cpu_allowance(self) -> int:
-        """Processor time in whole seconds; one more for every twenty of the longest recording."""
         return math.ceil(self.cpu_seconds + self.max_seconds / _SECONDS_DECODED_PER_SECOND)
 
     @property
@@ -89,7 +88,6 @@ class DecodeLimits:
 
     @property
     def longest(self) -> float:
-        """The length in seconds beyond which decoding stops."""
         return self.max_seconds + LONG_TOLERANCE_SECONDS
 
     @property

@@ -119,8 +119,6 @@ class _Zygote:
 
 
 class ForkedProcesses:
-    """Decoding processes of a zygote, which is started again whenever it is found dead."""
-
     def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
         self._on_process = on_process
         self._starting = asyncio.Lock()
@@ -327,7 +325,6 @@ async def _spawned_send(process: Process, job: DecodingJob, data: bytes | memory
 
 
 async def _receive(process: Process, most: int) -> bytes | None:
-    """Read the output of a process, or kill it and return None if it writes more than it may."""
     if process.stdout is None:
         raise RuntimeError("the decoding process was started without stdout")
     received = bytearray()

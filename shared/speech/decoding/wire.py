@@ -77,11 +77,7 @@ class DecodingJob:
 
 @dataclass(frozen=True, slots=True)
 class DecodingVerdict:
-    """The decoding process's result: an error's code and message, or the form of the samples.
-
-    Attributes:
-        samples: the number of samples of each channel that were sent.
-    """
+    """The result of decoding: an error's code and message, or the form of the samples."""
 
     code: str = ""
     message: str = ""

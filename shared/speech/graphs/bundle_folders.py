@@ -175,11 +175,7 @@ class FolderChanges:
 
 
 class WatchedFolder:
-    """A folder of bundles that is compared from time to time; built-in ones never change.
-
-    Args:
-        known: the ids that are not reported as new; None for all that lie in it now.
-    """
+    """A folder of bundles; `known` ids are not reported as new, by default all that lie in it now."""
 
     def __init__(self, folder: Path, known: Container[str] | None = None) -> None:
         self._folder = folder

@@ -71,12 +71,7 @@ class UnsafeModelError(ValueError):
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output of a graph.
-
-    Attributes:
-        element_type: "float32", "int64", ...
-        shape: its sizes; a name or None where the size is not fixed. None if nothing is said.
-    """
+    """An input or output of a graph; a size that is not fixed has a name or None."""
 
     name: str
     element_type: str
@@ -240,7 +235,6 @@ def _read_dimension(message: memoryview) -> int | str | None:
 
 
 def _only(message: memoryview, number: int, name: str) -> memoryview | None:
-    """Find the embedded message that may occur only once."""
     found = [value for _, value in _messages(message, frozenset({number}), quoted(name))]
     if len(found) > 1:
         raise _MalformedError(f"the type of {quoted(name)} more than once")
@@ -369,7 +363,6 @@ class PreloadedGraphs:
                 self._reading[path] = threads.submit(read_content, path)
 
     def read(self, path: Path) -> GraphContent:
-        """Return a file's content, once; it is read now if nobody has begun."""
         reading = self._reading.pop(path, None)
         if reading is None or reading.cancel():
             return read_content(path)

@@ -88,7 +88,6 @@ def _jpeg_size(content: bytes) -> tuple[int, int]:
 
 
 def _jpeg_parts(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the marker and the position of each part but the end."""
     position = len(_JPEG)
     while (marker := _marker(content, position)) != _END_OF_IMAGE:
         if marker not in _JPEG_PARTS:

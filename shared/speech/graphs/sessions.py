@@ -77,10 +77,7 @@ _FATAL_ONLY = 4  # errors come as exceptions
 
 
 class GraphSession:
-    """One loaded graph; several threads may run it at the same time.
-
-    It is a BundleError if the runtime refuses the graph or cannot run it where the settings say.
-    """
+    """One loaded graph, which several threads may run; BundleError if the runtime refuses it."""
 
     def __init__(
         self,
@@ -128,7 +125,6 @@ class GraphSession:
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
     def run(self, inputs: Inputs, output: str) -> Samples:
-        """Run the graph once and return one of its outputs, in single precision."""
         return np.asarray(self.run_all(inputs, [output])[0], np.float32)
 
     def run_all(self, inputs: Inputs, outputs: Sequence[str]) -> list[NDArray[Any]]:

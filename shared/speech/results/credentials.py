@@ -40,10 +40,7 @@ class CredentialsError(Exception):
 
 @dataclass(frozen=True)
 class CredentialSigner:
-    """Puts signed statements into results; several threads may use it at once.
-
-    The URL is that of an RFC 3161 time-stamp authority; without one there is no time stamp.
-    """
+    """Puts signed statements into results; several threads may use it. Time stamps are RFC 3161."""
 
     certificates: str
     sign: Sign

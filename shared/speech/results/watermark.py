@@ -191,10 +191,7 @@ class Watermark:
 
 
 class _Bands:
-    """The bands in the spectrum of a chip: each frequency lies in one of them or between two.
-
-    Everything is summed row by row, so that a chip is marked alike whatever comes with it.
-    """
+    """The bands of a chip's spectrum, summed row by row: a chip is marked alike in any company."""
 
     def __init__(self, size: int, sample_rate: float) -> None:
         shapes = band_shapes(size, sample_rate)

@@ -105,8 +105,6 @@ class MarkedStream:
 
 @dataclass(frozen=True)
 class MarkedTextEngine:
-    """A text engine whose speech is marked; the watermark is for its sample rate."""
-
     engine: PhraseEngine
     watermark: Watermark
 
