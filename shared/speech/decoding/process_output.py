@@ -283,7 +283,7 @@ class DecodedStream:
         return ProcessAnswer(memoryview(self._kept), self._verdict, read_exit(ending))
 
     async def _contents(self) -> AsyncIterator[bytes]:
-        """Yield the content of the pieces up to the empty one; joint arrivals are yielded as one."""
+        """Yield the content of the pieces up to the empty one; joint arrivals become one."""
         left = self._job.answer_bytes
         while content := await self._receive(min(left, _LONGEST_PIECE)):
             together = [content]

@@ -175,7 +175,7 @@ class FolderChanges:
 
 
 class WatchedFolder:
-    """A folder of bundles; `known` ids are not reported as new, by default all that lie in it now."""
+    """A folder of bundles; `known` ids are not reported as new, by default all that are in it."""
 
     def __init__(self, folder: Path, known: Container[str] | None = None) -> None:
         self._folder = folder
