@@ -27,7 +27,7 @@ from shared.voices.voice import PassingError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from shared.speech.results.audio_files import Encoded
+    from shared.speech.results.audio_files import EncodedResult
     from shared.voices.voice import Voice
 
 _LOG = logging.getLogger(__name__)
@@ -214,7 +214,7 @@ class ClientAnswer:
         self.is_stored = False
         self.is_complete = False
 
-    def send_sound(self, encoded: Encoded) -> None:
+    def send_sound(self, encoded: EncodedResult) -> None:
         for message in protocol.converted(encoded.data, encoded.content_type):
             self._sender.send(message)
 

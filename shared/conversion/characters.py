@@ -26,7 +26,7 @@ from shared.speech.graphs.bundle_folders import (
 )
 from shared.speech.graphs.onnx_files import read_content
 from shared.speech.graphs.sessions import find_session
-from shared.speech.results.audio_files import encode
+from shared.speech.results.audio_files import encode_result
 from shared.speech.results.statement import Marking
 from shared.voices.store import UnknownVoiceError
 from shared.voices.voice import ErrorCode, OutputFormat, VoiceError, new_voice_id
@@ -244,7 +244,7 @@ def rehearse_conversion(character: LoadedCharacter) -> None:
     try:
         engine = character.engine
         samples = engine.convert(make_hum(), SAMPLE_RATE, ConversionOptions())
-        encode(samples, engine.sample_rate, OutputFormat.WAV, character.marking)
+        encode_result(samples, engine.sample_rate, OutputFormat.WAV, character.marking)
     except Exception as error:  # noqa: BLE001 - the process may still serve, whatever it was
         extra = {"event": "rehearsal_failed", "character": character.manifest.id}
         _LOG.warning("rehearsal failed: %r", error, extra=extra)
@@ -253,7 +253,9 @@ def rehearse_conversion(character: LoadedCharacter) -> None:
 async def rehearse_decoding(decoder: Decoder) -> None:
     """Decode a hum; a failure is only logged."""
     try:
-        hum = await asyncio.to_thread(encode, make_hum(), SAMPLE_RATE, OutputFormat.WAV, _MARKING)
+        hum = await asyncio.to_thread(
+            encode_result, make_hum(), SAMPLE_RATE, OutputFormat.WAV, _MARKING
+        )
         await decoder.decode(hum.data, limits=DecodeLimits())
     except Exception as error:  # noqa: BLE001 - see rehearse_conversion
         extra = {"event": "rehearsal_failed"}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from shared.characters.manifest import CharacterManifest
     from shared.speech.engines.text_interface import PhraseEngine
-    from shared.speech.results.audio_files import Encoded
+    from shared.speech.results.audio_files import EncodedResult
     from shared.speech.results.credentials import CredentialSigner
     from shared.speech.results.statement import Marking
     from shared.speech.signal.sound import Samples
@@ -179,11 +179,12 @@ class ResultCredentials:
 
     async def add(
         self,
-        encoded: Encoded,
+        encoded: EncodedResult,
         manifest: CharacterManifest,
         marking: Marking,
         notice: NoticePlace = "off",
-    ) -> Encoded:
+    ) -> EncodedResult:
+        """Return a result with a signed statement; without one if nobody signs it in time."""
         if encoded.content_type.partition(";")[0] not in SIGNED_MEDIA_TYPES:
             return encoded
         if self._clock() < self._paused_until:
@@ -209,7 +210,7 @@ class ResultCredentials:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _unsigned(self, encoded: Encoded, reason: str) -> Encoded:
+    def _unsigned(self, encoded: EncodedResult, reason: str) -> EncodedResult:
         # Terraform counts these in the metric `results_unsigned`.
         _LOG.warning("result without a signature: %s", reason, extra={"event": "result_unsigned"})
         return encoded

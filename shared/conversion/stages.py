@@ -15,7 +15,7 @@ from shared.container.admission import stay
 from shared.conversion.stopwatch import Stages, ThreadWork
 from shared.speech.engines.interface import ConversionOptions, MarkedPiece, speak_marked
 from shared.speech.engines.text_interface import SpeechOptions, TextError
-from shared.speech.results.audio_files import encode
+from shared.speech.results.audio_files import encode_result
 from shared.voices.media import content_type_matches
 from shared.voices.objects import ObjectExistsError, ObjectMissingError, result_name
 from shared.voices.voice import ErrorCode, Result, VoiceError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shared.speech.decoding.recording import DecodeLimits, Recording
     from shared.speech.engines.interface import EarlyPieces, Mark
     from shared.speech.engines.text_interface import TextEngine
-    from shared.speech.results.audio_files import Encoded
+    from shared.speech.results.audio_files import EncodedResult
     from shared.speech.results.statement import Marking
     from shared.speech.signal.sound import Samples
     from shared.voices.voice import Input, Voice
@@ -62,7 +62,7 @@ class UnstoredResult:
         seconds: the recording's length; None for a text.
     """
 
-    encoded: Encoded
+    encoded: EncodedResult
     marking: Marking
     seconds: float | None
     phones: str = ""
@@ -184,7 +184,7 @@ class Conversion:
             samples = noticed
         with stages.enter("encoding", timed_as="encode"):
             encoded = await self.threads.run(
-                encode, samples, rate, voice.options.output_format, marking
+                encode_result, samples, rate, voice.options.output_format, marking
             )
         if self._credentials is not None:
             with stages.stopwatch.stage("sign"):

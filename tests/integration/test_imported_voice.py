@@ -28,7 +28,7 @@ from shared.speech.engines.interface import ConversionOptions
 from shared.speech.engines.registry import ENGINES
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
-from shared.speech.results.audio_files import encode
+from shared.speech.results.audio_files import encode_result
 from shared.speech.results.watermark import WatermarkKey
 from shared.speech.results.watermark_engines import Marker
 from shared.voices.voice import OutputFormat
@@ -162,4 +162,4 @@ def _converted_as_a_whole(bundle: Path, recording: bytes, seed: int, key: str) -
     options = ConversionOptions(seed=seed)
     samples = engine.convert(decoded.samples, decoded.sample_rate, options)
     marking = character.marking
-    return frames_of(encode(samples, engine.sample_rate, OutputFormat.WAV, marking).data)
+    return frames_of(encode_result(samples, engine.sample_rate, OutputFormat.WAV, marking).data)

@@ -19,7 +19,7 @@ from shared.conversion.worker import Worker
 from shared.ports import NO_TRACES
 from shared.speech.decoding.recording import Recording
 from shared.speech.engines.interface import Mark, MarkedPiece
-from shared.speech.results.audio_files import Encoded
+from shared.speech.results.audio_files import EncodedResult
 from shared.speech.results.statement import Marking
 from shared.voices import voice as voices_of
 from shared.voices.media import Container
@@ -286,7 +286,7 @@ class FakeConversion:
             self.running -= 1
         self.characters.append(character.manifest.id)
         self.made.append((voice.voice_id, data, content_type))
-        encoded = Encoded(SOUND, "audio/wav", ".wav", 2.5)
+        encoded = EncodedResult(SOUND, "audio/wav", ".wav", 2.5)
         return UnstoredResult(encoded, Marking("mei", "Mei", "credit"), 2.5)
 
     async def store(self, voice: Voice, made: UnstoredResult, stages: Stages) -> Outcome:

@@ -23,7 +23,7 @@ from shared.speech.engines.harmonic import ROLE, HarmonicEngine
 from shared.speech.engines.interface import ConversionOptions
 from shared.speech.graphs.bundle import CharacterBundle
 from shared.speech.graphs.sessions import GraphSession, Inputs, SessionSettings
-from shared.speech.results.audio_files import encode
+from shared.speech.results.audio_files import encode_result
 from shared.speech.results.statement import Marking
 from shared.speech.signal.sound import Samples
 from shared.voices.voice import OutputFormat, new_voice_id
@@ -98,7 +98,9 @@ class Workbench:
         spent["decode"] += 1000 * recording.cpu_seconds + forking
         samples = self._speak(recording, spent)
         with _counted(spent, "encode"):
-            encoded = encode(samples, self._engine.sample_rate, OutputFormat.WAV, self._marking)
+            encoded = encode_result(
+                samples, self._engine.sample_rate, OutputFormat.WAV, self._marking
+            )
         wall_milliseconds = 1000 * (time.perf_counter() - wall)
         with _counted(spent, "upload"):
             await self._results.write(
@@ -130,7 +132,7 @@ class Workbench:
         for _ in range(rounds + 1):
             for kind, times in found.items():
                 begin = time.process_time()
-                encode(samples, self._engine.sample_rate, kind, self._marking)
+                encode_result(samples, self._engine.sample_rate, kind, self._marking)
                 times.append(1000 * (time.process_time() - begin))
         return {kind: median(times[1:]) for kind, times in found.items()}
 

@@ -68,7 +68,7 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
 async def convert_once(tools: ConversionTools, data: bytes) -> None:
     from shared.speech.decoding.recording import DecodeLimits
     from shared.speech.engines.interface import ConversionOptions
-    from shared.speech.results.audio_files import encode
+    from shared.speech.results.audio_files import encode_result
     from shared.voices.voice import OutputFormat
 
     recording = await tools.decoder.decode(data, limits=DecodeLimits())
@@ -76,7 +76,7 @@ async def convert_once(tools: ConversionTools, data: bytes) -> None:
     samples = character.engine.convert(
         recording.samples, recording.sample_rate, ConversionOptions()
     )
-    encode(samples, character.engine.sample_rate, OutputFormat.WAV, character.marking)
+    encode_result(samples, character.engine.sample_rate, OutputFormat.WAV, character.marking)
 
 
 class MissingPackages:

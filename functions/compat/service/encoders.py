@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -13,11 +12,16 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import numpy as np
 import soxr
 
-from shared.speech.results.audio_files import begin_wav, to_pcm16
+from shared.speech.results.audio_files import (
+    FfmpegEncoder,
+    FfmpegRecipe,
+    begin_wav,
+    to_pcm16,
+)
 from shared.speech.signal.samples import RESAMPLING_QUALITY
 
 if TYPE_CHECKING:
-    from av.audio.stream import AudioStream
+    from collections.abc import Mapping
 
     from shared.speech.results.statement import Marking
     from shared.speech.signal.sound import Samples
@@ -189,20 +193,20 @@ _LAME_QUALITY: Final = 7
 
 _OPUS_RATES: Final = (8_000, 12_000, 16_000, 24_000, 48_000)
 
-_Options = Mapping[str, str]
-
-_RECIPES: Final[Mapping[Codec, tuple[str, str, _Options, _Options]]] = {
-    # Shaping noise in time costs an eighth of the time, and gains nothing at this rate.
-    Codec.AAC: ("adts", "aac", {"write_id3v2": "1"}, {"aac_coder": "fast", "aac_tns": "0"}),
-    Codec.OPUS: (
+_RECIPES: Final[Mapping[Codec, FfmpegRecipe]] = {
+    # Shaping noise in time costs an eighth of the time, and brings nothing at this rate.
+    Codec.AAC: FfmpegRecipe(
+        "adts", "aac", {"write_id3v2": "1"}, {"aac_coder": "fast", "aac_tns": "0"}
+    ),
+    Codec.OPUS: FfmpegRecipe(
         "ogg",
         "libopus",
         {"page_duration": "100000"},  # in microseconds, so that pages do not wait for each other
         {"application": "audio", "compression_level": "5"},
     ),
-    Codec.FLAC: ("flac", "flac", {}, {}),
-    Codec.ULAW: ("mulaw", "pcm_mulaw", {}, {}),
-    Codec.ALAW: ("alaw", "pcm_alaw", {}, {}),
+    Codec.FLAC: FfmpegRecipe("flac", "flac"),
+    Codec.ULAW: FfmpegRecipe("mulaw", "pcm_mulaw"),
+    Codec.ALAW: FfmpegRecipe("alaw", "pcm_alaw"),
 }
 """FFmpeg's muxer and codec of a format, and their options."""
 
@@ -227,57 +231,25 @@ class _Sink(io.RawIOBase):
 
 
 class _FfmpegEncoder:
-    """Encodes with FFmpeg's libraries, in memory."""
-
     def __init__(self, sound: SoundFormat, marking: Marking | None) -> None:
-        # Loading FFmpeg's libraries takes long, and raw formats do not need them.
-        import av  # noqa: PLC0415 - see above
-
-        self._frame = av.AudioFrame
-        muxer, codec, muxer_options, codec_options = _RECIPES[sound.codec]
-        self._rate = sound.sample_rate
         self._sink = _Sink()
-        self._container = av.open(
+        self._encoder = FfmpegEncoder(
             self._sink,
-            mode="w",
-            format=muxer,
-            options={"fflags": "+bitexact+flush_packets", **muxer_options},
+            _RECIPES[sound.codec],
+            {} if marking is None else _tags(sound.codec, marking),
+            input_rate=sound.sample_rate,
+            rate=sound.sample_rate,
+            bit_rate=sound.bit_rate,
         )
-        if marking is not None:
-            self._container.metadata.update(_tags(sound.codec, marking))
-        self._stream = cast(
-            "AudioStream",
-            self._container.add_stream(
-                codec,
-                rate=self._rate,
-                options={"flags": "+bitexact", **codec_options},
-                layout="mono",
-            ),
-        )
-        if sound.bit_rate is not None:
-            self._stream.bit_rate = sound.bit_rate
-        self._resampler = av.AudioResampler(
-            format=self._stream.format, layout="mono", rate=self._rate
-        )
-        self._written = 0
 
     def encode(self, samples: Samples) -> bytes:
-        if len(samples):
-            clipped = np.clip(samples, -1.0, 1.0).astype(np.float32, copy=False)
-            frame = self._frame.from_ndarray(
-                np.ascontiguousarray(clipped).reshape(1, -1), format="fltp", layout="mono"
-            )
-            frame.sample_rate, frame.pts = self._rate, self._written
-            self._written += len(samples)
-            for part in self._resampler.resample(frame):
-                self._container.mux(self._stream.encode(part))
+        """Encode samples; see Encoder."""
+        self._encoder.write(samples)
         return self._sink.take()
 
     def finish(self) -> bytes:
-        for part in self._resampler.resample(None):
-            self._container.mux(self._stream.encode(part))
-        self._container.mux(self._stream.encode(None))
-        self._container.close()
+        """End the file; see Encoder."""
+        self._encoder.finish()
         return self._sink.take()
 
 

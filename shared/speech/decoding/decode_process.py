@@ -1,4 +1,4 @@
-"""The work of every decoding process: decode a recording and say how that went."""
+"""The work of a decoding process: decode one recording and write the verdict about it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 def decode_into(
     answer: BinaryIO, recording: bytes, job: DecodingJob, *, confined: bool
 ) -> DecodingVerdict:
-    """Write the samples of a recording to `answer` and return the verdict about it.
-
-    Args:
-        answer: takes interleaved samples as they were decoded.
-
-    Raises:
-        OSError: the answer cannot be written, so that nobody can be told anything.
-    """
+    """Write interleaved samples to `answer`, return the verdict; OSError means nobody listens."""
     demuxer = demuxing.Demuxer(recording, job.container)
     samples = demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES)
     return _judge(demuxer, lambda: answer.writelines(samples), confined=confined)
@@ -43,13 +36,9 @@ def decode_into(
 def decode_stream(
     answer: BinaryIO, recording: IncomingFile, job: DecodingJob, *, confined: bool
 ) -> None:
-    """Write the samples of a recording to `answer` as they come; see wire.py for how.
+    """Write the samples of a recording to `answer` as they come, in pieces (see wire.py).
 
-    Args:
-        recording: as it is uploaded; it flushes `answer` before it waits for more.
-
-    Raises:
-        OSError: nobody listens any more.
+    `recording` flushes `answer` before it waits for more; OSError means nobody listens.
     """
     demuxer = demuxing.Demuxer(recording, job.container)
 
@@ -115,10 +104,9 @@ def _describe(demuxer: demuxing.Demuxer, *, confined: bool) -> DecodingVerdict:
 
 
 def main() -> None:
-    """Decode one recording and end."""
     av.logging.set_level(None)
     answer_descriptor = os.dup(sys.stdout.fileno())
-    # Whatever a library prints must not get into the answer.
+    # Output of the libraries must not get into the answer.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     (length,) = LENGTH.unpack(sys.stdin.buffer.read(LENGTH.size))
     job = DecodingJob.unpack(sys.stdin.buffer.read(length))

@@ -1,4 +1,4 @@
-"""Which of the means that protect the service from decoding processes this system lacks."""
+"""Decodes recordings in limited processes, with the protection that this system offers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import socket
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from shared.speech.decoding.process_output import (
     DecodedStream,
@@ -23,17 +23,18 @@ from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
-    from shared.speech.decoding.process_output import DecodingProcess, ProcessAnswer
     from shared.speech.decoding.recording import DecodeLimits, Recording
 
 
+_LOG = logging.getLogger(__name__)
+
+_TRIES: Final = 2
 _MEMORY_OF_PROCESS: Final = Path("/proc/self/statm")
 
 
 def missing_protection(statm: Path = _MEMORY_OF_PROCESS) -> tuple[str, ...]:
-    """Name the missing means of forked processes with limits; none on Linux."""
+    """Name the protections of forked processes that this system lacks; Linux has all."""
     means = {
         "fork": hasattr(os, "fork"),
         "safe passing of files between processes": hasattr(socket, "MSG_CMSG_CLOEXEC"),
@@ -41,45 +42,6 @@ def missing_protection(statm: Path = _MEMORY_OF_PROCESS) -> tuple[str, ...]:
         "limits of resources": importlib.util.find_spec("resource") is not None,
     }
     return tuple(name for name, is_there in means.items() if not is_there)
-
-
-_LOG = logging.getLogger(__name__)
-
-_TRIES: Final = 2
-
-
-class DecodingProcesses(Protocol):
-    """Runs decoding processes, one for each recording."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether a recording can be decoded now."""
-
-    async def start(self) -> None:
-        """Start what the processes need.
-
-        Raises:
-            DecoderUnavailableError: it does not start.
-        """
-
-    async def run(
-        self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
-    ) -> ProcessAnswer | None:
-        """Run one process; None if it could not be started, and another try may help.
-
-        Raises:
-            DecoderUnavailableError: the machine is the reason that there is no answer.
-        """
-
-    async def open(self, job: DecodingJob) -> DecodingProcess | None:
-        """Start a process that decodes a recording while it comes; None if none can be started.
-
-        Raises:
-            DecoderUnavailableError: the machine is the reason.
-        """
-
-    async def aclose(self) -> None:
-        """Stop everything."""
 
 
 class Decoder:
@@ -91,37 +53,25 @@ class Decoder:
     def __init__(
         self, *, max_processes: int = 4, on_process: Callable[[int], None] | None = None
     ) -> None:
-        """Make a decoder that starts nothing yet."""
         self._processes = _choose_processes(on_process)
         self._slots = asyncio.Semaphore(max_processes)
 
     async def start(self) -> None:
-        """Prepare, so that the first recording need not wait.
-
-        Raises:
-            DecoderUnavailableError: the processes' parent does not start.
-        """
+        """Start the processes' parent, so that the first recording need not wait for it."""
         await self._processes.start()
 
     async def aclose(self) -> None:
-        """Stop everything; recordings that are being decoded end in an error."""
         await self._processes.aclose()
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     @property
     def is_ready(self) -> bool:
-        """Whether a recording can be decoded at once."""
         return self._processes.is_ready
 
     async def decode(self, data: bytes | memoryview, *, limits: DecodeLimits) -> Recording:
@@ -145,7 +95,7 @@ class Decoder:
                 was_killed = answer is not None and answer.exit is not None
                 if answer is None or answer.was_killed(limits):
                     continue
-                return await answer.concluded(container, limits)
+                return await answer.conclude_in_thread(container, limits)
         if was_killed:
             raise ResourceLimitError("the decoding process was killed")
         raise DecoderUnavailableError("the decoding process was killed with its parent")
@@ -155,7 +105,7 @@ class Decoder:
     ) -> DecodedStream:
         """Begin to decode a recording while it comes, in a process with the same limits.
 
-        How many recordings are decoded so at a time is for the caller to limit.
+        The caller limits the number of such recordings at a time.
 
         Raises:
             VoiceError: `unsupported_format`; perhaps only because the head is too short.
@@ -168,13 +118,15 @@ class Decoder:
             wall_seconds=wall_seconds,
             incoming_bytes=limits.max_bytes,
         )
-        process = await self._processes.open(job)
-        if process is None:
+        sockets = await self._processes.open(job)
+        if sockets is None:
             raise DecoderUnavailableError("no process decodes recordings while they come")
-        return DecodedStream(process, job, limits)
+        return DecodedStream(sockets, job, limits)
 
 
-def _choose_processes(on_process: Callable[[int], None] | None) -> DecodingProcesses:
+def _choose_processes(
+    on_process: Callable[[int], None] | None,
+) -> ForkedProcesses | SpawnedProcesses:
     missing = missing_protection()
     if not missing:
         return ForkedProcesses(on_process)
@@ -189,7 +141,6 @@ def _choose_processes(on_process: Callable[[int], None] | None) -> DecodingProce
 
 
 def job_of(container: Container, limits: DecodeLimits) -> DecodingJob:
-    """Build the job of a decoding process from the limits of a recording."""
     return DecodingJob(
         container=container,
         max_seconds=limits.longest,

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 _HIDDEN_SHARE: Final = 1.0
-"""How much audio may be discarded, as a part of the longest recording.
+"""The audio that may be discarded, as a part of the longest recording.
 
-Encoders hide up to a tenth of a second, and an editor what it has cut off.
+Encoders hide up to a tenth of a second, and an editor all that it has cut off.
 """
 
 _BYTES_SHARE: Final = 2.0
-"""How many bytes may be decoded, as a part of the file: most containers name each byte once."""
+"""The bytes that may be decoded, as a part of the file: most containers name each byte once."""
 
 _LEAST_BYTES: Final = 65_536
 
@@ -54,15 +54,11 @@ _PACKETS_PER_SECOND: Final = 2_000
 _LEAST_PACKETS: Final = 1_000
 
 _SECONDS_OF_A_FRUITLESS_PACKET: Final = 0.02
-"""How much a packet counts from which no sound comes: the length of most packets."""
+"""The length of most packets, which a packet counts from which no sound comes."""
 
 
 class DecodingBudget:
-    """Counts the packets, bytes and seconds of one recording that were decoded.
-
-    Args:
-        longest: the length in seconds of the longest recording.
-    """
+    """A limit on what one recording may make us decode; each count may raise `too_complex`."""
 
     def __init__(self, file_bytes: int, longest: float) -> None:
         self._file_bytes = file_bytes
@@ -71,32 +67,22 @@ class DecodingBudget:
         self._seconds = (1 + _HIDDEN_SHARE) * longest
 
     def count_packet(self, size: int) -> None:
-        """Count a packet of `size` bytes before it is decoded.
-
-        Raises:
-            VoiceError: `too_complex`, because the recording has too many packets or bytes.
-        """
         self._packets -= 1
         if self._packets < 0:
             raise _too_complex("has too many packets for its length")
         self._spend_bytes(size)
 
     def count_file(self, size: int) -> None:
-        """Learn the size of a file that has come; raises like `count_packet`."""
+        """Count a streamed file by its real size."""
         self._spend_bytes(_BYTES_SHARE * (self._file_bytes - size))
         self._file_bytes = size
 
     def count_frame(self, samples: int, sample_rate: int) -> None:
-        """Count a decoded frame with `samples` of each channel, whether they are heard or not.
-
-        Raises:
-            VoiceError: `too_complex`, because more audio is hidden than may be.
-        """
+        """Count a decoded frame with `samples` of each channel, whether they are heard or not."""
         # A rate that is not supported is refused elsewhere; here it must not make time cheaper.
         self._spend(samples / min(max(sample_rate, 1), MAX_SAMPLE_RATE))
 
     def count_fruitless_packet(self) -> None:
-        """Count a packet from which no frame came; raises like `count_frame`."""
         self._spend(_SECONDS_OF_A_FRUITLESS_PACKET)
 
     def _spend_bytes(self, size: float) -> None:
@@ -121,48 +107,33 @@ def _too_complex(why: str) -> VoiceError:
 _SKIP_SAMPLES: Final = struct.Struct("<iI")
 
 
-class Trimming:
-    """Tells which samples of a stream's frames belong to the recording.
-
-    Args:
-        context: decodes the stream; from now on it returns every sample.
-    """
+class FrameTrimmer:
+    """Finds the samples of a stream's frames that belong to the recording."""
 
     def __init__(self, context: AudioCodecContext) -> None:
         context.flags2 |= Flags2.skip_manual
         self._still_skipped = 0
         self._is_first = True
 
-    def part(self, frame: AudioFrame, packet: Packet[AudioStream]) -> tuple[int, int]:
-        """Return the first sample of the next frame that belongs to it, and the one after the last.
-
-        Both are equal if no sample does.
-
-        Args:
-            packet: what the frame was decoded from.
-        """
+    def find_part(self, frame: AudioFrame, packet: Packet[AudioStream]) -> tuple[int, int]:
+        """Return the first sample of a frame that belongs to it, and the one after the last."""
         count, padding = frame.samples, 0
         # A frame whose side data is read lives until a garbage collection, and there is none here.
         # So it is read only where it can say something: the decoder itself skips only at the start.
         if self._is_first or packet.has_sidedata("skip_samples"):
-            skipped, padding = _told(frame)
-            self._still_skipped = skipped
+            # The library's types allow only texts as keys.
+            side_data = cast("Mapping[Type, SideData]", frame.side_data)
+            self._still_skipped = 0
+            if Type.SKIP_SAMPLES in side_data:
+                said = bytes(side_data[Type.SKIP_SAMPLES])
+                skipped, padding = _SKIP_SAMPLES.unpack_from(said)
+                self._still_skipped = max(0, skipped)
         self._is_first = False
         begin = count if packet.is_discard else min(self._still_skipped, count)
         self._still_skipped -= min(self._still_skipped, count)
         # More than there is left is no padding but a mistake of the program that wrote the file.
         end = count - padding if padding <= count - begin else count
         return begin, end
-
-
-def _told(frame: AudioFrame) -> tuple[int, int]:
-    """The samples to skip at the beginning and to discard at the end, as the container says."""
-    # The library's types allow only texts as keys.
-    side_data = cast("Mapping[Type, SideData]", frame.side_data)
-    if Type.SKIP_SAMPLES not in side_data:
-        return 0, 0
-    skipped, padding = _SKIP_SAMPLES.unpack_from(bytes(side_data[Type.SKIP_SAMPLES]))
-    return max(0, skipped), padding
 
 
 _DEMUXERS: Final = {
@@ -182,18 +153,14 @@ _CODECS: Final = (
     *("pcm_s16be", "pcm_s24be", "pcm_s32be", "pcm_f32be", "pcm_f64be", "pcm_alaw", "pcm_mulaw"),
 )
 
-# Browsers send one or two streams, music with cover art three.
-_MAX_STREAMS: Final = 16
-
-# The headers of the codecs above say everything; reading further only costs time.
-_PROBE_BYTES: Final = 32 * 1024
-
 _OPTIONS: Final = {
     "protocol_whitelist": "",
     "format_whitelist": ",".join(sorted(set(_DEMUXERS.values()))),
     "codec_whitelist": ",".join(_CODECS),
-    "max_streams": str(_MAX_STREAMS),
-    "probesize": str(_PROBE_BYTES),
+    # Browsers send one or two streams, music with cover art three.
+    "max_streams": "16",
+    # The headers of the codecs above say everything; reading further only costs time.
+    "probesize": str(32 * 1024),
 }
 
 # Nothing is read only to learn more of the recording, so that its first packet is heard at once.
@@ -231,7 +198,7 @@ class Format:
 
     Attributes:
         frame_format: FFmpeg's name of the sample type and layout.
-        sample_rate: in Hz.
+        sent: the channels whose samples are passed on; `weights` are theirs in the mix.
     """
 
     codec: str
@@ -243,18 +210,17 @@ class Format:
 
     @cached_property
     def sample_type(self) -> str:
-        """The type of the samples, one of wire.SAMPLE_TYPES."""
+        """One of wire.SAMPLE_TYPES."""
         return self.frame_format.removesuffix("p")
 
     @cached_property
     def is_ready_made(self) -> bool:
-        """Whether a frame's first plane can be passed on unchanged."""
+        """A frame's first plane can be passed on unchanged."""
         is_interleaved = self.channels == 1 or not self.frame_format.endswith("p")
         return is_interleaved and len(self.sent) == self.channels
 
     @cached_property
     def bytes_per_sample(self) -> int:
-        """The bytes of one sample of all channels that are passed on."""
         return len(self.sent) * _WIDTHS[self.sample_type]
 
 
@@ -262,11 +228,7 @@ class Demuxer:
     """Decodes the first audio stream of one recording, piece by piece.
 
     It does not compute with the samples: the service does that faster, with all samples at once,
-    and without NumPy the zygote is half as large.
-
-    Attributes:
-        format: of the recording; None before the first chunk.
-        samples: how many samples of each channel were decoded so far.
+    and without NumPy the zygote is half as large. `format` is None before the first chunk.
     """
 
     def __init__(self, data: bytes | IncomingFile, container: Container) -> None:
@@ -280,28 +242,31 @@ class Demuxer:
         self.damaged = False
 
     def chunks(self, max_seconds: float, max_bytes: int) -> Iterator[Buffer]:
-        """Yield interleaved samples, as they were decoded, until the end.
+        """Yield interleaved samples as they were decoded, until the end.
 
-        If all channels would need more than `max_bytes`, only those with the largest weights are.
+        If all channels would need more than `max_bytes`, only those with the largest weights are
+        yielded.
 
         Raises:
             VoiceError: `unsupported_format`, `no_audio`, `corrupt`, `too_complex` or `too_long`,
-                the last before more than `max_seconds` are yielded. `too_complex` also if much
-                more must be decoded than is yielded.
+                the last before more than `max_seconds` are yielded.
         """
         with _open(self._data, self._container) as source:
             stream = _first_audio_stream(source)
             decode = stream.codec_context.decode
-            trimming = Trimming(stream.codec_context)
-            effort = DecodingBudget(_most_size(self._data), max_seconds)
+            trimmer = FrameTrimmer(stream.codec_context)
+            data = self._data
+            budget = DecodingBudget(
+                len(data) if isinstance(data, bytes) else data.most_bytes, max_seconds
+            )
             for packet in self._demux(source, stream):
-                effort.count_packet(packet.size)
+                budget.count_packet(packet.size)
                 frames = self._decode(decode, packet)
                 if not frames:
-                    effort.count_fruitless_packet()
+                    budget.count_fruitless_packet()
                 for frame in frames:
-                    effort.count_frame(frame.samples, frame.sample_rate)
-                    begin, end = trimming.part(frame, packet)
+                    budget.count_frame(frame.samples, frame.sample_rate)
+                    begin, end = trimmer.find_part(frame, packet)
                     if begin < end:
                         if self.format is None:
                             self.format = _accepted_format(frame, stream, max_bytes / max_seconds)
@@ -310,7 +275,8 @@ class Demuxer:
                         if self.samples > longest:
                             raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
                         yield _samples(frame, self.format, begin, end)
-            effort.count_file(_size(self._data))
+            if not isinstance(data, bytes):
+                budget.count_file(data.bytes_read)
         self._require_enough()
 
     def _demux(self, source: InputContainer, stream: AudioStream) -> Iterator[Packet[AudioStream]]:
@@ -331,22 +297,19 @@ class Demuxer:
             frames = decode(packet)
         except av.error.FFmpegError as error:
             _refuse_if_too_complex(error)
-            self._count_broken()
+            self.damaged = True
+            self._broken += 1
+            self._broken_in_a_row += 1
+            if self._broken_in_a_row > _MAX_BROKEN_IN_A_ROW:
+                raise _corrupt("nothing in it can be decoded") from error
             return []
         self._broken_in_a_row = 0
         return frames
 
-    def _count_broken(self) -> None:
-        self.damaged = True
-        self._broken += 1
-        self._broken_in_a_row += 1
-        if self._broken_in_a_row > _MAX_BROKEN_IN_A_ROW:
-            raise _corrupt("nothing in it can be decoded")
-
     def _require_enough(self) -> None:
+        if self.samples == 0 and self.damaged:
+            raise _corrupt("nothing in it can be decoded")
         if self.samples == 0:
-            if self.damaged:
-                raise _corrupt("nothing in it can be decoded")
             raise VoiceError(ErrorCode.NO_AUDIO, "The recording is empty: it holds no audio.")
         if self._broken > _MAX_BROKEN_SHARE * self._packets:
             raise _corrupt(f"{self._broken} of its {self._packets} packets cannot be decoded")
@@ -367,14 +330,6 @@ def _open(data: bytes | IncomingFile, container: Container) -> InputContainer:
     except av.error.FFmpegError as error:
         _refuse_if_too_complex(error)
         raise _corrupt("its beginning cannot be read") from error
-
-
-def _most_size(data: bytes | IncomingFile) -> int:
-    return len(data) if isinstance(data, bytes) else data.most_bytes
-
-
-def _size(data: bytes | IncomingFile) -> int:
-    return len(data) if isinstance(data, bytes) else data.bytes_read
 
 
 def _first_audio_stream(source: InputContainer) -> AudioStream:
@@ -413,43 +368,34 @@ def _accepted_format(frame: AudioFrame, stream: AudioStream, bytes_per_second: f
     room = int(bytes_per_second / (rate * _WIDTHS[frame_format.removesuffix("p")]))
     by_weight = sorted(range(channels), key=lambda channel: -weights[channel])
     sent = tuple(sorted(by_weight[: max(room, 1)]))
-    return Format(
-        stream.codec_context.codec.name,
-        frame_format,
-        rate,
-        channels,
-        sent,
-        tuple(weights[channel] for channel in sent),
-    )
+    sent_weights = tuple(weights[channel] for channel in sent)
+    codec = stream.codec_context.codec.name
+    return Format(codec, frame_format, rate, channels, sent, sent_weights)
 
 
 def _weights(frame: AudioFrame) -> list[float]:
-    """The weight of each channel in the mix; speech is mostly in the centre."""
+    """Return the weight of each channel in the mix; speech is mostly in the centre."""
     names = [channel.name for channel in frame.layout.channels]
     known = [_CENTRE_WEIGHTS.get(name, _OTHER_WEIGHT) for name in names]
     return known if any(known) else [1.0] * len(names)
 
 
 def _samples(frame: AudioFrame, expected: Format, begin: int, end: int) -> Buffer:
-    """The frame's samples from `begin` to `end`, interleaved; not copied if they already are."""
-    width = expected.bytes_per_sample
-    return memoryview(_all_samples(frame, expected))[begin * width : end * width]
-
-
-def _all_samples(frame: AudioFrame, expected: Format) -> Buffer:
     if frame.sample_rate != expected.sample_rate:
         raise _corrupt("its sample rate changes in the middle")
     if frame.format.name != expected.frame_format or frame.layout.nb_channels != expected.channels:
-        return _adapted(frame, expected)
-    if expected.is_ready_made:
+        samples: Buffer = _adapt_channels(frame, expected)
+    elif expected.is_ready_made:
         # It may be longer than its samples.
-        return _buffer(frame.planes[0])
-    channels = _channels(frame)
-    return _interleaved([channels[channel] for channel in expected.sent])
+        samples = _buffer(frame.planes[0])
+    else:
+        channels = _channels(frame)
+        samples = _interleave([channels[channel] for channel in expected.sent])
+    width = expected.bytes_per_sample
+    return memoryview(samples)[begin * width : end * width]
 
 
 def _channels(frame: AudioFrame) -> list[memoryview]:
-    """The samples of each channel, without a copy."""
     name = frame.format.name
     letter = _BUFFER_TYPES[name.removesuffix("p")]
     planes = [_typed(_buffer(plane), letter) for plane in frame.planes]
@@ -460,7 +406,7 @@ def _channels(frame: AudioFrame) -> list[memoryview]:
     return [planes[0][channel:end:count] for channel in range(count)]
 
 
-def _interleaved(channels: Sequence[memoryview | array[float]]) -> memoryview:
+def _interleave(channels: Sequence[memoryview | array[float]]) -> memoryview:
     first = memoryview(channels[0])
     together = bytearray(len(channels) * len(first) * first.itemsize)
     samples = _typed(together, first.format)
@@ -474,25 +420,17 @@ def _typed(buffer: bytes | bytearray, letter: str) -> memoryview:
     return cast("memoryview", cast("Any", memoryview(buffer)).cast(letter))
 
 
-def _adapted(frame: AudioFrame, expected: Format) -> memoryview:
-    """The samples of a frame whose channels differ from the first frame's: a mix in each channel.
-
-    This happens if a recorder changes from one channel to two, so rarely that it may be slow.
-    """
+def _adapt_channels(frame: AudioFrame, expected: Format) -> memoryview:
+    """Mix the channels of a frame whose number has changed: so rare that it may be slow."""
     if frame.format.name.removesuffix("p") != expected.sample_type:
         raise _corrupt("its sample format changes in the middle")
     weights, channels = _weights(frame), _channels(frame)
     letter = channels[0].format
     exact = float if letter in "fd" else round
     scale = 1 / sum(weights)
-    mixed = array(
-        letter,
-        (
-            exact(scale * sum(map(operator.mul, weights, together)))
-            for together in zip(*channels, strict=True)
-        ),
-    )
-    return _interleaved([mixed] * len(expected.sent))
+    frames = zip(*channels, strict=True)
+    mixed = (exact(scale * sum(map(operator.mul, weights, each))) for each in frames)
+    return _interleave([array(letter, mixed)] * len(expected.sent))
 
 
 def _buffer(plane: AudioPlane) -> bytes:
@@ -518,10 +456,9 @@ def _corrupt(why: str) -> VoiceError:
 
 
 def warm_up() -> None:
-    """Do what the first use of the libraries does, once, before processes are forked.
+    """Open every codec, which fills its tables, and decode a little silence.
 
-    Opens every codec, which fills its tables, and decodes a little silence until the interpreter
-    has specialised its code.
+    This is done before processes are forked, until the interpreter has specialised its code.
     """
     av.logging.set_level(None)
     for codec in _CODECS:
@@ -533,10 +470,7 @@ def warm_up() -> None:
 
 
 class IncomingFile:
-    """Reads a recording from a descriptor, waiting for what has not come yet.
-
-    It cannot be sought in, so FFmpeg reads it once, from front to back.
-    """
+    """A recording read from a descriptor as it comes, once, from front to back: it has no seek."""
 
     def __init__(
         self, descriptor: int, most_bytes: int, before_read: Callable[[], None] = lambda: None
@@ -547,7 +481,6 @@ class IncomingFile:
         self.bytes_read = 0
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes, as soon as there is one; none at the end."""
         self._before_read()
         piece = os.read(self._descriptor, min(size, self.most_bytes - self.bytes_read))
         self.bytes_read += len(piece)

@@ -1,4 +1,4 @@
-"""The answer of a decoding process, and what it means for the recording."""
+"""The answer of a decoding process, checked, and the recording or error that it means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import signal
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -17,7 +17,7 @@ from shared.speech.decoding.recording import (
     DecodeLimits,
     Recording,
     as_float,
-    check,
+    check_recording,
     downmix,
     too_long,
 )
@@ -38,7 +38,6 @@ from shared.voices.voice import ErrorCode, PassingError, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from types import TracebackType
     from typing import Self
 
     import numpy.typing as npt
@@ -46,18 +45,14 @@ if TYPE_CHECKING:
     from shared.speech.decoding.wire import DecodingJob
 
 
-_DTYPES: Final = dict(
-    zip(
-        SAMPLE_TYPES,
-        (np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64),
-        strict=True,
-    )
-)
+_TYPES: Final = (np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64)
+_DTYPES: Final = dict(zip(SAMPLE_TYPES, _TYPES, strict=True))
 
 # The signals that end a program when its input makes it misbehave. Not every system has all.
-_CRASH_SIGNALS: Final = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
 _CRASHES: Final = frozenset(
-    -signal.Signals[name] for name in _CRASH_SIGNALS if hasattr(signal, name)
+    -signal.Signals[name]
+    for name in ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
+    if hasattr(signal, name)
 )
 _KILLED: Final = -9  # the numbers are the same on all systems that have these signals
 OUT_OF_TIME: Final = -14
@@ -65,7 +60,6 @@ OUT_OF_TIME: Final = -14
 
 # On Windows a crash ends a process with a status from here on (NTSTATUS values of severity error).
 _FIRST_WINDOWS_CRASH: Final = 0xC0000000
-
 
 # Up to this size, checking the answer takes less time than starting a thread for it.
 _CHECKED_AT_ONCE_BYTES: Final = 4 << 20
@@ -87,12 +81,12 @@ class ResourceLimitError(DecoderUnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class ProcessAnswer:
-    """What one decoding process returned.
+    """The answer of one decoding process.
 
     Attributes:
         body: interleaved samples.
-        verdict: what it said, or None if it ended before it could say anything.
-        exit: how it ended, or None if nobody could tell because the zygote ended, too.
+        verdict: None if the process ended before it could give one.
+        exit: None if nobody could tell because the zygote ended, too.
     """
 
     body: memoryview
@@ -101,37 +95,32 @@ class ProcessAnswer:
 
     @classmethod
     def read(cls, written: memoryview, exit_: ProcessExit) -> ProcessAnswer:
-        """Read what an ended process has written: samples, then its verdict."""
         body, text = split_answer(written)
         return cls(body, read_verdict(text), exit_)
 
     def was_killed(self, limits: DecodeLimits) -> bool:
-        """Whether another program killed the process, so that the recording may be fine."""
+        """Tell whether another program killed the process, so that the recording may be fine."""
         if self.exit is None:
             return True
         in_time = self.exit.cpu_seconds < limits.cpu_allowance
         return self.exit.status == _KILLED and in_time
 
-    async def concluded(self, container: Container, limits: DecodeLimits) -> Recording:
-        """Turn the answer into a recording, or into the error it means; see `conclude`."""
+    async def conclude_in_thread(self, container: Container, limits: DecodeLimits) -> Recording:
+        # A small answer is checked at once.
         if len(self.body) <= _CHECKED_AT_ONCE_BYTES:
             return self.conclude(container, limits)
         return await asyncio.to_thread(self.conclude, container, limits)
 
     def conclude(self, container: Container, limits: DecodeLimits) -> Recording:
-        """Turn the answer into a recording, or into the error it means.
+        """Turn the answer into a recording, or raise the error it means.
 
         A hostile recording may have taken over the process, so everything in the answer is checked.
-
-        Raises:
-            VoiceError: the recording is the reason.
-            ResourceLimitError: the process ran out of time without using it.
         """
         if self.exit is None or self.exit.status or self.verdict is None or self.verdict.code:
             raise self.error(limits)
         with np.errstate(invalid="ignore", over="ignore"):
             recording = Recording(
-                samples=mixed(self.body, self.verdict, self.verdict.samples),
+                samples=mix_samples(self.body, self.verdict, self.verdict.samples),
                 sample_rate=self.verdict.sample_rate,
                 container=container,
                 codec=self.verdict.codec,
@@ -140,20 +129,17 @@ class ProcessAnswer:
                 cpu_seconds=self.exit.cpu_seconds,
                 confined=self.verdict.confined,
             )
-            check(recording, limits)
+            check_recording(recording, limits)
         return recording
 
     def error(self, limits: DecodeLimits) -> Exception:
-        """Return the error that an answer without a recording means."""
-        if self.exit is None or self.exit.status != 0 or self.verdict is None:
-            return self._failure()
-        if self.verdict.code == ErrorCode.TOO_LONG:
-            return too_long(limits)
-        return VoiceError(_known(self.verdict.code), self.verdict.message)
-
-    def _failure(self) -> Exception:
-        """Return the error of a process that ended without a verdict."""
         status = None if self.exit is None else self.exit.status
+        if status == 0 and self.verdict is not None:
+            code = self.verdict.code
+            if code == ErrorCode.TOO_LONG:
+                return too_long(limits)
+            known = ErrorCode(code) if code in set(ErrorCode) else ErrorCode.CORRUPT
+            return VoiceError(known, self.verdict.message)
         if status in _CRASHES or (status or 0) >= _FIRST_WINDOWS_CRASH:
             return VoiceError(
                 ErrorCode.CORRUPT, "The recording is damaged so that it cannot be read."
@@ -175,29 +161,20 @@ def read_verdict(text: bytes) -> DecodingVerdict | None:
 
 
 def read_exit(text: bytes) -> ProcessExit | None:
-    """Read how the zygote says that a process ended; None if this is not complete."""
     try:
         return _EXIT.validate_json(text, strict=True)
     except ValidationError:
         return None
 
 
-def misbehaved() -> VoiceError:
-    """Return the error of a process whose answer is impossible."""
+def _misbehaviour() -> VoiceError:
     return VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
 
 
-def mixed(
+def mix_samples(
     body: memoryview, verdict: DecodingVerdict, count: int | None = None
 ) -> npt.NDArray[np.float32]:
-    """Return the samples that a process sent as float32 [N], one channel.
-
-    Args:
-        body: interleaved samples.
-
-    Raises:
-        VoiceError: there are not so many, or the verdict is impossible.
-    """
+    """Return what a process sent as float32 [N], one channel; refuse an impossible verdict."""
     sent = len(verdict.weights)
     dtype = np.dtype(_DTYPES.get(verdict.sample_type, np.float32))
     if (
@@ -208,14 +185,10 @@ def mixed(
         or len(body) % (sent * dtype.itemsize)
         or count not in {None, len(body) // (sent * dtype.itemsize)}
     ):
-        raise misbehaved()
+        raise _misbehaviour()
     with np.errstate(invalid="ignore", over="ignore"):
         frames = as_float(np.frombuffer(body, dtype).reshape(-1, sent))
         return downmix(frames, verdict.weights)
-
-
-def _known(code: str) -> ErrorCode:
-    return ErrorCode(code) if code in set(ErrorCode) else ErrorCode.CORRUPT
 
 
 _LONGEST_PIECE: Final = 4 << 20
@@ -223,59 +196,33 @@ _LONGEST_PIECE: Final = 4 << 20
 
 _READ_BYTES: Final = 1 << 16
 
+# Containers of which a whole has other samples: FFmpeg looks at their end before it begins.
 _ENDS_ELSEWHERE: Final = frozenset({Container.MP3})
-"""Of these, other samples belong to the whole: FFmpeg looks at their end before it begins."""
-
+# The most that is kept of a recording: two channels of floats, as recorders make them.
 _KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
-"""So much is kept of a recording: what recorders make, two channels of floats, and no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecodingProcess:
+class ProcessSockets(NamedTuple):
     """The service's ends of what connects it with one decoding process."""
 
     content: socket.socket
     answer: socket.socket
     status: socket.socket
 
-    async def send(self, data: bytes) -> None:
-        """Send a part of the recording; returns when the process has room for more."""
-        # A process that ends before it has read everything says why in its answer or exit status.
-        with contextlib.suppress(ConnectionError):
-            await asyncio.get_running_loop().sock_sendall(self.content, data)
-
-    def end(self) -> None:
-        """Tell the process that nothing more comes."""
-        with contextlib.suppress(OSError):
-            self.content.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        """Close everything, which kills the process if it still runs."""
-        for end in (self.content, self.answer, self.status):
-            end.close()
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedPiece:
-    """Samples that were decoded.
-
-    Attributes:
-        samples: float32 [N], one channel, full scale is 1.0.
-        sample_rate: in Hz; of all pieces the same.
-    """
+    """Decoded samples: float32 [N], one channel, full scale 1.0, all at one sample rate."""
 
     samples: npt.NDArray[np.float32]
     sample_rate: int
 
 
 class DecodedStream:
-    """A recording that is decoded while it comes; use as a context manager.
+    """A recording that is decoded while it comes; only its end tells whether it is accepted."""
 
-    It is heard as it comes: whether the whole is accepted as a recording shows only at its end.
-    """
-
-    def __init__(self, process: DecodingProcess, job: DecodingJob, limits: DecodeLimits) -> None:
-        self._process = process
+    def __init__(self, sockets: ProcessSockets, job: DecodingJob, limits: DecodeLimits) -> None:
+        self._sockets = sockets
         self._job = job
         self._limits = limits
         self._received = bytearray()
@@ -286,39 +233,35 @@ class DecodedStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._process.close()
+    def __exit__(self, *_: object) -> None:
+        # This kills the process if it still runs.
+        for end in self._sockets:
+            end.close()
 
     async def send(self, data: bytes) -> None:
-        """Send the next bytes of the recording; waits while those before are not decoded."""
-        await self._process.send(data)
+        """Send a part of the recording; returns when the process has room for more."""
+        # A process that ends before it has read everything says why in its answer or exit status.
+        with contextlib.suppress(ConnectionError):
+            await asyncio.get_running_loop().sock_sendall(self._sockets.content, data)
 
     def end(self) -> None:
-        """Tell that the recording has ended."""
-        self._process.end()
+        with contextlib.suppress(OSError):
+            self._sockets.content.shutdown(socket.SHUT_WR)
 
     async def pieces(self) -> AsyncIterator[DecodedPiece]:
         """Yield the samples as they are decoded, until the recording ends.
 
-        What comes from the process is checked, as a hostile recording may have taken it over.
-
-        Raises:
-            VoiceError: the recording is the reason.
-            DecoderUnavailableError: the machine is.
+        Everything from the process is checked: a hostile recording may have taken it over. Errors
+        are those of `Decoder.decode`.
         """
         if first := await self._receive(LONGEST_MESSAGE):
             form = read_verdict(first)
             if form is None:
-                raise misbehaved()
+                raise _misbehaviour()
             async for content in self._contents():
                 if len(self._kept) <= self._most_kept:
                     self._kept += content
-                yield DecodedPiece(mixed(memoryview(content), form), form.sample_rate)
+                yield DecodedPiece(mix_samples(memoryview(content), form), form.sample_rate)
         self._verdict = read_verdict(await self._receive(LONGEST_MESSAGE))
         if self._verdict is None or self._verdict.code:
             raise (await self._answer()).error(self._limits)
@@ -326,30 +269,21 @@ class DecodedStream:
     async def whole(self) -> Recording | None:
         """Return the recording, whose pieces have ended, as `Decoder.decode` would.
 
-        Returns:
-            None if it is damaged, unusually large, or of a kind whose end says more; then only
-            `Decoder.decode` can tell.
-
-        Raises:
-            VoiceError: the recording is the reason.
-            ResourceLimitError: the process did not end well.
+        Returns None if it is damaged, unusually large, or of a kind whose end says more; then only
+        `Decoder.decode` can tell.
         """
         is_whole = len(self._kept) <= self._most_kept and self._job.container not in _ENDS_ELSEWHERE
         if self._verdict is None or self._verdict.damaged or not is_whole:
             return None
         answer = await self._answer()
-        return await answer.concluded(self._job.container, self._limits)
+        return await answer.conclude_in_thread(self._job.container, self._limits)
 
     async def _answer(self) -> ProcessAnswer:
-        ending = await receive_message(self._process.status)
+        ending = await receive_message(self._sockets.status)
         return ProcessAnswer(memoryview(self._kept), self._verdict, read_exit(ending))
 
     async def _contents(self) -> AsyncIterator[bytes]:
-        """Yield the content of the pieces up to the one without any.
-
-        Pieces that come together, as those of one message of the visitor do, are yielded as one:
-        whoever takes them works for each.
-        """
+        """Yield the content of the pieces up to the empty one; joint arrivals become one."""
         left = self._job.answer_bytes
         while content := await self._receive(min(left, _LONGEST_PIECE)):
             together = [content]
@@ -366,21 +300,20 @@ class DecodedStream:
         return 0 < length <= len(self._received) - PIECE_LENGTH.size
 
     async def _receive(self, most: int) -> bytes:
-        """Read a piece; nothing if the process has ended."""
         prefix = await self._read(PIECE_LENGTH.size)
         if len(prefix) < PIECE_LENGTH.size:
             return b""
         (length,) = PIECE_LENGTH.unpack(prefix)
         if length > most:
-            raise misbehaved()
+            raise _misbehaviour()
         return await self._read(length)
 
     async def _read(self, size: int) -> bytes:
-        """Read `size` bytes, or what comes before the end; what comes with them is kept."""
+        """Read `size` bytes, or what comes before the end; further bytes are kept."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ConnectionError):
             while len(self._received) < size:
-                piece = await loop.sock_recv(self._process.answer, _READ_BYTES)
+                piece = await loop.sock_recv(self._sockets.answer, _READ_BYTES)
                 if not piece:
                     break
                 self._received += piece
@@ -396,7 +329,6 @@ async def receive_message(source: socket.socket) -> bytes:
 
 
 async def receive(source: socket.socket, size: int) -> bytes:
-    """Read `size` bytes, or what comes before the end."""
     loop = asyncio.get_running_loop()
     received = b""
     with contextlib.suppress(ConnectionError):

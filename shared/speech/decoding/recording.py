@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
     from shared.voices.media import Container
 
+# This part of the minimum is enough, because recorders deliver a little less than asked for.
 SHORT_TOLERANCE: Final = 0.9
-"""This part of the minimum is enough, because recorders deliver a little less than asked for."""
-
+# The time that a recording may exceed the maximum, because recorders stop a little late.
 LONG_TOLERANCE_SECONDS: Final = 0.5
-"""How much longer than the maximum a recording may be, because recorders stop a little late."""
 
 SILENCE_DBFS: Final = -60.0
 """Loudness, in dB of full scale, below which a recording holds no voice.
@@ -50,11 +49,7 @@ _LOUD_SHARE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class DecodeLimits:
-    """The limits of one recording and of decoding it.
-
-    Attributes:
-        max_seconds: the longest recording; half a second more is accepted.
-    """
+    """The limits of one recording; half a second more than `max_seconds` is accepted."""
 
     min_seconds: float = 1.0
     max_seconds: float = 10.0
@@ -65,12 +60,10 @@ class DecodeLimits:
 
     @property
     def cpu_allowance(self) -> int:
-        """Processor time in whole seconds; one more for every twenty of the longest recording."""
         return math.ceil(self.cpu_seconds + self.max_seconds / _SECONDS_DECODED_PER_SECOND)
 
     @property
     def wall_allowance(self) -> float:
-        """Time in seconds; one more for every twenty of the longest recording."""
         return self.wall_seconds + self.max_seconds / _SECONDS_DECODED_PER_SECOND
 
     @property
@@ -83,7 +76,6 @@ class DecodeLimits:
 
     @property
     def answer_bytes(self) -> int:
-        """The most bytes of samples that a decoding process may write."""
         return math.ceil(self.longest * _ANSWER_BYTES_PER_SECOND)
 
     @property
@@ -96,12 +88,10 @@ class DecodeLimits:
 
     @property
     def longest(self) -> float:
-        """The length in seconds beyond which decoding stops."""
         return self.max_seconds + LONG_TOLERANCE_SECONDS
 
     @property
     def shortest(self) -> float:
-        """The length in seconds below which a recording is refused."""
         return self.min_seconds * SHORT_TOLERANCE
 
 
@@ -126,16 +116,11 @@ class Recording:
 
     @property
     def seconds(self) -> float:
-        """The recording's length, counted in decoded samples."""
         return len(self.samples) / self.sample_rate
 
 
 def as_float(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Convert decoded samples to float32 with full scale 1.0; floats are not scaled.
-
-    Args:
-        samples: unsigned bytes, signed integers or floats, any shape.
-    """
+    """Convert integers to float32 with full scale 1.0; floats are not scaled."""
     if samples.dtype == np.uint8:
         return (samples.astype(np.float32) - np.float32(128)) / np.float32(128)
     if samples.dtype.kind == "i":
@@ -149,9 +134,8 @@ def downmix(
 ) -> npt.NDArray[np.float32]:
     """Mix channels, float32 [N, channels], into one, float32 [N].
 
-    One channel is returned unchanged, and two channels as their mean. If the mean cancels out, as
-    with a microphone wired in opposite phase, the louder channel is returned instead. More channels
-    are mixed by their weights.
+    Two channels become their mean. If that cancels out, as with a microphone wired in opposite
+    phase, the louder channel is returned instead. More channels are mixed by their weights.
     """
     if frames.shape[1] == 1:
         return np.ascontiguousarray(frames[:, 0])
@@ -168,10 +152,10 @@ def downmix(
 
 
 def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
-    """Loudness of the loud part of `samples`, float32 [N], in dB of full scale.
+    """Return the loudness of the loud part of `samples`, float32 [N], in dB of full scale.
 
-    This is the 95th percentile of the RMS of 20 ms frames without a constant offset, so that a
-    click does not make a recording loud and long pauses do not make it silent.
+    The 95th percentile of the RMS of 20 ms frames without a constant offset: a click does not make
+    a recording loud, and long pauses do not make it silent.
     """
     frame = max(1, round(_FRAME_SECONDS * sample_rate))
     count = max(1, len(samples) // frame)
@@ -183,19 +167,24 @@ def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
     return 10 * float(np.log10(max(loud, 1e-20)))
 
 
-def check(recording: Recording, limits: DecodeLimits) -> None:
-    """Check that a recording can be converted.
-
-    Raises:
-        VoiceError: `too_short`, `too_long`, `corrupt` or `silent`.
-    """
+def check_recording(recording: Recording, limits: DecodeLimits) -> None:
+    """Raise `too_short`, `too_long`, `corrupt` or `silent` if it cannot be converted."""
     if recording.seconds > limits.longest:
         raise too_long(limits)
+    if recording.seconds < limits.shortest and recording.damaged:
+        raise VoiceError(
+            ErrorCode.CORRUPT,
+            f"The recording is damaged or cut off: only {recording.seconds:.2f} s of it can be "
+            f"decoded, and {limits.min_seconds:g} s are needed; record it again.",
+        )
     if recording.seconds < limits.shortest:
-        raise _too_short(recording, limits)
-    peak = float(
-        np.maximum(recording.samples.max(initial=0.0), -recording.samples.min(initial=0.0))
-    )
+        raise VoiceError(
+            ErrorCode.TOO_SHORT,
+            f"The recording is {recording.seconds:.2f} s long; "
+            f"at least {limits.min_seconds:g} s are needed.",
+        )
+    samples = recording.samples
+    peak = float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))
     if not np.isfinite(peak):
         raise VoiceError(ErrorCode.CORRUPT, "The recording has samples that are not numbers.")
     if peak > MAX_PEAK:
@@ -204,7 +193,7 @@ def check(recording: Recording, limits: DecodeLimits) -> None:
             f"The recording has samples up to {peak:.4g}, where full scale is 1; "
             "it is damaged or written with another scale.",
         )
-    if loudness_dbfs(recording.samples, recording.sample_rate) < SILENCE_DBFS:
+    if loudness_dbfs(samples, recording.sample_rate) < SILENCE_DBFS:
         raise VoiceError(
             ErrorCode.SILENT,
             "The recording is silent; check that the microphone is on and not muted.",
@@ -212,24 +201,9 @@ def check(recording: Recording, limits: DecodeLimits) -> None:
 
 
 def too_long(limits: DecodeLimits) -> VoiceError:
-    """The error for a recording longer than `limits` allow."""
     return VoiceError(
         ErrorCode.TOO_LONG,
         f"The recording is longer than {limits.max_seconds:g} s; record less.",
-    )
-
-
-def _too_short(recording: Recording, limits: DecodeLimits) -> VoiceError:
-    if recording.damaged:
-        return VoiceError(
-            ErrorCode.CORRUPT,
-            f"The recording is damaged or cut off: only {recording.seconds:.2f} s of it can be "
-            f"decoded, and {limits.min_seconds:g} s are needed; record it again.",
-        )
-    return VoiceError(
-        ErrorCode.TOO_SHORT,
-        f"The recording is {recording.seconds:.2f} s long; "
-        f"at least {limits.min_seconds:g} s are needed.",
     )
 
 

@@ -1,6 +1,6 @@
-"""Runs decoding processes that are forked from a zygote, with all of Linux's protection.
+"""Runs decoding processes: forked from a zygote with all of Linux's protection, or spawned.
 
-Each process has limits of the operating system and a filter of system calls (see confinement.py),
+A forked process has limits of the operating system and a filter of system calls (see zygote.py),
 and shares nothing with the service: neither memory nor environment nor open files.
 """
 
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 from shared.speech.decoding.process_output import (
     OUT_OF_TIME,
     DecoderUnavailableError,
-    DecodingProcess,
     ProcessAnswer,
+    ProcessSockets,
     read_exit,
     receive,
     receive_message,
@@ -46,12 +46,9 @@ if TYPE_CHECKING:
 
 _START_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 5.0
-_SOCKETS_OF_A_PROCESS: Final = 3  # for the recording, the answer and the status
 
 
 class _Zygote:
-    """The service's side of the running zygote."""
-
     def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
         self.process = process
         self._control = control
@@ -59,11 +56,7 @@ class _Zygote:
 
     @classmethod
     async def start(cls) -> Self:
-        """Start a zygote and wait until it has imported everything and is ready.
-
-        Raises:
-            DecoderUnavailableError: it does not start.
-        """
+        """Start a zygote and wait until it has imported everything and is ready."""
         control, theirs = socket.socketpair()
         control.setblocking(False)
         try:
@@ -96,7 +89,7 @@ class _Zygote:
             raise DecoderUnavailableError("the process that decodes recordings does not start")
 
     def is_running(self) -> bool:
-        """Whether the zygote lives: it sends nothing after READY, so only its end is readable."""
+        # It sends nothing after READY, so only its end is readable.
         if self._abandoned:
             return False
         try:
@@ -110,23 +103,11 @@ class _Zygote:
         """Treat the zygote as dead, because it did not say how a process ended."""
         self._abandoned = True
 
-    def fork(
-        self,
-        start: bytes,
-        data: socket.socket,
-        answer: BinaryIO | socket.socket,
-        status: socket.socket,
-    ) -> None:
-        """Start a decoding process on two sockets and what takes its answer.
-
-        Raises:
-            OSError: the zygote is gone.
-        """
-        descriptors = [data.fileno(), answer.fileno(), status.fileno()]
-        socket.send_fds(self._control, [start], descriptors)
+    def fork(self, start: bytes, *ends: BinaryIO | socket.socket) -> None:
+        """Start a process on its ends for recording, answer and status; OSError if it is gone."""
+        socket.send_fds(self._control, [start], [end.fileno() for end in ends])
 
     async def aclose(self) -> None:
-        """End the zygote and with it every decoding process."""
         self._control.close()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -138,8 +119,6 @@ class _Zygote:
 
 
 class ForkedProcesses:
-    """Runs decoding processes; starts a zygote, and another one whenever it is found dead."""
-
     def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
         self._on_process = on_process
         self._starting = asyncio.Lock()
@@ -148,19 +127,12 @@ class ForkedProcesses:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the zygote runs."""
         return self._zygote is not None and self._zygote.is_running()
 
     async def start(self) -> None:
-        """Start the zygote, so that the first recording need not wait for it.
-
-        Raises:
-            DecoderUnavailableError: it does not start.
-        """
         await self._running_zygote()
 
     async def aclose(self) -> None:
-        """Stop the zygote and all decoding processes."""
         self._closed = True
         async with self._starting:
             if self._zygote is not None:
@@ -170,29 +142,19 @@ class ForkedProcesses:
     async def run(
         self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
     ) -> ProcessAnswer | None:
-        """Run one decoding process; None if there was no zygote to fork it.
-
-        Raises:
-            DecoderUnavailableError: no zygote starts, or the process does not end in time.
-        """
+        """Run one decoding process; None if there was no zygote to fork it."""
         zygote = await self._running_zygote()
         with contextlib.ExitStack() as sockets:
-            content, their_content = (sockets.enter_context(end) for end in socket.socketpair())
-            status, their_status = (sockets.enter_context(end) for end in socket.socketpair())
+            content, their_content = _socket_pair(sockets)
+            status, their_status = _socket_pair(sockets)
             answer = sockets.enter_context(_memory_file())
-            content.setblocking(False)
-            status.setblocking(False)
             try:
-                start = START if self._on_process is None else START_AND_TELL
-                zygote.fork(start, their_content, answer, their_status)
+                self._fork(zygote, their_content, answer, their_status)
             except OSError:
                 return None
-            their_content.close()
-            their_status.close()
             try:
                 async with asyncio.timeout(limits.wall_allowance + GRACE_SECONDS):
-                    if self._on_process is not None:
-                        self._tell_process(await receive(status, PROCESS_ID.size))
+                    await self._report_process(status)
                     await _send(content, job, data)
                     ending = await receive_message(status)
             except TimeoutError:
@@ -204,44 +166,45 @@ class ForkedProcesses:
                 zygote.abandon()
                 return ProcessAnswer(memoryview(b""), None, None)
             # The process has ended, so its answer does not change any more.
-            return ProcessAnswer.read(_left_in(answer, job.answer_bytes), exit_)
+            size = os.fstat(answer.fileno()).st_size
+            written = memoryview(b"")
+            if 0 < size <= job.answer_bytes:
+                written = memoryview(mmap.mmap(answer.fileno(), size, prot=mmap.PROT_READ))
+            return ProcessAnswer.read(written, exit_)
 
-    async def open(self, job: DecodingJob) -> DecodingProcess | None:
-        """Start a process that decodes a recording while it comes; None if nothing could fork it.
-
-        Raises:
-            DecoderUnavailableError: no zygote starts.
-        """
+    async def open(self, job: DecodingJob) -> ProcessSockets | None:
+        """Start a process for a recording that is coming; None if nothing could fork it."""
         zygote = await self._running_zygote()
-        with contextlib.ExitStack() as all_sockets:
-            pairs = [socket.socketpair() for _ in range(_SOCKETS_OF_A_PROCESS)]
-            for end in (end for pair in pairs for end in pair):
-                all_sockets.enter_context(end)
-            ours, theirs = zip(*pairs, strict=True)
-            for end in ours:
-                end.setblocking(False)
-            start = START if self._on_process is None else START_AND_TELL
+        with contextlib.ExitStack() as sockets:
+            content, their_content = _socket_pair(sockets)
+            answer, their_answer = _socket_pair(sockets)
+            status, their_status = _socket_pair(sockets)
             try:
-                zygote.fork(start, *theirs)
+                self._fork(zygote, their_content, their_answer, their_status)
             except OSError:
                 return None
-            for end in theirs:
-                end.close()
-            process = DecodingProcess(*ours)
             try:
                 async with asyncio.timeout(_START_SECONDS):
-                    if self._on_process is not None:
-                        self._tell_process(await receive(process.status, PROCESS_ID.size))
-                    await process.send(job.pack())
+                    await self._report_process(status)
+                    with contextlib.suppress(ConnectionError):
+                        await asyncio.get_running_loop().sock_sendall(content, job.pack())
             except TimeoutError as error:
                 raise DecoderUnavailableError("a decoding process does not start") from error
-            all_sockets.pop_all()
-            return process
+            sockets.pop_all()
+            return ProcessSockets(content, answer, status)
 
-    def _tell_process(self, started: bytes) -> None:
-        (process,) = PROCESS_ID.unpack(started) if started else (0,)
-        if process > 0 and self._on_process is not None:
-            self._on_process(process)
+    def _fork(self, zygote: _Zygote, *ends: BinaryIO | socket.socket) -> None:
+        zygote.fork(START if self._on_process is None else START_AND_TELL, *ends)
+        for end in ends:
+            if isinstance(end, socket.socket):
+                end.close()
+
+    async def _report_process(self, status: socket.socket) -> None:
+        if self._on_process is not None:
+            started = await receive(status, PROCESS_ID.size)
+            (process,) = PROCESS_ID.unpack(started) if started else (0,)
+            if process > 0:
+                self._on_process(process)
 
     async def _running_zygote(self) -> _Zygote:
         async with self._starting:
@@ -255,6 +218,13 @@ class ForkedProcesses:
             return self._zygote
 
 
+def _socket_pair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
+    """Open two connected sockets, which `stack` closes; waiting for the first blocks nobody."""
+    ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+    ours.setblocking(False)
+    return ours, theirs
+
+
 async def _send(content: socket.socket, job: DecodingJob, data: bytes | memoryview) -> None:
     loop = asyncio.get_running_loop()
     # A process that ends before it has read everything says why in its answer or exit status.
@@ -266,18 +236,9 @@ async def _send(content: socket.socket, job: DecodingJob, data: bytes | memoryvi
 
 
 def _memory_file() -> BinaryIO:
-    """A file without a name, in memory where the system has such files."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("recording"), "rb", buffering=0)
     return tempfile.TemporaryFile(buffering=0)
-
-
-def _left_in(answer: BinaryIO, max_bytes: int) -> memoryview:
-    """The bytes that an ended process has written, without copying them."""
-    size = os.fstat(answer.fileno()).st_size
-    if not 0 < size <= max_bytes:
-        return memoryview(b"")
-    return memoryview(mmap.mmap(answer.fileno(), size, prot=mmap.PROT_READ))
 
 
 _PIECE_BYTES: Final = 1 << 18
@@ -285,7 +246,7 @@ _EXCEEDED: Final = 70  # the status of a process that wrote more than it may
 
 
 class SpawnedProcesses:
-    """Runs decoding processes, each a new interpreter that reads stdin and writes stdout."""
+    """Decoding processes that are new interpreters, read stdin and write stdout."""
 
     def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
         self._on_process = on_process
@@ -294,14 +255,12 @@ class SpawnedProcesses:
 
     @property
     def is_ready(self) -> bool:
-        """Whether processes can be started: until it is closed."""
         return not self._closed
 
     async def start(self) -> None:
         """Do nothing: each recording starts its own process."""
 
     async def aclose(self) -> None:
-        """Kill the processes that still run."""
         self._closed = True
         for process in self._running:
             _kill(process)
@@ -309,13 +268,7 @@ class SpawnedProcesses:
     async def run(
         self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
     ) -> ProcessAnswer:
-        """Run one decoding process.
-
-        Processor time is not known here: the time by the clock stands for it.
-
-        Raises:
-            DecoderUnavailableError: the process does not start.
-        """
+        """Run one decoding process; the time by the clock stands for its processor time."""
         process = await self._start()
         began = time.monotonic()
         ending = _EXCEEDED
@@ -372,7 +325,6 @@ async def _spawned_send(process: Process, job: DecodingJob, data: bytes | memory
 
 
 async def _receive(process: Process, most: int) -> bytes | None:
-    """Read what a process writes, or kill it and return None if it writes more than it may."""
     if process.stdout is None:
         raise RuntimeError("the decoding process was started without stdout")
     received = bytearray()

@@ -52,12 +52,9 @@ _LONGEST_SENTENCE: Final = 160
 
 @dataclass(frozen=True, slots=True)
 class DecodingJob:
-    """What a decoding process is to do.
+    """The order to a decoding process.
 
-    Attributes:
-        container: the recording's container, by its magic bytes.
-        incoming_bytes: if the recording is decoded while it comes, the most that may come;
-            otherwise 0.
+    If the recording is decoded while it comes, at most `incoming_bytes` come; otherwise this is 0.
     """
 
     container: Container
@@ -69,7 +66,6 @@ class DecodingJob:
     incoming_bytes: int = 0
 
     def pack(self) -> bytes:
-        """The job with its length in front."""
         return _framed(self)
 
     @classmethod
@@ -81,13 +77,7 @@ class DecodingJob:
 
 @dataclass(frozen=True, slots=True)
 class DecodingVerdict:
-    """What the decoding process says about the recording.
-
-    Attributes:
-        code: an error code, or "" if the recording was decoded.
-        sample_rate: in Hz.
-        samples: how many samples of each channel were sent.
-    """
+    """The result of decoding: an error's code and message, or the form of the samples."""
 
     code: str = ""
     message: str = ""
@@ -101,33 +91,26 @@ class DecodingVerdict:
     confined: bool = False
 
     def pack(self) -> bytes:
-        """The verdict with its length behind."""
         text = self.text()
         return text + LENGTH.pack(len(text))
 
     def text(self) -> bytes:
-        """The verdict alone; a sentence that is too long is cut."""
+        """Return the verdict alone; a sentence that is too long is cut."""
         fields = {**asdict(self), "message": self.message[:_LONGEST_SENTENCE]}
         return json.dumps(fields).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How the decoding process ended."""
-
     status: int
     cpu_seconds: float
 
     def pack(self) -> bytes:
-        """The exit with its length in front."""
         return _framed(self)
 
 
 def split_answer(answer: memoryview) -> tuple[memoryview, bytes]:
-    """Split what a decoding process wrote into samples and the text of its verdict.
-
-    The text is empty if there is none, or if its length is impossible.
-    """
+    """Split output into samples and the verdict's text; no text if its length is impossible."""
     if len(answer) < LENGTH.size:
         return answer, b""
     (length,) = LENGTH.unpack(answer[-LENGTH.size :])

@@ -2,7 +2,7 @@
 
 It starts once, with an empty environment and only the modules that decoding needs, and has a single
 thread, so that forking it is safe and fast. It never reads a recording itself. When the other end
-of its control socket is closed, for whatever reason, it kills its children and ends.
+of its control socket is closed, for any reason, it kills its children and ends.
 """
 
 from __future__ import annotations
@@ -53,91 +53,51 @@ _KILL: Final = 0x80000000
 _INSTRUCTION_BYTES: Final = 8
 
 
-class _Machine(NamedTuple):
+class _Architecture(NamedTuple):
     audit_architecture: int
     allowed: dict[str, int]
 
 
 # Numbers from the kernel's system call tables for the two machines that containers run on.
+# fmt: off
 _MACHINES: Final = {
-    "x86_64": _Machine(
-        0xC000003E,
-        {
-            "read": 0,
-            "write": 1,
-            "close": 3,
-            "fstat": 5,
-            "lseek": 8,
-            "mmap": 9,
-            "mprotect": 10,
-            "munmap": 11,
-            "brk": 12,
-            "rt_sigaction": 13,
-            "rt_sigprocmask": 14,
-            "rt_sigreturn": 15,
-            "sched_yield": 24,
-            "mremap": 25,
-            "madvise": 28,
-            "getpid": 39,
-            "exit": 60,
-            "sigaltstack": 131,
-            "gettid": 186,
-            "futex": 202,
-            "sched_getaffinity": 204,
-            "restart_syscall": 219,
-            "clock_gettime": 228,
-            "exit_group": 231,
-            "getrandom": 318,
-        },
-    ),
-    "aarch64": _Machine(
-        0xC00000B7,
-        {
-            "close": 57,
-            "lseek": 62,
-            "read": 63,
-            "write": 64,
-            "fstat": 80,
-            "exit": 93,
-            "exit_group": 94,
-            "futex": 98,
-            "clock_gettime": 113,
-            "sched_getaffinity": 123,
-            "sched_yield": 124,
-            "restart_syscall": 128,
-            "sigaltstack": 132,
-            "rt_sigaction": 134,
-            "rt_sigprocmask": 135,
-            "rt_sigreturn": 139,
-            "getpid": 172,
-            "gettid": 178,
-            "brk": 214,
-            "munmap": 215,
-            "mremap": 216,
-            "mmap": 222,
-            "mprotect": 226,
-            "madvise": 233,
-            "getrandom": 278,
-        },
-    ),
+    "x86_64": _Architecture(0xC000003E, {
+        "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10,
+        "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
+        "sched_yield": 24, "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60,
+        "sigaltstack": 131, "gettid": 186, "futex": 202, "sched_getaffinity": 204,
+        "restart_syscall": 219, "clock_gettime": 228, "exit_group": 231, "getrandom": 318,
+    }),
+    "aarch64": _Architecture(0xC00000B7, {
+        "close": 57, "lseek": 62, "read": 63, "write": 64, "fstat": 80, "exit": 93,
+        "exit_group": 94, "futex": 98, "clock_gettime": 113, "sched_getaffinity": 123,
+        "sched_yield": 124, "restart_syscall": 128, "sigaltstack": 132, "rt_sigaction": 134,
+        "rt_sigprocmask": 135, "rt_sigreturn": 139, "getpid": 172, "gettid": 178, "brk": 214,
+        "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226, "madvise": 233,
+        "getrandom": 278,
+    }),
 }
+# fmt: on
 
 
 class Confinement:
-    """Confines processes; whatever can be prepared before they are forked is done in advance."""
+    """Limits for processes, prepared as far as possible before they are forked."""
 
     def __init__(self) -> None:
         is_linux = sys.platform == "linux"
         machine = _MACHINES.get(platform.machine()) if is_linux else None
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl if is_linux else None
-        self._filter = None if machine is None else _Filter.of(_program(machine))
-        self._address_space = _address_space()
+        self._filter = None if machine is None else _Filter(_program(machine))
+        self._address_space = 0
+        with contextlib.suppress(OSError):
+            pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+            self._address_space = int(pages) * resource.getpagesize()
         # A process inherits the signals that its parent ignores.
         for ends_a_process in (signal.SIGALRM, signal.SIGXCPU):
             signal.signal(ends_a_process, signal.SIG_DFL)
 
     def die_with_parent(self, parent: int) -> None:
-        """End this process as soon as the process `parent`, its parent, ends (Linux only)."""
+        """End this process as soon as its parent, the process `parent`, ends (Linux only)."""
         self._control(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
@@ -151,12 +111,8 @@ class Confinement:
         _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
         _lower(resource.RLIMIT_AS, self._address_space + memory_bytes)
         _lower(resource.RLIMIT_FSIZE, answer_bytes)
-        for nothing_of in (
-            resource.RLIMIT_CORE,
-            resource.RLIMIT_NOFILE,
-            resource.RLIMIT_NPROC,
-        ):
-            _lower(nothing_of, 0)
+        for kind in (resource.RLIMIT_CORE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
+            _lower(kind, 0)
 
     def filter_system_calls(self) -> bool:
         """Refuse (EPERM) system calls that decoding does not need; return whether that worked."""
@@ -174,20 +130,20 @@ class Confinement:
 
 
 class _Filter(ctypes.Structure):
-    """The kernel's `struct sock_fprog`: a number of instructions and where they are."""
+    """The kernel's `struct sock_fprog`: a number of instructions and their address."""
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
-    @classmethod
-    def of(cls, program: bytes) -> _Filter:
-        memory = ctypes.create_string_buffer(program, len(program))
-        filter_ = cls(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(memory))
+    def __init__(self, program: bytes) -> None:
         # The structure holds only an address, so the memory must live as long as the structure.
-        filter_.memory = memory
-        return filter_
+        self.memory = ctypes.create_string_buffer(program, len(program))
+        super().__init__(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(self.memory))
 
 
-def _program(machine: _Machine) -> bytes:
+def _program(machine: _Architecture) -> bytes:
+    def _instruction(code: int, operand: int, *, if_true: int = 0) -> bytes:
+        return struct.pack("=HBBI", code, if_true, 0, operand)
+
     numbers = sorted(machine.allowed.values())
     program = [
         _instruction(_LOAD_WORD, _OFFSET_ARCHITECTURE),
@@ -203,10 +159,6 @@ def _program(machine: _Machine) -> bytes:
     return b"".join(program)
 
 
-def _instruction(code: int, operand: int, *, if_true: int = 0) -> bytes:
-    return struct.pack("=HBBI", code, if_true, 0, operand)
-
-
 def _lower(kind: int, soft: int, hard: int | None = None) -> None:
     _, ceiling = resource.getrlimit(kind)
     hard = soft if hard is None else hard
@@ -215,28 +167,20 @@ def _lower(kind: int, soft: int, hard: int | None = None) -> None:
     resource.setrlimit(kind, (soft, hard))
 
 
-def _address_space() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    except OSError:
-        return 0
-    return pages * resource.getpagesize()
-
-
 _CONTROL: Final = 0
 _DESCRIPTORS_OF_A_JOB: Final = 3
 _MAX_DESCRIPTORS: Final = 256
 _WRITE_BYTES: Final = 1 << 16
 
 _SHORT_SECONDS: Final = 0.1
-"""After so much processor time a decoding process steps back.
+"""The processor time after which a decoding process steps back.
 
-A usual recording takes a fifth of it. What takes longer is long or hostile, and must not slow down
-what is converted beside it.
+A usual recording takes a fifth of it. One that takes longer is long or hostile, and must not slow
+down the conversions beside it.
 """
 
 _STEPS_BACK: Final = 10
-"""By how much its niceness rises then: what is left of the processors is enough for it."""
+"""The rise of its niceness then: the rest of the processors is enough for it."""
 
 _LOOK_MILLISECONDS: Final = 50
 _CLOCK_OF_A_PROCESS: Final = 2
@@ -258,28 +202,27 @@ class Zygote:
         self._number = os.getpid()
 
     def serve(self) -> None:
-        """Serve until the control socket is closed, then kill what still runs."""
         control, wake_up = self._control.fileno(), _wake_on_child()
         self._poll.register(control, select.POLLIN)
         self._poll.register(wake_up, select.POLLIN)
         self._control.sendall(READY)
         serving = True
         while serving:
-            has_any_ended = False
+            has_child_ended = False
             for descriptor, _ in self._poll.poll(_LOOK_MILLISECONDS if self._eager else None):
                 if descriptor == control:
                     serving = self._accept()
                 elif descriptor == wake_up:
                     os.read(wake_up, 4096)
-                    has_any_ended = True
+                    has_child_ended = True
                 else:
                     # It has not been reaped yet, so no other process has its number.
                     os.kill(self._children[descriptor], signal.SIGKILL)
                     self._poll.unregister(descriptor)
             # Done last, because it closes descriptors that may be in this list.
-            if has_any_ended:
+            if has_child_ended:
                 self._reap()
-            self._let_long_ones_step_back()
+            self._lower_priority_of_long_ones()
         for child in self._children.values():
             os.kill(child, signal.SIGKILL)
 
@@ -290,31 +233,32 @@ class Zygote:
         if len(start) == 0:
             return False
         if len(descriptors) == _DESCRIPTORS_OF_A_JOB:
-            self._start(*descriptors, is_told=start == START_AND_TELL)
+            self._start_child(*descriptors, sends_id=start == START_AND_TELL)
         else:
             for received in descriptors:
                 os.close(received)
         return True
 
-    def _start(self, data: int, answer: int, status: int, *, is_told: bool) -> None:
+    def _start_child(self, data: int, answer: int, status: int, *, sends_id: bool) -> None:
         try:
             child = os.fork()
         except OSError:
             child = -1
         if child == 0:
-            told = status if is_told else None
-            _become_decoder(data, answer, told, self._number, self._confinement)
+            _become_decoder(
+                data, answer, status if sends_id else None, self._number, self._confinement
+            )
         os.close(data)
         os.close(answer)
         os.set_blocking(status, False)
         if child < 0:
             # The machine cannot fork now; this is reported like a process that was killed at once.
-            number = PROCESS_ID.pack(0) if is_told else b""
-            _tell(status, number + ProcessExit(-signal.SIGKILL, 0.0).pack())
+            number = PROCESS_ID.pack(0) if sends_id else b""
+            _report(status, number + ProcessExit(-signal.SIGKILL, 0.0).pack())
             return
         self._children[status] = child
-        if not is_told:
-            # Somebody listens to the others while they decode.
+        if not sends_id:
+            # The service that asks for the number of a process looks after it itself.
             self._eager.add(child)
         self._poll.register(status, select.POLLIN)
 
@@ -327,11 +271,10 @@ class Zygote:
                 self._eager.discard(child)
                 with contextlib.suppress(KeyError):
                     self._poll.unregister(status)
-                _tell(
-                    status, ProcessExit(os.waitstatus_to_exitcode(wait_status), cpu_seconds).pack()
-                )
+                exit_ = ProcessExit(os.waitstatus_to_exitcode(wait_status), cpu_seconds)
+                _report(status, exit_.pack())
 
-    def _let_long_ones_step_back(self) -> None:
+    def _lower_priority_of_long_ones(self) -> None:
         for child in [each for each in self._eager if _processor_seconds(each) > _SHORT_SECONDS]:
             # Not reaped yet, as above.
             with contextlib.suppress(OSError):
@@ -343,13 +286,13 @@ class Zygote:
 def _processor_seconds(process: int) -> float:
     """Return the processor time of a process; 0 where the system does not tell."""
     try:
-        # How Linux names the clock of another process: clock_getcpuclockid(3).
+        # Linux's name of the clock of another process: clock_getcpuclockid(3).
         return time.clock_gettime(~process << 3 | _CLOCK_OF_A_PROCESS)
     except OSError:
         return 0.0
 
 
-def _tell(status: int, report: bytes) -> None:
+def _report(status: int, report: bytes) -> None:
     # Writing fails if nobody waits for the recording any more.
     with contextlib.suppress(OSError):
         os.write(status, report)
@@ -357,32 +300,27 @@ def _tell(status: int, report: bytes) -> None:
 
 
 def _wake_on_child() -> int:
-    """A descriptor that becomes readable when a child ends."""
+    """Return a descriptor that becomes readable when a child ends."""
     wake_up, signalled = os.pipe()
     os.set_blocking(wake_up, False)
     os.set_blocking(signalled, False)
-    signal.signal(signal.SIGCHLD, _ignore_signal)
+    # The signal writes to the descriptor, too.
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
     return wake_up
 
 
-def _ignore_signal(_number: int, _frame: object) -> None:
-    """Do nothing: the signal also writes to the wake-up descriptor."""
-
-
 def _become_decoder(
-    data: int, answer: int, told: int | None, zygote: int, confinement: Confinement
+    data: int, answer: int, id_listener: int | None, zygote: int, confinement: Confinement
 ) -> NoReturn:
-    """Decode the recording that comes over `data` into `answer`, and end this process.
+    """Decode the recording that comes over `data` into the file `answer`, and end this process.
 
-    Args:
-        answer: descriptor of the file for samples and verdict.
-        told: descriptor to which this process's number is written, or None.
+    Its number is written to `id_listener`, if there is one.
     """
     try:
         confinement.die_with_parent(zygote)
-        if told is not None:
-            os.write(told, PROCESS_ID.pack(os.getpid()))
+        if id_listener is not None:
+            os.write(id_listener, PROCESS_ID.pack(os.getpid()))
         signal.set_wakeup_fd(-1)
         first, second = sorted((data, answer))
         os.closerange(0, first)
@@ -415,7 +353,6 @@ def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None
 
 
 def _read(descriptor: int, size: int | None = None) -> bytes:
-    """Read `size` bytes, or all that come before the end."""
     pieces: list[bytes] = []
     missing = sys.maxsize if size is None else size
     while missing > 0:
@@ -428,11 +365,9 @@ def _read(descriptor: int, size: int | None = None) -> bytes:
 
 
 def main() -> None:
-    """Run the zygote on the control socket that is its standard input."""
     # A service that is asked to stop may still finish a recording, so these signals do not end the
     # zygote: it ends when the control socket is closed, which happens when the service ends.
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in signals:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (_MAX_DESCRIPTORS, most))

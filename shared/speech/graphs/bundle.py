@@ -1,4 +1,4 @@
-"""A character bundle that has been read and checked."""
+"""Character bundles that have been checked, and the contracts between engines and graphs."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +16,8 @@ class Graph:
     """One verified ONNX file of a bundle.
 
     Attributes:
-        content: its bytes; none if an open session runs it already (see
-        shared.speech.graphs.sessions). facts: its inputs and outputs. sha256: of the bytes, by
-        which engines share the sessions; computed if it is not given.
+        content: empty if an open session runs it already (see shared.speech.graphs.sessions).
+        sha256: of the bytes, by which engines share the sessions; computed if it is not given.
     """
 
     file: str
@@ -27,15 +26,12 @@ class Graph:
     sha256: str = ""
 
     def __post_init__(self) -> None:
-        """Compute the SHA-256 if it is not known yet."""
         if not self.sha256:
             object.__setattr__(self, "sha256", hashlib.sha256(self.content).hexdigest())
 
 
 @dataclass(frozen=True)
 class CharacterBundle:
-    """A verified character bundle: the manifest, and the graphs by the role they play."""
-
     manifest: CharacterManifest
     graphs: Mapping[str, Graph]
 
@@ -57,19 +53,31 @@ class TensorContract:
     element_type: str = "float32"
 
     def __str__(self) -> str:
-        shapes = (f"[{', '.join(map(_shown, shape))}]" for shape in self.shapes)
+        shapes = (
+            f"[{', '.join('any' if size is None else str(size) for size in shape)}]"
+            for shape in self.shapes
+        )
         return f"{self.element_type} {' or '.join(shapes)}"
+
+    def fits(self, actual: Tensor) -> bool:
+        if actual.element_type != self.element_type:
+            return False
+        sizes = actual.shape
+        return sizes is None or any(
+            len(shape) == len(sizes)
+            and all(
+                wanted == size or wanted is None or not isinstance(size, int)
+                for wanted, size in zip(shape, sizes, strict=True)
+            )
+            for shape in self.shapes
+        )
 
 
 class Contract(Protocol):
-    """The contract of an engine with one graph."""
+    """An engine's requirements for one graph."""
 
     def check(self, graph: Graph) -> None:
-        """Compare a graph with the contract.
-
-        Raises:
-            BundleError: in one sentence, what is wrong with which tensor of the graph.
-        """
+        """Raise a BundleError that says in one sentence what is wrong with which tensor."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +88,11 @@ class GraphContract:
     outputs: Sequence[TensorContract]
 
     def check(self, graph: Graph) -> None:
-        """Compare a graph with the contract.
-
-        Raises:
-            BundleError: a tensor is missing, unknown, or of another type or shape.
-        """
         _check_tensors(graph.file, "input", self.inputs, graph.facts.inputs)
         _check_tensors(graph.file, "output", self.outputs, graph.facts.outputs)
         for name in graph.facts.inputs:
             if name not in {tensor.name for tensor in self.inputs}:
-                known = ", ".join(f"{quoted(tensor.name)}" for tensor in self.inputs)
+                known = ", ".join(quoted(tensor.name) for tensor in self.inputs)
                 raise BundleError(
                     f"{graph.file}: input {quoted(name)}: expected only the inputs {known}, found"
                     " this one, too."
@@ -97,22 +100,17 @@ class GraphContract:
 
 
 class EngineContracts(Protocol):
-    """The contracts of an engine, for whoever reads its bundles."""
+    """The contracts of an engine, for the reader of its bundles."""
 
     @property
     def contracts(self) -> Callable[[CharacterManifest], Mapping[str, Contract]]:
-        """Says which graphs the engine needs for a manifest, by role.
+        """Return the requirements for the graphs that a manifest must have, by role.
 
         Raises BundleError if the manifest does not suit the engine.
         """
 
 
 def refuse_options(manifest: CharacterManifest) -> None:
-    """Refuse the options of a manifest whose engine has none.
-
-    Raises:
-        BundleError: the manifest has options.
-    """
     for name in manifest.options:
         raise BundleError(
             f"{MANIFEST}: field 'options': expected none for the engine {manifest.engine},"
@@ -131,25 +129,7 @@ def _check_tensors(
                 f" {names}."
             )
         actual = found[tensor.name]
-        if not _fits(tensor, actual):
+        if not tensor.fits(actual):
             raise BundleError(
                 f"{file}: {kind} {quoted(tensor.name)}: expected {tensor}, found {actual}."
             )
-
-
-def _fits(expected: TensorContract, actual: Tensor) -> bool:
-    if actual.element_type != expected.element_type:
-        return False
-    shape = actual.shape
-    return shape is None or any(_shape_fits(wanted, shape) for wanted in expected.shapes)
-
-
-def _shape_fits(expected: Shape, actual: Sequence[int | str | None]) -> bool:
-    return len(expected) == len(actual) and all(
-        (wanted is None or size == wanted if isinstance(size, int) else True)
-        for wanted, size in zip(expected, actual, strict=True)
-    )
-
-
-def _shown(size: int | str | None) -> str:
-    return "any" if size is None else str(size)

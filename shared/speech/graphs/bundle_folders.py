@@ -25,7 +25,7 @@ from shared.characters.manifest import (
 )
 from shared.runtime.process import read_at_most, write_whole
 from shared.runtime.quoting import printable, quoted
-from shared.speech.graphs.bundle import CharacterBundle, Contract, EngineContracts, Graph
+from shared.speech.graphs.bundle import CharacterBundle, EngineContracts, Graph
 from shared.speech.graphs.onnx_files import (
     GraphContent,
     UnsafeModelError,
@@ -47,14 +47,8 @@ def load_characters(
 ) -> Mapping[str, CharacterBundle]:
     """Load every character bundle of a folder, in the order of bundle_folders.
 
-    A bundle that will not work is set aside with a log entry; the first one, and those that come
-    with the service, must work.
-
-    Args:
-        max_bytes: how many bytes the graphs of one bundle may have together.
-
-    Raises:
-        BundleError: one of these will not work, or there is none.
+    A bundle that will not work is set aside with a log entry; the first one, and the built-in ones,
+    must work, or it is a BundleError. `max_bytes` limits the graphs of one bundle together.
     """
     try:
         folders = bundle_folders(folder)
@@ -83,10 +77,7 @@ def load_character(
     """Load a character bundle: manifest, portrait, and graphs by size, hash, content and tensors.
 
     The graphs are not run yet: building the engine does that, with the very bytes checked here.
-
-    Args:
-        max_bytes: how many bytes its graphs may have together.
-        shared: the verified graphs that characters share, by SHA-256; those of this one are added.
+    `shared` holds the verified graphs that characters share, by SHA-256; new ones are added.
 
     Raises:
         BundleError: in one sentence, what is wrong with which file, field or tensor.
@@ -108,15 +99,20 @@ def assemble_character(
     find: Callable[[GraphFile], Graph],
     max_bytes: int = MAX_BUNDLE_BYTES,
 ) -> CharacterBundle:
-    """Put a character together from its manifest and its verified graphs, wherever they come from.
-
-    Args:
-        max_bytes: how many bytes the graphs may have together.
-
-    Raises:
-        BundleError: in one sentence, what is wrong with which field or tensor.
-    """
-    contracts = _contracts(manifest, engines, max_bytes)
+    """Put a character together from its manifest and verified graphs; errors as load_character."""
+    check_size(manifest, max_bytes)
+    if manifest.engine not in engines:
+        raise BundleError(
+            f"{MANIFEST}: field 'engine': expected one of {', '.join(engines)},"
+            f" found {quoted(manifest.engine)}."
+        )
+    contracts = engines[manifest.engine].contracts(manifest)
+    if set(contracts) != set(manifest.graphs):
+        expected, found = (", ".join(map(quoted, each)) for each in (contracts, manifest.graphs))
+        raise BundleError(
+            f"{MANIFEST}: field 'graphs': expected {expected} for the engine"
+            f" {manifest.engine}, found {found}."
+        )
     graphs = {}
     for role, contract in contracts.items():
         graph = find(manifest.graphs[role])
@@ -126,15 +122,7 @@ def assemble_character(
 
 
 def verify_graph(entry: GraphFile, content: bytes, sha256: str | None = None) -> Graph:
-    """Check that bytes are the graph that a manifest names, and that it is safe to load.
-
-    Args:
-        content: the bytes.
-        sha256: of the bytes; None to compute it.
-
-    Raises:
-        BundleError: size or SHA-256 is another, or the model needs more than it may.
-    """
+    """Check that bytes are the graph that a manifest names, and that it is safe to load."""
     if len(content) != entry.bytes:
         raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {len(content)}.")
     found = sha256 or hashlib.sha256(content).hexdigest()
@@ -148,11 +136,6 @@ def verify_graph(entry: GraphFile, content: bytes, sha256: str | None = None) ->
 
 
 def check_size(manifest: CharacterManifest, most: int) -> None:
-    """Refuse a bundle whose graphs have more bytes together than they may.
-
-    Raises:
-        BundleError: they have.
-    """
     total = sum(graph.bytes for graph in manifest.graphs.values())
     if total > most:
         raise BundleError(
@@ -161,95 +144,62 @@ def check_size(manifest: CharacterManifest, most: int) -> None:
         )
 
 
-def _contracts(
-    manifest: CharacterManifest, engines: Mapping[str, EngineContracts], max_bytes: int
-) -> Mapping[str, Contract]:
-    check_size(manifest, max_bytes)
-    if manifest.engine not in engines:
-        raise BundleError(
-            f"{MANIFEST}: field 'engine': expected one of {', '.join(engines)},"
-            f" found {quoted(manifest.engine)}."
-        )
-    contracts = engines[manifest.engine].contracts(manifest)
-    if set(contracts) != set(manifest.graphs):
-        raise BundleError(
-            f"{MANIFEST}: field 'graphs': expected {_listed(contracts)} for the engine"
-            f" {manifest.engine}, found {_listed(manifest.graphs)}."
-        )
-    return contracts
-
-
 def _find_graph(
     folder: Path, shared: dict[str, Graph], read: Callable[[Path], GraphContent], entry: GraphFile
 ) -> Graph:
     path = find_graph(folder, entry.file, entry.sha256)
-    if path.parent == folder:
-        return _read_graph(path, entry, read)
-    if entry.sha256 not in shared:
-        shared[entry.sha256] = _read_graph(path, entry, read)
-    return shared[entry.sha256]
-
-
-def _read_graph(path: Path, entry: GraphFile, read: Callable[[Path], GraphContent]) -> Graph:
+    is_shared = path.parent != folder
+    if is_shared and entry.sha256 in shared:
+        return shared[entry.sha256]
     size = path.stat().st_size
     if size != entry.bytes:
         # Before it is read: it may be far larger than the manifest says.
         raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {size}.")
     content = read(path)
-    return verify_graph(entry, content.data, content.sha256)
-
-
-def _listed(names: Mapping[str, object]) -> str:
-    return ", ".join(map(quoted, names))
+    graph = verify_graph(entry, content.data, content.sha256)
+    if is_shared:
+        shared[entry.sha256] = graph
+    return graph
 
 
 _Traces = tuple[tuple[str, int, int], ...]
-"""What shows that a bundle has changed: of each file its path, its time and its size."""
+"""Path, time and size of each file of a bundle: they differ when it has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderChanges:
-    """What has happened in a folder of bundles since the look before.
-
-    Attributes:
-        new: bundles that have come or changed, by id, in order.
-    """
+    """Bundles that are new or changed, and that are gone, by id, since the previous look."""
 
     new: tuple[str, ...]
     gone: tuple[str, ...]
 
 
 class WatchedFolder:
-    """A folder of bundles. Those that come with the service never change.
-
-    Args:
-        known: the ids of those that are no news; None for all that lie in it now.
-    """
+    """A folder of bundles; `known` ids are not reported as new, by default all that are in it."""
 
     def __init__(self, folder: Path, known: Container[str] | None = None) -> None:
         self._folder = folder
         self._seen = self._look()
-        self._told = {
+        self._reported = {
             name: traces for name, traces in self._seen.items() if known is None or name in known
         }
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The bundles that lay in it at the last look."""
         return tuple(self._seen)
 
     def look(self) -> FolderChanges:
-        """Look again; what is new is told when it is the same at two looks, and so is complete."""
+        """Look again; a bundle is new when it is the same at two looks, and so is complete."""
         before, self._seen = self._seen, self._look()
-        gone = tuple(sorted(self._told.keys() - self._seen.keys()))
+        gone = tuple(sorted(self._reported.keys() - self._seen.keys()))
         for name in gone:
-            del self._told[name]
+            del self._reported[name]
         new = tuple(
             name
             for name, traces in self._seen.items()
-            if traces == before.get(name) and traces != self._told.get(name)
+            if traces == before.get(name) and traces != self._reported.get(name)
         )
-        self._told |= {name: self._seen[name] for name in new}
+        self._reported |= {name: self._seen[name] for name in new}
         return FolderChanges(new, gone)
 
     def _look(self) -> Mapping[str, _Traces]:
@@ -271,14 +221,10 @@ def _traces(folder: Path) -> _Traces:
 
 
 def seal_manifest(folder: Path, max_bytes: int) -> None:
-    """Write the sizes and SHA-256 of a bundle's graphs into its manifest.
-
-    Raises:
-        BundleError: the manifest has no graphs, or a file is missing or too large.
-    """
-    said = folder / MANIFEST
+    """Write the sizes and SHA-256 of a bundle's graphs into its manifest."""
+    file = folder / MANIFEST
     try:
-        manifest = json.loads(read_at_most(said, MAX_MANIFEST_BYTES))
+        manifest = json.loads(read_at_most(file, MAX_MANIFEST_BYTES))
         for entry in manifest["graphs"].values():
             path = find_graph(folder, entry["file"], entry["sha256"])
             content = read_file(path.parent, path.name, max_bytes)
@@ -291,4 +237,4 @@ def seal_manifest(folder: Path, max_bytes: int) -> None:
             f" {printable(repr(error))}."
         ) from error
     text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
-    write_whole(said, text.encode())
+    write_whole(file, text.encode())

@@ -34,7 +34,7 @@ _LONGEST_NAME = 200
 
 _MODEL_GRAPH, _MODEL_OPSET, _MODEL_TRAINING, _MODEL_FUNCTION = 7, 8, 20, 25
 _MODEL = frozenset({_MODEL_GRAPH, _MODEL_OPSET, _MODEL_TRAINING, _MODEL_FUNCTION})
-_OPSET_DOMAIN = 1
+_OPSET = frozenset({1})
 _FUNCTION_NAME = 1
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
 _GRAPH_SPARSE_INITIALIZER = 15
@@ -58,24 +58,11 @@ _SHAPE_DIMENSION = 1
 _DIMENSION_VALUE, _DIMENSION_NAME = 1, 2
 _DIMENSION = frozenset({_DIMENSION_VALUE, _DIMENSION_NAME})
 
-_ELEMENT_TYPES = MappingProxyType(
-    {
-        1: "float32",
-        2: "uint8",
-        3: "int8",
-        4: "uint16",
-        5: "int16",
-        6: "int32",
-        7: "int64",
-        8: "string",
-        9: "bool",
-        10: "float16",
-        11: "float64",
-        12: "uint32",
-        13: "uint64",
-        16: "bfloat16",
-    }
+_ELEMENT_TYPES: Final = (
+    *("", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool"),
+    *("float16", "float64", "uint32", "uint64", "", "", "bfloat16"),
 )
+"""Names of TensorProto.DataType by number, without complex numbers."""
 
 
 class UnsafeModelError(ValueError):
@@ -84,12 +71,7 @@ class UnsafeModelError(ValueError):
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output of a graph.
-
-    Attributes:
-        element_type: "float32", "int64", ...
-        shape: its sizes; a name or None where the size is not fixed. None if nothing is said.
-    """
+    """An input or output of a graph; a size that is not fixed has a name or None."""
 
     name: str
     element_type: str
@@ -104,8 +86,6 @@ class Tensor:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The inputs and outputs of a graph, by name, in the graph's order."""
-
     inputs: Mapping[str, Tensor]
     outputs: Mapping[str, Tensor]
 
@@ -117,19 +97,12 @@ def inspect_model(content: bytes) -> ModelFacts:
         UnsafeModelError: it is malformed, uses an operator of another domain than ai.onnx, defines
             functions, or refers to data outside of the file.
     """
-    reader = _Reader()
+    reader = _ModelReader()
     try:
         reader.read_model(memoryview(content))
     except _MalformedError as error:
         raise UnsafeModelError(f"expected an ONNX model, found {error}.") from error
-    return reader.facts()
-
-
-def initialisers(content: bytes) -> Iterator[memoryview]:
-    """Yield the stored tensors of the main graph of an inspected ONNX file, as they are stored."""
-    for _, graph in _messages(memoryview(content), frozenset({_MODEL_GRAPH}), "ModelProto"):
-        for _, tensor in _messages(graph, frozenset({_GRAPH_INITIALIZER}), "GraphProto"):
-            yield tensor
+    return ModelFacts(MappingProxyType(reader.inputs), MappingProxyType(reader.outputs))
 
 
 class _MalformedError(ValueError):
@@ -137,15 +110,10 @@ class _MalformedError(ValueError):
 
 
 @dataclass
-class _Reader:
-    """Reads all of a model and collects the inputs and outputs of its main graph."""
-
+class _ModelReader:
     inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
     nodes: int = 0
-
-    def facts(self) -> ModelFacts:
-        return ModelFacts(MappingProxyType(self.inputs), MappingProxyType(self.outputs))
 
     def read_model(self, message: memoryview) -> None:
         graphs = []
@@ -153,7 +121,8 @@ class _Reader:
             if number == _MODEL_GRAPH:
                 graphs.append(value)
             elif number == _MODEL_OPSET:
-                self._read_operator_set(value)
+                for _, domain in _messages(value, _OPSET, "OperatorSetIdProto"):
+                    _check_domain(domain, "operator set")
             elif number == _MODEL_TRAINING:
                 raise UnsafeModelError(
                     "expected a graph for inference, found training information."
@@ -166,10 +135,6 @@ class _Reader:
         if len(graphs) != 1:
             raise _MalformedError(f"{len(graphs)} graphs")
         self._read_graph(graphs[0], depth=0)
-
-    def _read_operator_set(self, message: memoryview) -> None:
-        for _, value in _messages(message, frozenset({_OPSET_DOMAIN}), "OperatorSetIdProto"):
-            _check_domain(value, "operator set")
 
     def _read_graph(self, message: memoryview, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -212,7 +177,7 @@ class _Reader:
 def _check_domain(domain: memoryview, what: str) -> None:
     if domain not in STANDARD_DOMAINS:
         raise UnsafeModelError(
-            f"{what}: expected the standard domain ai.onnx, found {quoted(_decoded(domain))}."
+            f"{what}: expected the standard domain ai.onnx, found {quoted(_decode(domain))}."
         )
 
 
@@ -222,7 +187,7 @@ def _check_tensor(message: memoryview) -> str:
     location: str | None = None
     for number, wire, value in _fields(message, _TENSOR):
         if number == _TENSOR_NAME and isinstance(value, memoryview):
-            name = _decoded(value)
+            name = _decode(value)
         elif number == _TENSOR_EXTERNAL_DATA and isinstance(value, memoryview):
             key, entry = _text(value, _ENTRY_KEY), _text(value, _ENTRY_VALUE)
             location = entry if key == "location" else location or ""
@@ -249,14 +214,14 @@ def _read_value_info(message: memoryview) -> Tensor:
         return Tensor(name, "no tensor", None)
     element = [value for _, _, value in _fields(tensor, frozenset({_TENSOR_TYPE_ELEMENT}))]
     code = element[-1] if element else 0
-    type_name = _ELEMENT_TYPES.get(code, "unknown") if isinstance(code, int) else "unknown"
+    is_known = isinstance(code, int) and code < len(_ELEMENT_TYPES)
+    type_name = _ELEMENT_TYPES[code] if is_known else ""  # type: ignore[index] # it is a number
     shape = _only(tensor, _TENSOR_TYPE_SHAPE, name)
-    return Tensor(name, type_name, None if shape is None else _read_shape(shape))
-
-
-def _read_shape(message: memoryview) -> tuple[int | str | None, ...]:
-    dimensions = _messages(message, frozenset({_SHAPE_DIMENSION}), "TensorShapeProto")
-    return tuple(_read_dimension(value) for _, value in dimensions)
+    if shape is None:
+        return Tensor(name, type_name or "unknown", None)
+    dimensions = _messages(shape, frozenset({_SHAPE_DIMENSION}), "TensorShapeProto")
+    sizes = tuple(_read_dimension(value) for _, value in dimensions)
+    return Tensor(name, type_name or "unknown", sizes)
 
 
 def _read_dimension(message: memoryview) -> int | str | None:
@@ -265,12 +230,11 @@ def _read_dimension(message: memoryview) -> int | str | None:
         if number == _DIMENSION_VALUE and isinstance(value, int):
             size = value
         elif number == _DIMENSION_NAME and isinstance(value, memoryview):
-            size = _decoded(value) or None
+            size = _decode(value) or None
     return size
 
 
 def _only(message: memoryview, number: int, name: str) -> memoryview | None:
-    """Find the embedded message that may occur only once."""
     found = [value for _, value in _messages(message, frozenset({number}), quoted(name))]
     if len(found) > 1:
         raise _MalformedError(f"the type of {quoted(name)} more than once")
@@ -279,17 +243,17 @@ def _only(message: memoryview, number: int, name: str) -> memoryview | None:
 
 def _text(message: memoryview, number: int) -> str:
     texts = [value for _, value in _messages(message, frozenset({number}), "text")]
-    return _decoded(texts[-1]) if texts else ""
+    return _decode(texts[-1]) if texts else ""
 
 
-def _decoded(value: memoryview) -> str:
+def _decode(value: memoryview) -> str:
     return bytes(value[:_LONGEST_NAME]).decode("utf-8", errors="replace")
 
 
 def _messages(
     message: memoryview, wanted: frozenset[int], kind: str
 ) -> Iterator[tuple[int, memoryview]]:
-    """Yield the wanted fields that carry bytes: number and content."""
+    """Yield number and content of the wanted fields that carry bytes."""
     try:
         for number, wire, value in _fields(message, wanted):
             if wire == _BYTES:
@@ -301,7 +265,7 @@ def _messages(
 def _fields(
     message: memoryview, wanted: frozenset[int]
 ) -> Iterator[tuple[int, int, int | memoryview]]:
-    """Yield the wanted fields of a message: number, wire type, and value (integer or bytes).
+    """Yield number, wire type and value (integer or bytes) of the wanted fields of a message.
 
     The other fields must be well-formed, too, so that the runtime cannot read them differently.
     """
@@ -311,7 +275,7 @@ def _fields(
         tag = message[position]
         position += 1
         if tag >= _CONTINUED:
-            tag, position = _varint(message, position - 1)
+            tag, position = _read_varint(message, position - 1)
         number, wire = tag >> 3, tag & 7
         if number == 0 or wire not in _WIRE_TYPES:
             raise _MalformedError("field number 0" if number == 0 else f"wire type {wire}")
@@ -320,7 +284,7 @@ def _fields(
             value = message[position] if position < end else _CONTINUED
             position += 1
             if value >= _CONTINUED:
-                value, position = _varint(message, position - 1)
+                value, position = _read_varint(message, position - 1)
         begin = position
         if wire != _VARINT:
             position += value
@@ -330,17 +294,13 @@ def _fields(
             yield number, wire, value if wire == _VARINT else message[begin:position]
 
 
-def _varint(message: memoryview, position: int) -> tuple[int, int]:
+def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
     value = 0
     for index, byte in enumerate(message[position : position + _LONGEST_VARINT]):
         value |= (byte & ~_CONTINUED) << (7 * index)
         if byte < _CONTINUED:
             return value & _VARINT_BITS, position + index + 1
     raise _MalformedError("an unfinished number")
-
-
-_WEIGHTS_MODEL_GRAPH, _WEIGHTS_GRAPH_INITIALIZER = 7, 5
-_WEIGHTS_BYTES = 2
 
 
 def with_weights_of(content: bytes, other: bytes) -> bytes:
@@ -350,17 +310,21 @@ def with_weights_of(content: bytes, other: bytes) -> bytes:
     (https://protobuf.dev/programming-guides/encoding/#last-one-wins), so a second graph with
     nothing but initialisers adds them to the first.
     """
-    added = b"".join(_field(_WEIGHTS_GRAPH_INITIALIZER, tensor) for tensor in initialisers(other))
-    return content + _field(_WEIGHTS_MODEL_GRAPH, added)
+    added = b"".join(_field(_GRAPH_INITIALIZER, tensor) for tensor in _initialisers(other))
+    return content + _field(_MODEL_GRAPH, added)
+
+
+def _initialisers(content: bytes) -> Iterator[memoryview]:
+    for _, graph in _messages(memoryview(content), frozenset({_MODEL_GRAPH}), "ModelProto"):
+        for _, tensor in _messages(graph, frozenset({_GRAPH_INITIALIZER}), "GraphProto"):
+            yield tensor
 
 
 def _field(number: int, value: bytes | memoryview) -> bytes:
-    return (
-        _weights_varint(number << 3 | _WEIGHTS_BYTES) + _weights_varint(len(value)) + bytes(value)
-    )
+    return _write_varint(number << 3 | _BYTES) + _write_varint(len(value)) + bytes(value)
 
 
-def _weights_varint(value: int) -> bytes:
+def _write_varint(value: int) -> bytes:
     encoded = bytearray()
     while value >= _CONTINUED:
         encoded.append(value % _CONTINUED | _CONTINUED)
@@ -370,24 +334,16 @@ def _weights_varint(value: int) -> bytes:
 
 
 MOST_BYTES: Final = 1 << 28
-"""Of all files together that are read ahead: what nobody asks for takes memory for a moment."""
+"""The most bytes that are read ahead: files that nobody asks for take memory for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphContent:
-    """What a file contains.
-
-    Attributes:
-        data: its bytes.
-        sha256: of them, as hexadecimal digits.
-    """
-
     data: bytes = field(repr=False)
     sha256: str
 
 
 def read_content(path: Path) -> GraphContent:
-    """Read a file and compute its SHA-256."""
     data = path.read_bytes()
     return GraphContent(data, hashlib.sha256(data).hexdigest())
 
@@ -407,13 +363,11 @@ class PreloadedGraphs:
                 self._reading[path] = threads.submit(read_content, path)
 
     def read(self, path: Path) -> GraphContent:
-        """Return a file's content, once; it is read now if nobody has begun."""
         reading = self._reading.pop(path, None)
         if reading is None or reading.cancel():
             return read_content(path)
         return reading.result()
 
     def close(self) -> None:
-        """Forget what nobody has asked for."""
         self._reading.clear()
         self._threads.shutdown(wait=False, cancel_futures=True)

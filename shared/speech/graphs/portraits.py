@@ -33,18 +33,11 @@ _JPEG_PARTS: Final = frozenset({0xDB, 0xC4, 0xDD, 0xE0, 0xEE, *_FRAMES, _START_O
 
 
 class PictureError(ValueError):
-    """No picture, or more than one; the message says in a few words what was found."""
+    """A file is not exactly one picture; the message says in a few words what was found."""
 
 
 def check_picture(kind: str, content: bytes) -> None:
-    """Refuse what is more than a picture of one of two kinds.
-
-    Args:
-        kind: `png` or `jpeg`.
-
-    Raises:
-        PictureError: it is of another kind, malformed, too large, or carries other data.
-    """
+    """Raise PictureError for a file that is more than a picture of one kind, `png` or `jpeg`."""
     try:
         width, height = _png_size(content) if kind == "png" else _jpeg_size(content)
     except (struct.error, IndexError) as error:
@@ -54,7 +47,6 @@ def check_picture(kind: str, content: bytes) -> None:
 
 
 def _png_size(content: bytes) -> tuple[int, int]:
-    """Return width and height of a PNG (ISO/IEC 15948)."""
     if not content.startswith(_PNG):
         raise PictureError("no PNG")
     parts = list(_png_parts(content))
@@ -82,7 +74,6 @@ def _png_parts(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _jpeg_size(content: bytes) -> tuple[int, int]:
-    """Return width and height of a JPEG (ITU-T T.81)."""
     if not content.startswith(_JPEG):
         raise PictureError("no JPEG")
     sizes = [
@@ -97,7 +88,6 @@ def _jpeg_size(content: bytes) -> tuple[int, int]:
 
 
 def _jpeg_parts(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the marker and the position of each part but the end."""
     position = len(_JPEG)
     while (marker := _marker(content, position)) != _END_OF_IMAGE:
         if marker not in _JPEG_PARTS:
@@ -156,19 +146,24 @@ _PICTURE = re.compile(r"data:image/(png|jpeg);base64,([A-Za-z0-9+/=]*)")
 
 
 def check_portrait(file: str, content: bytes) -> None:
-    """Refuse an SVG that is more than a static drawing.
+    """Raise BundleError for an SVG that is more than a static drawing.
 
     Only elements and attributes that draw are allowed; references may only name parts of the same
     drawing. An `image` holds its picture, PNG or JPEG, itself.
-
-    Raises:
-        BundleError: it is too large, not an SVG, or contains more than a drawing.
     """
     if len(content) > MAX_PORTRAIT_BYTES:
         raise BundleError(
             f"{file}: expected at most {MAX_PORTRAIT_BYTES} bytes, found {len(content)}."
         )
-    drawing = _text(file, content)
+    try:
+        drawing = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BundleError(f"{file}: expected an SVG in UTF-8, found {error}.") from error
+    if "\0" in drawing:
+        raise BundleError(f"{file}: expected an SVG in UTF-8, found a NUL.")
+    # The declaration may only name UTF-8.
+    if declaration := _DECLARATION.match(drawing):
+        drawing = drawing[declaration.end() :]
     # Checked before parsing: entities and processing instructions can attack the parser.
     if "<!" in drawing or "<?" in drawing:
         raise BundleError(
@@ -188,18 +183,6 @@ def picture_in(portrait: bytes) -> bytes | None:
     """Return the picture that a checked portrait holds; None if it is a drawing without one."""
     found = _PICTURE.search(portrait.decode())
     return None if found is None else base64.b64decode(found[2])
-
-
-def _text(file: str, content: bytes) -> str:
-    """Return a file's text without its XML declaration, which may only name UTF-8."""
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BundleError(f"{file}: expected an SVG in UTF-8, found {error}.") from error
-    if "\0" in text:
-        raise BundleError(f"{file}: expected an SVG in UTF-8, found a NUL.")
-    declaration = _DECLARATION.match(text)
-    return text[declaration.end() :] if declaration else text
 
 
 def _check_element(file: str, element: ET.Element) -> None:

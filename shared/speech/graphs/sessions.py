@@ -36,25 +36,19 @@ _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
 class Provider(StrEnum):
-    """Where graphs run."""
-
     CPU = "cpu"
     CUDA = "cuda"
 
     @property
     def arena(self) -> str:
-        """The memory that ONNX Runtime gives back after a run, as it names it."""
+        """ONNX Runtime's name of the memory that it gives back after a run."""
         return "cpu:0" if self is Provider.CPU else "cpu:0;gpu:0"
 
     def choices(self) -> list[str | tuple[str, dict[str, Any]]]:
-        """Return the runtime's providers in the order in which an operator's is looked for.
-
-        Raises:
-            BundleError: the runtime has no such provider.
-        """
+        """Return the runtime's providers in the order in which it tries them for an operator."""
         if self is Provider.CPU:
             return [_CPU]
-        import onnxruntime  # noqa: PLC0415 - see shared.speech.graphs.sessions
+        import onnxruntime  # noqa: PLC0415 - see above
 
         if _CUDA not in onnxruntime.get_available_providers():
             raise BundleError(
@@ -68,11 +62,7 @@ class Provider(StrEnum):
         return [(_CUDA, {"cudnn_conv_algo_search": "HEURISTIC"}), _CPU]
 
     def require_used(self, session: onnxruntime.InferenceSession) -> None:
-        """Refuse a session that the runtime has quietly made for the CPU instead.
-
-        Raises:
-            BundleError: it has.
-        """
+        """Refuse a session that the runtime has quietly made for the CPU instead."""
         if self is Provider.CUDA and _CUDA not in session.get_providers():
             raise BundleError(
                 "PROVIDER=cuda: expected a GPU that ONNX Runtime can use, found none; give the"
@@ -87,11 +77,7 @@ _FATAL_ONLY = 4  # errors come as exceptions
 
 
 class GraphSession:
-    """One loaded graph; several threads may run it at the same time.
-
-    Raises:
-        BundleError: the runtime refuses the graph, or cannot run it where the settings say.
-    """
+    """One loaded graph, which several threads may run; BundleError if the runtime refuses it."""
 
     def __init__(
         self,
@@ -107,15 +93,15 @@ class GraphSession:
         self._file = graph.file
         provider = Provider.CPU if is_optimised else settings.provider
         providers = provider.choices()
-        options = _options(settings, is_optimised=is_optimised)
         try:
             path = None
             if settings.weights is not None and provider is Provider.CPU:
                 own = _options(settings, is_optimised=is_optimised)
                 path = settings.weights.prepare(graph, own)
+            options = _options(settings, is_optimised=is_optimised)
+            if path is not None:
                 levels = onnxruntime.GraphOptimizationLevel
-                if path is not None:
-                    options.graph_optimization_level = levels.ORT_DISABLE_ALL
+                options.graph_optimization_level = levels.ORT_DISABLE_ALL
             self._session = onnxruntime.InferenceSession(
                 graph.content if path is None else str(path), options, providers=providers
             )
@@ -127,23 +113,22 @@ class GraphSession:
         provider.require_used(self._session)
         # It would keep the file's bytes, to try another provider after an error of this one.
         vars(self._session).pop("_model_bytes", None)
-        self._run_options = _returning_memory(provider) if returns_memory else None
+        self._run_options = None
+        if returns_memory:
+            self._run_options = onnxruntime.RunOptions()
+            self._run_options.add_run_config_entry(
+                "memory.enable_memory_arena_shrinkage", provider.arena
+            )
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The metadata of the file, by name."""
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
     def run(self, inputs: Inputs, output: str) -> Samples:
-        """Run the graph once and return one of its outputs, in single precision."""
         return np.asarray(self.run_all(inputs, [output])[0], np.float32)
 
     def run_all(self, inputs: Inputs, outputs: Sequence[str]) -> list[NDArray[Any]]:
-        """Run the graph once and return several of its outputs as they are.
-
-        Raises:
-            MemoryError: the machine has too little memory for it.
-        """
+        """Run the graph once and return several of its outputs; MemoryError if memory is short."""
         try:
             values = self._session.run(outputs, inputs, self._run_options)
         except Exception as error:  # its exceptions share no narrower base
@@ -153,11 +138,7 @@ class GraphSession:
         return [np.asarray(value) for value in values]
 
     def try_out(self, inputs: Inputs, output: str) -> Samples:
-        """Run the graph once on silent inputs and return one of its outputs.
-
-        Raises:
-            BundleError: it fails, or gives samples that are not finite.
-        """
+        """Run the graph once on silent inputs; BundleError if it fails or is not finite."""
         try:
             audio = self.run(inputs, output)
         except Exception as error:  # its exceptions share no narrower base
@@ -176,19 +157,12 @@ class GraphSession:
 
 
 def shared_session(graph: Graph, settings: SessionSettings) -> GraphSession:
-    """Load a graph, or return its session where another engine with these settings runs it.
-
-    Graphs are known by their SHA-256.
-
-    Raises:
-        BundleError: the runtime refuses the graph.
-    """
+    """Load a graph, or return its session where another engine with these settings runs it."""
     key = _shared_key(graph.sha256, settings)
     return settings.sharing.get(key, lambda: GraphSession(graph, settings, returns_memory=True))
 
 
 def find_session(sha256: str, settings: SessionSettings) -> GraphSession | None:
-    """Return the session in which an engine with these settings runs a graph, if there is one."""
     return cast("GraphSession | None", settings.sharing.find(_shared_key(sha256, settings)))
 
 
@@ -217,16 +191,8 @@ def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.Se
     return options
 
 
-def _returning_memory(provider: Provider) -> onnxruntime.RunOptions:
-    import onnxruntime  # noqa: PLC0415 - see above
-
-    options = onnxruntime.RunOptions()
-    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", provider.arena)
-    return options
-
-
 def first_line(error: Exception) -> str:
-    """Return what the runtime says first, as an error about a graph may show it."""
+    """Return the first line of the runtime's error, in a form for our own."""
     said = str(error).strip()
     return printable(said.splitlines()[0].rstrip(".")) if said else repr(error)
 
@@ -235,18 +201,14 @@ _Shared = TypeVar("_Shared")
 
 
 class SharedNetworks:
-    """Keeps what is loaded as long as somebody uses it; safe for threads."""
+    """Keeps loaded objects as long as somebody uses them; safe for threads."""
 
     def __init__(self) -> None:
         self._kept: WeakValueDictionary[str, object] = WeakValueDictionary()
         self._lock = Lock()
 
     def get(self, key: str, load: Callable[[], _Shared]) -> _Shared:
-        """Find the object of a key, or load and keep it.
-
-        Args:
-            key: names what is loaded and by what it is loaded, such as a role and a SHA-256.
-        """
+        """Find the object of a key, which names content and way of loading, or load and keep it."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
@@ -255,30 +217,26 @@ class SharedNetworks:
             return cast("_Shared", kept)
 
     def find(self, key: str) -> object | None:
-        """Find the object of a key without loading it; None if there is none."""
         return self._kept.get(key)
 
 
 LEAST_BYTES: Final = 16 << 20
 """Smaller graphs are loaded as usual: their memory is not worth two files."""
 
-_LEAST_WEIGHT_BYTES: Final = 1024
+_LEAST_WEIGHT_BYTES: Final = "1024"
 
 
 class MappedWeights:
-    """Keeps networks for all processes that are given the same folder."""
+    """Networks in a folder, from which several processes map the same weights."""
 
     def __init__(self, folder: Path, least_bytes: int = LEAST_BYTES) -> None:
         self._folder = folder
         self._least_bytes = least_bytes
 
     def prepare(self, graph: Graph, options: onnxruntime.SessionOptions) -> Path | None:
-        """Return the file from which a graph is to be loaded; None for its own content.
+        """Return the file from which to load a graph; None for its own content.
 
         One process writes the file; the others wait for it.
-
-        Raises:
-            Exception: the runtime refuses the graph.
         """
         if len(graph.content) < self._least_bytes:
             return None
@@ -289,32 +247,25 @@ class MappedWeights:
         return path
 
     def _write(self, graph: Graph, options: onnxruntime.SessionOptions, path: Path) -> None:
-        import onnxruntime  # noqa: PLC0415 - see shared.speech.graphs.sessions
+        import onnxruntime  # noqa: PLC0415 - see above
 
         weights = path.with_suffix(".weights")
         draft = path.with_suffix(".draft")
         options.optimized_model_filepath = os.fspath(draft)
         # See onnxruntime_session_options_config_keys.h.
-        entries = {
-            "session.optimized_model_external_initializers_file_name": weights.name,
-            "session.optimized_model_external_initializers_min_size_in_bytes": str(
-                _LEAST_WEIGHT_BYTES
-            ),
-            "session.save_external_prepacked_constant_initializers": "1",
-        }
-        for name, value in entries.items():
-            options.add_session_config_entry(name, value)
-        onnxruntime.InferenceSession(graph.content, options, providers=["CPUExecutionProvider"])
+        external = "session.optimized_model_external_initializers"
+        options.add_session_config_entry(f"{external}_file_name", weights.name)
+        options.add_session_config_entry(f"{external}_min_size_in_bytes", _LEAST_WEIGHT_BYTES)
+        options.add_session_config_entry(
+            "session.save_external_prepacked_constant_initializers", "1"
+        )
+        onnxruntime.InferenceSession(graph.content, options, providers=[_CPU])
         draft.replace(path)
 
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """How an engine runs its graphs.
-
-    Attributes:
-        weights: shares the weights of large networks with other processes; None for no sharing.
-    """
+    """Settings for running an engine's graphs; `weights` are shared with other processes."""
 
     threads: int = 1
     provider: Provider = Provider.CPU

@@ -1,4 +1,4 @@
-"""Signs the statement and puts it into a file, with the C2PA library of the standard's makers.
+"""Signs statements and puts them into files, with the C2PA library of the standard's makers.
 
 The library is loaded when it is first needed: that takes 0.15 s, and signing 2 ms of a result.
 """
@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -27,8 +27,6 @@ from shared.voices.media import Container
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-
-if TYPE_CHECKING:
     Sign = Callable[[bytes], bytes]
     """Signs bytes: ECDSA over P-256 with SHA-256, as r and s, 32 bytes each (ES256)."""
 
@@ -42,11 +40,7 @@ class CredentialsError(Exception):
 
 @dataclass(frozen=True)
 class CredentialSigner:
-    """Puts signed statements into results; several threads may use it at once.
-
-    Attributes:
-        time_stamp_url: of an RFC 3161 time-stamp authority; None for no time stamp.
-    """
+    """Puts signed statements into results; several threads may use it. Time stamps are RFC 3161."""
 
     certificates: str
     sign: Sign
@@ -59,10 +53,7 @@ class CredentialSigner:
     def add_credentials(
         self, data: bytes, content_type: str, statement: Mapping[str, Any]
     ) -> bytes:
-        """Return a file with a signed statement in it.
-
-        Args:
-            statement: see `describe`.
+        """Return a file with a signed statement (see `describe`) in it.
 
         Raises:
             CredentialsError: the signer or the time-stamp authority did not answer, or the
@@ -85,14 +76,7 @@ class CredentialSigner:
 
 
 def sign_with(key_pem: bytes) -> Sign:
-    """Build the signer of a private key.
-
-    Args:
-        key_pem: PKCS 8 as PEM, on the curve P-256.
-
-    Raises:
-        ValueError: it is no such key; the message says nothing of it.
-    """
+    """Build the signer of a private key: PKCS 8 as PEM, on the curve P-256; or ValueError."""
     try:
         key = serialization.load_pem_private_key(key_pem, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -108,33 +92,22 @@ def raw_signature(der: bytes) -> bytes:
 
 
 _MOST_TEXT: Final = 300
-"""How long a text from a file may be that is shown."""
+"""The longest text from a file that is shown."""
 
 
 class Credentials(StrEnum):
-    """What became of a file's statement.
+    """The state of a file's statement."""
 
-    OURS: it holds, and this deployment signed it.
-    VALID: it holds, but another one signed it, whom nobody here knows.
-    CHANGED: it was signed for other content.
-    INVALID: it is broken, or its signature is.
-    MISSING: there is none.
-    """
-
-    OURS = "ours"
-    VALID = "valid"
-    CHANGED = "changed"
-    INVALID = "invalid"
+    OURS = "ours"  # it holds, and this deployment signed it
+    VALID = "valid"  # it holds, but somebody unknown to this deployment signed it
+    CHANGED = "changed"  # it was signed for other content
+    INVALID = "invalid"  # it is broken, or its signature is
     MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialsFinding:
-    """What a file's statement says.
-
-    Attributes:
-        signed_at: the time in its time stamp, in RFC 3339; empty without one.
-    """
+    """The content of a file's statement; `signed_at` is in RFC 3339, empty without a time stamp."""
 
     state: Credentials
     made_with: str = ""
@@ -143,48 +116,34 @@ class CredentialsFinding:
     signed_at: str = ""
     forbidden_uses: tuple[str, ...] = ()
 
-    def to_json(self) -> str:
-        """Return it as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
-        said = json.loads(text)
-        said["state"] = Credentials(said["state"])
-        said["forbidden_uses"] = tuple(said["forbidden_uses"])
-        return cls(**said)
-
 
 def read_credentials(data: bytes, content_type: str, own_certificates: str) -> CredentialsFinding:
     """Read the statement of a file; nothing is fetched from the network.
 
-    Call it where a file that somebody made to do harm can do none: the library is large.
+    Call it only where a malicious file can do no harm: the library is large.
     """
     import c2pa  # noqa: PLC0415 - only verification needs it, and it is large
 
     settings: dict[str, dict[str, bool | str]] = {
         "verify": {"verify_trust": True, "remote_manifest_fetch": False, "ocsp_fetch": False}
     }
+    own_serials = set()
     if own_certificates:
         settings["trust"] = {"trust_anchors": own_certificates}
+        certificates = x509.load_pem_x509_certificates(own_certificates.encode())
+        own_serials = {str(each.serial_number) for each in certificates}
     try:
         with c2pa.Context(settings=c2pa.Settings.from_dict(settings)) as context:
             reader = c2pa.Reader.try_create(content_type, io.BytesIO(data), context=context)
             if reader is None:
                 return CredentialsFinding(Credentials.MISSING)
             with reader:
-                return _understand(json.loads(reader.json()), _serials(own_certificates))
+                return _understand(json.loads(reader.json()), own_serials)
     except c2pa.C2paError:
         return CredentialsFinding(Credentials.INVALID)
 
 
-def _serials(certificates: str) -> frozenset[str]:
-    found = x509.load_pem_x509_certificates(certificates.encode()) if certificates else []
-    return frozenset(str(each.serial_number) for each in found)
-
-
-def _understand(report: dict[str, Any], own_serials: frozenset[str]) -> CredentialsFinding:
+def _understand(report: dict[str, Any], own_serials: set[str]) -> CredentialsFinding:
     manifest = report.get("manifests", {}).get(report.get("active_manifest"), {})
     assertions = {each["label"]: each.get("data") for each in manifest.get("assertions", [])}
     character = assertions.get(CHARACTER_LABEL)
@@ -232,7 +191,7 @@ _MARK: Final = b"A result of reading: "
 async def read_credentials_apart(
     data: bytes, container: Container, own_certificates: str
 ) -> CredentialsFinding:
-    """Read the statement of a file."""
+    """Read the statement of a file in a limited process."""
     content_type = _SIGNED.get(container)
     if content_type is None:
         return CredentialsFinding(Credentials.MISSING)
@@ -256,7 +215,10 @@ async def read_credentials_apart(
     _, mark, finding = answer.rpartition(_MARK)
     if not mark or process.returncode != 0:
         return CredentialsFinding(Credentials.INVALID)
-    return CredentialsFinding.from_json(finding.decode())
+    said = json.loads(finding)
+    said["state"] = Credentials(said["state"])
+    said["forbidden_uses"] = tuple(said["forbidden_uses"])
+    return CredentialsFinding(**said)
 
 
 def _limit() -> None:
@@ -272,9 +234,8 @@ def _limit() -> None:
 
 
 def main() -> None:
-    """Answer one question: the first line of the input says how, the rest is the file."""
     _limit()
     question = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()
     finding = read_credentials(data, question["content_type"], question["own"])
-    sys.stdout.buffer.write(_MARK + finding.to_json().encode())
+    sys.stdout.buffer.write(_MARK + json.dumps(asdict(finding)).encode())

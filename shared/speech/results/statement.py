@@ -39,8 +39,6 @@ _XMP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """The statement about one result."""
-
     character_id: str
     character_name: str
     credit: str = ""
@@ -48,18 +46,16 @@ class Marking:
 
     @property
     def title(self) -> str:
-        """A title for players."""
         return f"Synthetic speech: {self.character_name}"
 
     @property
     def comment(self) -> str:
-        """The statement for people."""
         made = "spoken from text in" if self.is_from_text else "converted to"
         statement = f"Synthetic speech, {made} the voice of {self.character_name}."
         return f"{statement} {self.credit}".strip()
 
     def tags(self) -> dict[str, str]:
-        """The statement as names and texts, for containers with tags and for documents."""
+        """Return the statement as names and texts, for containers with tags and for documents."""
         return {
             "title": self.title,
             "artist": self.character_name,
@@ -69,7 +65,7 @@ class Marking:
         }
 
     def xmp(self) -> bytes:
-        """The statement as an XMP packet (ISO 16684-1) with IPTC's DigitalSourceType."""
+        """Return the statement as an XMP packet (ISO 16684-1) with IPTC's DigitalSourceType."""
         return _XMP.format(
             source_type=DIGITAL_SOURCE_TYPE,
             title=escape(self.title),
@@ -81,9 +77,9 @@ class Marking:
 SOFTWARE: Final = "Voice Avatar"
 SOFTWARE_VERSION: Final = "0.1.0"
 
+# The assertion about the character: its owner's licence, credit and what the owner forbids.
 CHARACTER_LABEL: Final = "org.voice-avatar.character"
-"""The assertion about the character: its owner's licence, credit and what the owner forbids."""
-
+# Names of the uses that an owner may forbid.
 _USES: Final = MappingProxyType(
     {
         "en": {
@@ -100,14 +96,12 @@ _USES: Final = MappingProxyType(
         },
     }
 )
-"""What an owner may forbid, for people."""
-
+# Ogg is missing: C2PA defines no place for a statement in it.
 SIGNED_MEDIA_TYPES: Final = frozenset({"audio/wav", "audio/mpeg", "audio/mp4"})
-"""Ogg is missing: C2PA defines no place for a statement in it."""
 
 
 def uses_for_people(uses: Iterable[str], language: str) -> list[str]:
-    """Name uses that an owner forbids, in `en` or `ja`; those that nobody knows are left out."""
+    """Name uses that an owner forbids, in `en` or `ja`; unknown ones are left out."""
     names = _USES[language]
     return [names[use] for use in uses if use in names]
 
@@ -115,7 +109,7 @@ def uses_for_people(uses: Iterable[str], language: str) -> list[str]:
 def describe(
     manifest: CharacterManifest, marking: Marking, made_at: datetime, *, notice: str = "off"
 ) -> dict[str, Any]:
-    """Return the statement about one result, as the C2PA library takes it."""
+    """Return the statement about one result, in the form that the C2PA library expects."""
     agent = {"name": SOFTWARE, "version": SOFTWARE_VERSION}
     created = {
         "action": "c2pa.created",
@@ -134,7 +128,6 @@ def describe(
 
 
 def describe_character(manifest: CharacterManifest) -> dict[str, Any]:
-    """Build the part of a statement that is about a character."""
     licence = {"name": manifest.licence.name, "spdx": manifest.licence.spdx}
     return {
         "id": manifest.id,

@@ -1,4 +1,7 @@
-"""The error-correcting code of the payload: the extended BCH code (64, 16) with distance 24."""
+"""An inaudible watermark of 16 bits in speech, spread over time and frequency by a secret key.
+
+The payload is coded by the extended BCH code (64, 16) with distance 24.
+"""
 
 from __future__ import annotations
 
@@ -50,26 +53,21 @@ def code_words() -> npt.NDArray[np.int8]:
 
 CHIP_SECONDS: Final = 0.04
 PERIOD: Final = 64
-"""After how many chips the pattern begins again."""
+"""The chips after which the pattern begins again."""
 
 LOWEST_HERTZ: Final = 300.0
 BAND_HERTZ: Final = 300.0
+# Bands of one width, up to 6 kHz: what Opus at 24 kbit/s and telephones in HD keep.
 BANDS: Final = 19
-"""Bands of one width, up to 6 kHz: what Opus at 24 kbit/s and telephones in HD keep."""
-
+# The least bytes of a key.
 SHORTEST_KEY: Final = 16
-"""Bytes of a key, at least."""
 
 _ADDRESS: Final = b"voice-avatar watermark 1: "
 
 
 @dataclass(frozen=True)
 class WatermarkKey:
-    """What marks and finds a watermark; only the deployment may know it.
-
-    Attributes:
-        secret: at least 16 random bytes.
-    """
+    """The key that marks and finds a watermark: at least 16 random bytes, a secret."""
 
     secret: bytes
 
@@ -98,17 +96,13 @@ class WatermarkKey:
         return orders.ravel()[: PERIOD * BANDS].reshape(PERIOD, BANDS)
 
     def pattern(self, payload: int) -> npt.NDArray[np.float32]:
-        """Return -1 (softer) or 1 (louder) for each chip and band: float32 [PERIOD, BANDS].
-
-        Raises:
-            ValueError: the payload does not have 16 bits.
-        """
+        """Return -1 (softer) or 1 (louder) for each chip and band: float32 [PERIOD, BANDS]."""
         if not 0 <= payload < 1 << PAYLOAD_BITS:
             raise ValueError(f"a payload is a number from 0 to {(1 << PAYLOAD_BITS) - 1}")
         return np.asarray(self.signs * code_words()[payload][self.places], np.float32)
 
     def first_chip(self, seed: int) -> int:
-        """Return with which chip of the pattern the sound with a seed begins.
+        """Return the chip of the pattern with which the sound of a seed begins.
 
         It differs from voice to voice, so that an average of many results does not show the
         pattern, and is the same for every attempt at one voice.
@@ -127,14 +121,9 @@ def band_edges(scale: float = 1.0) -> npt.NDArray[np.float64]:
 
 
 def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArray[np.float32]:
-    """Compute each band's weights of the frequencies of a Fourier transform.
+    """Return each band's weights of the frequencies of a Fourier transform of `size` samples.
 
-    Args:
-        size: samples of the transform.
-        sample_rate: in Hz.
-
-    Returns:
-        float32 [BANDS, size // 2 + 1], 0 to 1; neighbours cross over 30 % of a band.
+    They are float32 [BANDS, size // 2 + 1], 0 to 1; neighbours cross over 30 % of a band.
     """
     frequencies = np.arange(size // 2 + 1) * (sample_rate / size)
     edges = band_edges(scale)
@@ -144,53 +133,38 @@ def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArra
     return np.asarray(above[:-1] - above[1:], np.float32)
 
 
-if TYPE_CHECKING:
-    Indices = npt.NDArray[np.intp]
-
-
 _DEPTH_HERTZ: Final = (1200.0, 2400.0, 3300.0, 4500.0)
 _DEPTHS: Final = (0.55, 1.2, 2.7, 4.0)
-"""By how many dB a chip is louder or softer at these frequencies. Where the pitch and the formants
-are, the ear, and networks that judge speech, notice more."""
+"""The change of a chip in dB at these frequencies. Where the pitch and the formants are, the ear,
+and networks that judge speech, notice more."""
 
 _SOFT_DB: Final = (-54.0, -42.0)
 _SOFT_PART: Final = 0.4
 """A band of a chip that is so far below the loudest moment has this part of the depth; from the
 second level on it has all of it."""
 
+# The loudest moment is forgotten by 6 dB each second.
 _FORGOTTEN: Final = 10 ** (-6.0 / 10 * CHIP_SECONDS)
-"""The loudest moment is forgotten by 6 dB each second."""
-
+# A power of nothing that is not zero.
 _LEAST: Final = 1e-20
-"""A power that is nothing, and no zero."""
-
+# The part of a chip that its beginning and end take together.
 _FADED: Final = 0.5
-"""Which part of a chip its beginning and end take, together."""
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """Marks sound of one sample rate with one payload; several threads may use it at once.
-
-    Attributes:
-        payload: 16 bits that the operator chose, as a number.
-        sample_rate: in Hz.
-    """
+    """A payload of 16 bits for sound of one sample rate; several threads may use it at once."""
 
     key: WatermarkKey
     payload: int
     sample_rate: int
 
     def mark(self, samples: Samples, seed: int) -> Samples:
-        """Return marked samples, float32 [N]; the same samples and seed give the same.
-
-        Args:
-            samples: float32 [N], full scale 1.0.
-        """
+        """Mark samples, float32 [N], full scale 1.0; the same samples and seed give the same."""
         return self.open(seed).end_with(samples)
 
     def mark_pieces(self, pieces: Iterable[Samples], seed: int) -> Iterator[Samples]:
-        """Mark pieces that are played one after the other; together they are as `mark` says."""
+        """Mark pieces that are played one after the other, as `mark` marks the whole."""
         stream = self.open(seed)
         for piece in pieces:
             marked = stream.push(piece)
@@ -199,13 +173,12 @@ class Watermark:
         yield stream.end_with(np.zeros(0, np.float32))
 
     def open(self, seed: int) -> WatermarkStream:
-        """Begin to mark a sound that comes piece by piece."""
         first = self.key.first_chip(seed)
         return WatermarkStream(self.pattern, self._bands, self._fade, first)
 
     @cached_property
     def pattern(self) -> Samples:
-        """What becomes louder and softer: float32 [PERIOD, BANDS], -1 or 1."""
+        """The signs of the changes: float32 [PERIOD, BANDS], -1 (softer) or 1 (louder)."""
         return self.key.pattern(self.payload)
 
     @cached_property
@@ -218,14 +191,7 @@ class Watermark:
 
 
 class _Bands:
-    """The bands in the spectrum of a chip: each frequency lies in one of them or between two.
-
-    Everything is summed row by row, so that a chip is marked alike whatever comes with it.
-
-    Args:
-        size: samples of a chip.
-        sample_rate: in Hz.
-    """
+    """The bands of a chip's spectrum, summed row by row: a chip is marked alike in any company."""
 
     def __init__(self, size: int, sample_rate: float) -> None:
         shapes = band_shapes(size, sample_rate)
@@ -252,10 +218,7 @@ class _Bands:
 class WatermarkStream:
     """Marks one sound piece by piece; used by one thread at a time.
 
-    Up to a chip of 40 ms waits for the rest of it.
-
-    Args:
-        fade: how a chip comes and goes: float32 [samples of a chip], 0 to 1.
+    Up to a chip of 40 ms waits for the rest of it. `fade` is the shape of a chip, 0 to 1.
     """
 
     def __init__(self, pattern: Samples, bands: _Bands, fade: Samples, first_chip: int) -> None:
@@ -268,7 +231,7 @@ class WatermarkStream:
 
     @property
     def waiting(self) -> int:
-        """How many samples wait for the rest of their chip."""
+        """The number of samples that wait for the rest of their chip."""
         return len(self._waiting)
 
     def push(self, samples: Samples) -> Samples:
@@ -299,25 +262,26 @@ class WatermarkStream:
         # A loud sample may have become louder than full scale, which is seldom.
         return np.asarray(np.clip(marked, -1.0, 1.0, out=marked).ravel(), np.float32)
 
-    def _gains(self, spectra: npt.NDArray[np.complexfloating], numbers: Indices) -> Samples:
+    def _gains(
+        self, spectra: npt.NDArray[np.complexfloating], numbers: npt.NDArray[np.intp]
+    ) -> Samples:
         """Return the factor of what is added at each frequency: [C, F] to float32 [C, F]."""
         powers = self._bands.powers(spectra)
-        loudest = list(accumulate(powers.max(axis=1).tolist(), _loudest, initial=self._loudest))
+        loudest = list(
+            accumulate(
+                powers.max(axis=1).tolist(),
+                lambda before, power: max(before * _FORGOTTEN, power, _LEAST),
+                initial=self._loudest,
+            )
+        )
         self._loudest = loudest[-1]
         references = np.array(loudest[1:], np.float32)[:, None]
         levels = 10 * np.log10((powers + _LEAST) / references)
         parts = np.interp(levels, _SOFT_DB, (_SOFT_PART, 1.0))
-        decibels = self._pattern[numbers] * _depths() * parts
+        # By how many dB a loud chip changes in each band.
+        depths = np.interp(band_edges()[:-1] + BAND_HERTZ / 2, _DEPTH_HERTZ, _DEPTHS)
+        decibels = self._pattern[numbers] * depths * parts
         return self._bands.spread(np.asarray(10 ** (decibels / 20) - 1, np.float32))
-
-
-def _loudest(before: float, power: float) -> float:
-    return max(before * _FORGOTTEN, power, _LEAST)
-
-
-def _depths() -> npt.NDArray[np.float64]:
-    """Return by how many dB a loud chip changes in each band."""
-    return np.interp(band_edges()[:-1] + BAND_HERTZ / 2, _DEPTH_HERTZ, _DEPTHS)
 
 
 def fade(count: int) -> Samples:

@@ -1,4 +1,4 @@
-"""Soft decisions: how likely each cell of the pattern became louder, rather than softer.
+"""Finds watermarks, by soft decisions: how likely each cell of the pattern became louder.
 
 A small network looks at a chip's band and what surrounds it. It learned from marked and damaged
 speech what speech itself does, and what noise leaves of a mark (`python -m
@@ -30,22 +30,19 @@ from shared.speech.results.watermark import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from shared.speech.results.watermark import WatermarkKey
 
-
-if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
 
 
 WEIGHTS: Final = Path(__file__).with_name("decisions.npz")
 
+# The sample rate in Hz at which sounds are searched.
 RATE: Final = 16_000
-"""What is searched has this sample rate, in Hz."""
-
+# Frames of 10 ms in a chip.
 CHIP_FRAMES: Final = 4
-"""Frames of 10 ms in a chip."""
 
 _WINDOW: Final = 512
 _HOP: Final = 160
@@ -54,19 +51,17 @@ _TRANSFORM: Final = 1024
 _FLOOR: Final = 0.1
 _LOUDNESS: Final = (-7.0, 5.0, 2.0)
 _ABOVE_FLOOR: Final = (-2.0, 9.0, 3.0)
-"""From which level on, up to which one, and in which unit (nepers of power) the network hears."""
+"""Lowest level, highest level and unit of the network's input, in nepers of power."""
 
 
 class DecisionWeights(NamedTuple):
-    """What the network learned; float32. The last dimension is the channels that come out.
+    """The weights of the network; float32. The last dimension is the channels that come out.
 
     Attributes:
         chips: [3 CHIP_FRAMES, 5, 2, H]: a chip and its neighbours, in five bands.
         bands: [BANDS, H]: added in each band.
-        around: [3, 3, H, H]: of the chips and bands around.
-        around_bias: [H].
-        decision: [H].
-        decision_bias: [].
+        around: [3, 3, H, H]: of the chips and bands around; `around_bias` is [H].
+        decision: [H], and `decision_bias` is [].
     """
 
     chips: Floats
@@ -79,7 +74,6 @@ class DecisionWeights(NamedTuple):
 
 @cache
 def weights() -> DecisionWeights:
-    """Read what the network learned."""
     with np.load(WEIGHTS) as kept:
         return DecisionWeights(
             **{name: kept[name].astype(np.float32) for name in DecisionWeights._fields}
@@ -95,13 +89,9 @@ def powers(wave: Floats) -> Floats:
 
 
 def features(spectrum: Floats, pitch: float = 1.0) -> Floats:
-    """Return what the network hears of a sound's frames.
+    """Return the network's input for a sound's frames, with the bands `pitch` times as high.
 
-    Args:
-        pitch: by which factor the bands lie higher.
-
-    Returns:
-        float32 [T, BANDS, 2]: the level beside the band's mean, and above the band's noise.
+    It is float32 [T, BANDS, 2]: the level beside the band's mean, and above the band's noise.
     """
     energies = spectrum @ band_shapes(_TRANSFORM, RATE, pitch).T
     levels = np.log(energies + 1e-12)
@@ -115,14 +105,10 @@ def features(spectrum: Floats, pitch: float = 1.0) -> Floats:
 
 
 def decide(heard: Floats, chips: npt.NDArray[np.intp]) -> Floats:
-    """Decide for each cell.
+    """Return the logarithm of how much likelier louder is than softer: float32 [C, BANDS].
 
-    Args:
-        heard: features of a sound's frames, float32 [T, BANDS, 2].
-        chips: which frames make up each chip, [C, CHIP_FRAMES].
-
-    Returns:
-        float32 [C, BANDS]: the logarithm of how much likelier louder is than softer.
+    `heard` holds the features of a sound's frames, float32 [T, BANDS, 2], and `chips` the frames
+    that make up each chip, [C, CHIP_FRAMES].
     """
     net = weights()
     count = len(chips)
@@ -139,36 +125,28 @@ def decide(heard: Floats, chips: npt.NDArray[np.intp]) -> Floats:
     return np.asarray((judged @ net.decision + net.decision_bias).reshape(count, BANDS), np.float32)
 
 
+# A watermark counts as found if chance would agree as well less often than this.
 MOST_CHANCE: Final = 1 / 20_000
-"""A watermark counts as found if chance would agree as well less often than this."""
-
+# Shorter sounds are not searched.
 SHORTEST_SECONDS: Final = 1.0
-"""Shorter sounds are not searched."""
 
 LONGEST_SECONDS: Final = 12.0
 """Of longer sounds, parts of this length are searched: beyond it, a small error in the tempo makes
 the pattern slip."""
 
+# Factors by which the sound became faster: 2.5 % either way, in steps of half of one.
 _SPEEDS: Final = tuple(1 + step / 200 for step in range(-5, 6))
-"""By which factor the sound became faster: 2.5 % either way, in steps of half of one."""
-
+# Beginnings and payloads that are tried at the speed at which the sound was made.
 _TRIES: Final = CHIP_FRAMES * PERIOD << PAYLOAD_BITS
-"""Beginnings and payloads that are tried at the speed at which the sound was made."""
-
+# The same at all other speeds, where the pitch changed with the tempo or did not.
 _OTHER_TRIES: Final = _TRIES * 2 * (len(_SPEEDS) - 1)
-"""The same at all other speeds, where the pitch changed with the tempo or did not."""
 
 _ROWS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkFinding:
-    """What was found in a sound.
-
-    Attributes:
-        payload: the 16 bits that agree best, as a number.
-        speed: by which factor the sound plays faster than it was made.
-    """
+    """The payload that agrees best with a sound, which plays `speed` times as fast as made."""
 
     payload: int
     agreement: float
@@ -176,12 +154,12 @@ class WatermarkFinding:
 
     @property
     def is_found(self) -> bool:
-        """Whether there is a watermark; on sound without one, once in more than 10 000 times."""
+        """There is a watermark; wrong on sound without one less than once in 10 000 times."""
         return self.chance <= MOST_CHANCE
 
     @property
     def chance(self) -> float:
-        """How often chance agrees as well as this with one of all the tries, at most.
+        """An upper bound for the probability that one of all the tries agrees as well by chance.
 
         The sum of a sign drawn for each cell is nearly normal, whatever the sound is. One half is
         left to the speed at which the sound was made, which is the likeliest, the other half to all
@@ -194,15 +172,10 @@ class WatermarkFinding:
 def find_watermark(
     samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
 ) -> WatermarkFinding | None:
-    """Search a sound for the watermark of a key.
+    """Search a sound, float32 [N] with full scale 1.0, for the watermark of a key.
 
-    Args:
-        samples: float32 [N], full scale 1.0.
-        sample_rate: in Hz.
-
-    Returns:
-        What agrees best, whether it counts as found or not; None for a sound that is silent, or
-        shorter than a second, and without keys.
+    Returns the best agreement, whether it counts as found or not; None for a sound that is silent,
+    or shorter than a second, and without keys.
     """
     findings = find_each(samples, sample_rate, keys)
     return min(findings, key=lambda found: found.chance, default=None)
@@ -211,27 +184,26 @@ def find_watermark(
 def find_each(
     samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
 ) -> list[WatermarkFinding]:
-    """Return what agrees best with each key in each part of a sound; see find_watermark."""
+    """Return the best agreement with each key in each part of a sound; see find_watermark."""
     wave = soxr.resample(samples, sample_rate, RATE) if sample_rate != RATE else samples
     if len(wave) < SHORTEST_SECONDS * RATE or not wave.any():
         return []
     parts = max(1, math.ceil(len(wave) / (LONGEST_SECONDS * RATE)))
-    heard = [_Heard(part) for part in np.array_split(wave, parts) if part.any()]
-    return [part.search(key) for part in heard for key in keys]
+    pieces = [_SoundPart(part) for part in np.array_split(wave, parts) if part.any()]
+    return [piece.search(key) for piece in pieces for key in keys]
 
 
-class _Heard:
-    """A part of a sound, as it would be marked for each beginning and speed that is tried.
-
-    Args:
-        wave: at 16 kHz.
-    """
+class _SoundPart:
+    """A part of a sound at 16 kHz, read as marked with each beginning and speed that is tried."""
 
     def __init__(self, wave: Floats) -> None:
         spectrum = powers(wave)
         self._speeds: list[float] = []
         tried: list[Floats] = []
-        for pitch, tempo in _changes():
+        others = [speed for speed in _SPEEDS if speed != 1.0]
+        # No change first, then of pitch and tempo alike, then of tempo alone.
+        changes = [(1.0, 1.0), *zip(others, others, strict=True), *((1.0, each) for each in others)]
+        for pitch, tempo in changes:
             heard = features(spectrum, pitch)
             for begin in range(CHIP_FRAMES):
                 cells = _cells(heard, begin, tempo).ravel()
@@ -240,31 +212,25 @@ class _Heard:
         self._tried = np.stack(tried, axis=1)
 
     def search(self, key: WatermarkKey) -> WatermarkFinding:
-        """Find the payload of a key that agrees best, with its beginning and speed."""
         sums = (_correlator(key) @ self._tried).reshape(PERIOD, LENGTH, -1)
         bits = sums.transpose(2, 0, 1)
         unchanged = _closest(bits[:CHIP_FRAMES].reshape(-1, LENGTH), _least(_TRIES))
         changed = _closest(bits[CHIP_FRAMES:].reshape(-1, LENGTH), _least(_OTHER_TRIES))
+        speed = self._speeds[CHIP_FRAMES + changed.row // PERIOD]
         findings = (
             WatermarkFinding(unchanged.payload, unchanged.agreement, 1.0),
-            WatermarkFinding(
-                changed.payload,
-                changed.agreement,
-                self._speeds[CHIP_FRAMES + changed.row // PERIOD],
-            ),
+            WatermarkFinding(changed.payload, changed.agreement, speed),
         )
         return min(findings, key=lambda finding: (finding.chance, -finding.agreement))
 
 
-class _Closest(NamedTuple):
-    """Which row of bits agrees best with a code word, and how well."""
-
+class _BestRow(NamedTuple):
     row: int
     payload: int
     agreement: float
 
 
-def _closest(bits: Floats, least: float) -> _Closest:
+def _closest(bits: Floats, least: float) -> _BestRow:
     """Find the row of bits, float32 [N, LENGTH], that agrees best with a code word.
 
     No word agrees better with a row than the row's own signs do. So rows are left out whose signs
@@ -272,7 +238,7 @@ def _closest(bits: Floats, least: float) -> _Closest:
     """
     bounds = np.abs(bits).sum(axis=1)
     order = np.argsort(-bounds)
-    best = _Closest(0, 0, -math.inf)
+    best = _BestRow(0, 0, -math.inf)
     for begin in range(0, len(order), _ROWS):
         rows = order[begin : begin + _ROWS]
         if begin and bounds[rows[0]] <= max(best.agreement, least):
@@ -283,7 +249,7 @@ def _closest(bits: Floats, least: float) -> _Closest:
             agreement = abs(float(agreements[place, payload]))
             if agreement > best.agreement:
                 word = int(payload) ^ NEGATIVE * is_negative
-                best = _Closest(int(rows[place]), word, agreement)
+                best = _BestRow(int(rows[place]), word, agreement)
     return best
 
 
@@ -295,24 +261,15 @@ def _words() -> Floats:
 
 @cache
 def _least(tries: int) -> float:
-    """Return how well a watermark agrees that counts as found after so many tries."""
+    """Return the agreement from which on a watermark counts as found after so many tries."""
     return -NormalDist().inv_cdf(MOST_CHANCE / (2 * tries))
-
-
-def _changes() -> Iterator[tuple[float, float]]:
-    """Yield what is looked for: no change, then of pitch and tempo alike, then of tempo alone."""
-    others = [speed for speed in _SPEEDS if speed != 1.0]
-    yield (1.0, 1.0)
-    yield from ((speed, speed) for speed in others)
-    yield from ((1.0, speed) for speed in others)
 
 
 def _correlator(key: WatermarkKey) -> Floats:
     """Build the matrices that sum the cells of each bit, for each chip that a sound may begin with.
 
-    Returns:
-        float32 [PERIOD LENGTH, PERIOD BANDS]: times the cells, in order of time, these are the
-        bits, first those for the pattern's first chip.
+    They are float32 [PERIOD LENGTH, PERIOD BANDS]: times the cells, in order of time, these are the
+    bits, first those for the pattern's first chip.
     """
     begins, chips, bands = np.ogrid[:PERIOD, :PERIOD, :BANDS]
     turned = (begins + chips) % PERIOD
@@ -322,15 +279,10 @@ def _correlator(key: WatermarkKey) -> Floats:
 
 
 def _cells(heard: Floats, begin: int, tempo: float) -> Floats:
-    """Return how likely each cell of the pattern became louder.
+    """Return how likely each cell of the pattern became louder: float32 [PERIOD, BANDS].
 
-    Args:
-        heard: features of frames of 10 ms.
-        begin: which frame a chip begins with.
-        tempo: by which factor chips are shorter.
-
-    Returns:
-        float32 [PERIOD, BANDS]: all periods of the pattern added, the first chip first.
+    All periods of the pattern are added, the first chip first. A chip begins with the frame `begin`
+    and is shorter by the factor `tempo`.
     """
     length = CHIP_FRAMES / tempo
     count = int((len(heard) - begin) / length)

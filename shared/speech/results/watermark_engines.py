@@ -26,46 +26,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Marker:
-    """Marks what the engines of a deployment's characters speak.
-
-    Attributes:
-        payload: the 16 bits, as a number.
-    """
+    """The watermark of a deployment, with its 16 bits, and those of characters with their own."""
 
     key: WatermarkKey
     payload: int
     payloads: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def engine(self, character_id: str, engine: Engine) -> Engine:
-        """Return an engine that marks what this one converts."""
         watermark = self._watermark(character_id, engine.sample_rate)
         if isinstance(engine, ConvertsAhead):
             return MarkedAheadEngine(engine, watermark, engine)
         return MarkedEngine(engine, watermark)
 
     def text_engine(self, character_id: str, engine: PhraseEngine) -> PhraseEngine:
-        """Return an engine that marks what this one speaks."""
         return MarkedTextEngine(engine, self._watermark(character_id, engine.sample_rate))
 
     def _watermark(self, character_id: str, sample_rate: int) -> Watermark:
         return Watermark(self.key, self.payloads.get(character_id, self.payload), sample_rate)
 
 
+@dataclass(frozen=True)
 class MarkedEngine:
-    """Marks what another engine converts; see Engine.
+    """An engine whose converted speech is marked; the watermark is for its sample rate."""
 
-    Args:
-        watermark: for its sample rate.
-    """
-
-    def __init__(self, engine: Engine, watermark: Watermark) -> None:
-        self._engine = engine
-        self._watermark = watermark
+    engine: Engine
+    watermark: Watermark
 
     @property
     def sample_rate(self) -> int:
-        """Sample rate of the converted audio in Hz."""
-        return self._engine.sample_rate
+        return self.engine.sample_rate
 
     def convert(
         self,
@@ -74,117 +63,92 @@ class MarkedEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        """Convert one recording and mark it; see Engine."""
-        converted = self._engine.convert(samples, sample_rate, options, stopwatch)
+        converted = self.engine.convert(samples, sample_rate, options, stopwatch)
         with (stopwatch or NoClock()).stage("post"):
-            return self._watermark.mark(converted, options.seed)
+            return self.watermark.mark(converted, options.seed)
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
-        """Begin a conversion while somebody speaks; see Engine."""
-        stream = self._engine.open_stream(sample_rate, options)
-        return None if stream is None else MarkedStream(stream, self._watermark.open(options.seed))
+        stream = self.engine.open_stream(sample_rate, options)
+        return None if stream is None else MarkedStream(stream, self.watermark.open(options.seed))
 
 
+@dataclass(frozen=True)
 class MarkedAheadEngine(MarkedEngine):
-    """Marks what an engine converts that converts ahead; see ConvertsAhead.
+    """An engine that converts ahead, and whose converted speech is marked.
 
-    What is converted ahead is kept unmarked: only the whole sound is marked.
-
-    Args:
-        watermark: for its sample rate.
+    Results that are made ahead stay unmarked: only the whole sound is marked.
     """
 
-    def __init__(self, engine: Engine, watermark: Watermark, ahead: ConvertsAhead) -> None:
-        super().__init__(engine, watermark)
-        self._ahead = ahead
+    ahead: ConvertsAhead
 
     def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
-        """Convert what is complete of a recording; see ConvertsAhead."""
-        self._ahead.convert_ahead(samples, sample_rate, options)
+        self.ahead.convert_ahead(samples, sample_rate, options)
 
 
+@dataclass(frozen=True)
 class MarkedStream:
-    """Marks what is heard while somebody speaks; see Stream.
+    """A stream whose output is marked, which holds up to 40 ms back."""
 
-    Args:
-        watermark: marks; it holds up to 40 ms back.
-    """
-
-    def __init__(self, stream: Stream, watermark: WatermarkStream) -> None:
-        self._stream = stream
-        self._watermark = watermark
+    stream: Stream
+    watermark: WatermarkStream
 
     @property
     def wanted(self) -> int:
-        """How many samples more of the recording it needs, at least; see Stream."""
-        return self._stream.wanted
+        return self.stream.wanted
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples of the recording and return what can be heard now; see Stream."""
-        return self._watermark.push(self._stream.push(samples))
+        return self.watermark.push(self.stream.push(samples))
 
     def finish(self) -> Samples:
-        """Take the end of the recording and return the rest; see Stream."""
-        return self._watermark.end_with(self._stream.finish())
+        return self.watermark.end_with(self.stream.finish())
 
 
+@dataclass(frozen=True)
 class MarkedTextEngine:
-    """Marks what another engine speaks; see PhraseEngine.
-
-    Args:
-        watermark: for its sample rate.
-    """
-
-    def __init__(self, engine: PhraseEngine, watermark: Watermark) -> None:
-        self._engine = engine
-        self._watermark = watermark
+    engine: PhraseEngine
+    watermark: Watermark
 
     @property
     def sample_rate(self) -> int:
-        """Sample rate of the speech in Hz."""
-        return self._engine.sample_rate
+        return self.engine.sample_rate
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        """Estimate how long the speech of a text is; see TextEngine."""
-        return self._engine.estimate(text, options)
+        return self.engine.estimate(text, options)
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        """Speak a text and mark it; see TextEngine."""
-        return self._watermark.mark_pieces(self._engine.speak(text, options), options.seed)
+        return self.watermark.mark_pieces(self.engine.speak(text, options), options.seed)
 
     def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        """Speak a text and mark it, and tell its words and phones; see MarkingEngine."""
-        return self._mark_each(speak_marked(self._engine, text, options), options.seed)
+        return self._mark_each(speak_marked(self.engine, text, options), options.seed)
 
     def _mark_each(self, pieces: Iterator[MarkedPiece], seed: int) -> Iterator[MarkedPiece]:
-        stream = self._watermark.open(seed)
+        stream = self.watermark.open(seed)
         for piece in pieces:
-            # What waits for the rest of its chip begins the next piece.
+            # Samples that wait for the rest of their chip begin the next piece.
             late = stream.waiting / self.sample_rate
             marks = tuple(mark.later(late) for mark in piece.marks)
             yield MarkedPiece(stream.push(piece.samples), marks)
         yield MarkedPiece(stream.end_with(np.zeros(0, np.float32)))
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
-        """Find the accent phrases of a text; see PhraseEngine."""
-        return self._engine.read_phrases(text)
+        return self.engine.read_phrases(text)
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
-        """Speak accent phrases and mark them; see PhraseEngine."""
-        pieces = self._engine.speak_phrases(phrases, text, options)
-        return self._watermark.mark_pieces(pieces, options.seed)
+        pieces = self.engine.speak_phrases(phrases, text, options)
+        return self.watermark.mark_pieces(pieces, options.seed)
 
 
 _MOST_BITS = (1 << 16) - 1
 
 
 class WatermarkSettings(EnvironmentSettings):
-    """The settings of whatever marks results, or looks for the mark.
+    """The settings for marking results and for finding marks.
 
     Attributes:
         watermark_bits: the 16 bits that are put into every result, as a number.
+        watermark_character_bits: entries CHARACTER=NUMBER for characters that have their own.
     """
 
     watermark_keys: SecretKeys = ()
@@ -208,16 +172,11 @@ def open_marker(config: WatermarkSettings) -> Marker | None:
 
 
 def watermark_keys(secrets: tuple[SecretStr, ...]) -> tuple[WatermarkKey, ...]:
-    """Return the keys of secrets from the settings."""
     return tuple(WatermarkKey(each.get_secret_value().encode()) for each in secrets)
 
 
 def read_character_bits(entries: tuple[str, ...]) -> Mapping[str, int]:
-    """Read entries of the form CHARACTER=NUMBER.
-
-    Raises:
-        ValueError: one has another form, or a number does not have 16 bits.
-    """
+    """Read entries of the form CHARACTER=NUMBER, where the number has 16 bits; or ValueError."""
     found: dict[str, int] = {}
     for entry in entries:
         character, _, number = entry.partition("=")

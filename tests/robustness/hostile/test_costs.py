@@ -1,4 +1,4 @@
-"""What decoding costs is measured, and the costliest files cost no more than any may."""
+"""The costs of decoding are measured, and the costliest files stay within the limits."""
 
 from __future__ import annotations
 

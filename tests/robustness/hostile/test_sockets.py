@@ -59,7 +59,7 @@ async def served(stage: Stage, keepalive: float = 75.0) -> AsyncIterator[int]:
     serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
     try:
         yield port
-        # Whatever came before, a visitor is still served.
+        # A visitor is still served, no matter what came before.
         client = LiveVisitor(f"ws://127.0.0.1:{port}/live", stage.ticket(await stage.add()))
         async with client:
             await client.speak(DATA)

@@ -21,7 +21,7 @@ IN_ALL_EVENTS = 0xFFF
 
 @dataclass(frozen=True)
 class Lures:
-    """What hostile recordings refer to."""
+    """A file and a port that hostile recordings refer to."""
 
     file: Path
     port: int
@@ -41,7 +41,7 @@ class Lures:
         )
 
     def touched(self) -> list[str]:
-        """What has happened to the file and the port since the last call."""
+        """Tell what has happened to the file and the port since the last call."""
         happened = []
         with suppress(BlockingIOError):
             happened.append(f"{self.file} was touched: {os.read(self._inotify, 4096).hex()}")

@@ -19,7 +19,7 @@ from shared.conversion import verification
 from shared.conversion.verification import SENTENCES, ProvenanceVerdict, Verifier, VerifierBusyError
 from shared.speech.decoding.decoder import Decoder
 from shared.speech.results import credentials
-from shared.speech.results.audio_files import encode
+from shared.speech.results.audio_files import encode_result
 from shared.speech.results.credentials import Credentials, read_credentials_apart
 from shared.speech.results.statement import describe
 from shared.speech.results.watermark import Watermark, WatermarkKey
@@ -46,7 +46,7 @@ def marked(key: WatermarkKey = KEY) -> Samples:
 
 
 def file(samples: Samples, output_format: OutputFormat = OutputFormat.WAV) -> bytes:
-    return encode(samples, RATE, output_format, MARKING).data
+    return encode_result(samples, RATE, output_format, MARKING).data
 
 
 def signed(data: bytes, content_type: str = "audio/wav") -> bytes:

@@ -1,4 +1,4 @@
-"""What may be decoded of one recording, whatever of it is heard."""
+"""Limits on what is decoded of one recording, whether it is heard or not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 1_000_000
 
 
 def steps_until_refused(step: Callable[[], None]) -> int:
-    """How often `step` can be taken before it raises `too_complex`."""
+    """Count the calls of `step` before it raises `too_complex`."""
     taken = 0
 
     def take_all() -> None:

@@ -6,7 +6,7 @@ import pytest
 from shared.speech.decoding.recording import (
     DecodeLimits,
     Recording,
-    check,
+    check_recording,
     downmix,
     loudness_dbfs,
 )
@@ -33,13 +33,13 @@ def recorded(samples: np.ndarray, *, damaged: bool = False) -> Recording:
 
 def code_of(recording: Recording) -> str:
     with pytest.raises(VoiceError) as raised:
-        check(recording, LIMITS)
+        check_recording(recording, LIMITS)
     return raised.value.code
 
 
 @pytest.mark.parametrize("seconds", [0.9, 1.0, 5.0, 10.0, 10.5])
 def test_a_recording_within_the_limits_and_their_tolerance_is_accepted(seconds: float) -> None:
-    check(recorded(voice_like(seconds, RATE)), LIMITS)
+    check_recording(recorded(voice_like(seconds, RATE)), LIMITS)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 0.89])
@@ -63,7 +63,7 @@ def test_one_impossible_sample_makes_a_recording_corrupt(value: float) -> None:
 
 
 def test_samples_a_little_over_full_scale_are_accepted() -> None:
-    check(recorded(voice_like(2, RATE, level=1.5)), LIMITS)
+    check_recording(recorded(voice_like(2, RATE, level=1.5)), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_a_recording_without_a_voice_is_silent(samples: np.ndarray) -> None:
 
 
 def test_very_quiet_speech_is_not_silent() -> None:
-    check(recorded(voice_like(2, RATE, level=0.003)), LIMITS)
+    check_recording(recorded(voice_like(2, RATE, level=0.003)), LIMITS)
 
 
 def test_one_word_between_long_pauses_is_not_silent() -> None:
     samples = np.zeros(9 * RATE, dtype=np.float32)
     samples[4 * RATE : 5 * RATE] = voice_like(1, RATE, level=0.05)
-    check(recorded(samples), LIMITS)
+    check_recording(recorded(samples), LIMITS)
 
 
 def test_loudness_of_a_full_scale_sine_is_minus_three_decibels() -> None:

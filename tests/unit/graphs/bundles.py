@@ -49,37 +49,22 @@ def manifest(**changes: Any) -> dict[str, Any]:
 def write_bundle(folder: Path, content: bytes | None = None, **changes: Any) -> Path:
     """Write a harmonic bundle with the graph of that content, as the manifest promises it."""
     content = small_graphs.content(small_graphs.harmonic_graph()) if content is None else content
-    entry = {
-        "file": "harmonic.onnx",
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-    }
-    bundle = folder / "tester"
-    bundle.mkdir()
-    (bundle / "harmonic.onnx").write_bytes(content)
-    said = manifest(**{"graphs": {"harmonic": entry}, **changes})
-    (bundle / "character.json").write_text(json.dumps(said, ensure_ascii=False), "utf-8")
-    return bundle
+    return _write(folder, "harmonic", content, changes)
 
 
 def write_waveform_bundle(folder: Path, graph: GraphProto, **changes: Any) -> Path:
     """Write a waveform bundle from 16 kHz to 24 kHz, or as the changes say."""
-    content = small_graphs.content(graph)
-    entry = {
-        "file": "waveform.onnx",
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-    }
     settings = {"input": "audio", "output": "converted", "input_sample_rate": 24_000}
-    said = {
-        "engine": "waveform",
-        "pitch": None,
-        "graphs": {"waveform": entry},
-        "settings": settings,
-    }
+    said = {"engine": "waveform", "pitch": None, "settings": settings}
+    return _write(folder, "waveform", small_graphs.content(graph), {**said, **changes})
+
+
+def _write(folder: Path, role: str, content: bytes, changes: dict[str, Any]) -> Path:
+    file, sha256 = f"{role}.onnx", hashlib.sha256(content).hexdigest()
+    entry = {"file": file, "sha256": sha256, "bytes": len(content)}
     bundle = folder / "tester"
     bundle.mkdir()
-    (bundle / "waveform.onnx").write_bytes(content)
-    text = json.dumps(manifest(**{**said, **changes}), ensure_ascii=False)
-    (bundle / "character.json").write_text(text, "utf-8")
+    (bundle / file).write_bytes(content)
+    said = manifest(**{"graphs": {role: entry}, **changes})
+    (bundle / "character.json").write_text(json.dumps(said, ensure_ascii=False), "utf-8")
     return bundle

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -22,6 +22,10 @@ from tests.unit.graphs.bundles import manifest, write_bundle, write_waveform_bun
 from tests.unit.graphs.test_onnx_files import external, foreign, with_initializer
 from tools.importing.importer import check_command
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SETTINGS = {"input": "audio", "output": "converted", "input_sample_rate": 24_000}
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
 
 
@@ -63,38 +67,39 @@ def test_a_missing_graph_is_refused(tmp_path: Path) -> None:
     assert refusal(bundle).startswith("harmonic.onnx: expected a file in")
 
 
+def share_graph(bundle: Path) -> dict[str, Any]:
+    """Move the graph of a bundle beside it, named by its hash; return its entry in the manifest."""
+    said: dict[str, Any] = json.loads((bundle / "character.json").read_text("utf-8"))
+    entry: dict[str, Any] = said["graphs"]["harmonic"]
+    (bundle.parent / "encoders").mkdir()
+    (bundle / "harmonic.onnx").rename(bundle.parent / "encoders" / f"{entry['sha256']}.onnx")
+    return entry
+
+
 def test_a_graph_that_characters_share_lies_beside_them_by_its_hash(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path)
-    said = json.loads((bundle / "character.json").read_text("utf-8"))["graphs"]["harmonic"]
-    shared = tmp_path / "encoders"
-    shared.mkdir()
-    (bundle / "harmonic.onnx").rename(shared / f"{said['sha256']}.onnx")
+    entry = share_graph(bundle)
 
     character = load_character(bundle, ENGINES)
 
-    assert len(character.graphs["harmonic"].content) == said["bytes"]
+    assert len(character.graphs["harmonic"].content) == entry["bytes"]
     assert list(load_characters(tmp_path, ENGINES)) == ["tester"]
 
 
 def test_a_bundle_with_a_shared_graph_can_be_sealed(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path)
-    before = (bundle / "character.json").read_text("utf-8")
-    said = json.loads(before)["graphs"]["harmonic"]
-    (tmp_path / "encoders").mkdir()
-    (bundle / "harmonic.onnx").rename(tmp_path / "encoders" / f"{said['sha256']}.onnx")
+    before = json.loads((bundle / "character.json").read_text("utf-8"))
+    share_graph(bundle)
 
     seal_manifest(bundle, 1 << 30)
 
-    assert json.loads((bundle / "character.json").read_text("utf-8")) == json.loads(before)
+    assert json.loads((bundle / "character.json").read_text("utf-8")) == before
 
 
 def test_a_shared_graph_is_checked_as_every_other_one(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path)
-    said = json.loads((bundle / "character.json").read_text("utf-8"))["graphs"]["harmonic"]
-    shared = tmp_path / "encoders"
-    shared.mkdir()
-    (bundle / "harmonic.onnx").unlink()
-    (shared / f"{said['sha256']}.onnx").write_bytes(b"x" * said["bytes"])
+    entry = share_graph(bundle)
+    (tmp_path / "encoders" / f"{entry['sha256']}.onnx").write_bytes(b"x" * entry["bytes"])
 
     assert "harmonic.onnx: expected SHA-256" in refusal(bundle)
 
@@ -141,23 +146,6 @@ def test_a_graph_of_another_role_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_foreign_operator_is_refused(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path, small_graphs.content(foreign()))
-    assert "harmonic.onnx: operator 'RunShell': expected the standard domain" in refusal(bundle)
-
-
-def test_an_external_data_path_is_refused(tmp_path: Path) -> None:
-    graph = with_initializer(external(location="/etc/passwd"))
-    bundle = write_bundle(tmp_path, small_graphs.content(graph))
-    assert "tensor 'weights': expected its data inside the file" in refusal(bundle)
-
-
-def test_a_file_that_is_not_a_graph_is_refused(tmp_path: Path) -> None:
-    assert "harmonic.onnx: expected an ONNX model" in refusal(
-        write_bundle(tmp_path, b"RIFF....WAVE")
-    )
-
-
 def test_bytes_in_the_runtimes_own_format_run_as_the_checked_graph(
     tmp_path: Path,
 ) -> None:
@@ -166,7 +154,12 @@ def test_bytes_in_the_runtimes_own_format_run_as_the_checked_graph(
     build_engine(load_character(write_bundle(tmp_path, disguised), ENGINES), SessionSettings())
 
 
-def changed_input(index: int, name: str, shape: list[int | str | None], kind: int) -> GraphProto:
+WRONG_F0 = "harmonic.onnx: input 'f0': expected float32 [1, frames], found"
+
+
+def changed_input(
+    index: int, name: str, shape: list[int | str | None], kind: int = TensorProto.FLOAT
+) -> GraphProto:
     graph = small_graphs.harmonic_graph()
     graph.input[index].CopyFrom(small_graphs.tensor(name, shape, kind))
     return graph
@@ -176,24 +169,12 @@ def changed_input(index: int, name: str, shape: list[int | str | None], kind: in
     ("graph", "sentence"),
     [
         (
-            changed_input(1, "pitch", [1, "t"], TensorProto.FLOAT),
-            (
-                "harmonic.onnx: input 'f0': expected float32 [1, frames], found only the inputs"
-                " 'wave', 'pitch', 'voicing', 'noise'."
-            ),
+            changed_input(1, "pitch", [1, "t"]),
+            f"{WRONG_F0} only the inputs 'wave', 'pitch', 'voicing', 'noise'.",
         ),
-        (
-            changed_input(1, "f0", [1, 1, "t"], TensorProto.FLOAT),
-            "harmonic.onnx: input 'f0': expected float32 [1, frames], found float32 [1, 1, t].",
-        ),
-        (
-            changed_input(1, "f0", [1, 100], TensorProto.FLOAT),
-            "harmonic.onnx: input 'f0': expected float32 [1, frames], found float32 [1, 100].",
-        ),
-        (
-            changed_input(1, "f0", [2, "t"], TensorProto.FLOAT),
-            "harmonic.onnx: input 'f0': expected float32 [1, frames], found float32 [2, t].",
-        ),
+        (changed_input(1, "f0", [1, 1, "t"]), f"{WRONG_F0} float32 [1, 1, t]."),
+        (changed_input(1, "f0", [1, 100]), f"{WRONG_F0} float32 [1, 100]."),
+        (changed_input(1, "f0", [2, "t"]), f"{WRONG_F0} float32 [2, t]."),
         (
             changed_input(2, "voicing", [1, "t"], TensorProto.INT64),
             "harmonic.onnx: input 'voicing': expected float32 [1, frames], found int64 [1, t].",
@@ -206,40 +187,61 @@ def test_a_wrong_tensor_is_refused_by_name_type_and_shape(
     assert refusal(write_bundle(tmp_path, small_graphs.content(graph))) == sentence
 
 
-def test_an_unknown_input_is_refused(tmp_path: Path) -> None:
+def changed_graph(change: Callable[[GraphProto], object]) -> GraphProto:
     graph = small_graphs.harmonic_graph()
-    graph.input.append(small_graphs.tensor("speaker", [1]))
-    assert "input 'speaker': expected only the inputs 'wave'" in refusal(
-        write_bundle(tmp_path, small_graphs.content(graph))
-    )
+    change(graph)
+    return graph
 
 
-def test_an_operator_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    graph = small_graphs.harmonic_graph()
-    graph.node[-1].op_type = "Slicer"
-    assert "expected a graph that ONNX Runtime" in refusal(
-        write_bundle(tmp_path, small_graphs.content(graph))
-    )
-
-
-def test_a_graph_that_fails_when_it_runs_is_refused(tmp_path: Path) -> None:
-    graph = small_graphs.harmonic_graph()
+def fail_when_run(graph: GraphProto) -> None:
     for initializer in graph.initializer:
         if initializer.name == "flat":
             initializer.raw_data = np.array([7, -1]).tobytes()
-    assert "harmonic.onnx: expected a graph that takes 'wave' [1, 1440]" in refusal(
-        write_bundle(tmp_path, small_graphs.content(graph))
-    )
+
+
+@pytest.mark.parametrize(
+    ("graph", "sentence"),
+    [
+        (foreign(), "harmonic.onnx: operator 'RunShell': expected the standard domain"),
+        (
+            with_initializer(external(location="/etc/passwd")),
+            "tensor 'weights': expected its data inside the file",
+        ),
+        (b"RIFF....WAVE", "harmonic.onnx: expected an ONNX model"),
+        (
+            changed_graph(lambda graph: graph.input.append(small_graphs.tensor("speaker", [1]))),
+            "input 'speaker': expected only the inputs 'wave'",
+        ),
+        (
+            changed_graph(lambda graph: setattr(graph.node[-1], "op_type", "Slicer")),
+            "expected a graph that ONNX Runtime",
+        ),
+        (
+            changed_graph(fail_when_run),
+            "harmonic.onnx: expected a graph that takes 'wave' [1, 1440]",
+        ),
+        (small_graphs.harmonic_graph(amplitude=float("nan")), "expected finite samples"),
+    ],
+    ids=[
+        "a foreign operator",
+        "external data",
+        "a file that is not a graph",
+        "an unknown input",
+        "an operator that does not exist",
+        "a graph that fails when it runs",
+        "output that is not finite",
+    ],
+)
+def test_a_graph_that_is_unsafe_or_does_not_work_is_refused(
+    tmp_path: Path, graph: GraphProto | bytes, sentence: str
+) -> None:
+    content = graph if isinstance(graph, bytes) else small_graphs.content(graph)
+    assert sentence in refusal(write_bundle(tmp_path, content))
 
 
 def test_a_graph_whose_output_is_not_finite_is_refused(tmp_path: Path) -> None:
     waveform = write_waveform_bundle(tmp_path, small_graphs.gain_graph(float("nan")))
     assert "expected finite samples" in refusal(waveform)
-
-
-def test_a_harmonic_graph_whose_output_is_not_finite_is_refused(tmp_path: Path) -> None:
-    graph = small_graphs.harmonic_graph(amplitude=float("nan"))
-    assert "expected finite samples" in refusal(write_bundle(tmp_path, small_graphs.content(graph)))
 
 
 @pytest.mark.parametrize(
@@ -259,23 +261,17 @@ def test_a_manifest_that_does_not_suit_the_harmonic_engine_is_refused(
     ("settings", "sentence"),
     [
         ({}, "field 'settings.input_sample_rate': expected a multiple of 100"),
+        (SETTINGS | {"input_sample_rate": 16_000.5}, "found 16000.5"),
+        (SETTINGS | {"input": 3}, "field 'settings.input': expected the name of a tensor, found 3"),
         (
-            {"input": "audio", "output": "converted", "input_sample_rate": 16_000.5},
-            "found 16000.5",
-        ),
-        (
-            {"input": 3, "output": "converted", "input_sample_rate": 24_000},
-            "field 'settings.input': expected the name of a tensor, found 3",
-        ),
-        (
-            {"input": "sound", "output": "converted", "input_sample_rate": 24_000},
+            SETTINGS | {"input": "sound"},
             (
                 "waveform.onnx: input 'sound': expected float32 [samples] or [1, samples] or"
                 " [1, 1, samples], found only the inputs 'audio'"
             ),
         ),
         (
-            {"input": "audio", "output": "converted", "input_sample_rate": 24_000, "gpu": True},
+            SETTINGS | {"gpu": True},
             "field 'settings.gpu': expected only input, output, input_sample_rate",
         ),
     ],

@@ -164,7 +164,7 @@ def test_a_small_graph_that_was_optimised_for_a_cpu_stays_there(tmp_path: Path) 
     "module", ["shared.speech.graphs.sessions", "tools.importing.synthesizer_trial"]
 )
 def test_the_runtime_keeps_nothing_to_send(tmp_path: Path, module: str) -> None:
-    """What it would send lies in the home folder until it is sent."""
+    """Data to send would lie in the home folder until then."""
     code = f"import {module}, onnxruntime"
     usual = {name: value for name, value in os.environ.items() if not name.startswith("ORT_")}
     environment = usual | {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}

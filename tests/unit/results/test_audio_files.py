@@ -13,7 +13,7 @@ import pytest
 
 from shared.speech.decoding.demuxing import Demuxer
 from shared.speech.decoding.recording import as_float
-from shared.speech.results.audio_files import encode, to_pcm16, write_wav
+from shared.speech.results.audio_files import encode_result, to_pcm16, write_wav
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE, Marking
 from shared.voices.media import content_type_matches, sniff
 from shared.voices.voice import OutputFormat
@@ -49,7 +49,7 @@ def test_every_format_plays_the_same_sound_for_the_same_time(
     output_format: OutputFormat, rate: int
 ) -> None:
     samples = voice_like(2.345, rate)
-    encoded = encode(samples, rate, output_format, MARKING)
+    encoded = encode_result(samples, rate, output_format, MARKING)
     heard, heard_rate = decoded(encoded.data)
     assert encoded.seconds == len(samples) / rate
     # FFmpeg plays the last block of AAC to its end; players that heed the edit list do not.
@@ -64,7 +64,7 @@ def test_every_format_plays_the_same_sound_for_the_same_time(
 
 
 def test_the_m4a_file_says_how_long_it_plays_to_the_millisecond() -> None:
-    data = encode(voice_like(2.345, 24_000), 24_000, OutputFormat.M4A, MARKING).data
+    data = encode_result(voice_like(2.345, 24_000), 24_000, OutputFormat.M4A, MARKING).data
     at = data.index(b"elst")
     _, entries, duration, start = struct.unpack_from(">IIII", data, at + 4)
     assert entries == 1
@@ -73,20 +73,20 @@ def test_the_m4a_file_says_how_long_it_plays_to_the_millisecond() -> None:
 
 
 def test_the_index_of_an_m4a_file_comes_first() -> None:
-    data = encode(voice_like(1, 24_000), 24_000, OutputFormat.M4A, MARKING).data
+    data = encode_result(voice_like(1, 24_000), 24_000, OutputFormat.M4A, MARKING).data
     assert data.index(b"moov") < data.index(b"mdat")
 
 
 @pytest.mark.parametrize("output_format", OutputFormat)
 def test_the_same_samples_give_the_same_bytes(output_format: OutputFormat) -> None:
     samples = voice_like(1, 24_000)
-    first = encode(samples, 24_000, output_format, MARKING)
-    assert encode(samples, 24_000, output_format, MARKING).data == first.data
+    first = encode_result(samples, 24_000, output_format, MARKING)
+    assert encode_result(samples, 24_000, output_format, MARKING).data == first.data
 
 
 @pytest.mark.parametrize("output_format", OutputFormat)
 def test_a_result_is_what_its_content_type_says(output_format: OutputFormat) -> None:
-    encoded = encode(voice_like(1, 24_000), 24_000, output_format, MARKING)
+    encoded = encode_result(voice_like(1, 24_000), 24_000, output_format, MARKING)
     container = sniff(encoded.data)
     assert container is not None
     assert content_type_matches(container, encoded.content_type)
@@ -95,7 +95,7 @@ def test_a_result_is_what_its_content_type_says(output_format: OutputFormat) -> 
 
 @pytest.mark.parametrize("output_format", OutputFormat)
 def test_every_result_says_that_it_is_synthetic_speech(output_format: OutputFormat) -> None:
-    data = encode(voice_like(1, 24_000), 24_000, output_format, MARKING).data
+    data = encode_result(voice_like(1, 24_000), 24_000, output_format, MARKING).data
     with av.open(io.BytesIO(data), "r") as container:
         tags = container.metadata | container.streams.audio[0].metadata
     assert tags["title"] == 'Synthetic speech: Mei <&> "声"'
@@ -110,7 +110,7 @@ def test_every_result_says_that_it_is_synthetic_speech(output_format: OutputForm
 def test_the_marking_is_in_an_xmp_packet_if_the_format_allows_it(
     output_format: OutputFormat,
 ) -> None:
-    data = encode(voice_like(1, 24_000), 24_000, output_format, MARKING).data
+    data = encode_result(voice_like(1, 24_000), 24_000, output_format, MARKING).data
     assert MARKING.xmp() in data
 
 
@@ -118,7 +118,7 @@ def test_the_marking_is_in_an_xmp_packet_if_the_format_allows_it(
 def test_the_marking_is_in_its_own_tag_if_the_format_allows_any_tag(
     output_format: OutputFormat,
 ) -> None:
-    data = encode(voice_like(1, 24_000), 24_000, output_format, MARKING).data
+    data = encode_result(voice_like(1, 24_000), 24_000, output_format, MARKING).data
     with av.open(io.BytesIO(data), "r") as container:
         tags = container.metadata | container.streams.audio[0].metadata
     assert tags["digital_source_type"] == DIGITAL_SOURCE_TYPE
@@ -152,7 +152,7 @@ def test_samples_over_full_scale_are_clipped_and_never_wrapped() -> None:
 
 @pytest.mark.parametrize("output_format", OutputFormat)
 def test_samples_over_full_scale_are_clipped_in_every_format(output_format: OutputFormat) -> None:
-    encoded = encode(voice_like(1, 24_000, level=3), 24_000, output_format, MARKING)
+    encoded = encode_result(voice_like(1, 24_000, level=3), 24_000, output_format, MARKING)
     heard, _ = decoded(encoded.data)
     # A lossy codec may overshoot what it was given.
     assert np.abs(heard).max() < 1.5
@@ -161,11 +161,11 @@ def test_samples_over_full_scale_are_clipped_in_every_format(output_format: Outp
 def test_wav_needs_none_of_ffmpegs_libraries() -> None:
     script = (
         "import sys, numpy\n"
-        "from shared.speech.results.audio_files import encode\n"
+        "from shared.speech.results.audio_files import encode_result\n"
         "from shared.speech.results.statement import Marking\n"
         "from shared.voices.voice import OutputFormat\n"
         "samples = numpy.zeros(100, numpy.float32)\n"
-        "encode(samples, 24000, OutputFormat.WAV, Marking('a', 'A'))\n"
+        "encode_result(samples, 24000, OutputFormat.WAV, Marking('a', 'A'))\n"
         "print('av' in sys.modules)\n"
     )
     ended = subprocess.run(

@@ -36,6 +36,11 @@ PAYLOAD = 0xBEEF
 WATERMARK = Watermark(KEY, PAYLOAD, RATE)
 
 
+def found_in(samples: Samples, rate: int = RATE, key: WatermarkKey = KEY) -> int | None:
+    finding = find_watermark(samples, rate, [key])
+    return finding.payload if finding is not None and finding.is_found else None
+
+
 @pytest.fixture(scope="module")
 def plain() -> Samples:
     return read_aloud(4.0)
@@ -103,11 +108,7 @@ def test_what_is_added_lies_far_below_the_speech(plain: Samples, marked: Samples
 @pytest.mark.parametrize("rate", [16_000, 22_050, 32_000, 40_000, 44_100, 48_000])
 def test_it_is_found_at_every_sample_rate(plain: Samples, rate: int) -> None:
     samples = soxr.resample(plain, RATE, rate)
-    finding = find_watermark(Watermark(KEY, PAYLOAD, rate).mark(samples, seed=3), rate, [KEY])
-
-    assert finding is not None
-    assert finding.is_found
-    assert finding.payload == PAYLOAD
+    assert found_in(Watermark(KEY, PAYLOAD, rate).mark(samples, seed=3), rate) == PAYLOAD
 
 
 def noisy(samples: Samples) -> Samples:
@@ -130,11 +131,7 @@ DAMAGES: dict[str, Callable[[Samples], Samples]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_it_survives(marked: Samples, damage: Callable[[Samples], Samples]) -> None:
-    finding = find_watermark(damage(marked), RATE, [KEY])
-
-    assert finding is not None
-    assert finding.is_found
-    assert finding.payload == PAYLOAD
+    assert found_in(damage(marked)) == PAYLOAD
 
 
 def test_what_was_marked_before_the_depth_followed_the_level_is_found(plain: Samples) -> None:
@@ -146,11 +143,7 @@ def test_what_was_marked_before_the_depth_followed_the_level_is_found(plain: Sam
     numbers = (KEY.first_chip(7) + np.arange(len(chips))) % PERIOD
     added = np.fft.irfft(np.fft.rfft(chips) * gains[numbers], size) * fade(size)
 
-    finding = find_watermark((chips + added).astype(np.float32).ravel(), RATE, [KEY])
-
-    assert finding is not None
-    assert finding.is_found
-    assert finding.payload == PAYLOAD
+    assert found_in((chips + added).astype(np.float32).ravel()) == PAYLOAD
 
 
 def test_soft_parts_are_changed_less_than_loud_ones() -> None:
@@ -171,18 +164,14 @@ def test_another_speed_has_to_agree_better_to_be_found() -> None:
 
     assert WatermarkFinding(1, agreement, 1.0).is_found
     assert not WatermarkFinding(1, agreement, 1.02).is_found
-    assert (
-        WatermarkFinding(1, agreement, 1.02).chance
-        == 20 * WatermarkFinding(1, agreement, 1.0).chance
-    )
+    usual = WatermarkFinding(1, agreement, 1.0).chance
+    assert WatermarkFinding(1, agreement, 1.02).chance == 20 * usual
     assert WatermarkFinding(1, 7.0, 1.0).chance == pytest.approx(MOST_CHANCE, rel=0.2)
 
 
 def test_it_is_not_found_where_there_is_none(plain: Samples, marked: Samples) -> None:
-    other = WatermarkKey(b"the key of another deployment...")
-    findings = [find_watermark(plain, RATE, [KEY]), find_watermark(marked, RATE, [other])]
-
-    assert [each is not None and each.is_found for each in findings] == [False, False]
+    assert found_in(plain) is None
+    assert found_in(marked, key=WatermarkKey(b"the key of another deployment...")) is None
 
 
 @pytest.mark.parametrize("samples", [np.zeros(3 * RATE, np.float32), np.ones(RATE // 2, "f")])
@@ -192,11 +181,7 @@ def test_silence_and_what_is_too_short_hold_nothing(samples: Samples) -> None:
 
 def test_a_long_sound_is_searched_in_parts(plain: Samples) -> None:
     long = np.concatenate([np.tile(plain, 4), WATERMARK.mark(np.tile(plain, 4), seed=2)])
-    finding = find_watermark(long, RATE, [KEY])
-
-    assert finding is not None
-    assert finding.is_found
-    assert finding.payload == PAYLOAD
+    assert found_in(long) == PAYLOAD
 
 
 def test_a_payload_has_16_bits_and_a_key_16_bytes() -> None:
