@@ -21,8 +21,8 @@ from shared.speech.engines.rvc import RvcEngine
 from shared.speech.engines.rvc_networks import (
     OnnxContentEncoder,
     OnnxSynthesizer,
-    RvcVoice,
-    VoiceOptions,
+    RvcNetworks,
+    RvcOptions,
     draw_synthesizer_noise,
 )
 from shared.speech.engines.rvc_signal import contour, frame_count
@@ -95,7 +95,7 @@ def _runs(encoder_file: bytes, synthesizer_file: bytes, threads: int, seconds: f
     )
     changes = {"engine": "rvc", "sample_rate": random_graphs.SAMPLE_RATE, "pitch": None}
     manifest = read_manifest(MANIFEST).model_copy(update=changes)
-    engine = RvcEngine(manifest, RvcVoice(encoder, synthesizer, None, VoiceOptions()))
+    engine = RvcEngine(manifest, RvcNetworks(encoder, synthesizer, None, RvcOptions()))
 
     recording = speech(seconds)
     wave = resample(recording, SAMPLE_RATE, _NETWORK_RATE)

@@ -10,18 +10,17 @@ import numpy as np
 from pydantic import Field, SecretStr, model_validator
 
 from shared.runtime.settings import CommaSeparated, EnvironmentSettings, SecretKeys
-from shared.speech.engines.interface import ConvertsAhead, MarkedPiece, speak_marked
+from shared.speech.engines.interface import ConvertsAhead, MarkedPiece, TextEngineWrapper
 from shared.speech.results.watermark import Watermark, WatermarkKey
 from shared.speech.signal.sound import NoClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from shared.speech.engines.interface import ConversionOptions, Engine, Stream
     from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
     from shared.speech.results.watermark import WatermarkStream
     from shared.speech.signal.sound import Samples, StageClock
-    from shared.speech.text.accents import AccentPhrase
 
 
 @dataclass(frozen=True)
@@ -128,53 +127,26 @@ class MarkedStream:
         return self._watermark.end_with(self._stream.finish())
 
 
-class MarkedTextEngine:
-    """Marks what another engine speaks; see PhraseEngine.
-
-    Args:
-        watermark: for its sample rate.
-    """
+class MarkedTextEngine(TextEngineWrapper):
+    """Marks the speech of another engine, at the watermark's sample rate."""
 
     def __init__(self, engine: PhraseEngine, watermark: Watermark) -> None:
-        self._engine = engine
+        super().__init__(lambda: engine)
         self._watermark = watermark
 
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the speech in Hz."""
-        return self._engine.sample_rate
-
-    def estimate(self, text: str, options: SpeechOptions) -> float:
-        """Estimate how long the speech of a text is; see TextEngine."""
-        return self._engine.estimate(text, options)
-
-    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        """Speak a text and mark it; see TextEngine."""
-        return self._watermark.mark_pieces(self._engine.speak(text, options), options.seed)
-
-    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        """Speak a text and mark it, and tell its words and phones; see MarkingEngine."""
-        return self._mark_each(speak_marked(self._engine, text, options), options.seed)
-
-    def _mark_each(self, pieces: Iterator[MarkedPiece], seed: int) -> Iterator[MarkedPiece]:
-        stream = self._watermark.open(seed)
+    def _change(
+        self, pieces: Iterator[MarkedPiece], options: SpeechOptions
+    ) -> Iterator[MarkedPiece]:
+        stream = self._watermark.open(options.seed)
         for piece in pieces:
             # What waits for the rest of its chip begins the next piece.
             late = stream.waiting / self.sample_rate
-            marks = tuple(mark.later(late) for mark in piece.marks)
-            yield MarkedPiece(stream.push(piece.samples), marks)
+            marked = MarkedPiece(
+                stream.push(piece.samples), tuple(mark.later(late) for mark in piece.marks)
+            )
+            if len(marked.samples) or marked.marks:
+                yield marked
         yield MarkedPiece(stream.end_with(np.zeros(0, np.float32)))
-
-    def read_phrases(self, text: str) -> list[AccentPhrase]:
-        """Find the accent phrases of a text; see PhraseEngine."""
-        return self._engine.read_phrases(text)
-
-    def speak_phrases(
-        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
-    ) -> Iterator[Samples]:
-        """Speak accent phrases and mark them; see PhraseEngine."""
-        pieces = self._engine.speak_phrases(phrases, text, options)
-        return self._watermark.mark_pieces(pieces, options.seed)
 
 
 _MOST_BITS = (1 << 16) - 1

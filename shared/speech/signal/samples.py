@@ -1,4 +1,4 @@
-"""Levels of a recording: of each frame, of the speech, and of the pauses."""
+"""Samples of a recording: checks, resampling, rumble, and the levels of speech and pauses."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,12 +20,7 @@ _FLOOR_SHARE = 0.1
 
 
 def frame_power(samples: Samples, hop: int, frames: int) -> Samples:
-    """Mean square of 20 ms around each frame: float32 [frames].
-
-    Args:
-        hop: samples per frame (10 ms); frame t is centred at sample hop * t.
-        frames: how many frames.
-    """
+    """Mean square of 20 ms around each frame: float32 [frames]; frame t is centred at hop * t."""
     whole = np.zeros((frames + 1) * hop, np.float32)
     used = samples[: frames * hop]
     whole[hop : hop + len(used)] = used
@@ -74,10 +69,8 @@ def ranked(values: NDArray[np.floating], share: float) -> float:
 class SpeechLevels:
     """The levels of a recording, in dB of full scale (mean square).
 
-    Attributes:
-        frames: level of each frame, float32 [T].
-        speech: level of the speech: the power-weighted mean power of the frames.
-        floor: level of the pauses: the quietest tenth of the frames lies below it.
+    Attributes: frames, the level of each frame, float32 [T]; speech, the power-weighted mean power
+    of the frames; floor, below which the quietest tenth of the frames lies.
     """
 
     frames: Samples
@@ -91,12 +84,10 @@ class SpeechLevels:
 
 
 def measure_levels(samples: Samples, hop: int, frames: int) -> SpeechLevels:
-    """Measure the levels of a recording of at least one frame; see frame_power."""
     return levels_of(frame_power(samples, hop, frames))
 
 
 def levels_of(power: Samples) -> SpeechLevels:
-    """Measure the levels of a recording whose frames have that power."""
     level = decibels(power)
     return SpeechLevels(level, speech_level(power), ranked(level, _FLOOR_SHARE))
 
@@ -119,14 +110,9 @@ _RUMBLE_STEP = 8
 def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifest) -> None:
     """Refuse samples that cannot be converted.
 
-    Args:
-        samples: expected to be mono float32 [N].
-        sample_rate: in Hz.
-
-    Raises:
-        ValueError: the samples are not mono float32 audio; this is the caller's mistake.
-        VoiceError: samples are not finite (`corrupt`), or the length is outside of the character's
-            limits (`too_short`, `too_long`).
+    Raises VoiceError if samples are not finite (`corrupt`), or the length is outside of the
+    character's limits (`too_short`, `too_long`); ValueError, the caller's mistake, if they are not
+    mono float32.
     """
     _check_form(samples)
     check_rate(sample_rate)
@@ -141,11 +127,7 @@ def check_audio(samples: Samples) -> None:
 
 
 def check_rate(sample_rate: int) -> None:
-    """Refuse a sample rate that no recording has.
-
-    Raises:
-        ValueError: always the caller's mistake.
-    """
+    """Refuse a sample rate that no recording has, with ValueError: the caller's mistake."""
     if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
         raise ValueError(f"expected {LOWEST_RATE} to {HIGHEST_RATE} Hz, found {sample_rate} Hz")
 

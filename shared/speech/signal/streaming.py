@@ -1,4 +1,4 @@
-"""The last values of a series that goes on, in memory that does not grow."""
+"""Analysis and loudness of a recording that is still coming in, in bounded memory."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -56,7 +56,6 @@ class History:
         """How many values were appended so far."""
 
     def append(self, values: NDArray[np.floating]) -> None:
-        """Append at most `capacity` values."""
         if self._used + len(values) > len(self._kept):
             self._kept[: self._capacity] = self._kept[self._used - self._capacity : self._used]
             self._used = self._capacity
@@ -89,19 +88,15 @@ class Resampler(Protocol):
     @property
     def delay(self) -> int:
         """How many samples must follow one, at least, before it is given."""
-        ...
 
     def push(self, samples: Samples) -> Samples:
         """Take the next samples and return those at the new rate that are certain."""
-        ...
 
-    def finish(self) -> Samples:
-        """Take the end and return the rest."""
-        ...
+    def finish(self) -> Samples: ...
 
 
 def open_resampler(sample_rate: int) -> Resampler:
-    """Open what brings a recording from `sample_rate`, in Hz, to that of the analysis."""
+    """Open a resampler from `sample_rate`, in Hz, to that of the analysis."""
     factor, rest = divmod(sample_rate, SAMPLE_RATE)
     # SoX's resampler gives what it has every 33 ms, which a visitor would hear as delay. Browsers
     # record at 48 kHz.
@@ -111,11 +106,8 @@ def open_resampler(sample_rate: int) -> Resampler:
 class Decimator:
     """Divides the sample rate by a whole number, with a windowed sinc.
 
-    Source: Oppenheim and Schafer, Discrete-Time Signal Processing, chapters 4 (decimation) and 7
-    (Kaiser window).
-
-    Args:
-        factor: the divisor; 1 changes nothing.
+    Source: Oppenheim and Schafer, Discrete-Time Signal Processing, chapters 4 and 7 (Kaiser
+    window).
     """
 
     def __init__(self, factor: int) -> None:
@@ -133,12 +125,10 @@ class Decimator:
         self._given = 0
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples; see Resampler."""
         self._taken += len(samples)
         return self._take(samples)
 
     def finish(self) -> Samples:
-        """Take the end; see Resampler."""
         missing = -(-self._taken // self._factor) - self._given
         return self._take(np.zeros(self.delay + self._step, np.float32))[:missing]
 
@@ -160,12 +150,6 @@ class Decimator:
 
 
 class SoxResampler:
-    """SoX's resampler, for any rate.
-
-    Args:
-        sample_rate: of the recording, in Hz.
-    """
-
     delay = 0
 
     def __init__(self, sample_rate: int) -> None:
@@ -174,12 +158,10 @@ class SoxResampler:
         )
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples; see Resampler."""
         resampled: Samples = self._stream.resample_chunk(samples)
         return resampled
 
     def finish(self) -> Samples:
-        """Take the end; see Resampler."""
         resampled: Samples = self._stream.resample_chunk(np.zeros(0, np.float32), last=True)
         return resampled
 
@@ -201,14 +183,7 @@ _REGISTER_SLEW = 0.0018  # of the logarithm per frame: a quarter of an octave in
 
 @dataclass(frozen=True)
 class RecentSpeech:
-    """What is known of the last second of a recording, a frame every 10 ms.
-
-    Attributes:
-        begin: the number of the first frame in the recording.
-        track: the frames' fundamental frequency.
-        levels: the frames' levels; speech and floor are those of all that came so far.
-        speech: the frames in which somebody speaks.
-    """
+    """The last second of a recording; speech and floor of its levels are those of all so far."""
 
     begin: int
     track: F0Track
@@ -218,12 +193,6 @@ class RecentSpeech:
 
 
 class StreamAnalysis:
-    """Analyses a recording as it comes in.
-
-    Args:
-        sample_rate: of the recording, in Hz.
-    """
-
     def __init__(self, sample_rate: int) -> None:
         self._resampler = open_resampler(sample_rate)
         self._raw = History(WAVE_FRAMES * HOP)
@@ -240,7 +209,6 @@ class StreamAnalysis:
 
     @property
     def frames(self) -> int:
-        """How many whole frames have come in."""
         return self._raw.count // HOP
 
     @property
@@ -253,11 +221,9 @@ class StreamAnalysis:
         self._raw.append(self._resampler.push(samples))
 
     def end(self) -> None:
-        """Take the end of the recording; only silence may follow."""
         self._raw.append(self._resampler.finish())
 
     def push_silence(self, frames: int) -> None:
-        """Take so many silent frames after the end."""
         self._raw.append(np.zeros(frames * HOP, np.float32))
 
     def hear(self, frames: int) -> RecentSpeech:
@@ -274,10 +240,7 @@ class StreamAnalysis:
         return RecentSpeech(begin, track, recent, find_speech(recent, track.hertz > 0), self._pitch)
 
     def wave(self, begin: int, end: int) -> Samples:
-        """Return the wave between two samples at 16 kHz, as far as `hear` went; 0 before it began.
-
-        The last 20 ms are provisional: what comes next changes what the filter removes from them.
-        """
+        """Return the wave at 16 kHz up to `hear`, 0 before it began; the last 20 ms may change."""
         certain = self._wave.between(begin, min(end, self._wave.count))
         return np.concatenate([certain, self._tail[: max(end - self._wave.count, 0)]])
 
@@ -308,7 +271,7 @@ class StreamAnalysis:
         )
 
     def _measure_pitch(self, track: F0Track, begin: int, new: int) -> None:
-        """Measure how high the speaker speaks; what is known changes slowly."""
+        """Measure the speaker's register, which changes slowly."""
         # What has left the window is decided.
         self._decided.append(self._hertz[: begin - self._decided.count])
         self._hertz = track.hertz
@@ -328,11 +291,7 @@ _REACH_BLOCKS = 3  # milliseconds before and after a peak in which the limiter's
 
 
 class StreamFinish:
-    """Gives a voice the recording's silence and loudness, frame by frame.
-
-    Args:
-        sample_rate: of the voice, a multiple of 100 Hz.
-    """
+    """Gives a voice the recording's silence and loudness, frame by frame."""
 
     def __init__(self, sample_rate: int) -> None:
         self._sample_rate = sample_rate
@@ -345,15 +304,7 @@ class StreamFinish:
         self._limiter = StreamLimiter(sample_rate)
 
     def push(self, voice: Samples, first: int, heard: RecentSpeech) -> Samples:
-        """Finish the next frames.
-
-        Args:
-            voice: the character's speech from frame `first` on, in whole frames.
-            first: a frame of the recording.
-
-        Returns:
-            Samples; some milliseconds are held back.
-        """
+        """Finish the next whole frames of a voice; some milliseconds are held back."""
         frames = len(voice) // self._hop
         at = first - heard.begin
         gate = gate_gains(heard.levels, heard.speech)[at + 1 : at + frames + 1]
@@ -375,7 +326,6 @@ class StreamFinish:
         self._last_hop = gated[-self._hop :]
 
     def _gains(self, heard: RecentSpeech, end: int, frames: int) -> Samples:
-        """Compute the gains of the last frames before `end`."""
         power = self._power.last(_FOLLOWED)
         speech = speech_level(self._power.last(_REMEMBERED))
         recent = heard.levels.frames[: end - heard.begin][-len(power) :]
@@ -390,11 +340,7 @@ class StreamFinish:
 
 
 class StreamLimiter:
-    """Keeps a voice that goes on within the ceiling; see loudness.limit.
-
-    Args:
-        sample_rate: of the voice, in Hz.
-    """
+    """Keeps a continuing voice within the ceiling; see loudness.limit."""
 
     def __init__(self, sample_rate: int) -> None:
         self._block = limiting_block(sample_rate)
@@ -403,10 +349,7 @@ class StreamLimiter:
         self._waiting = np.zeros(0, np.float32)
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples, and return those that what follows does not change any more.
-
-        The last 8 ms are held back, because the gain falls before a peak.
-        """
+        """Take the next samples; hold 8 ms back, because the gain falls before a peak."""
         self._waiting = np.concatenate([self._waiting, samples])
         blocks = len(self._waiting) // self._block
         # The gain is interpolated up to the block after the last one.
@@ -433,11 +376,7 @@ _FAINTEST = 1e-6
 
 
 class Pauses:
-    """Tells of each pause once.
-
-    Args:
-        sample_rate: in Hz, at least 100.
-    """
+    """Reports each pause once."""
 
     def __init__(self, sample_rate: int) -> None:
         self._hop = sample_rate // FRAMES_PER_SECOND
@@ -447,7 +386,7 @@ class Pauses:
         self._has_spoken = False
 
     def push(self, samples: Samples) -> bool:
-        """Take the next samples, float32 [N]; whether there is a pause now that was not told of."""
+        """Take the next samples, float32 [N]; whether a pause has begun that was not reported."""
         waiting = np.concatenate([self._rest, samples])
         whole = len(waiting) // self._hop * self._hop
         self._rest = waiting[whole:]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from shared.speech.engines.rvc_networks import RvcVoice
+from shared.speech.engines.rvc_networks import RvcNetworks
 from shared.speech.engines.rvc_signal import (
     HOP,
     SAMPLE_RATE,
@@ -59,7 +59,7 @@ class _Piece:
 
 def convert_as_original(
     audio: NDArray[np.floating],
-    voice: RvcVoice,
+    voice: RvcNetworks,
     track: Callable[[Array], Array],
     semitones: float,
     random: Generator,
@@ -91,7 +91,7 @@ def convert_as_original(
 
 
 def _contour(
-    padded: Array, voice: RvcVoice, track: Callable[[Array], Array], semitones: float
+    padded: Array, voice: RvcNetworks, track: Callable[[Array], Array], semitones: float
 ) -> Contour | None:
     if voice.synthesizer.harmonics == 0:
         return None
@@ -128,7 +128,7 @@ def _loudness(heard: Array64) -> Array64:
     return loudness
 
 
-def _mix_loudness(spoken: Array, heard: Array64, voice: RvcVoice) -> Array:
+def _mix_loudness(spoken: Array, heard: Array64, voice: RvcNetworks) -> Array:
     mix = voice.options.loudness_mix
     if mix == 1:
         return spoken

@@ -11,7 +11,7 @@ import pyopenjtalk
 import pytest
 
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
-from shared.speech.engines.style_bert_vits2 import VoiceBundle, build_voice
+from shared.speech.engines.style_bert_vits2 import StyleBertGraphs, build_from_graphs
 from shared.speech.engines.text_interface import SpeechOptions, TextError
 from shared.speech.graphs.bundle import Graph
 from shared.speech.graphs.onnx_files import inspect_model
@@ -34,7 +34,7 @@ def engines() -> dict[str, TextEngine]:
     voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
     imported = parse_aivmx((FOLDER / "tiny.aivmx").read_bytes())
     encoder = (FOLDER / "bert.onnx").read_bytes()
-    bundle = VoiceBundle(
+    bundle = StyleBertGraphs(
         imported.facts.voice,
         Graph("voice.onnx", imported.graph, inspect_model(imported.graph)),
         Graph("bert.onnx", encoder, inspect_model(encoder)),
@@ -44,7 +44,7 @@ def engines() -> dict[str, TextEngine]:
         "japanese": JapaneseEngine(
             voice, reader, EnglishReader(reader, read_words()), sample_rate=24_000
         ),
-        "style_bert_vits2": build_voice(bundle, reader, SessionSettings()),
+        "style_bert_vits2": build_from_graphs(bundle, reader, SessionSettings()),
     }
 
 

@@ -14,7 +14,7 @@ from shared.speech.engines.japanese import HtsVoice, JapaneseEngine, split_breat
 from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
-from shared.speech.text.front_end import EnglishReader, Reader, read_words
+from shared.speech.text.front_end import FrontEnd, Reader
 from tests.support.logs import log_book
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ SENTENCE = "今日は、とてもいい天気ですね。"
 
 @pytest.fixture(scope="module")
 def engine() -> JapaneseEngine:
-    reader = Reader()
     voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
-    return JapaneseEngine(voice, reader, EnglishReader(reader, read_words()), sample_rate=RATE)
+    return JapaneseEngine(voice, FrontEnd(), sample_rate=RATE)
 
 
 def whole(engine: JapaneseEngine, text: str = SENTENCE, **options: Any) -> NDArray[np.float32]:
@@ -294,8 +293,7 @@ class WordlessReader(Reader):
 def test_a_text_whose_marks_fail_is_spoken_without_them_and_counted_once(
     voice: HtsVoice, reader: Reader, fault: str
 ) -> None:
-    english = EnglishReader(Reader(), read_words())
-    faulty = JapaneseEngine(voice, reader, english, sample_rate=RATE)
+    faulty = JapaneseEngine(voice, FrontEnd(lambda: reader), sample_rate=RATE)
 
     with log_book() as book:
         pieces = list(faulty.speak_marked(SENTENCE * 2, SpeechOptions()))

@@ -15,7 +15,7 @@ from shared.characters.manifest import CharacterManifest, parse_manifest
 from shared.speech.engines.interface import ConversionOptions, EarlyPieces
 from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.engines.rvc import RvcEngine
-from shared.speech.engines.rvc_networks import RvcVoice, VoiceOptions
+from shared.speech.engines.rvc_networks import RvcNetworks, RvcOptions
 from shared.speech.engines.rvc_signal import Retrieval
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
@@ -56,8 +56,8 @@ def character(**changes: Any) -> CharacterManifest:
     return parse_manifest(json.dumps(said).encode(), Path("tester"))
 
 
-def engine_of(voice: SineVoice, options: VoiceOptions | None = None, **changes: Any) -> RvcEngine:
-    return RvcEngine(character(**changes), RvcVoice(voice, voice, None, options or VoiceOptions()))
+def engine_of(voice: SineVoice, options: RvcOptions | None = None, **changes: Any) -> RvcEngine:
+    return RvcEngine(character(**changes), RvcNetworks(voice, voice, None, options or RvcOptions()))
 
 
 def word(hertz: float = 120.0, seconds: float = 0.6) -> Array:
@@ -157,9 +157,7 @@ def test_a_recording_in_pieces_joins_without_a_click() -> None:
     voice = SineVoice()
     recording = signals.voice(signals.glide(150, 150, 25.0))
 
-    converted = engine_of(voice, VoiceOptions(loudness_mix=1)).convert(
-        recording, signals.RATE, AUTO
-    )
+    converted = engine_of(voice, RvcOptions(loudness_mix=1)).convert(recording, signals.RATE, AUTO)
 
     assert len(voice.waves) >= 3
     middle = converted[RATE:-RATE]
@@ -203,7 +201,7 @@ def golden_voice() -> RvcEngine:
     """The reference voice, with features that say nothing."""
     synthesizer = rvc_golden.synthesizer("v2-f0-40k.pth")
     return RvcEngine(
-        character(sample_rate=40_000), RvcVoice(Quiet(), synthesizer, None, VoiceOptions())
+        character(sample_rate=40_000), RvcNetworks(Quiet(), synthesizer, None, RvcOptions())
     )
 
 
@@ -230,7 +228,7 @@ def test_what_is_converted_ahead_changes_no_sample_and_is_not_converted_again(
 ) -> None:
     recording = resample(phrases(), signals.RATE, rate)
     voice = SineVoice()
-    engine = engine_of(voice, VoiceOptions(unvoiced=unvoiced), pitch=pitch)
+    engine = engine_of(voice, RvcOptions(unvoiced=unvoiced), pitch=pitch)
     whole = engine.convert(recording, rate, ConversionOptions(seed=7))
     all_pieces = len(voice.waves)
 
@@ -279,7 +277,7 @@ def test_nothing_is_converted_ahead_where_nobody_speaks(recording: Array) -> Non
 
 def test_what_needs_the_whole_recording_is_not_converted_ahead() -> None:
     voice, options = SineVoice(), ConversionOptions(ahead=EarlyPieces())
-    parts = RvcVoice(voice, voice, None, VoiceOptions())
+    parts = RvcNetworks(voice, voice, None, RvcOptions())
     with_model = RvcEngine(character(), parts, Fixed(300, hears_voicing=True))
     silent_voice = SineVoice(harmonics=0)
 
@@ -295,7 +293,7 @@ def test_unvoiced_frames_are_passed_as_0_or_filled() -> None:
     zero, fill = SineVoice(), SineVoice()
 
     engine_of(zero).convert(recording, signals.RATE, AUTO)
-    engine_of(fill, VoiceOptions(unvoiced="fill")).convert(recording, signals.RATE, AUTO)
+    engine_of(fill, RvcOptions(unvoiced="fill")).convert(recording, signals.RATE, AUTO)
 
     assert contour_of(zero).min() == 0
     assert contour_of(fill).min() > 100
@@ -319,7 +317,7 @@ def test_a_mix_of_0_follows_the_recordings_loudness_where_a_mix_of_1_does_not() 
     recording = np.concatenate([word(seconds=2.0), word(seconds=2.0) * np.float32(0.2)])
 
     def ratio(mix: float) -> float:
-        options = VoiceOptions(loudness_mix=mix)
+        options = RvcOptions(loudness_mix=mix)
         converted = engine_of(SineVoice(), options).convert(recording, signals.RATE, AUTO)
         loud, soft = converted[RATE // 2 : RATE], converted[3 * RATE : 3 * RATE + RATE // 2]
         return float(np.sqrt(np.mean(loud**2) / np.mean(soft**2)))
@@ -347,9 +345,9 @@ def test_a_pitch_model_takes_the_place_of_our_tracker(
     recording = np.concatenate([word(), signals.hiss(0.2), word()])
     model = Fixed(300, hears_voicing=hears_voicing)
 
-    RvcEngine(character(), RvcVoice(voice, voice, None, VoiceOptions()), pitch_model=model).convert(
-        recording, signals.RATE, AUTO
-    )
+    RvcEngine(
+        character(), RvcNetworks(voice, voice, None, RvcOptions()), pitch_model=model
+    ).convert(recording, signals.RATE, AUTO)
 
     assert contour_of(voice).max() == 300
     assert contour_of(voice).min() == lowest
@@ -364,10 +362,10 @@ def test_features_are_led_towards_the_voices_training() -> None:
     voice = Telling()
     vectors = np.ones((4, 6), np.float32)
     retrieval = Retrieval(vectors, vectors[:1], np.zeros(4, np.int64))
-    options = VoiceOptions(index_rate=0.5, protect=0.2)
+    options = RvcOptions(index_rate=0.5, protect=0.2)
     recording = np.concatenate([word(), signals.hiss(0.2), word()])
 
-    RvcEngine(character(), RvcVoice(voice, voice, retrieval, options)).convert(
+    RvcEngine(character(), RvcNetworks(voice, voice, retrieval, options)).convert(
         recording, signals.RATE, AUTO
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from shared.speech.engines.rvc_networks import RvcVoice, VoiceOptions
+from shared.speech.engines.rvc_networks import RvcNetworks, RvcOptions
 from shared.speech.engines.rvc_signal import divide_peak, feature_count
 from tests.unit.engines import rvc_golden
 from tests.unit.engines.rvc_original import Lengths, convert_as_original
@@ -63,7 +63,7 @@ class Noting:
 def test_a_conversion_equals_that_of_the_original_tools(case: Case) -> None:
     arrays = rvc_golden.case(case.name)
     synthesizer = Noting(case.voice)
-    options = VoiceOptions(
+    options = RvcOptions(
         speaker=int(arrays["sid"]),
         index_rate=float(arrays["index_rate"]),
         search="cell",
@@ -71,7 +71,7 @@ def test_a_conversion_equals_that_of_the_original_tools(case: Case) -> None:
         loudness_mix=float(arrays["rms"]),
         unvoiced=case.unvoiced,
     )
-    voice = RvcVoice(
+    voice = RvcNetworks(
         rvc_golden.RecordedEncoder(arrays), synthesizer, rvc_golden.retrieval(case.index), options
     )
 
@@ -122,8 +122,8 @@ class Listening:
         return np.full(len(features) * self.sample_rate // 100, 0.1 * len(self.waves), np.float32)
 
 
-def voice_of(listening: Listening, options: VoiceOptions) -> RvcVoice:
-    return RvcVoice(listening, listening, None, options)
+def voice_of(listening: Listening, options: RvcOptions) -> RvcNetworks:
+    return RvcNetworks(listening, listening, None, options)
 
 
 def flat(wave: Array) -> Array:
@@ -138,7 +138,7 @@ def test_a_long_recording_is_cut_at_its_quietest_frame_near_every_spacing() -> N
 
     convert_as_original(
         recording,
-        voice_of(listening, VoiceOptions(loudness_mix=1)),
+        voice_of(listening, RvcOptions(loudness_mix=1)),
         flat,
         0,
         default_rng(0),
@@ -162,7 +162,7 @@ def test_a_recording_up_to_the_longest_is_one_piece() -> None:
     recording = default_rng(0).standard_normal(5 * 16_000 - 160)
 
     convert_as_original(
-        recording, voice_of(listening, VoiceOptions()), flat, 0, default_rng(0), lengths=SHORT
+        recording, voice_of(listening, RvcOptions()), flat, 0, default_rng(0), lengths=SHORT
     )
 
     assert len(listening.waves) == 1
@@ -173,7 +173,7 @@ def test_the_pieces_follow_each_other_without_a_fade() -> None:
 
     converted = convert_as_original(
         default_rng(0).standard_normal(9 * 16_000),
-        voice_of(listening, VoiceOptions(loudness_mix=1)),
+        voice_of(listening, RvcOptions(loudness_mix=1)),
         flat,
         0,
         default_rng(0),
@@ -190,7 +190,7 @@ def test_every_piece_gets_its_own_part_of_the_pitch() -> None:
 
     convert_as_original(
         default_rng(0).standard_normal(9 * 16_000),
-        voice_of(listening, VoiceOptions()),
+        voice_of(listening, RvcOptions()),
         lambda wave: 100 + np.arange(len(wave) // 160 + 1, dtype=np.float32),
         0,
         default_rng(0),
@@ -214,7 +214,7 @@ def test_unvoiced_frames_are_passed_as_in_the_voices_training(
         return hertz
 
     listening = Listening()
-    options = VoiceOptions(unvoiced="fill" if unvoiced == "fill" else "zero")
+    options = RvcOptions(unvoiced="fill" if unvoiced == "fill" else "zero")
 
     convert_as_original(np.ones(16_000), voice_of(listening, options), track, 12, default_rng(0))
 
@@ -231,7 +231,7 @@ def test_a_voice_without_pitch_gets_none_and_draws_only_its_priors_noise() -> No
         raise AssertionError
 
     convert_as_original(
-        np.ones(16_000), voice_of(listening, VoiceOptions()), refuse, 0, default_rng(7)
+        np.ones(16_000), voice_of(listening, RvcOptions()), refuse, 0, default_rng(7)
     )
 
     assert listening.contours == [None]
@@ -244,9 +244,7 @@ def test_a_voice_without_pitch_gets_none_and_draws_only_its_priors_noise() -> No
 def test_the_noise_of_a_prior_is_drawn_before_that_of_its_source() -> None:
     listening = Listening(sample_rate=32_000, harmonics=2)
 
-    convert_as_original(
-        np.ones(16_000), voice_of(listening, VoiceOptions()), flat, 0, default_rng(7)
-    )
+    convert_as_original(np.ones(16_000), voice_of(listening, RvcOptions()), flat, 0, default_rng(7))
 
     random = default_rng(7)
     noise = listening.noises[0]
@@ -271,7 +269,7 @@ def test_a_voice_that_is_too_loud_is_turned_down_as_a_whole() -> None:
             return quiet
 
     converted = convert_as_original(
-        np.ones(16_000), voice_of(Loud(), VoiceOptions(loudness_mix=1)), flat, 0, default_rng(0)
+        np.ones(16_000), voice_of(Loud(), RvcOptions(loudness_mix=1)), flat, 0, default_rng(0)
     )
 
     assert converted.min() == int(-0.99 * 32_768)

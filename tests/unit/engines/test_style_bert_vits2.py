@@ -11,9 +11,9 @@ import pytest
 from shared.characters.bundle_files import BundleError
 from shared.speech.engines.style_bert_graphs import BertEncoder, Inference, StyleBertSynthesis
 from shared.speech.engines.style_bert_vits2 import (
+    StyleBertGraphs,
     StyleBertVits2Engine,
-    VoiceBundle,
-    build_voice,
+    build_from_graphs,
 )
 from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
 from shared.speech.graphs.bundle import Graph
@@ -42,9 +42,9 @@ def graph(file: str, content: bytes) -> Graph:
 
 
 @pytest.fixture(scope="module")
-def bundle() -> VoiceBundle:
+def bundle() -> StyleBertGraphs:
     imported = parse_aivmx((FOLDER / "tiny.aivmx").read_bytes())
-    return VoiceBundle(
+    return StyleBertGraphs(
         imported.facts.voice,
         graph("voice.onnx", imported.graph),
         graph("bert.onnx", (FOLDER / "bert.onnx").read_bytes()),
@@ -53,8 +53,8 @@ def bundle() -> VoiceBundle:
 
 
 @pytest.fixture(scope="module")
-def engine(bundle: VoiceBundle) -> StyleBertVits2Engine:
-    return build_voice(bundle, Reader(), SETTINGS)
+def engine(bundle: StyleBertGraphs) -> StyleBertVits2Engine:
+    return build_from_graphs(bundle, Reader(), SETTINGS)
 
 
 def whole(engine: StyleBertVits2Engine, text: str, **options: Any) -> NDArray[np.float32]:
@@ -68,7 +68,7 @@ def spoken(wave: NDArray[np.float32]) -> NDArray[np.int16]:
 
 
 @pytest.mark.parametrize("key", sorted(FEATURES))
-def test_bert_answers_as_in_the_reference(key: str, bundle: VoiceBundle) -> None:
+def test_bert_answers_as_in_the_reference(key: str, bundle: StyleBertGraphs) -> None:
     sentence = next(each for each in SENTENCES if key == f"tok_{each['index']:02}")
     encoder = BertEncoder(shared_session(bundle.encoder, SETTINGS), vocabulary())
 
@@ -130,7 +130,7 @@ def test_sentences_come_one_after_the_other(engine: StyleBertVits2Engine) -> Non
     assert not after.any()
 
 
-def test_the_first_sentence_comes_before_the_others_are_computed(bundle: VoiceBundle) -> None:
+def test_the_first_sentence_comes_before_the_others_are_computed(bundle: StyleBertGraphs) -> None:
     encoder = BertEncoder(shared_session(bundle.encoder, SETTINGS), bundle.vocabulary)
     counting = CountingSynthesis(bundle.voice, shared_session(bundle.synthesis, SETTINGS), encoder)
     engine = StyleBertVits2Engine(bundle.voice, counting, Reader())
@@ -219,8 +219,8 @@ def test_a_text_that_is_too_long_is_refused(engine: StyleBertVits2Engine) -> Non
     assert caught.value.code == TextErrorCode.TEXT_TOO_LONG
 
 
-def test_a_graph_with_wrong_inputs_is_refused_by_name(bundle: VoiceBundle) -> None:
-    broken = VoiceBundle(
+def test_a_graph_with_wrong_inputs_is_refused_by_name(bundle: StyleBertGraphs) -> None:
+    broken = StyleBertGraphs(
         bundle.voice,
         graph("voice.onnx", small_graphs.content(small_graphs.harmonic_graph())),
         bundle.encoder,
@@ -228,17 +228,17 @@ def test_a_graph_with_wrong_inputs_is_refused_by_name(bundle: VoiceBundle) -> No
     )
 
     with pytest.raises(BundleError, match=r"voice\.onnx: input 'x_tst': expected int64"):
-        build_voice(broken, Reader(), SETTINGS)
+        build_from_graphs(broken, Reader(), SETTINGS)
 
 
-def test_voices_with_the_same_encoder_share_it(bundle: VoiceBundle) -> None:
+def test_voices_with_the_same_encoder_share_it(bundle: StyleBertGraphs) -> None:
     first = shared_session(bundle.encoder, SETTINGS)
     copy = graph("another.onnx", bytes(bytearray(bundle.encoder.content)))
 
     assert shared_session(copy, SETTINGS) is first
 
 
-def test_an_unused_session_is_freed(bundle: VoiceBundle) -> None:
+def test_an_unused_session_is_freed(bundle: StyleBertGraphs) -> None:
     settings = SessionSettings()
     session = weakref.ref(shared_session(bundle.encoder, settings))
 
@@ -291,7 +291,7 @@ class MeasuringSynthesis(StyleBertSynthesis):
 
 @pytest.mark.parametrize("text", ["あ" * 500, None])
 def test_changed_phrases_of_a_repeated_sound_are_spoken_in_bounded_pieces(
-    bundle: VoiceBundle, text: str | None
+    bundle: StyleBertGraphs, text: str | None
 ) -> None:
     encoder = BertEncoder(shared_session(bundle.encoder, SETTINGS), bundle.vocabulary)
     synthesis = MeasuringSynthesis(
@@ -307,7 +307,7 @@ def test_changed_phrases_of_a_repeated_sound_are_spoken_in_bounded_pieces(
     assert max(synthesis.called_with) <= 252
 
 
-def test_the_phrases_of_a_text_without_end_are_read_in_pieces(bundle: VoiceBundle) -> None:
+def test_the_phrases_of_a_text_without_end_are_read_in_pieces(bundle: StyleBertGraphs) -> None:
     reader = MeasuringReader()
     engine = StyleBertVits2Engine(
         bundle.voice, StyleBertSynthesis.__new__(StyleBertSynthesis), reader
