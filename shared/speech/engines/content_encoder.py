@@ -42,7 +42,6 @@ class ContentEncoder:
         self._session = session
 
     def try_out(self, file: str) -> int:
-        """Run the graph on a short silence; return the size of the content."""
         wave = np.zeros((1, _TRIAL_FRAMES * HOP), np.float32)
         content = self._session.try_out({"wave": wave}, "content")
         if content.ndim != 3 or content.shape[:2] != (1, _TRIAL_FRAMES):  # noqa: PLR2004

@@ -36,7 +36,7 @@ def deliver(
 def deliver_marked(
     pieces: Iterable[SpeechPiece], sample_rate: int, options: SpeechOptions
 ) -> Iterator[MarkedPiece]:
-    """Deliver pieces as `deliver` does, and move the marks along with the samples."""
+    """Deliver pieces as `deliver` does, and move the marks along."""
     is_first = True
     for piece in pieces:
         begin, end = _loud_part(piece.samples, sample_rate)

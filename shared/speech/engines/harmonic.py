@@ -68,11 +68,7 @@ _AHEAD = LOOKAHEAD + 1  # frames that must have come in after those that are spo
 
 
 class HarmonicStream:
-    """Converts speech while somebody speaks, in steps of a few frames.
-
-    The samples do not depend on how the recording is cut. `spoken_rate` is a multiple of 100 Hz;
-    `semitones` is None for the character's own pitch policy.
-    """
+    """Converts speech while somebody speaks, in steps of a few frames, however it is cut."""
 
     def __init__(
         self,
@@ -244,7 +240,6 @@ def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
 
 
 def build(character: CharacterBundle, settings: SessionSettings) -> "HarmonicEngine":
-    """Build the engine of a verified character."""
     graphs, hop = character.graphs, hop_of(character.manifest)
     graph = graphs[ROLE]
     # Measured: optimising these graphs takes half of their loading time and makes none faster.
@@ -335,7 +330,6 @@ class HarmonicEngine:
             )
 
     def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:
-        """Run the network over all of a recording, piece by piece: float32 [T hop]."""
         pitch = plan_pitch(analysis.track, self._pitch, options.pitch_shift)
         noise = Noise(self._noise, options.seed).read(0, (len(pitch) + 1) * self._hop)
         chunks = cut_at_pauses(analysis.levels.frames)

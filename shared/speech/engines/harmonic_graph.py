@@ -25,8 +25,6 @@ def draw_noise(sample_rate: int) -> Samples:
 
 
 class Noise:
-    """The noise of one conversion."""
-
     def __init__(self, stored: Samples, seed: int) -> None:
         self._stored = stored
         self._begin = int(default_rng(seed).integers(len(stored)))
@@ -75,8 +73,6 @@ _STATE_VALUES = 1_000_000
 
 
 class StreamContract:
-    """Contract of the role `harmonic_stream`; `hop` is the samples per frame of the speech."""
-
     def __init__(self, hop: int) -> None:
         self._hop = hop
 
@@ -105,7 +101,6 @@ class StreamContract:
 
 
 def spoken_frames(graph: Graph, hop: int) -> int:
-    """Read how many frames a graph speaks at a time."""
     audio = graph.facts.outputs.get("audio")
     size = audio.shape[-1] if audio is not None and audio.shape else None
     if not isinstance(size, int) or size % hop or not 0 < size // hop <= LONGEST_STEP:
@@ -117,7 +112,6 @@ def spoken_frames(graph: Graph, hop: int) -> int:
 
 
 def state_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each state by its name."""
     shapes = {}
     for name, tensor in graph.facts.inputs.items():
         if name in _INPUTS:
@@ -171,8 +165,6 @@ class StreamingGraphLoader:
 
 
 class StreamingGraph:
-    """A graph that keeps its state."""
-
     def __init__(self, session: GraphSession, graph: Graph, hop: int) -> None:
         self._session = session
         self._hop = hop

@@ -38,10 +38,10 @@ class EarlyPieces:
         self._lock = threading.Lock()
 
     def piece(self, source: bytes, convert: Callable[[], EarlySamples]) -> EarlySamples:
-        """Return a converted piece. The first caller converts it and the others wait.
+        """Return a converted piece; the first caller converts it, and the others wait.
 
-        If that fails, those who waited convert it themselves: it may have failed for lack of
-        memory. `source` is a digest of everything that the piece is made from.
+        If that fails, they convert it themselves: it may have failed for lack of memory. `source`
+        is a digest of all that the piece is made from.
         """
         with self._lock:
             begun = self._pieces.get(source)
@@ -61,11 +61,10 @@ class EarlyPieces:
 
 @dataclass(frozen=True)
 class ConversionOptions:
-    """Options of a conversion.
+    """Options of a conversion; `pitch_shift` None is the character's own pitch policy.
 
-    Attributes: pitch_shift is in semitones, None for the character's pitch policy. The same seed (0
-    or more) gives the same samples. `ahead` holds the pieces that are already converted; it changes
-    no sample.
+    The same seed (0 or more) gives the same samples. `ahead` holds the pieces that are already
+    converted; it changes no sample.
     """
 
     pitch_shift: float | None = None
@@ -125,10 +124,7 @@ class Engine(Protocol):
         """
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
-        """Begin a conversion while somebody speaks; None if only whole recordings are converted.
-
-        Raises VoiceError if the character cannot convert with these options.
-        """
+        """Begin a conversion while somebody speaks; None if there are only whole conversions."""
 
 
 @runtime_checkable
@@ -148,11 +144,7 @@ class EngineBuilder(Protocol):
 
 @dataclass(frozen=True)
 class EngineKind:
-    """One kind of engine.
-
-    `contracts` lists the graphs that the engine needs for a manifest, by role, and raises
-    BundleError if the manifest does not suit it. `build` builds the engine of a verified character.
-    """
+    """One kind of engine: its graphs by role, or BundleError for a manifest; its builder."""
 
     contracts: Callable[[CharacterManifest], Mapping[str, Contract]]
     build: EngineBuilder
@@ -160,11 +152,10 @@ class EngineKind:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The beginning of a word or a phone.
+    """The beginning of a word or a phone, in seconds from the piece's first sample.
 
-    `text` is the word as it is read (numbers and English written out), or the phone as Open JTalk
-    names it: `cl` is a closure, `N` the moraic nasal, a capital vowel a whispered one. `begin` is
-    in seconds from the first sample of the piece.
+    A word is as it is read (numbers and English written out), a phone as Open JTalk names it: `cl`
+    is a closure, `N` the moraic nasal, a capital vowel a whispered one.
     """
 
     kind: Literal["word", "phone"]
@@ -172,7 +163,6 @@ class Mark:
     begin: float
 
     def later(self, seconds: float) -> Mark:
-        """Return the mark so many seconds later, but never before the first sample."""
         return replace(self, begin=max(self.begin + seconds, 0.0))
 
 
@@ -231,12 +221,10 @@ class TextEngineWrapper:
         return (piece.samples for piece in self._change(map(MarkedPiece, pieces), options))
 
     def _options(self, options: SpeechOptions) -> SpeechOptions:
-        """Choose the options of the other engine."""
         return options
 
     def _change(
         self, pieces: Iterator[MarkedPiece], options: SpeechOptions
     ) -> Iterator[MarkedPiece]:
-        """Change the speech of the other engine."""
         del options
         return pieces

@@ -96,7 +96,6 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEng
 
 
 def built_in(settings: SessionSettings) -> JapaneseEngine:
-    """Build the engine that speaks for characters that only convert."""
     voice = HtsVoice()
     return JapaneseEngine(voice, settings.front_end, sample_rate=voice.sample_rate)
 
@@ -140,12 +139,12 @@ class HtsVoice:
         return np.concatenate(waves)
 
     def durations(self, labels: Sequence[str]) -> list[float]:
-        """Measure how long the voice takes for each label at its own tempo, in seconds.
+        """Measure the seconds of each label at the voice's own tempo.
 
         The model of durations knows each label alone, so one after the other takes as long as all
         together (T. Yoshimura et al., "Duration modeling for HMM-based speech synthesis", ICSLP
-        1998). The library does not report durations: each label is spoken alone with one sample per
-        frame, which takes a twentieth of the time of speaking.
+        1998). The library does not report them: each label is spoken with one sample per frame,
+        which takes a twentieth of the time of speaking.
         """
         try:
             counter = self._idle_counters.get_nowait()
@@ -351,7 +350,6 @@ def _split_all(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], 
 
 
 def split_breaths(labels: Sequence[str]) -> list[tuple[str, ...]]:
-    """Split the labels of a sentence at its pauses, so that each part can be spoken alone."""
     silences = [
         place
         for place, label in enumerate(labels)

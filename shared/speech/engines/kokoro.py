@@ -199,7 +199,6 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngin
 
 
 def built_in(settings: SessionSettings) -> KokoroEngine:
-    """Build the engine that speaks for characters that only convert."""
     return KokoroEngine(load(NOBODY, settings), settings.front_end, sample_rate=SAMPLE_RATE)
 
 

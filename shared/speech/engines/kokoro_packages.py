@@ -54,7 +54,6 @@ def is_installed(find: Callable[[str], Path | None] | None = None) -> bool:
 
 
 def read_network(find: Callable[[str], Path | None] | None = None) -> bytes:
-    """Read the network, an ONNX file of 92 MB."""
     find = find or _folder_of
     network = b"".join(_read(_folder(name, find) / "part.bin") for name in _NETWORK_PACKAGES)
     _check("the network", network, NETWORK_SHA256)
@@ -116,11 +115,10 @@ _MANNER = slice(STYLE_SIZE // 2, STYLE_SIZE)  # what decides about durations and
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture of voices.
+    """Weights of voices; `sound` is their share in the timbre, `tract` how much shorter theirs is.
 
-    `sound` holds the weight of each voice in the timbre; weights sum up to 1, and one below zero
-    moves the mixture away from that voice. `tract` is the factor by which the vocal tract is
-    shorter, and the pitch higher.
+    Weights sum up to 1; one below zero moves the mixture away from that voice. A shorter tract has
+    a higher pitch.
     """
 
     sound: Mapping[str, float]

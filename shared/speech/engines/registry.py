@@ -102,7 +102,6 @@ def build_engine(
     settings: SessionSettings,
     engines: Mapping[str, EngineKind] = ENGINES,
 ) -> Engine:
-    """Build the engine that a verified character names, and try its graphs on silence."""
     return engines[character.manifest.engine].build(character, settings)
 
 

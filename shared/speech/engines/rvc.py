@@ -112,11 +112,8 @@ def plan_phrases(
 
     Converting the padding of two pieces costs a little more than the shortest of these pauses, but
     the phrase before a pause can be converted while the next one is spoken. Long phrases are cut at
-    the quietest places.
-
-    Args: speech, bool [T]; levels in dB, [T]; longest, frames of a piece without padding. Returns
-    phrases in order, each with its pieces in order, in frames of the recording padded by PADDING
-    frames at the beginning. All pieces have that many frames of context on both sides.
+    the quietest places. Returns frames of the recording padded by PADDING frames at the beginning;
+    all pieces have that many frames of context on both sides.
     """
     return [
         [
@@ -138,8 +135,8 @@ def is_complete(phrase: Sequence[Chunk], frames: int) -> bool:
 def _spoken(speech: NDArray[np.bool_]) -> Sequence[tuple[int, int]]:
     """List where speech begins and ends, short pauses included.
 
-    The exact beginning of speech depends on the levels of the whole recording. The grid keeps later
-    speech from moving a phrase that is over.
+    The beginning depends on the levels of the whole recording: the grid keeps later speech from
+    moving a phrase that is over.
     """
     frames = np.flatnonzero(speech)
     if len(frames) == 0:
@@ -173,10 +170,9 @@ class PitchTracker(Protocol):
 class _Source:
     """Inputs of the pieces of a recording.
 
-    Attributes: heard, the recording without frequencies below 48 Hz, float64 [160 T]. padded, the
-    same with PADDING frames around it and a little more at its end, float32. hertz returns the
-    fundamental frequency of the first N frames, 0 where unvoiced, [N]; None if the synthesizer
-    takes none.
+    `heard` is without frequencies below 48 Hz, float64 [160 T]; `padded` the same with PADDING
+    frames around it and a little more at its end, float32. `hertz` returns the fundamental
+    frequency of the first N frames, 0 where unvoiced, [N].
     """
 
     heard: NDArray[np.float64]
@@ -185,11 +181,10 @@ class _Source:
 
 
 class RvcEngine:
-    """Converts with an RVC voice.
+    """Converts with an RVC voice; `pitch_model` None takes our own tracker.
 
-    It fixes what users of the original tools complain about: silence in the recording stays silent
-    and is not converted at all, the pieces of a long recording are joined with a fade, and the
-    result is exactly as long as the recording. `pitch_model` is None for our own tracker.
+    Unlike in the original tools, silence stays silent and is not converted, pieces are joined with
+    a fade, and the result is exactly as long as the recording.
     """
 
     def __init__(
@@ -255,7 +250,6 @@ class RvcEngine:
         return _Source(heard, padded.astype(np.float32), self._pitch_tracker(analysis))
 
     def _pitch_tracker(self, analysis: Analysis) -> Callable[[int], Samples] | None:
-        """Build a tracker from a number of frames N to Hz, 0 where unvoiced, [N]."""
         if self._networks.synthesizer.harmonics == 0:
             return None
         wave, model = analysis.wave, self._pitch_model
@@ -283,7 +277,6 @@ class RvcEngine:
         return contour(np.pad(moved, (PADDING, PADDING + _PITCH_TAIL), mode="reflect"))
 
     def _speak(self, source: "_Source", analysis: Analysis, options: ConversionOptions) -> Samples:
-        """Speak all of a recording, phrase by phrase: float32 [T hop]."""
         hop = self._networks.hop
         frames = len(analysis.speech)
         phrases = plan_phrases(analysis.speech, analysis.levels.frames)
@@ -333,7 +326,6 @@ class RvcEngine:
 
 
 def _digest(seed: int, begin: int, wave: Samples, told: Contour | None) -> bytes:
-    """Tell pieces apart that are made from something else."""
     digest = hashlib.sha256(f"{seed} {begin} ".encode())
     digest.update(wave.data)
     if told is not None:

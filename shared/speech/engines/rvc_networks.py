@@ -48,15 +48,11 @@ class RvcOptions:
 
 
 class FeatureEncoder(Protocol):
-    """Turns speech into features of what is said."""
-
     def encode(self, wave: Array) -> Array:
         """Encode N >= 400 samples at 16 kHz: float32 [(N - 400) // 320 + 1, C], every 20 ms."""
 
 
 class Synthesizer(Protocol):
-    """Turns features into audio in the character's timbre."""
-
     @property
     def sample_rate(self) -> int:
         """Sample rate of the speech in Hz, a multiple of 100."""
@@ -96,8 +92,6 @@ def draw_synthesizer_noise(
 
 @dataclass(frozen=True)
 class RvcNetworks:
-    """The networks and vectors of one RVC voice."""
-
     encoder: FeatureEncoder
     synthesizer: Synthesizer
     retrieval: Retrieval | None
@@ -190,7 +184,6 @@ class OnnxSynthesizer:
         return self._session.run(self._inputs(features, contour, speaker, noise), "audio").ravel()
 
     def try_out(self, channels: int, speaker: int) -> None:
-        """Speak two short silences of unvoiced frames."""
         hop = self.sample_rate // _FRAMES_PER_SECOND
         for frames in _TRIAL_FRAMES:
             noise = SynthesizerNoise(
@@ -315,7 +308,6 @@ class RetrievalContract:
 
 
 def read_retrieval(graph: Graph, session: GraphSession, channels: int) -> Retrieval:
-    """Read the features of a voice's training out of their graph."""
     try:
         vectors, centroids, cells = session.run_all({}, _RETRIEVAL_OUTPUTS)
         retrieval = Retrieval(vectors, centroids, cells)

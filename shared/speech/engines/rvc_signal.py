@@ -17,7 +17,7 @@ _STRIDE = 320
 
 
 def feature_count(samples: int) -> int:
-    """Count the features that a content encoder makes of so many samples at 16 kHz."""
+    """Count the features of so many samples at 16 kHz."""
     return max((samples - _RECEPTIVE_FIELD) // _STRIDE + 1, 0)
 
 
@@ -78,13 +78,12 @@ def high_pass(samples: NDArray[np.floating]) -> Array64:
 
 @dataclass(frozen=True)
 class _BlockFilter:
-    """A filter as the sum of first-order ones, computed for a block of B samples at once.
+    """A filter as the sum of P first-order ones, computed for a block of B samples at once.
 
-    The sum of P first-order filters keeps its precision although the poles lie close to each other
-    and to 1; the states of the filter's direct form would lose it over a block. `response` maps a
-    block's input to its output, lower triangular [B, B]; `to_state` to the states after it, [B, P].
-    `from_state` maps the states before a block to its output, the real part of [P, B]; `decay` is
-    that of the states over a block, `settled` the states after an endless input of ones, [P].
+    The sum keeps its precision although the poles lie close to each other and to 1; the states of
+    the direct form would lose it over a block. `response` is lower triangular [B, B], `to_state`
+    [B, P], `from_state` [P, B], of whose product the real part counts; `decay` and `settled` (after
+    an endless input of ones) are [P].
     """
 
     response: Array64
@@ -94,7 +93,6 @@ class _BlockFilter:
     settled: Complex
 
     def run(self, samples: Array64) -> Array64:
-        """Filter samples [N] forward, from the states into which the first one has settled."""
         blocks = -(-len(samples) // _BLOCK)
         padded = np.zeros(blocks * _BLOCK)
         padded[: len(samples)] = samples
@@ -170,7 +168,6 @@ def _half_seconds(samples: NDArray[np.floating], rate: int) -> Array:
 
 
 def _stretch(values: Array, count: int) -> Array:
-    """Join values by straight lines, as `count` ones that cover the same time evenly."""
     at = (np.arange(count) + 0.5) * (len(values) / count) - 0.5
     stretched: Array = np.interp(at, np.arange(len(values)), values).astype(np.float32)
     return stretched
@@ -194,10 +191,10 @@ class Contour:
 
 
 def contour(hertz: Array) -> Contour:
-    """Describe a fundamental frequency, 0 where unvoiced, float32 [T], for the synthesizer.
+    """Describe a frequency, 0 where unvoiced, float32 [T], in 255 even steps on the mel scale.
 
-    The coarse number runs from 1 to 255 in even steps on the mel scale 1127 ln(1 + f / 700), from
-    50 Hz to 1100 Hz; frequencies beyond, and unvoiced frames, get the nearest number.
+    The scale is 1127 ln(1 + f / 700), from 50 Hz to 1100 Hz; all other frames get the nearest
+    number.
     """
     hertz = np.asarray(hertz, np.float32)
     lowest, highest = _mel(np.array([_LOWEST_HZ, _HIGHEST_HZ]))

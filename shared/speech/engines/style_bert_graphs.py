@@ -27,8 +27,6 @@ _CLS, _SEP, _UNK = "[CLS]", "[SEP]", "[UNK]"
 
 @dataclass(frozen=True)
 class SynthesisInputs:
-    """The numbers of a text of P phones for the synthesis; 2 P + 1 with blanks."""
-
     phones: tuple[int, ...]
     tones: tuple[int, ...]
     languages: tuple[int, ...]
@@ -61,8 +59,6 @@ class VocabularyError(ValueError):
 
 
 class Vocabulary:
-    """The characters that a character-level BERT knows, by number."""
-
     def __init__(self, ids: Mapping[str, int]) -> None:
         for token in (_CLS, _SEP, _UNK):
             if token not in ids:
@@ -194,7 +190,6 @@ class StyleBertSynthesis:
         self._noise = np.concatenate([noise, noise])
 
     def speak(self, phonemes: Phonemes, inference: Inference) -> Samples:
-        """Speak phones: float32 [samples], as loud as the graph has it."""
         inputs = self.inputs(phonemes, self._encoder.encode(phonemes.text), inference)
         return self._session.run(inputs, OUTPUT).ravel()
 
@@ -222,7 +217,6 @@ class StyleBertSynthesis:
         }
 
     def try_out(self, phonemes: Phonemes, file: str) -> None:
-        """Run the graph on a short text."""
         features = self._encoder.encode(phonemes.text)
         audio = self._session.try_out(self.inputs(phonemes, features, Inference()), OUTPUT)
         if audio.ndim != _AUDIO_DIMENSIONS or audio.shape[:2] != (1, 1):

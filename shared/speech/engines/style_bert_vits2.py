@@ -82,8 +82,6 @@ def build_from_graphs(
 
 
 class StyleBertVits2Engine:
-    """Speaks Japanese text with one model."""
-
     def __init__(
         self,
         voice: StyleBertVoice,
@@ -189,7 +187,6 @@ CONTRACTS: Mapping[str, Contract] = {SYNTHESIS: SYNTHESIS_CONTRACT, BERT: BERT_C
 
 
 def build(character: CharacterBundle, settings: SessionSettings) -> StyleBertVits2Engine:
-    """Build the engine of a verified character, and let it try its graphs."""
     manifest = character.manifest
     voice, encoder = character.graphs[SYNTHESIS], character.graphs[BERT]
     # Both sessions are kept by their engine, which finds them by the graphs.

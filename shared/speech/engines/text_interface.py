@@ -72,8 +72,6 @@ class TextEngine(Protocol):
 
 
 class PhraseEngine(TextEngine, Protocol):
-    """Speaks text whose reading and accents a client may have changed."""
-
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         """Find the accent phrases of a text; TextError if it is too long."""
 

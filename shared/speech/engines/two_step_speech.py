@@ -57,7 +57,6 @@ class TwoStepSpeech(TextEngineWrapper):
         return (MarkedPiece(self._convert(piece.samples, options), piece.marks) for piece in pieces)
 
     def _convert(self, piece: Samples, options: SpeechOptions) -> Samples:
-        """Convert a piece, silences and pauses included."""
         length = round(len(piece) * self.sample_rate / self._spoken_rate)
         if not piece.any():
             return np.zeros(length, np.float32)

@@ -153,7 +153,6 @@ class WaveformEngine:
                 )
 
     def _speak(self, heard: Samples, analysis: Analysis) -> Samples:
-        """Run the graph over all of a recording, piece by piece: float32 [T hop]."""
         chunks = cut_at_pauses(analysis.levels.frames)
         padded = fit_length(heard, len(analysis.speech) * self._in_hop)
         pieces = [self._speak_chunk(padded, analysis, chunk) for chunk in chunks]

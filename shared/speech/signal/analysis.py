@@ -105,8 +105,8 @@ _DEPTHS_DB = (3.0, 10.0, 80.0)
 def find_speech(levels: SpeechLevels, voiced: Frames) -> Frames:
     """Find the frames in which somebody speaks, whispers included, bool [T].
 
-    A frame belongs to speech if it, or a frame near it, is voiced or well above the noise floor. A
-    recording of silence or of steady quiet noise has no speech.
+    These, or frames near them, are voiced or well above the noise floor; none if all is steady
+    quiet noise.
     """
     hums = levels.speech < _HUM_DB and levels.range < _HUM_RANGE_DB and not voiced.any()
     if levels.speech < SILENT_DB or hums:
@@ -116,7 +116,10 @@ def find_speech(levels: SpeechLevels, voiced: Frames) -> Frames:
         levels.floor + _ABOVE_FLOOR_DB, levels.speech - deepest, levels.speech - highest
     )
     audible = levels.frames > max(float(threshold), SILENT_DB)
-    around = _any_of(_without_clicks(audible) | voiced, _AFTER, _BEFORE)
+    # Runs shorter than _SHORTEST frames are clicks (a morphological opening).
+    total = np.concatenate([[0], np.cumsum(audible), np.full(_SHORTEST, -1)])
+    begins = total[_SHORTEST : _SHORTEST + len(audible)] - total[: len(audible)] == _SHORTEST
+    around = _any_of(_any_of(begins, _SHORTEST - 1, 0) | voiced, _AFTER, _BEFORE)
     nothing = max(_NOTHING_DB, levels.speech - _NOTHING_BELOW_SPEECH_DB)
     return around & _any_of(levels.frames > nothing, _SPILL, _SPILL)
 
@@ -135,17 +138,8 @@ def gate_gains(levels: SpeechLevels, speech: Frames) -> Samples:
     return smooth(np.where(speech, 1.0, closed).astype(np.float32), _RAMP)
 
 
-def _without_clicks(audible: Frames) -> Frames:
-    """Drop runs shorter than _SHORTEST frames (a morphological opening)."""
-    total = np.concatenate([[0], np.cumsum(audible), np.full(_SHORTEST, -1)])
-    enough: Frames = (
-        total[_SHORTEST : _SHORTEST + len(audible)] - total[: len(audible)] == _SHORTEST
-    )
-    return _any_of(enough, _SHORTEST - 1, 0)
-
-
 def _any_of(frames: Frames, before: int, after: int) -> Frames:
-    """Whether any frame from so many before to so many after is set."""
+    """Return whether any frame from so many before to so many after is set."""
     total = np.concatenate([[0], np.cumsum(frames)])
     at = np.arange(len(frames))
     last = np.minimum(at + after + 1, len(frames))
@@ -157,11 +151,7 @@ _SHORTEST_FRAMES = 8
 
 @dataclass(frozen=True)
 class Analysis:
-    """The analysis of a recording of T frames of 10 ms.
-
-    `wave` is at 16 kHz without rumble, float32 [160 T], silent after the recording's end; `speech`
-    marks the frames in which somebody speaks, bool [T].
-    """
+    """A recording of T frames of 10 ms; `wave` at 16 kHz is without rumble, float32 [160 T]."""
 
     wave: Samples
     track: F0Track
@@ -169,7 +159,7 @@ class Analysis:
     speech: NDArray[np.bool_]
 
     def has_speech(self, chunk: Chunk | None = None) -> bool:
-        """Whether somebody speaks in a chunk with its context, or anywhere at all."""
+        """Return whether somebody speaks in a chunk with its context, or anywhere at all."""
         frames = self.speech if chunk is None else self.speech[chunk.first : chunk.last]
         return bool(frames.any())
 

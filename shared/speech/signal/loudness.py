@@ -105,12 +105,10 @@ def limit(samples: Samples, sample_rate: int) -> Samples:
 
 
 def limiting_block(sample_rate: int) -> int:
-    """Return the samples of a millisecond, for which the limiter has one gain."""
     return round(_BLOCK_SECONDS * sample_rate)
 
 
 def needed_gains(samples: Samples, block: int) -> Samples:
-    """Compute the gain that each block of samples needs to stay within the ceiling."""
     peaks = np.abs(samples).reshape(-1, block).max(axis=1)
     needed: Samples = np.minimum(1.0, CEILING / np.maximum(peaks, CEILING))
     return needed
@@ -171,8 +169,8 @@ def finish(
 ) -> Samples:
     """Give a converted voice the recording's silence, loudness and length: float32 [length].
 
-    `voice` is aligned with the recording, at a multiple of 100 Hz. `followed` is how far it follows
-    the recording's loudness from word to word, 0 to 1.
+    The voice is aligned with the recording; `followed` is its share of every word's loudness, 0 to
+    1.
     """
     hop = sample_rate // 100
     gate = gate_gains(analysis.levels, analysis.speech)

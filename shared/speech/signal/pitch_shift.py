@@ -48,7 +48,6 @@ def plan_pitch(track: F0Track, pitch: Pitch, semitones: float | None) -> Array:
 
 
 def log_pitch(track: F0Track) -> Array64:
-    """Return the natural logarithm of the frequency of each voiced frame."""
     return np.log(track.hertz[track.hertz > 0].astype(np.float64))
 
 
@@ -83,18 +82,15 @@ def move_pitch(
 
 def _move(logs: Array64, spoken: SpokenPitch, pitch: Pitch, semitones: float | None) -> Array64:
     policy = pitch.policy if semitones is None else semitones
-    if policy == "auto":
-        around: Array64 = (logs - spoken.median) * _spread(spoken, pitch.log_std)
-        return around + float(np.log(pitch.median_hz))
-    moved: Array64 = logs + policy * _SEMITONE
-    return moved
-
-
-def _spread(spoken: SpokenPitch, wanted: float) -> float:
-    """Compute the factor that widens the contour; the fewer voiced frames, the nearer to 1."""
-    factor = float(np.clip(2 * wanted / max(spoken.high - spoken.low, 0.05), *_SPREADS))
+    if policy != "auto":
+        moved: Array64 = logs + policy * _SEMITONE
+        return moved
+    # The fewer voiced frames there are, the less is the contour widened.
+    spread = max(spoken.high - spoken.low, 0.05)
+    factor = float(np.clip(2 * pitch.log_std / spread, *_SPREADS))
     trust = spoken.frames / (spoken.frames + _FRAMES_OF_TRUST)
-    return 1.0 + (factor - 1.0) * trust
+    around: Array64 = (logs - spoken.median) * (1.0 + (factor - 1.0) * trust)
+    return around + float(np.log(pitch.median_hz))
 
 
 def _limit(logs: Array64, low: float, high: float) -> Array64:
@@ -182,36 +178,28 @@ def _overlap(
     borders = np.concatenate([[0], marks, [len(samples)]])
     place = float(marks[0])
     while place < len(samples):
-        nearest = _nearest(marks, place)
+        nearest = int(np.searchsorted(marks, place))
+        if nearest > 0 and (
+            nearest == len(marks) or place - marks[nearest - 1] < marks[nearest] - place
+        ):
+            nearest -= 1
         left, mark, right = borders[nearest : nearest + 3]
         source = (right - left) / 2
         step = source
         if pitch.voiced[mark]:
             step = sample_rate / pitch.target[min(int(place), len(samples) - 1)]
+        rise, fall = mark - left, right - mark
+        window = np.concatenate(
+            [
+                0.5 - 0.5 * np.cos(np.pi * np.arange(rise) / max(rise, 1)),
+                0.5 + 0.5 * np.cos(np.pi * np.arange(fall) / max(fall, 1)),
+            ]
+        )
         gain = np.sqrt(min(step / max(source, 1.0), 4.0))
-        piece = samples[left:right] * _window(mark - left, right - mark, gain)
-        _add(changed, piece, place, mark - left)
+        piece = samples[left:right] * (gain * window).astype(np.float32)
+        begin = round(place) - rise
+        first, last = max(begin, 0), min(begin + len(piece), len(changed))
+        if first < last:
+            changed[first:last] += piece[first - begin : last - begin]
         place += max(step, 1.0)
     return changed
-
-
-def _nearest(marks: NDArray[np.int64], place: float) -> int:
-    after = int(np.searchsorted(marks, place))
-    if after == len(marks):
-        return after - 1
-    if after > 0 and place - marks[after - 1] < marks[after] - place:
-        return after - 1
-    return after
-
-
-def _window(rise: int, fall: int, gain: float) -> Samples:
-    up = 0.5 - 0.5 * np.cos(np.pi * np.arange(rise) / max(rise, 1))
-    down = 0.5 + 0.5 * np.cos(np.pi * np.arange(fall) / max(fall, 1))
-    return (gain * np.concatenate([up, down])).astype(np.float32)
-
-
-def _add(changed: Samples, piece: Samples, place: float, before: int) -> None:
-    begin = round(place) - before
-    first, last = max(begin, 0), min(begin + len(piece), len(changed))
-    if first < last:
-        changed[first:last] += piece[first - begin : last - begin]

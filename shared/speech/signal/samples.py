@@ -1,7 +1,6 @@
 """Samples of a recording: checks, resampling, rumble, and the levels of speech and pauses."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,15 +38,9 @@ def decibels(power: NDArray[np.floating]) -> Samples:
 def smooth(values: Samples, frames: int) -> Samples:
     """Average with a raised cosine over so many frames; the edge values are repeated: [T]."""
     frames = min(frames, len(values)) | 1
-    padded = hold_edges(values, frames // 2, frames // 2)
-    return np.convolve(padded, _raised_cosine(frames), "valid").astype(np.float32)
-
-
-@lru_cache(maxsize=16)
-def _raised_cosine(frames: int) -> Samples:
     window = np.hanning(frames + 2)[1:-1].astype(np.float32)
-    whole: Samples = window / window.sum()
-    return whole
+    padded = hold_edges(values, frames // 2, frames // 2)
+    return np.convolve(padded, window / window.sum(), "valid").astype(np.float32)
 
 
 def hold_edges(values: NDArray[_Float], before: int, after: int) -> NDArray[_Float]:
@@ -67,11 +60,7 @@ def ranked(values: NDArray[np.floating], share: float) -> float:
 
 @dataclass(frozen=True)
 class SpeechLevels:
-    """The levels of a recording, in dB of full scale (mean square).
-
-    Attributes: frames, the level of each frame, float32 [T]; speech, the power-weighted mean power
-    of the frames; floor, below which the quietest tenth of the frames lies.
-    """
+    """Levels in dB (mean square): frames [T], power-weighted speech, quietest tenth."""
 
     frames: Samples
     speech: float
@@ -79,7 +68,6 @@ class SpeechLevels:
 
     @property
     def range(self) -> float:
-        """How far the speech is above the floor in dB."""
         return self.speech - self.floor
 
 
@@ -116,7 +104,19 @@ def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifes
     """
     _check_form(samples)
     check_rate(sample_rate)
-    _check_length(len(samples) / sample_rate, manifest)
+    seconds, limits = len(samples) / sample_rate, manifest.limits
+    if seconds < limits.min_seconds:
+        raise VoiceError(
+            ErrorCode.TOO_SHORT,
+            f"The recording lasts {seconds:.2f} s; {manifest.name.en} needs at least"
+            f" {limits.min_seconds:g} s.",
+        )
+    if seconds > limits.max_seconds:
+        raise VoiceError(
+            ErrorCode.TOO_LONG,
+            f"The recording lasts {seconds:.2f} s; {manifest.name.en} converts at most"
+            f" {limits.max_seconds:g} s.",
+        )
     _check_loudness(samples)
 
 
@@ -146,29 +146,12 @@ def _check_loudness(samples: Samples) -> None:
         )
 
 
-def _check_length(seconds: float, manifest: CharacterManifest) -> None:
-    limits = manifest.limits
-    if seconds < limits.min_seconds:
-        raise VoiceError(
-            ErrorCode.TOO_SHORT,
-            f"The recording lasts {seconds:.2f} s; {manifest.name.en} needs at least"
-            f" {limits.min_seconds:g} s.",
-        )
-    if seconds > limits.max_seconds:
-        raise VoiceError(
-            ErrorCode.TOO_LONG,
-            f"The recording lasts {seconds:.2f} s; {manifest.name.en} converts at most"
-            f" {limits.max_seconds:g} s.",
-        )
-
-
 def converted_length(length: int, rate: int, new_rate: int) -> int:
     """Convert a number of samples to another rate, rounded half up."""
     return (2 * length * new_rate + rate) // (2 * rate)
 
 
 def resample(samples: Samples, rate: int, new_rate: int) -> Samples:
-    """Resample, aligned in time, to exactly the converted length."""
     if rate == new_rate:
         return samples
     resampled = soxr.resample(samples, rate, new_rate, quality=RESAMPLING_QUALITY)

@@ -83,8 +83,6 @@ _CUTOFF = 0.95  # of half the new rate
 
 
 class Resampler(Protocol):
-    """Takes a recording piece by piece."""
-
     @property
     def delay(self) -> int:
         """How many samples must follow one, at least, before it is given."""
@@ -137,16 +135,16 @@ class Decimator:
         groups = max(len(waiting) - 2 * self.delay, 0) // self._step
         end = groups * self._step
         # Groups of one size, so that every cut of the recording gives the same samples.
-        given = [self._group(waiting[begin:]) for begin in range(0, end, self._step)]
+        width = self._rows.shape[1]
+        given = [
+            waiting[begin : begin + _GROUP]
+            if self._factor == 1
+            else self._rows @ waiting[begin : begin + width]
+            for begin in range(0, end, self._step)
+        ]
         self._waiting = waiting[end:]
         self._given += groups * _GROUP
         return np.concatenate(given) if given else np.zeros(0, np.float32)
-
-    def _group(self, samples: Samples) -> Samples:
-        if self._factor == 1:
-            return samples[:_GROUP]
-        filtered: Samples = self._rows @ samples[: self._rows.shape[1]]
-        return filtered
 
 
 class SoxResampler:
@@ -170,7 +168,7 @@ LAG = 3
 """Frames at the end of what came in that are not analysed yet: the filter against rumble needs
 20 ms, and the window of the pitch another 20."""
 WAVE_FRAMES = 160
-"""How many frames of the wave are kept."""
+"""The frames of the wave in memory."""
 
 _REMEMBERED = 3_000  # frames that level, floor and register are measured on: 30 s
 _SPECTRA_EVERY = 4  # frames of which one tells what hums all the time
@@ -217,7 +215,6 @@ class StreamAnalysis:
         return self._resampler.delay
 
     def push(self, samples: Samples) -> None:
-        """Take the next samples, at most a second of them."""
         self._raw.append(self._resampler.push(samples))
 
     def end(self) -> None:
@@ -252,7 +249,6 @@ class StreamAnalysis:
         self._tail = filtered[-_RUMBLE * HOP :]
 
     def _analyse(self, new: int) -> None:
-        """Find the candidates and the power of the next frames."""
         known = self._power.count
         before = min(_MARGIN, known)
         wave = self._wave.between((known - before) * HOP, (known + new + 1) * HOP)
@@ -391,18 +387,15 @@ class Pauses:
         whole = len(waiting) // self._hop * self._hop
         self._rest = waiting[whole:]
         frames = waiting[:whole].reshape(-1, self._hop)
-        for power in np.einsum("ts,ts->t", frames, frames) / self._hop:
-            self._note(float(power))
+        for power in map(float, np.einsum("ts,ts->t", frames, frames) / self._hop):
+            if power > self._loudest * _QUIET:
+                # Before the first word even a breath is the loudest.
+                self._has_spoken |= power > _FAINTEST
+                self._quiet_frames = 0
+            else:
+                self._quiet_frames += 1
+            self._loudest = max(self._loudest, power)
         is_pause = self._has_spoken and self._quiet_frames >= PAUSE_FRAMES
         if is_pause:
             self._has_spoken = False
         return is_pause
-
-    def _note(self, power: float) -> None:
-        if power > self._loudest * _QUIET:
-            # Before the first word even a breath is the loudest.
-            self._has_spoken |= power > _FAINTEST
-            self._quiet_frames = 0
-        else:
-            self._quiet_frames += 1
-        self._loudest = max(self._loudest, power)

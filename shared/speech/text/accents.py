@@ -113,7 +113,6 @@ def _morae(words: Iterable[SpokenWord]) -> Iterator[Mora]:
 
 
 def _measure(labels: Sequence[re.Match[str]]) -> _Measure:
-    """Measure a phrase, or the part of one that lies between two pauses."""
     places = sorted({int(label["place"]) for label in labels})
     before = places[0] - 1
     accent = int(labels[0]["accent"]) - before

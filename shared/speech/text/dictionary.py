@@ -22,13 +22,10 @@ _ODD = dict(zip(" \"'-\\`~", "　”’−￥‘〜", strict=True))
 _WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | _ODD)
 
 
-class WordError(ValueError):
-    """A word that cannot be added to a dictionary; one sentence."""
+class WordError(ValueError): ...
 
 
 class WordType(StrEnum):
-    """The class of a word, which decides about the words that may stand beside it."""
-
     PROPER_NOUN = "PROPER_NOUN"
     COMMON_NOUN = "COMMON_NOUN"
     VERB = "VERB"
@@ -55,11 +52,7 @@ PARTS_OF_SPEECH = {
 
 @dataclass(frozen=True)
 class DictionaryWord:
-    """A word and its reading.
-
-    `accent` is the number of the last high mora, 0 if the pitch does not fall; `priority`, 0 to 10,
-    is how readily it is found in a text.
-    """
+    """A word and its reading; accent 0 never falls, priority is 0 to 10."""
 
     surface: str
     pronunciation: str

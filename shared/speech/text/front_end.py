@@ -41,8 +41,6 @@ class Reading:
 
 
 class JapaneseReader(Protocol):
-    """Reads Japanese text; any number of threads ask at once."""
-
     def read(self, text: str) -> Reading: ...
 
 
@@ -56,8 +54,8 @@ class TextReader(JapaneseReader, Protocol):
 class Reader:
     """Reads Japanese text with Open JTalk; one instance serves any number of threads.
 
-    The package takes half a second and 90 MB to load, so that it is loaded by the first Reader and
-    not by an import. A compiled user dictionary goes before the built-in one.
+    Its package (500 ms, 90 MB) is loaded by the first Reader. A user dictionary goes before the
+    built-in one.
     """
 
     def __init__(self, user_dictionary: Path | None = None) -> None:
@@ -275,11 +273,7 @@ def read_text(front_end: TextReader, text: str) -> list[Reading]:
 
 
 def read_sentences(reader: JapaneseReader, sentences: Iterable[str]) -> Iterator[Reading]:
-    """Read sentences, in halves where they take longer to say than anybody expects.
-
-    Readings have about 250 phones at most, 120 where the same few characters are repeated, so that
-    each is spoken within seconds.
-    """
+    """Read sentences, in halves where they take long: about 250 phones at most, 120 of repeats."""
     for sentence in sentences:
         reading = reader.read(sentence)
         middle = len(sentence) // 2

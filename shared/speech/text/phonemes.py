@@ -232,18 +232,13 @@ _LENGTHENED = SPEAKABLE_VOWELS | {"N"}
 
 @dataclass(frozen=True)
 class SpokenWord:
-    """One word: its characters, and its reading in katakana or signs."""
-
     text: str
     reading: str
 
 
 @dataclass(frozen=True)
 class Phonemes:
-    """A text of C characters as its P phones and tones, the padding at both ends included.
-
-    Tones are 0 for low and 1 for high, 0 for signs; `word2ph` counts the phones of each character.
-    """
+    """The P phones and tones of a text, and how many belong to each of its C characters."""
 
     words: tuple[SpokenWord, ...]
     phones: tuple[str, ...]
@@ -279,7 +274,6 @@ def phonemes(reading: Reading) -> Phonemes:
 
 
 def spoken_words(reading: Reading) -> tuple[SpokenWord, ...]:
-    """Find the reading of each word, also for signs and for unreadable text."""
     words = []
     for word in reading.words:
         known = normalise_signs(word.text)
