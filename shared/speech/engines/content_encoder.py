@@ -53,37 +53,27 @@ class ContentEncoder:
 
     def hear(self, analysis: Analysis, chunks: Sequence[Chunk]) -> list[Samples | None]:
         """Encode pieces from `first` to `last`, float32 [frames, size]; None without speech."""
-        heard = [
-            self._hear_chunk(analysis, chunk) if analysis.has_speech(chunk) else None
-            for chunk in chunks
-        ]
-        usual = self._common(analysis, chunks, heard)
-        return [None if content is None else content - usual for content in heard]
-
-    def _hear_chunk(self, analysis: Analysis, chunk: Chunk) -> Samples:
-        frames = chunk.last - chunk.first
-        wave = np.zeros((1, (frames + frames % 2) * HOP), np.float32)
-        wave[0, : frames * HOP] = analysis.wave[chunk.first * HOP : chunk.last * HOP]
-        # The encoder hears levels from the loudest moment on, but nothing below a fixed floor, in
-        # which a quiet recording would be lost.
-        wave *= LOUDEST / max(float(np.abs(wave).max()), SOFTEST)
-        content: Samples = self._session.run({"wave": wave}, "content")[0, :frames]
-        return content
-
-    @staticmethod
-    def _common(
-        analysis: Analysis, chunks: Sequence[Chunk], heard: Sequence[Samples | None]
-    ) -> Samples:
-        """The mean of the frames of speech, float32 [size]; each frame counts once."""
         telling = tells_speaker(analysis)
         total, count = np.float32(0.0), PRIOR_FRAMES
-        for chunk, content in zip(chunks, heard, strict=True):
-            if content is not None:
-                own = slice(chunk.begin - chunk.first, chunk.end - chunk.first)
-                frames = telling[chunk.begin : chunk.end]
-                total = total + content[own][frames].sum(0)
-                count += int(frames.sum())
-        return np.asarray(total / count, np.float32)
+        contents: list[Samples | None] = []
+        for chunk in chunks:
+            if not analysis.has_speech(chunk):
+                contents.append(None)
+                continue
+            frames = chunk.last - chunk.first
+            wave = np.zeros((1, (frames + frames % 2) * HOP), np.float32)
+            wave[0, : frames * HOP] = analysis.wave[chunk.first * HOP : chunk.last * HOP]
+            # The encoder hears levels from the loudest moment on, but nothing below a fixed floor,
+            # in which a quiet recording would be lost.
+            wave *= LOUDEST / max(float(np.abs(wave).max()), SOFTEST)
+            content: Samples = self._session.run({"wave": wave}, "content")[0, :frames]
+            contents.append(content)
+            own = content[chunk.begin - chunk.first : chunk.end - chunk.first]
+            spoken = telling[chunk.begin : chunk.end]
+            total = total + own[spoken].sum(0)
+            count += int(spoken.sum())
+        usual = np.asarray(total / count, np.float32)
+        return [None if content is None else content - usual for content in contents]
 
 
 def tells_speaker(analysis: Analysis) -> NDArray[np.bool_]:

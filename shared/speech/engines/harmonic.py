@@ -108,7 +108,8 @@ class HarmonicStream:
         for begin in range(0, len(samples), part):
             self._analysis.push(samples[begin : begin + part])
             heard += self._steps()
-        return self._give(heard)
+        self._given += sum(map(len, heard))
+        return np.concatenate([np.zeros(0, np.float32), *heard])
 
     def finish(self) -> Samples:
         missing = converted_length(self._taken, *self._rates) - self._given
@@ -117,12 +118,7 @@ class HarmonicStream:
         while sum(map(len, heard)) < missing:
             self._analysis.push_silence(self._voice.frames)
             heard += self._steps()
-        return fade_out(self._give(heard)[:missing], self._rates[1])
-
-    def _give(self, pieces: list[Samples]) -> Samples:
-        given = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
-        self._given += len(given)
-        return given
+        return fade_out(np.concatenate([np.zeros(0, np.float32), *heard])[:missing], self._rates[1])
 
     def _steps(self) -> list[Samples]:
         heard = []

@@ -242,7 +242,16 @@ class Retrieval:
         centroids: NDArray[np.floating],
         cells: NDArray[np.integer],
     ) -> None:
-        _check_arrays(vectors, centroids, cells)
+        if vectors.ndim != 2 or len(vectors) == 0:  # noqa: PLR2004 - rows and columns
+            raise ValueError(f"vectors: expected [M, C] with at least one, found {vectors.shape}")
+        if centroids.ndim != 2 or centroids.shape[1:] != vectors.shape[1:]:  # noqa: PLR2004
+            raise ValueError(
+                f"centroids: expected [K, {vectors.shape[1]}] as the vectors, found {centroids.shape}"
+            )
+        if cells.shape != (len(vectors),):
+            raise ValueError(f"cells: expected one for each vector, found {cells.shape}")
+        if cells.min() < 0 or cells.max() >= len(centroids):
+            raise ValueError(f"cells: expected 0 to {len(centroids) - 1}, found others")
         order = np.argsort(cells, kind="stable")
         self._vectors = vectors[order]
         self._centroids = np.asarray(centroids, np.float32)
@@ -262,15 +271,18 @@ class Retrieval:
         """
         if rate == 0 or len(features) == 0:
             return features
-        find = self._neighbours_in_cell if search == "cell" else self._neighbours
+        parts = [features[at : at + _QUERIES] for at in range(0, len(features), _QUERIES)]
+        everything = 0, len(self._vectors)
         neighbours = np.concatenate(
-            [find(features[at : at + _QUERIES]) for at in range(0, len(features), _QUERIES)]
+            [
+                self._neighbours_in_cell(part)
+                if search == "cell"
+                else self._mean_of_nearest(part, *everything)
+                for part in parts
+            ]
         )
         mixed: Array = neighbours * np.float32(rate) + np.float32(1 - rate) * features
         return mixed
-
-    def _neighbours(self, features: Array) -> Array:
-        return self._mean_of_nearest(features, 0, len(self._vectors))
 
     def _neighbours_in_cell(self, features: Array) -> Array:
         places = _least(_scores(features, self._centroids))
@@ -311,21 +323,6 @@ class Retrieval:
             places = np.take_along_axis(places, kept, axis=1)
             scores = np.take_along_axis(scores, kept, axis=1)
         return places
-
-
-def _check_arrays(
-    vectors: NDArray[np.floating], centroids: NDArray[np.floating], cells: NDArray[np.integer]
-) -> None:
-    if vectors.ndim != 2 or len(vectors) == 0:  # noqa: PLR2004 - rows and columns
-        raise ValueError(f"vectors: expected [M, C] with at least one, found {vectors.shape}")
-    if centroids.ndim != 2 or centroids.shape[1:] != vectors.shape[1:]:  # noqa: PLR2004
-        raise ValueError(
-            f"centroids: expected [K, {vectors.shape[1]}] as the vectors, found {centroids.shape}"
-        )
-    if cells.shape != (len(vectors),):
-        raise ValueError(f"cells: expected one for each vector, found {cells.shape}")
-    if cells.min() < 0 or cells.max() >= len(centroids):
-        raise ValueError(f"cells: expected 0 to {len(centroids) - 1}, found others")
 
 
 def _scores(features: Array, vectors: Array) -> Array:

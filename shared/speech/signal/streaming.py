@@ -226,7 +226,11 @@ class StreamAnalysis:
     def hear(self, frames: int) -> RecentSpeech:
         """Analyse up to so many frames, all of which have come in, less the LAG."""
         new = frames - LAG - self._power.count
-        self._remove_rumble(frames)
+        known = self._wave.count
+        first = max(known - _RUMBLE * HOP, 0)
+        filtered = remove_rumble(self._raw.between(first, frames * HOP), SAMPLE_RATE)
+        self._wave.append(filtered[known - first : -_RUMBLE * HOP])
+        self._tail = filtered[-_RUMBLE * HOP :]
         self._analyse(new)
         candidates = self._candidates(_REMEMBERED)
         track = follow(self._candidates(_WINDOW), describe_speaker(candidates))
@@ -240,13 +244,6 @@ class StreamAnalysis:
         """Return the wave at 16 kHz up to `hear`, 0 before it began; the last 20 ms may change."""
         certain = self._wave.between(begin, min(end, self._wave.count))
         return np.concatenate([certain, self._tail[: max(end - self._wave.count, 0)]])
-
-    def _remove_rumble(self, frames: int) -> None:
-        known = self._wave.count
-        first = max(known - _RUMBLE * HOP, 0)
-        filtered = remove_rumble(self._raw.between(first, frames * HOP), SAMPLE_RATE)
-        self._wave.append(filtered[known - first : -_RUMBLE * HOP])
-        self._tail = filtered[-_RUMBLE * HOP :]
 
     def _analyse(self, new: int) -> None:
         known = self._power.count
@@ -306,7 +303,9 @@ class StreamFinish:
         gate = gate_gains(heard.levels, heard.speech)[at + 1 : at + frames + 1]
         gated = self._apply(voice, self._gate, gate)
         self._gate = gate[-1]
-        self._measure(gated, frames)
+        joined = np.concatenate([self._last_hop, gated])
+        self._power.append(frame_power(joined, self._hop, frames + 1)[1:])
+        self._last_hop = gated[-self._hop :]
         gains = self._gains(heard, first + frames, frames)
         loud = self._apply(gated, self._gain, gains)
         self._gain = gains[-1]
@@ -315,11 +314,6 @@ class StreamFinish:
     def _apply(self, samples: Samples, before: np.float32, gains: Samples) -> Samples:
         """Multiply by gains at the end of each frame, going on from the last one `before`."""
         return apply_gains(samples, np.concatenate([[before], gains]), self._hop)
-
-    def _measure(self, gated: Samples, frames: int) -> None:
-        joined = np.concatenate([self._last_hop, gated])
-        self._power.append(frame_power(joined, self._hop, frames + 1)[1:])
-        self._last_hop = gated[-self._hop :]
 
     def _gains(self, heard: RecentSpeech, end: int, frames: int) -> Samples:
         power = self._power.last(_FOLLOWED)

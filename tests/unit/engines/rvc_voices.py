@@ -189,7 +189,7 @@ def write_voice(folder: Path, contents: Mapping[str, bytes] | None = None, **cha
         **(contents or {}),
     }
     bundle = folder / "tester"
-    bundle.mkdir()
+    bundle.mkdir(parents=True)
     entries = {}
     for role, content in by_role.items():
         (bundle / f"{role}.onnx").write_bytes(content)

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 from shared.speech.engines.rvc_networks import RvcNetworks, RvcOptions
 from shared.speech.engines.rvc_signal import divide_peak, feature_count
 from tests.unit.engines import rvc_golden
-from tests.unit.engines.rvc_original import Lengths, convert_as_original
+from tests.unit.engines.rvc_original import convert_as_original
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,9 +96,6 @@ def assert_same(converted: NDArray[Any], expected: NDArray[np.int16]) -> None:
     assert np.mean(apart > 1) <= 0.005
 
 
-SHORT = Lengths(padding=1, spacing=4, search=1, longest=5)
-
-
 @dataclass
 class Listening:
     """An encoder and a synthesizer in one that note what they are given."""
@@ -128,80 +125,6 @@ def voice_of(listening: Listening, options: RvcOptions) -> RvcNetworks:
 
 def flat(wave: Array) -> Array:
     return np.full(len(wave) // 160 + 1, 100, np.float32)
-
-
-def test_a_long_recording_is_cut_at_its_quietest_frame_near_every_spacing() -> None:
-    listening = Listening()
-    recording = 0.5 * default_rng(0).standard_normal(9 * 16_000)
-    recording[56_100:56_700] *= 0.01
-    recording[120_000:120_600] *= 0.01  # further than a second from 8 s: not looked at
-
-    convert_as_original(
-        recording,
-        voice_of(listening, RvcOptions(loudness_mix=1)),
-        flat,
-        0,
-        default_rng(0),
-        lengths=SHORT,
-    )
-
-    first, second, third = (len(wave) for wave in listening.waves)
-    cut = first - 2 * 16_000 - 160
-    assert cut % 160 == 0
-    assert 56_000 <= cut <= 56_700
-    again = second - 2 * 16_000 - 160
-    assert 7 * 16_000 <= cut + again < 9 * 16_000
-    assert third == 9 * 16_000 - cut - again + 2 * 16_000
-    # Each piece begins with what the one before it ends with: the padding, and a frame.
-    overlap = 2 * 16_000 + 160
-    assert listening.waves[0][-overlap:].tolist() == listening.waves[1][:overlap].tolist()
-
-
-def test_a_recording_up_to_the_longest_is_one_piece() -> None:
-    listening = Listening()
-    recording = default_rng(0).standard_normal(5 * 16_000 - 160)
-
-    convert_as_original(
-        recording, voice_of(listening, RvcOptions()), flat, 0, default_rng(0), lengths=SHORT
-    )
-
-    assert len(listening.waves) == 1
-
-
-def test_the_pieces_follow_each_other_without_a_fade() -> None:
-    listening = Listening()
-
-    converted = convert_as_original(
-        default_rng(0).standard_normal(9 * 16_000),
-        voice_of(listening, RvcOptions(loudness_mix=1)),
-        flat,
-        0,
-        default_rng(0),
-        lengths=SHORT,
-    )
-
-    assert sorted(set(converted.tolist())) == [
-        int(np.float32(0.1 * piece) * 32_768) for piece in (1, 2, 3)
-    ]
-
-
-def test_every_piece_gets_its_own_part_of_the_pitch() -> None:
-    listening = Listening()
-
-    convert_as_original(
-        default_rng(0).standard_normal(9 * 16_000),
-        voice_of(listening, RvcOptions()),
-        lambda wave: 100 + np.arange(len(wave) // 160 + 1, dtype=np.float32),
-        0,
-        default_rng(0),
-        lengths=SHORT,
-    )
-
-    begin = 0
-    for wave, told in zip(listening.waves, listening.contours, strict=True):
-        assert told is not None
-        assert told.hertz[0] == 100 + begin // 160
-        begin += len(wave) - 2 * 16_000 - 160
 
 
 @pytest.mark.parametrize(("unvoiced", "expected"), [("zero", 0.0), ("fill", 200.0)])
@@ -257,20 +180,3 @@ def test_the_noise_of_a_prior_is_drawn_before_that_of_its_source() -> None:
 def test_a_recording_louder_than_its_highest_peak_is_turned_down() -> None:
     assert divide_peak(np.array([1.9, -0.5])).tolist() == pytest.approx([0.95, -0.25])
     assert divide_peak(np.array([0.9, -0.5])).tolist() == [0.9, -0.5]
-
-
-def test_a_voice_that_is_too_loud_is_turned_down_as_a_whole() -> None:
-    class Loud(Listening):
-        def speak(
-            self, features: Array, contour: Contour | None, speaker: int, noise: SynthesizerNoise
-        ) -> Array:
-            quiet = super().speak(features, contour, speaker, noise)
-            quiet[len(quiet) // 2] = -4.0
-            return quiet
-
-    converted = convert_as_original(
-        np.ones(16_000), voice_of(Loud(), RvcOptions(loudness_mix=1)), flat, 0, default_rng(0)
-    )
-
-    assert converted.min() == int(-0.99 * 32_768)
-    assert converted[0] == int(np.float32(0.1) * 32_768 * 0.99 / 4)
