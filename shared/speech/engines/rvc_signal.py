@@ -246,7 +246,8 @@ class Retrieval:
             raise ValueError(f"vectors: expected [M, C] with at least one, found {vectors.shape}")
         if centroids.ndim != 2 or centroids.shape[1:] != vectors.shape[1:]:  # noqa: PLR2004
             raise ValueError(
-                f"centroids: expected [K, {vectors.shape[1]}] as the vectors, found {centroids.shape}"
+                f"centroids: expected [K, {vectors.shape[1]}] as the vectors, found"
+                f" {centroids.shape}"
             )
         if cells.shape != (len(vectors),):
             raise ValueError(f"cells: expected one for each vector, found {cells.shape}")
