@@ -62,6 +62,8 @@ def hertz(voice: NDArray[np.float32], rate: int = 24_000) -> NDArray[np.float32]
 
 
 class TestMei(EngineContract):
+    least_seconds = 0.1
+
     @pytest.fixture
     def engine(self) -> Engine:
         return built("mei")

@@ -159,11 +159,14 @@ def test_a_voice_that_knows_no_marks_speaks_without_any() -> None:
     assert {piece.marks for piece in speak_marked(spoken, "はい。", SpeechOptions())} == {()}
 
 
+@pytest.fixture(scope="module")
+def engine() -> TwoStepSpeech:
+    voice = JapaneseEngine(HtsVoice(), FrontEnd(), sample_rate=16_000)
+    return TwoStepSpeech(voice, 110.0, Doubler(), a_manifest())
+
+
 class TestTwoStepSpeech(TextEngineContract):
-    @pytest.fixture(scope="class")
-    def engine(self) -> TwoStepSpeech:
-        voice = JapaneseEngine(HtsVoice(), FrontEnd(), sample_rate=16_000)
-        return TwoStepSpeech(voice, 110.0, Doubler(), a_manifest())
+    pass
 
 
 @pytest.fixture

@@ -21,15 +21,12 @@ from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.results.watermark import Watermark, WatermarkKey
 from shared.speech.results.watermark_detection import find_watermark
 from shared.speech.results.watermark_engines import MarkedEngine, Marker
-from tests.support.engine_contract import EngineContract
-from tests.support.text_engine_contract import TextEngineContract
 from tests.unit.engines.test_characters import CHARACTERS
 from tests.unit.results.stranger_speech import RATE, read_aloud
 from tools.bundles.trial import speech_like
 
 if TYPE_CHECKING:
     from shared.conversion.characters import LoadedCharacter
-    from shared.speech.engines.interface import Engine
     from shared.speech.engines.text_interface import PhraseEngine
     from shared.speech.signal.sound import Samples, StageClock
 
@@ -44,20 +41,6 @@ def characters() -> tuple[LoadedCharacter, LoadedCharacter]:
     bundle = load_character(CHARACTERS / "mei", ENGINES)
     settings = SessionSettings()
     return build_character(bundle, settings), build_character(bundle, settings, marker=MARKER)
-
-
-class TestMarkedEngine(EngineContract):
-    @pytest.fixture
-    def engine(self, characters: tuple[LoadedCharacter, LoadedCharacter]) -> Engine:
-        return characters[1].engine
-
-
-class TestMarkedTextEngine(TextEngineContract):
-    @pytest.fixture
-    def engine(self, characters: tuple[LoadedCharacter, LoadedCharacter]) -> PhraseEngine:
-        engine = characters[1].text_engine
-        assert engine is not None
-        return engine
 
 
 def found_in(samples: Samples) -> int | None:
