@@ -133,8 +133,8 @@ class BertEncoder:
 ROLE = "synthesis"
 OUTPUT = "output"
 
-_PHONES = [("batch", "phones")]
-_ONE = [("batch",)]
+_PHONES = (("batch", "phones"),)
+_ONE = (("batch",),)
 SYNTHESIS_CONTRACT = GraphContract(
     inputs=(
         TensorContract("x_tst", _PHONES, "int64"),
