@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from shared.speech.engines.style_bert_graphs import Vocabulary
+from shared.speech.engines.style_bert_vits2 import StyleBertGraphs
+from shared.speech.graphs.bundle import Graph
+from shared.speech.graphs.onnx_files import inspect_model
+from tools.importing.aivmx_files import parse_aivmx
 
 FOLDER = Path(__file__).parents[1] / "data" / "aivmx"
 REFERENCE: dict[str, Any] = json.loads((FOLDER / "text.json").read_text("utf-8"))
@@ -28,3 +33,19 @@ def vocabulary() -> Vocabulary:
         characters = unicodedata.normalize("NFKC", sentence["bert_text"])
         ids |= dict(zip(characters, sentence["bert_input_ids"][1:-1], strict=True))
     return Vocabulary(ids)
+
+
+def graph(file: str, content: bytes) -> Graph:
+    return Graph(file, content, inspect_model(content))
+
+
+@cache
+def style_bert_graphs() -> StyleBertGraphs:
+    """Read the small model that the reference was made with."""
+    imported = parse_aivmx((FOLDER / "tiny.aivmx").read_bytes())
+    return StyleBertGraphs(
+        imported.facts.voice,
+        graph("voice.onnx", imported.graph),
+        graph("bert.onnx", (FOLDER / "bert.onnx").read_bytes()),
+        vocabulary(),
+    )

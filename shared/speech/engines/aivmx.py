@@ -1,9 +1,9 @@
-"""What an AIVMX file says about its voice, in the metadata of its ONNX model.
+"""The metadata of an AIVMX file, which describes its speakers and styles.
 
 Three entries (Aivis Voice Model specification 1.0): `aivm_manifest` and `aivm_hyper_parameters`,
 JSON, and `aivm_style_vectors`, an array of numpy in base64. They stay in the bundle's graph, so
-that the graph alone is the whole voice. Whoever made the file is not trusted: everything in it has
-bounds, and whatever does not fit is refused with one sentence.
+that the graph alone is complete. The file is not trusted: everything in it has bounds, and a value
+that does not fit is refused with one sentence.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ STYLES_OF_A_SPEAKER = 32
 
 @dataclass(frozen=True)
 class Style:
-    """A way in which a speaker speaks."""
-
     id: int
     name: str
     local_id: int
@@ -44,8 +42,6 @@ class Style:
 
 @dataclass(frozen=True)
 class StyleBertSpeaker:
-    """Somebody whom a voice can speak as."""
-
     uuid: str
     name: str
     local_id: int
@@ -54,11 +50,9 @@ class StyleBertSpeaker:
 
 @dataclass(frozen=True, eq=False)
 class StyleBertVoice:
-    """The speakers and styles of a voice.
+    """The speakers and styles of a model.
 
-    Attributes:
-        sample_rate: of the speech, in Hz.
-        style_vectors: one for each style, float32 [styles, 256]; the first is the neutral one.
+    `style_vectors` holds one for each style, float32 [styles, 256]; the first is the neutral one.
     """
 
     sample_rate: int
@@ -67,18 +61,14 @@ class StyleBertVoice:
     style_vectors: NDArray[np.float32]
 
     def style_vector(self, local_id: int, weight: float) -> NDArray[np.float32]:
-        """Mix a style with the neutral one: float32 [256].
-
-        Args:
-            weight: 0 for neutral, 1 for the style, more for more of it.
-        """
+        """Mix a style with the neutral one: weight 0 is neutral, 1 the style, more is stronger."""
         neutral = self.style_vectors[0]
         towards: NDArray[np.float32] = self.style_vectors[local_id] - neutral
         mixed: NDArray[np.float32] = neutral + towards * np.float32(weight)
         return mixed
 
     def find_style(self, style_id: int) -> tuple[StyleBertSpeaker, Style] | None:
-        """Find a style, and whose it is; None if there is none of that id."""
+        """Find a style and its speaker."""
         for speaker in self.speakers:
             for style in speaker.styles:
                 if style.id == style_id:
@@ -102,20 +92,18 @@ _SOUNDS = frozenset({"audio/wav", "audio/mp4"})
 
 
 class AivmxError(ValueError):
-    """A file that is no usable AIVMX voice; the message is one sentence that says why."""
+    """A file that is no usable AIVMX model; the message is one sentence with the reason."""
 
 
 @dataclass(frozen=True)
 class MediaFile:
-    """A picture or a sound of the file: its MIME type and its content."""
-
     content_type: str
     content: bytes
 
 
 @dataclass(frozen=True)
-class VoiceSample:
-    """A recording of a style, and what is said in it."""
+class StyleSample:
+    """A recording of a style, and its transcript."""
 
     sound: MediaFile
     transcript: str
@@ -123,28 +111,16 @@ class VoiceSample:
 
 @dataclass(frozen=True)
 class StyleMedia:
-    """The icon of a style, or None, and its samples."""
-
     icon: MediaFile | None
-    samples: tuple[VoiceSample, ...]
+    samples: tuple[StyleSample, ...]
 
 
-def read_picture(url: str, what: str) -> MediaFile:
-    """Read an icon from its data URL; `what` names it in an error.
-
-    Raises:
-        AivmxError: it is no picture, or too large.
-    """
-    return _data(url, what, _PICTURES, _MAX_ICON_BYTES)
+def _picture(url: str, owner: str) -> MediaFile:
+    return _data(url, f"icon of {owner}", _PICTURES, _MAX_ICON_BYTES)
 
 
-def read_sound(url: str, what: str) -> MediaFile:
-    """Read a sample from its data URL; `what` names it in an error.
-
-    Raises:
-        AivmxError: it is no sound, or too large.
-    """
-    return _data(url, what, _SOUNDS, _MAX_SAMPLE_BYTES)
+def _sound(url: str, owner: str) -> MediaFile:
+    return _data(url, f"sample of {owner}", _SOUNDS, _MAX_SAMPLE_BYTES)
 
 
 def _data(url: str, what: str, types: frozenset[str], most: int) -> MediaFile:
@@ -184,11 +160,7 @@ _INT32 = 0x7FFF_FFFF
 
 @dataclass(frozen=True, eq=False)
 class AivmxFacts:
-    """What an AIVMX file says about its voice.
-
-    Attributes:
-        licence: the licence's text, in Markdown, or None if the voice is not to be published.
-    """
+    """The description of a model; `licence` is Markdown, None if it is not to be published."""
 
     uuid: str
     name: str
@@ -253,11 +225,10 @@ class _HyperParameters(_Entry):
 
 
 def read_facts(metadata: Mapping[str, str]) -> AivmxFacts:
-    """Read what a model's metadata says.
+    """Read the metadata of a model.
 
-    Raises:
-        AivmxError: an entry is missing, malformed or too large, or the voice is of an architecture
-            that is not supported.
+    Raises AivmxError if an entry is missing, malformed or too large, or the architecture is not
+    supported.
     """
     manifest = _read(_Manifest, metadata, _MANIFEST)
     if manifest.model_architecture != _ARCHITECTURE:
@@ -284,7 +255,18 @@ def read_facts(metadata: Mapping[str, str]) -> AivmxFacts:
         voice=StyleBertVoice(
             parameters.data.sampling_rate,
             parameters.data.add_blank,
-            tuple(_speaker(speaker) for speaker in manifest.speakers),
+            tuple(
+                StyleBertSpeaker(
+                    str(speaker.uuid),
+                    speaker.name,
+                    speaker.local_id,
+                    tuple(
+                        Style(style_id(str(speaker.uuid), each.local_id), each.name, each.local_id)
+                        for each in speaker.styles
+                    ),
+                )
+                for speaker in manifest.speakers
+            ),
             vectors,
         ),
         icons=icons,
@@ -293,11 +275,7 @@ def read_facts(metadata: Mapping[str, str]) -> AivmxFacts:
 
 
 def style_id(speaker_uuid: str, local_id: int) -> int:
-    """Number a style as AivisSpeech Engine does, so that its clients find it.
-
-    Args:
-        local_id: of the style, 0 to 31.
-    """
+    """Number a style as AivisSpeech Engine does, so that its clients find it."""
     digest = hashlib.md5(speaker_uuid.encode(), usedforsecurity=False).hexdigest()
     speaker = int(digest, 16) & ((1 << _SPEAKER_BITS) - 1)
     return (speaker << _STYLE_BITS | local_id) & _INT32
@@ -365,15 +343,6 @@ def _refuse_repeated(what: str, values: list[int] | list[UUID]) -> None:
         raise AivmxError(f"{_MANIFEST}: expected each {what} once, found one again.")
 
 
-def _speaker(speaker: _Speaker) -> StyleBertSpeaker:
-    uuid = str(speaker.uuid)
-    styles = tuple(
-        Style(style_id(uuid, style.local_id), style.name, style.local_id)
-        for style in speaker.styles
-    )
-    return StyleBertSpeaker(uuid, speaker.name, speaker.local_id, styles)
-
-
 def _media(
     speakers: Iterable[_Speaker],
 ) -> tuple[dict[str, MediaFile], dict[int, StyleMedia]]:
@@ -381,13 +350,13 @@ def _media(
     media: dict[int, StyleMedia] = {}
     for speaker in speakers:
         uuid = str(speaker.uuid)
-        icons[uuid] = read_picture(speaker.icon, f"icon of {quoted(speaker.name)}")
+        icons[uuid] = _picture(speaker.icon, quoted(speaker.name))
         for style in speaker.styles:
             place = f"{quoted(style.name)} of {quoted(speaker.name)}"
             media[style_id(uuid, style.local_id)] = StyleMedia(
-                None if style.icon is None else read_picture(style.icon, f"icon of {place}"),
+                None if style.icon is None else _picture(style.icon, place),
                 tuple(
-                    VoiceSample(read_sound(sample.audio, f"sample of {place}"), sample.transcript)
+                    StyleSample(_sound(sample.audio, place), sample.transcript)
                     for sample in style.voice_samples
                 ),
             )

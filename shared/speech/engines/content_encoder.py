@@ -1,11 +1,8 @@
-"""What is said in a recording, whoever says it: the content encoder that characters share.
+"""The content encoder that characters share: what is said in a recording, without the speaker.
 
-One graph, role `content`, kept once for all characters. With T frames of 10 ms, T even, it takes
-
-    wave     float32 [1, 160 T]  the recording at 16 kHz; frame t is centred at 160 t
-
-and returns `content`, float32 [1, T, size]. What a recording's frames of speech have in common, the
-speaker and the microphone, is taken away here.
+One graph, role `content`. With T frames of 10 ms, T even, it takes `wave`, float32 [1, 160 T], the
+recording at 16 kHz, with frame t centred at 160 t, and returns `content`, float32 [1, T, size]. The
+mean of a recording's frames of speech, which holds speaker and microphone, is subtracted here.
 """
 
 from collections.abc import Sequence
@@ -41,17 +38,10 @@ _TRIAL_FRAMES = 10
 
 
 class ContentEncoder:
-    """Hears what is said."""
-
     def __init__(self, session: GraphSession) -> None:
         self._session = session
 
     def try_out(self, file: str) -> int:
-        """Run the graph on a short silence; return the size of the content.
-
-        Raises:
-            BundleError: it fails, or its output is wrong.
-        """
         wave = np.zeros((1, _TRIAL_FRAMES * HOP), np.float32)
         content = self._session.try_out({"wave": wave}, "content")
         if content.ndim != 3 or content.shape[:2] != (1, _TRIAL_FRAMES):  # noqa: PLR2004
@@ -62,47 +52,32 @@ class ContentEncoder:
         return int(content.shape[2])
 
     def hear(self, analysis: Analysis, chunks: Sequence[Chunk]) -> list[Samples | None]:
-        """Hear the pieces of a recording.
-
-        Returns:
-            Of each piece, float32 [frames, size] from its `first` to its `last`; None where nobody
-            speaks.
-        """
-        heard = [
-            self._hear_chunk(analysis, chunk) if analysis.has_speech(chunk) else None
-            for chunk in chunks
-        ]
-        usual = self._common(analysis, chunks, heard)
-        return [None if content is None else content - usual for content in heard]
-
-    def _hear_chunk(self, analysis: Analysis, chunk: Chunk) -> Samples:
-        frames = chunk.last - chunk.first
-        wave = np.zeros((1, (frames + frames % 2) * HOP), np.float32)
-        wave[0, : frames * HOP] = analysis.wave[chunk.first * HOP : chunk.last * HOP]
-        # The encoder hears levels from the loudest moment on, but nothing below a fixed floor, in
-        # which a quiet recording would be lost.
-        wave *= LOUDEST / max(float(np.abs(wave).max()), SOFTEST)
-        content: Samples = self._session.run({"wave": wave}, "content")[0, :frames]
-        return content
-
-    @staticmethod
-    def _common(
-        analysis: Analysis, chunks: Sequence[Chunk], heard: Sequence[Samples | None]
-    ) -> Samples:
-        """The mean of the frames of speech, float32 [size]; each frame counts once."""
+        """Encode pieces from `first` to `last`, float32 [frames, size]; None without speech."""
         telling = tells_speaker(analysis)
         total, count = np.float32(0.0), PRIOR_FRAMES
-        for chunk, content in zip(chunks, heard, strict=True):
-            if content is not None:
-                own = slice(chunk.begin - chunk.first, chunk.end - chunk.first)
-                frames = telling[chunk.begin : chunk.end]
-                total = total + content[own][frames].sum(0)
-                count += int(frames.sum())
-        return np.asarray(total / count, np.float32)
+        contents: list[Samples | None] = []
+        for chunk in chunks:
+            if not analysis.has_speech(chunk):
+                contents.append(None)
+                continue
+            frames = chunk.last - chunk.first
+            wave = np.zeros((1, (frames + frames % 2) * HOP), np.float32)
+            wave[0, : frames * HOP] = analysis.wave[chunk.first * HOP : chunk.last * HOP]
+            # The encoder hears levels from the loudest moment on, but nothing below a fixed floor,
+            # in which a quiet recording would be lost.
+            wave *= LOUDEST / max(float(np.abs(wave).max()), SOFTEST)
+            content: Samples = self._session.run({"wave": wave}, "content")[0, :frames]
+            contents.append(content)
+            own = content[chunk.begin - chunk.first : chunk.end - chunk.first]
+            spoken = telling[chunk.begin : chunk.end]
+            total = total + own[spoken].sum(0)
+            count += int(spoken.sum())
+        usual = np.asarray(total / count, np.float32)
+        return [None if content is None else content - usual for content in contents]
 
 
 def tells_speaker(analysis: Analysis) -> NDArray[np.bool_]:
-    """Return the frames from which a speaker is known: those of speech that is not faint, [T]."""
+    """Find the frames that tell who speaks: those of speech that is not faint, bool [T]."""
     levels = analysis.levels
     telling: NDArray[np.bool_] = analysis.speech & (levels.frames > levels.speech - AUDIBLE_DB)
     return telling

@@ -1,4 +1,4 @@
-"""Delivers speech to a listener, piece by piece."""
+"""Delivery of speech to a listener, piece by piece."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,17 +14,12 @@ _FRAME_SECONDS = 0.005
 _SILENCE = 1e-3  # -60 dB of full scale: an HTS voice hisses at -64 dB where it says nothing
 _BELOW_LOUDEST = 3e-3  # -50 dB: soft beginnings and ends of a loud voice are above it
 _MARGIN_SECONDS = 0.01  # the rise to the first frame above it
+_SLOWEST, _FASTEST = 0.25, 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class SpeechPiece:
-    """What a voice said in one breath.
-
-    Attributes:
-        samples: float32 [N].
-        pause: silence before it, in seconds, unless it is the first.
-        marks: what begins in it, where the voice knows.
-    """
+    """Speech in one breath, float32 [N], and the seconds of silence before all but the first."""
 
     samples: Samples
     pause: float
@@ -34,24 +29,14 @@ class SpeechPiece:
 def deliver(
     pieces: Iterable[SpeechPiece], sample_rate: int, options: SpeechOptions
 ) -> Iterator[Samples]:
-    """Make the pieces of a text as loud as was asked for, with silences and pauses around them.
-
-    Args:
-        pieces: what the voice said; silence at its ends is removed.
-        sample_rate: of the pieces, in Hz.
-        options: what was asked for.
-
-    Returns:
-        Pieces to be played one after the other; the first begins with the silence before, the last
-        one is the silence after.
-    """
+    """Set the loudness of the pieces of a text, trimmed, with silences and pauses around them."""
     return (piece.samples for piece in deliver_marked(pieces, sample_rate, options))
 
 
 def deliver_marked(
     pieces: Iterable[SpeechPiece], sample_rate: int, options: SpeechOptions
 ) -> Iterator[MarkedPiece]:
-    """Do what `deliver` does, and move the marks along with the samples."""
+    """Deliver pieces as `deliver` does, and move the marks along."""
     is_first = True
     for piece in pieces:
         begin, end = _loud_part(piece.samples, sample_rate)
@@ -69,12 +54,12 @@ def deliver_marked(
     yield MarkedPiece(_silent(options.silence_after, sample_rate))
 
 
-def to_full_scale(pieces: Iterable[Samples]) -> Iterator[Samples]:
-    """Bring the first piece to full scale, as Style-Bert-VITS2 does with a whole text.
+def bounded_speed(options: SpeechOptions) -> float:
+    return min(max(options.speed, _SLOWEST), _FASTEST)
 
-    Those after it keep their level beside it, unless they would be louder than full scale; silence
-    stays silence.
-    """
+
+def to_full_scale(pieces: Iterable[Samples]) -> Iterator[Samples]:
+    """Bring the first piece to full scale; later ones keep their level beside it, below that."""
     gain = np.inf
     for piece in pieces:
         peak = float(np.abs(piece).max(initial=0.0))
@@ -86,13 +71,13 @@ def to_full_scale(pieces: Iterable[Samples]) -> Iterator[Samples]:
 
 
 def trim(samples: Samples, sample_rate: int) -> Samples:
-    """Remove the silence at both ends of what a voice said; nothing remains of silence alone."""
+    """Remove the silence at both ends; nothing remains of silence alone."""
     begin, end = _loud_part(samples, sample_rate)
     return samples[begin:end]
 
 
 def _loud_part(samples: Samples, sample_rate: int) -> tuple[int, int]:
-    """Find where sound begins and ends; the root mean square of 5 ms decides, as samples hiss."""
+    """Find where sound begins and ends, by the root mean square of 5 ms, as samples hiss."""
     frame = round(_FRAME_SECONDS * sample_rate)
     padded = np.pad(samples, (0, -len(samples) % frame)).reshape(-1, frame)
     levels = np.sqrt(np.mean(np.square(padded, dtype=np.float64), axis=1))

@@ -32,10 +32,10 @@ from shared.speech.engines.harmonic_graph import (
     LOOKAHEAD,
     LOOKBACK,
     Noise,
-    StateVoices,
     StreamContract,
-    StreamingVoice,
-    VoiceStep,
+    StreamingGraph,
+    StreamingGraphLoader,
+    StreamStep,
     draw_noise,
 )
 from shared.speech.engines.interface import ConversionOptions, Stream
@@ -67,21 +67,12 @@ _MOST_BLOCKS = 10  # that are analysed at once
 _AHEAD = LOOKAHEAD + 1  # frames that must have come in after those that are spoken
 
 
-class VoiceStream:
-    """Converts speech while somebody speaks; see Stream.
-
-    It speaks in steps of a few frames, so that how the recording is cut makes no difference.
-
-    Args:
-        voice: speaks the frames; of this stream alone.
-        sample_rate: of the recording, in Hz.
-        spoken_rate: of the voice, a multiple of 100 Hz.
-        semitones: by how much to move the pitch, or None for the character's own policy.
-    """
+class HarmonicStream:
+    """Converts speech while somebody speaks, in steps of a few frames, however it is cut."""
 
     def __init__(
         self,
-        voice: StreamingVoice,
+        voice: StreamingGraph,
         *,
         sample_rate: int,
         spoken_rate: int,
@@ -106,12 +97,10 @@ class VoiceStream:
 
     @property
     def wanted(self) -> int:
-        """How many samples more it needs before it gives any; see Stream."""
         frames = self._spoken + self._voice.frames + _AHEAD
         return max(frames * self._block + self._analysis.delay - self._taken, 1)
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples; see Stream."""
         check_audio(samples)
         self._taken += len(samples)
         heard = []
@@ -119,35 +108,28 @@ class VoiceStream:
         for begin in range(0, len(samples), part):
             self._analysis.push(samples[begin : begin + part])
             heard += self._steps()
-        return self._give(heard)
+        self._given += sum(map(len, heard))
+        return np.concatenate([np.zeros(0, np.float32), *heard])
 
     def finish(self) -> Samples:
-        """Take the end; see Stream."""
         missing = converted_length(self._taken, *self._rates) - self._given
         self._analysis.end()
         heard = self._steps()
         while sum(map(len, heard)) < missing:
             self._analysis.push_silence(self._voice.frames)
             heard += self._steps()
-        return fade_out(self._give(heard)[:missing], self._rates[1])
-
-    def _give(self, pieces: list[Samples]) -> Samples:
-        given = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
-        self._given += len(given)
-        return given
+        return fade_out(np.concatenate([np.zeros(0, np.float32), *heard])[:missing], self._rates[1])
 
     def _steps(self) -> list[Samples]:
-        """Speak what has come in."""
         heard = []
         while self._analysis.frames >= self._spoken + self._voice.frames + _AHEAD:
             heard.append(self._speak(self._spoken + self._voice.frames))
         return heard
 
     def _speak(self, end: int) -> Samples:
-        """Speak the frames up to `end`."""
         heard = self._analysis.hear(end + _AHEAD)
         f0, voicing = self._plan(heard, end)
-        step = VoiceStep(end, self._analysis.wave, f0, voicing, self._noise)
+        step = StreamStep(end, self._analysis.wave, f0, voicing, self._noise)
         voice = self._voice.speak(step)
         first = self._spoken - 1
         self._spoken = end
@@ -156,7 +138,7 @@ class VoiceStream:
         return self._finish.push(voice, first, heard)
 
     def _plan(self, heard: RecentSpeech, end: int) -> tuple[Samples, Samples]:
-        """Plan the pitch; what was decided before stays, what is not known yet is held."""
+        """Plan the pitch; earlier decisions stay, and the last known value is held."""
         contour = move_pitch(heard.track, heard.pitch, self._pitch, self._semitones)
         if self._f0.count == 0:
             self._f0.append(np.full(LOOKBACK, contour[0], np.float32))
@@ -184,13 +166,8 @@ def join_phases(chunks: Sequence[Chunk], f0: Samples) -> list[Samples]:
     """Give each piece a contour with which its phase at the cut equals that of the piece before.
 
     Every piece starts with phase 0. In its lead-in, which is not audible, the frequency is changed
-    by a few hertz, so that the phase at the cut is that of the piece before.
-
-    Args:
-        f0: the contour of the whole recording in Hz, float32 [T].
-
-    Returns:
-        The contour of each piece from its `first` to its `last` frame.
+    by a few hertz. Takes the contour of the whole recording in Hz, float32 [T]; returns the contour
+    of each piece from its `first` to its `last` frame.
     """
     contours: list[Samples] = []
     for index, chunk in enumerate(chunks):
@@ -204,13 +181,7 @@ def join_phases(chunks: Sequence[Chunk], f0: Samples) -> list[Samples]:
 
 
 def arrive(contour: Samples, lead_in: int, wanted: float) -> Samples:
-    """Change a contour before frame `lead_in`, so that its phase there has the wanted cycles.
-
-    Args:
-        contour: of a piece, in Hz, from its first frame.
-        lead_in: a frame after the first ones.
-        wanted: see `cycles`; whole cycles do not matter.
-    """
+    """Change a contour before frame `lead_in`, so that its phase there has the wanted cycles."""
     bent = contour.astype(np.float64)
     bump = np.zeros(len(bent))
     bump[1 : lead_in - _FREE] = np.hanning(lead_in - _FREE + 1)[1:-1]
@@ -249,14 +220,9 @@ _TRIAL_FRAMES = 9
 
 
 def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
-    """List the graphs that the engine needs.
-
-    Raises:
-        BundleError: the manifest does not suit the engine.
-    """
     refuse_options(manifest)
     _pitch_of(manifest)
-    hop = _hop_of(manifest)
+    hop = hop_of(manifest)
     needed: dict[str, Contract] = {}
     if content_encoder.ROLE in manifest.graphs:
         needed |= {content_encoder.ROLE: content_encoder.CONTRACT, ROLE: _contract(_CONTENT)}
@@ -270,71 +236,46 @@ def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
 
 
 def build(character: CharacterBundle, settings: SessionSettings) -> "HarmonicEngine":
-    """Build the engine; see EngineBuilder."""
-    graph = character.graphs[ROLE]
+    graphs, hop = character.graphs, hop_of(character.manifest)
+    graph = graphs[ROLE]
     # Measured: optimising these graphs takes half of their loading time and makes none faster.
     session = GraphSession(graph, settings, is_optimised=True)
-    encoder, size = _encoder(character, settings)
-    voices = _state_voices(character, settings)
-    engine = HarmonicEngine(character.manifest, session, encoder, voices)
+    encoder, size = None, 0
+    if content_encoder.ROLE in graphs:
+        encoder = ContentEncoder(shared_session(graphs[content_encoder.ROLE], settings))
+        size = encoder.try_out(graphs[content_encoder.ROLE].file)
+    open_stream_graph = None
+    if STREAM_ROLE in graphs:
+        student = graphs.get(content_encoder.STREAM_ROLE)
+        holders = (graph,) if student is None else (graph, student)
+        open_stream_graph = StreamingGraphLoader(graphs[STREAM_ROLE], holders, hop, settings)
+    engine = HarmonicEngine(character.manifest, session, encoder, open_stream_graph)
     engine.try_out(graph.file, size)
     return engine
 
 
-def _encoder(
-    character: CharacterBundle, settings: SessionSettings
-) -> tuple[ContentEncoder | None, int]:
-    """Load the content encoder once for all characters; also its size. None if there is none."""
-    graph = character.graphs.get(content_encoder.ROLE)
-    if graph is None:
-        return None, 0
-    encoder = ContentEncoder(shared_session(graph, settings))
-    return encoder, encoder.try_out(graph.file)
-
-
-def _state_voices(
-    character: CharacterBundle, settings: SessionSettings
-) -> Callable[[], StreamingVoice] | None:
-    """Make the opener of voices that keep their state, if the bundle has their graph."""
-    stream, whole = character.graphs.get(STREAM_ROLE), character.graphs[ROLE]
-    if stream is None:
-        return None
-    student = character.graphs.get(content_encoder.STREAM_ROLE)
-    holders = (whole,) if student is None else (whole, student)
-    return StateVoices(stream, holders, _hop_of(character.manifest), settings)
-
-
 class HarmonicEngine:
-    """Converts with one `harmonic` graph; see Engine.
-
-    Args:
-        encoder: hears what the graph is given; None if it hears the recording itself.
-        open_voice: opens a voice that goes on; None if nobody can hear it while they speak.
-    """
+    """Converts with one `harmonic` graph, and with a content encoder where it takes content."""
 
     def __init__(
         self,
         manifest: CharacterManifest,
         session: GraphSession,
         encoder: ContentEncoder | None = None,
-        open_voice: Callable[[], StreamingVoice] | None = None,
+        open_stream_graph: Callable[[], StreamingGraph] | None = None,
     ) -> None:
+        self.sample_rate = manifest.sample_rate
         self._manifest = manifest
         self._session = session
         self._encoder = encoder
         self._pitch = _pitch_of(manifest)
-        self._hop = _hop_of(manifest)
-        self._open_voice = open_voice
+        self._hop = hop_of(manifest)
+        self._open_voice = open_stream_graph
 
     @cached_property
     def _noise(self) -> Samples:
         """Drawn at the first conversion; in the container this is the rehearsal."""
         return draw_noise(self.sample_rate)
-
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the converted audio in Hz."""
-        return self._manifest.sample_rate
 
     def convert(
         self,
@@ -343,7 +284,6 @@ class HarmonicEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        """Convert one recording; see Engine."""
         clock = stopwatch or NoClock()
         check_samples(samples, sample_rate, self._manifest)
         length = converted_length(len(samples), sample_rate, self.sample_rate)
@@ -356,11 +296,10 @@ class HarmonicEngine:
             return finish(voice, self.sample_rate, length, analysis)
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
-        """Begin a conversion while somebody speaks; see Engine."""
         check_rate(sample_rate)
         if self._open_voice is None:
             return None
-        return VoiceStream(
+        return HarmonicStream(
             self._open_voice(),
             sample_rate=sample_rate,
             spoken_rate=self.sample_rate,
@@ -370,11 +309,7 @@ class HarmonicEngine:
         )
 
     def try_out(self, file: str, content_size: int = 0) -> None:
-        """Run the graph on a short silence, or on content of so many numbers.
-
-        Raises:
-            BundleError: it fails, or its output is wrong.
-        """
+        """Run the graph on a short silence, or on content of so many numbers."""
         frames = _TRIAL_FRAMES
         wave = {"wave": np.zeros((1, frames * HOP), np.float32)}
         heard = {"content": np.zeros((1, frames, content_size), np.float32)}
@@ -391,31 +326,27 @@ class HarmonicEngine:
             )
 
     def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:
-        """Run the network over all of a recording, piece by piece: float32 [T hop]."""
         pitch = plan_pitch(analysis.track, self._pitch, options.pitch_shift)
         noise = Noise(self._noise, options.seed).read(0, (len(pitch) + 1) * self._hop)
         chunks = cut_at_pauses(analysis.levels.frames)
         contours = join_phases(chunks, pitch)
-        heard = self._hear(analysis, chunks)
+        heard: list[dict[str, Samples]]
+        if self._encoder is None:
+            heard = [
+                {"wave": analysis.wave[chunk.first * HOP : chunk.last * HOP]} for chunk in chunks
+            ]
+        else:
+            contents = self._encoder.hear(analysis, chunks)
+            heard = [{} if content is None else {"content": content} for content in contents]
         pieces = [
             self._speak_chunk(analysis, chunk, inputs | {"f0": contour}, noise)
             for chunk, inputs, contour in zip(chunks, heard, contours, strict=True)
         ]
         return join_pieces(analysis, chunks, pieces, self._hop)
 
-    def _hear(self, analysis: Analysis, chunks: Sequence[Chunk]) -> list[dict[str, Samples]]:
-        """Prepare the network's input of each piece, by the name of the input."""
-        if self._encoder is None:
-            return [
-                {"wave": analysis.wave[chunk.first * HOP : chunk.last * HOP]} for chunk in chunks
-            ]
-        contents = self._encoder.hear(analysis, chunks)
-        return [{} if content is None else {"content": content} for content in contents]
-
     def _speak_chunk(
         self, analysis: Analysis, chunk: Chunk, heard: Mapping[str, Samples], noise: Samples
     ) -> Samples:
-        """Run the network over one piece, from its `first` frame to its `last`."""
         if not analysis.has_speech(chunk):
             return np.zeros((chunk.last - chunk.first) * self._hop, np.float32)
         inputs = {
@@ -435,7 +366,7 @@ def _pitch_of(manifest: CharacterManifest) -> Pitch:
     return manifest.pitch
 
 
-def _hop_of(manifest: CharacterManifest) -> int:
+def hop_of(manifest: CharacterManifest) -> int:
     if manifest.sample_rate % FRAMES_PER_SECOND:
         raise BundleError(
             f"{MANIFEST}: field 'sample_rate': expected a multiple of {FRAMES_PER_SECOND},"

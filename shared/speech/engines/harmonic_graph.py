@@ -1,9 +1,8 @@
-"""Voices that go on: a harmonic graph run again and again, a few frames at a time."""
+"""The harmonic graph of streams, which keeps its state and speaks a few frames at a time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 from numpy.random import default_rng  # imported here, because numpy loads it lazily
@@ -26,8 +25,6 @@ def draw_noise(sample_rate: int) -> Samples:
 
 
 class Noise:
-    """The noise of one conversion."""
-
     def __init__(self, stored: Samples, seed: int) -> None:
         self._stored = stored
         self._begin = int(default_rng(seed).integers(len(stored)))
@@ -47,16 +44,12 @@ LOOKBACK = 88
 
 
 @dataclass(frozen=True)
-class VoiceStep:
-    """What a voice speaks its next frames from.
+class StreamStep:
+    """Input of the next frames of a stream, up to frame `end` of the recording.
 
-    Attributes:
-        end: the frame of the recording after those that are to be spoken.
-        wave: returns the recording at 16 kHz from one sample to another, silence before it began.
-        f0: the frequencies to speak at, in Hz, float32 [LOOKBACK + LOOKAHEAD]; all but the last
-            LOOKAHEAD - 1 are decided and do not change any more.
-        voicing: of the same frames.
-        noise: of the whole voice; frame t lies in the middle of hops t and t + 1.
+    `wave` returns the recording at 16 kHz between two samples, silence before it began. `f0` in Hz
+    and `voicing` are [LOOKBACK + LOOKAHEAD]; all but the last LOOKAHEAD - 1 are final. Frame t of
+    `noise` lies in the middle of hops t and t + 1.
     """
 
     end: int
@@ -64,22 +57,6 @@ class VoiceStep:
     f0: Samples
     voicing: Samples
     noise: Noise
-
-
-class StreamingVoice(Protocol):
-    """Speaks frame by frame."""
-
-    @property
-    def frames(self) -> int:
-        """How many frames it speaks at a time."""
-
-    def speak(self, step: VoiceStep) -> Samples:
-        """Speak the next frames.
-
-        Returns:
-            Samples at any level, float32 [frames hop], of which the last belongs a frame before
-            the step's end.
-        """
 
 
 F0_BEFORE = 2
@@ -96,17 +73,10 @@ _STATE_VALUES = 1_000_000
 
 
 class StreamContract:
-    """What a graph of this role must have.
-
-    Args:
-        hop: samples per frame of the voice.
-    """
-
     def __init__(self, hop: int) -> None:
         self._hop = hop
 
     def check(self, graph: Graph) -> None:
-        """Compare a graph with the contract; see Contract."""
         frames = spoken_frames(graph, self._hop)
         ahead = frames + LOOKAHEAD
         states = state_shapes(graph)
@@ -125,17 +95,12 @@ class StreamContract:
             ),
             outputs=(
                 TensorContract("audio", [(1, frames * self._hop)]),
-                *(TensorContract(next_of(name), [shape]) for name, shape in states.items()),
+                *(TensorContract(f"next_{name}", [shape]) for name, shape in states.items()),
             ),
         ).check(graph)
 
 
 def spoken_frames(graph: Graph, hop: int) -> int:
-    """Read how many frames a graph speaks at a time.
-
-    Raises:
-        BundleError: it does not say so.
-    """
     audio = graph.facts.outputs.get("audio")
     size = audio.shape[-1] if audio is not None and audio.shape else None
     if not isinstance(size, int) or size % hop or not 0 < size // hop <= LONGEST_STEP:
@@ -147,11 +112,6 @@ def spoken_frames(graph: Graph, hop: int) -> int:
 
 
 def state_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each state by its name.
-
-    Raises:
-        BundleError: a state has no fixed shape.
-    """
     shapes = {}
     for name, tensor in graph.facts.inputs.items():
         if name in _INPUTS:
@@ -166,27 +126,8 @@ def state_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def next_of(name: str) -> str:
-    """Return the name of the output that is a state's next value."""
-    return f"next_{name}"
-
-
-def first_state(graph: Graph) -> Mapping[str, Samples]:
-    """Return the state before the first frame."""
-    return {name: np.zeros(shape, np.float32) for name, shape in state_shapes(graph).items()}
-
-
-class StateVoices:
-    """Opens voices that keep their state; the graph is loaded for the first one.
-
-    Most instances convert only whole recordings and never need it.
-
-    Args:
-        graph: of the role `harmonic_stream`.
-        holders: the graphs that hold its weights: of the role `harmonic`, and of the encoder for
-            streams that characters share, if the bundle names one.
-        hop: samples per frame of the voice.
-    """
+class StreamingGraphLoader:
+    """Opens streams; loads the graph, with the weights in `holders`, for the first of them only."""
 
     def __init__(
         self, graph: Graph, holders: Sequence[Graph], hop: int, settings: SessionSettings
@@ -199,55 +140,42 @@ class StateVoices:
         self._session: GraphSession | None = None
         self._lock = Lock()
 
-    def __call__(self) -> "StateVoice":
-        """Open a voice."""
-        return StateVoice(self._loaded(), self._graph, self._hop)
-
-    def _loaded(self) -> GraphSession:
+    def __call__(self) -> "StreamingGraph":
         with self._lock:
             if self._session is None:
-                self._session = _open_session(self._graph, self._holders, self._settings)
+                self._session = self._load()
                 # Lets go of the files' bytes.
                 self._holders = ()
-            return self._session
+        return StreamingGraph(self._session, self._graph, self._hop)
+
+    def _load(self) -> GraphSession:
+        graph, content = self._graph, self._graph.content
+        for holder in self._holders:
+            content = with_weights_of(content, holder.content)
+        # Optimised when it is loaded, unlike the whole graph: it runs every few frames, and
+        # widening its weights each time would take longer than using them.
+        session = GraphSession(Graph(graph.file, content, graph.facts), self._settings)
+        silence = {
+            name: np.zeros([size for size in tensor.shape or () if isinstance(size, int)], "f4")
+            for name, tensor in graph.facts.inputs.items()
+        }
+        silence["f0"] += _TRIAL_HERTZ
+        session.try_out(silence, "audio")
+        return session
 
 
-def _open_session(
-    graph: Graph, holders: Sequence[Graph], settings: SessionSettings
-) -> GraphSession:
-    """Load a graph of this role with the weights of others, and try it."""
-    content = graph.content
-    for holder in holders:
-        content = with_weights_of(content, holder.content)
-    # Optimised when it is loaded, unlike the whole graph: it runs every few frames, and widening
-    # its weights each time would take longer than using them.
-    session = GraphSession(Graph(graph.file, content, graph.facts), settings)
-    silence = {
-        name: np.zeros([size for size in tensor.shape or () if isinstance(size, int)], np.float32)
-        for name, tensor in graph.facts.inputs.items()
-    }
-    silence["f0"] += _TRIAL_HERTZ
-    session.try_out(silence, "audio")
-    return session
-
-
-class StateVoice:
-    """A graph that keeps its state; see StreamingVoice.
-
-    Args:
-        graph: of the role `harmonic_stream`.
-        hop: samples per frame of the voice.
-    """
-
+class StreamingGraph:
     def __init__(self, session: GraphSession, graph: Graph, hop: int) -> None:
         self._session = session
         self._hop = hop
         self.frames = spoken_frames(graph, hop)
-        self._state = dict(first_state(graph))
-        self._outputs = ["audio", *map(next_of, self._state)]
+        self._state = {
+            name: np.zeros(shape, np.float32) for name, shape in state_shapes(graph).items()
+        }
+        self._outputs = ["audio", *(f"next_{name}" for name in self._state)]
 
-    def speak(self, step: VoiceStep) -> Samples:
-        """Speak the next frames; see StreamingVoice."""
+    def speak(self, step: StreamStep) -> Samples:
+        """Speak the next frames: float32 [frames hop], which end a frame before `step.end`."""
         hops = self.frames + HOPS_MORE
         begin = step.end - self.frames
         first = LOOKBACK - self.frames

@@ -1,4 +1,4 @@
-"""The interface of the engines: what builds them, and what a conversion may ask of them."""
+"""The interface of the engines, and the options of a conversion."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from shared.characters.manifest import CharacterManifest
-    from shared.speech.engines.text_interface import SpeechOptions, TextEngine
+    from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions, TextEngine
     from shared.speech.graphs.bundle import CharacterBundle, Contract
     from shared.speech.graphs.sessions import SessionSettings
     from shared.speech.signal.sound import Samples, StageClock
+    from shared.speech.text.accents import AccentPhrase
 
 
 EarlySamples = NDArray[np.float32]
 
 
 class EarlyPieces:
-    """The pieces of one recording that were converted before all of it had come.
+    """Pieces of one recording that were converted before all of it had arrived.
 
-    A piece is found by what it was made from. The conversion of the whole recording takes a piece
-    only if it would make it from the same input, bit for bit, so its result does not depend on what
-    is here. Several threads may use it at once.
+    A piece is found by a digest of its input. The conversion of the whole recording takes a piece
+    only if it would make it from the same input, bit for bit: the result is the same without it.
+    Safe for threads.
     """
 
     def __init__(self) -> None:
@@ -37,16 +38,10 @@ class EarlyPieces:
         self._lock = threading.Lock()
 
     def piece(self, source: bytes, convert: Callable[[], EarlySamples]) -> EarlySamples:
-        """Return a converted piece; whoever asks first converts it, and the others wait.
+        """Return a converted piece; the first caller converts it, and the others wait.
 
-        If that fails, whoever waited converts it, too: it may have failed for want of memory.
-
-        Args:
-            source: a digest of all that the piece is made from.
-            convert: makes it.
-
-        Raises:
-            Exception: as `convert` does.
+        If that fails, they convert it themselves: it may have failed for lack of memory. `source`
+        is a digest of all that the piece is made from.
         """
         with self._lock:
             begun = self._pieces.get(source)
@@ -66,12 +61,10 @@ class EarlyPieces:
 
 @dataclass(frozen=True)
 class ConversionOptions:
-    """What a conversion may ask for.
+    """Options of a conversion; `pitch_shift` None is the character's own pitch policy.
 
-    Attributes:
-        pitch_shift: semitones, or None for the character's pitch policy.
-        seed: of the noise in the voice, 0 or more; the same seed gives the same samples.
-        ahead: what is converted already, for engines that convert ahead; it changes no sample.
+    The same seed (0 or more) gives the same samples. `ahead` holds the pieces that are already
+    converted; it changes no sample.
     """
 
     pitch_shift: float | None = None
@@ -82,28 +75,23 @@ class ConversionOptions:
 class Stream(Protocol):
     """Converts speech while somebody speaks; used by one thread at a time.
 
-    What it gives is the sample of the character that goes with the recording's, from the first one
-    on, some tenths of a second after it came in. However the recording is cut into pieces, it gives
-    the same samples. It knows only what came so far and is not what `Engine.convert` gives.
+    Each sample that it returns belongs to one of the recording, from the first on, some tenths of a
+    second later. The samples do not depend on how the recording is cut, but differ from those of
+    `Engine.convert`, which knows all of the recording.
     """
 
     @property
     def wanted(self) -> int:
-        """How many samples more of the recording it needs, at least, before it gives any."""
-        ...
+        """How many more samples of the recording it needs, at least, before it returns any."""
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples of the recording, float32 [N], and return what can be heard now.
+        """Take samples, float32 [N]; return those that can be heard now, within -0.99..0.99.
 
-        Returns:
-            float32 [M], M from 0 on, within -0.99..0.99.
-
-        Raises:
-            VoiceError: samples are not finite (`corrupt`).
+        Raises VoiceError (`corrupt`) if samples are not finite.
         """
 
     def finish(self) -> Samples:
-        """Take the end of the recording and return the rest: then as many as `convert` returns."""
+        """Take the end; return the rest, up to as many samples as `convert` returns."""
 
 
 class Engine(Protocol):
@@ -136,54 +124,27 @@ class Engine(Protocol):
         """
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
-        """Begin a conversion while somebody speaks.
-
-        Args:
-            sample_rate: of the recording, in Hz.
-            options: what is asked for.
-
-        Returns:
-            None if this engine converts only whole recordings.
-
-        Raises:
-            VoiceError: the character cannot convert with these options.
-        """
+        """Begin a conversion while somebody speaks; None if there are only whole conversions."""
 
 
 @runtime_checkable
 class ConvertsAhead(Protocol):
-    """An engine that is so slow that it gains from converting a recording while it comes."""
+    """An engine so slow that it gains from converting a recording while it arrives."""
 
     def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
-        """Convert what is complete of a recording, up to a pause, for `options.ahead` to keep.
+        """Convert what is complete of the samples so far, for `options.ahead` to keep.
 
-        Args:
-            samples: what has come of it so far, mono float32 [N].
-            sample_rate: in Hz.
-            options: the same as for the whole recording.
-
-        Raises:
-            VoiceError: samples are not finite (`corrupt`).
+        Raises VoiceError (`corrupt`) if samples are not finite.
         """
-        ...
 
 
 class EngineBuilder(Protocol):
-    """Builds the engine of one character."""
-
-    def __call__(self, character: CharacterBundle, settings: SessionSettings) -> Engine:
-        """Build the engine."""
+    def __call__(self, character: CharacterBundle, settings: SessionSettings) -> Engine: ...
 
 
 @dataclass(frozen=True)
 class EngineKind:
-    """One kind of engine.
-
-    Attributes:
-        contracts: says which graphs the engine needs for a manifest, by role; raises BundleError if
-            the manifest does not suit the engine.
-        build: builds the engine of a verified character.
-    """
+    """One kind of engine: its graphs by role, or BundleError for a manifest; its builder."""
 
     contracts: Callable[[CharacterManifest], Mapping[str, Contract]]
     build: EngineBuilder
@@ -191,13 +152,10 @@ class EngineKind:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where something begins.
+    """The beginning of a word or a phone, in seconds from the piece's first sample.
 
-    Attributes:
-        kind: what begins.
-        text: the word as it is read (numbers and English written out), or the phone as Open JTalk
-            names it: `cl` is a closure, `N` the moraic nasal, a capital vowel a whispered one.
-        begin: in seconds from the first sample of the piece on.
+    A word is as it is read (numbers and English written out), a phone as Open JTalk names it: `cl`
+    is a closure, `N` the moraic nasal, a capital vowel a whispered one.
     """
 
     kind: Literal["word", "phone"]
@@ -205,18 +163,12 @@ class Mark:
     begin: float
 
     def later(self, seconds: float) -> Mark:
-        """The same so many seconds later, but never before the first sample."""
         return replace(self, begin=max(self.begin + seconds, 0.0))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MarkedPiece:
-    """A piece of speech.
-
-    Attributes:
-        samples: float32 [N].
-        marks: what begins in it, in order; none where the voice does not know.
-    """
+    """A piece of speech, float32 [N], and its marks in order; none if the engine knows none."""
 
     samples: Samples
     marks: tuple[Mark, ...] = ()
@@ -227,15 +179,52 @@ class MarkingEngine(Protocol):
     """An engine that knows when words and phones begin."""
 
     def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        """Speak a text as `speak` of TextEngine does, the same samples, with marks."""
+        """Speak a text, with the samples of `TextEngine.speak`, and mark it."""
 
 
 def speak_marked(engine: TextEngine, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-    """Speak a text with marks, or without any where the engine knows none.
-
-    Raises:
-        TextError: see TextEngine.
-    """
+    """Speak a text with marks, or without any where the engine knows none."""
     if isinstance(engine, MarkingEngine):
         return engine.speak_marked(text, options)
     return map(MarkedPiece, engine.speak(text, options))
+
+
+class TextEngineWrapper:
+    """Speaks texts with another engine; a subclass changes the options or the speech."""
+
+    def __init__(self, engine: Callable[[], PhraseEngine]) -> None:
+        self._engine = engine
+
+    @property
+    def sample_rate(self) -> int:
+        return self._engine().sample_rate
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        return self._engine().estimate(text, options)
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        return self._samples(self._engine().speak(text, self._options(options)), options)
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        return self._change(speak_marked(self._engine(), text, self._options(options)), options)
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        return self._engine().read_phrases(text)
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        pieces = self._engine().speak_phrases(phrases, text, self._options(options))
+        return self._samples(pieces, options)
+
+    def _samples(self, pieces: Iterator[Samples], options: SpeechOptions) -> Iterator[Samples]:
+        return (piece.samples for piece in self._change(map(MarkedPiece, pieces), options))
+
+    def _options(self, options: SpeechOptions) -> SpeechOptions:
+        return options
+
+    def _change(
+        self, pieces: Iterator[MarkedPiece], options: SpeechOptions
+    ) -> Iterator[MarkedPiece]:
+        del options
+        return pieces

@@ -1,28 +1,35 @@
 """The engine `japanese`: text to speech with an HTS voice, such as Mei's.
 
-The voice speaks as it is. Measured on Mei: letting her speech go through the network that converts
-recordings to her voice takes half as long again and brings it no nearer to what that network makes
-of other people's recordings (7.4 dB between the long-term spectra instead of 7.0, both for the same
-words), so that only register, bandwidth and level are made alike here. With the settings in her
-manifest, 24 typed sentences have a median of 339 Hz and 12 a level of -12.9 dB in their loud parts;
-converted recordings of three synthetic speakers have 340 Hz and -13.2 dB. A speaker encoder hears
-them as nearly alike (cosine 0.92) as typed sentences beside each other (0.95).
+Its speech is used as it is. Measured on Mei: converting it with the network that converts
+recordings to her timbre takes half as long again and brings it no nearer to other people's
+converted recordings (7.4 dB between the long-term spectra instead of 7.0, for the same words), so
+that only register, bandwidth and level are aligned. With the settings in her manifest, 24 typed
+sentences have a median of 339 Hz and 12 a level of -12.9 dB in their loud parts; converted
+recordings of three synthetic speakers have 340 Hz and -13.2 dB. A speaker encoder finds them as
+alike (cosine 0.92) as typed sentences among each other (0.95).
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from itertools import groupby, pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST
-from shared.speech.engines.delivery import SpeechPiece, deliver, deliver_marked
+from shared.runtime.quoting import quoted
+from shared.speech.engines.delivery import (
+    SpeechPiece,
+    bounded_speed,
+    deliver,
+    deliver_marked,
+)
 from shared.speech.engines.interface import Mark
 from shared.speech.engines.text_interface import (
     SpeechOptions,
@@ -35,7 +42,7 @@ from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.signal.samples import resample
 from shared.speech.text.accents import accent_phrases, labels_of, words_of_phones
 from shared.speech.text.duration import estimate_seconds, phone_of
-from shared.speech.text.front_end import read_sentences, split_sentences
+from shared.speech.text.front_end import read_text
 from shared.speech.text.spoken_form import write_out
 
 if TYPE_CHECKING:
@@ -48,10 +55,12 @@ if TYPE_CHECKING:
     from shared.speech.graphs.sessions import SessionSettings
     from shared.speech.signal.sound import Samples
     from shared.speech.text.accents import AccentPhrase
-    from shared.speech.text.front_end import JapaneseReader, Reading
+    from shared.speech.text.front_end import Reading, TextReader
+
+_LOG = logging.getLogger(__name__)
 
 MEDIAN_HZ: Final = 350.0
-"""How high Mei's voice speaks: the median of its fundamental frequency."""
+"""The median of the fundamental frequency of Mei's voice."""
 
 _FULL_SCALE = 32_768.0
 _UNBOUNDED = 1e6
@@ -62,62 +71,37 @@ _SILENCES = ("-sil+", "-pau+")
 _BREATH_SECONDS, _SENTENCE_SECONDS = 0.3, 0.45
 _SETTINGS = {"semitones": 0.0, "gain": 1.0}
 _MOST_REPEATED = 6
-_SLOWEST, _FASTEST = 0.25, 4.0
 _FRAME_PERIOD = re.compile(rb"FRAME_PERIOD:\d+")
 
 
 def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEngine:
-    """Build the engine of a character that speaks with Mei's HTS voice.
-
-    The manifest's `text.settings` may say by how many `semitones` the character speaks higher than
-    the voice, and by which factor, `gain`, louder.
-
-    Raises:
-        BundleError: they are not numbers, or others are set.
-    """
+    """Build the engine; `text.settings` may set `semitones` and `gain` over the HTS voice."""
     said = dict(manifest.text.settings) if manifest.text else {}
-    numbers = {name: _number(name, said.pop(name, usual)) for name, usual in _SETTINGS.items()}
+    numbers: dict[str, float] = {}
+    for name, usual in _SETTINGS.items():
+        value = said.pop(name, usual)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BundleError(
+                f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {value!r}."
+            )
+        numbers[name] = float(value)
     if said:
         raise BundleError(
             f"{MANIFEST}: field 'text.settings': expected only {', '.join(_SETTINGS)},"
-            f" found {', '.join(said)}."
+            f" found {', '.join(map(quoted, said))}."
         )
     return JapaneseEngine(
-        HtsVoice(),
-        settings.front_end,
-        settings.front_end,
-        sample_rate=manifest.sample_rate,
-        **numbers,
+        HtsVoice(), settings.front_end, sample_rate=manifest.sample_rate, **numbers
     )
 
 
 def built_in(settings: SessionSettings) -> JapaneseEngine:
-    """Build the engine that speaks for characters that only convert."""
-    voice, front_end = HtsVoice(), settings.front_end
-    return JapaneseEngine(voice, front_end, front_end, sample_rate=voice.sample_rate)
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BundleError(
-            f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {value!r}."
-        )
-    return float(value)
-
-
-class WritesEnglish(Protocol):
-    """Writes English words in katakana; see shared.speech.text.front_end.EnglishReader."""
-
-    def write(self, text: str) -> str:
-        """Write the English words of a text in katakana."""
+    voice = HtsVoice()
+    return JapaneseEngine(voice, settings.front_end, sample_rate=voice.sample_rate)
 
 
 class HtsVoice:
-    """An HTS voice; each thread that speaks at the same time has a synthesiser of its own.
-
-    Args:
-        path: the `.htsvoice` file; None for Mei's, which comes with Open JTalk's package.
-    """
+    """An HTS voice, Mei's without a path; each thread that speaks at once has a synthesiser."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -128,49 +112,39 @@ class HtsVoice:
 
     @property
     def sample_rate(self) -> int:
-        """Sample rate of the speech in Hz."""
         if not self._rate:
             self._idle.put(self._load())
         return self._rate
 
     def synthesise(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
-        """Speak full-context labels: float32 [samples] at the voice's sample rate.
-
-        Args:
-            speed: how fast, 1 for the voice's own.
-        """
+        """Speak full-context labels: float32 [samples] at the voice's sample rate."""
         pieces = _without_held(labels)
         return np.concatenate([self._speak_piece(each, speed, semitones) for each in pieces])
 
     def _speak_piece(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
-        """Speak labels without a break, but those apart that are too loud so.
+        """Speak labels without a break, except those that are too loud, which are spoken apart.
 
-        Each label is synthesised twice, or three times at most: labels cut in halves until nothing
-        is too loud would be synthesised as often as they can be halved.
+        A part is spoken without a break, or label by label where the voice's filter is not stable.
         """
         wave = self._synthesise(labels, speed, semitones)
         if len(labels) == 1 or not _is_too_loud(wave):
             return wave
-        parts = _loud_apart(labels, self.durations(labels), wave)
-        return np.concatenate([self._speak_part(part, speed, semitones) for part in parts])
-
-    def _speak_part(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
-        """Speak labels without a break, or each alone where the voice's filter is not stable.
-
-        A beginning that is too loud is left to the limiter: labels that are alone have it, too.
-        """
-        wave = self._synthesise(labels, speed, semitones)
-        if len(labels) == 1 or np.abs(wave).max(initial=0.0) <= _LOUDEST_BEGINNING:
-            return wave
-        return np.concatenate([self._synthesise([label], speed, semitones) for label in labels])
+        waves = []
+        for part in _loud_apart(labels, self.durations(labels), wave):
+            spoken = self._synthesise(part, speed, semitones)
+            if len(part) > 1 and np.abs(spoken).max(initial=0.0) > _LOUDEST_BEGINNING:
+                waves += [self._synthesise([label], speed, semitones) for label in part]
+            else:
+                waves.append(spoken)
+        return np.concatenate(waves)
 
     def durations(self, labels: Sequence[str]) -> list[float]:
-        """How long the voice takes for each label at its own tempo, in seconds.
+        """Measure the seconds of each label at the voice's own tempo.
 
         The model of durations knows each label alone, so one after the other takes as long as all
-        of them together (T. Yoshimura et al., "Duration modeling for HMM-based speech synthesis",
-        ICSLP 1998). The library tells no durations: each label is spoken by itself, by the same
-        voice with a sample for each frame, which takes a twentieth of the time of speaking.
+        together (T. Yoshimura et al., "Duration modeling for HMM-based speech synthesis", ICSLP
+        1998). The library does not report them: each label is spoken with one sample per frame,
+        which takes a twentieth of the time of speaking.
         """
         try:
             counter = self._idle_counters.get_nowait()
@@ -200,8 +174,7 @@ class HtsVoice:
         return samples
 
     def _load(self) -> HTSEngine:
-        # See shared.speech.text.front_end for why not at the top.
-        from pyopenjtalk.htsengine import HTSEngine  # noqa: PLC0415
+        from pyopenjtalk.htsengine import HTSEngine  # noqa: PLC0415 - see front_end.Reader
 
         engine = HTSEngine(bytes(self._file()))
         self._rate = engine.get_sampling_frequency()
@@ -209,7 +182,7 @@ class HtsVoice:
         return engine
 
     def _load_counter(self) -> HTSEngine:
-        """Load the voice with a sample for each frame; the library reads nothing but files."""
+        """Load the voice with one sample per frame; the library reads only files."""
         from pyopenjtalk.htsengine import HTSEngine  # noqa: PLC0415 - see `_load`
 
         with TemporaryDirectory() as folder:
@@ -224,10 +197,7 @@ class HtsVoice:
 
 
 def _without_held(labels: Sequence[str]) -> list[Sequence[str]]:
-    """Cut labels where the same sound is repeated for longer than the voice's filter is stable.
-
-    Each of these labels is alone: even two together are too loud.
-    """
+    """Cut labels, each alone, where one sound lasts longer than the voice's filter is stable."""
     cuts = {0, len(labels)}
     begin = 0
     for _, run in groupby(labels, key=phone_of):
@@ -257,121 +227,100 @@ def _loud_apart(
 
 
 class JapaneseEngine:
-    """Speaks Japanese text with an HTS voice; see TextEngine.
-
-    Args:
-        sample_rate: of the speech, in Hz.
-        gain: by what factor louder than the voice the character speaks.
-    """
+    """Speaks Japanese text with an HTS voice, whose speech is `gain` times louder."""
 
     def __init__(
         self,
         voice: HtsVoice,
-        reader: JapaneseReader,
-        english: WritesEnglish,
+        front_end: TextReader,
         *,
         sample_rate: int,
         semitones: float = 0.0,
         gain: float = 1.0,
     ) -> None:
+        self.sample_rate = sample_rate
         self._voice = voice
-        self._reader = reader
-        self._english = english
-        self._sample_rate = sample_rate
+        self._front_end = front_end
         self._semitones = semitones
         self._gain = np.float32(gain)
 
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the speech in Hz."""
-        return self._sample_rate
-
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        """Estimate how long the speech of a text is; see TextEngine."""
-        breaths = self._breaths_of(text, options)
+        breaths = _breaths(self._sentences(text, options))
         phones = (phone_of(label) for labels, _ in breaths for label in labels)
         pauses = sum(pause for _, pause in breaths[1:]) * options.pauses
-        return options.around(estimate_seconds(phones) + pauses, _bounded(options.speed))
+        return options.around(estimate_seconds(phones) + pauses, bounded_speed(options))
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        """Speak a text breath by breath; see TextEngine."""
-        return self.speak_labels(self._breaths_of(text, options), options)
-
-    def _breaths_of(self, text: str, options: SpeechOptions) -> list[tuple[Sequence[str], float]]:
-        """Divide a text into breaths; raise what `speak` raises."""
-        refuse_styles(options)
-        breaths = _breaths(reading.labels for reading in self._read(text))
-        if not breaths:
-            raise nothing_to_say(text)
-        return breaths
+        return self.speak_labels(_breaths(self._sentences(text, options)), options)
 
     def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        """Speak a text breath by breath, with marks; see MarkingEngine.
+        """Speak with marks, which takes a twentieth more time.
 
-        It takes a twentieth more of the time of `speak`. At other tempos than the voice's own the
-        marks are right within 20 ms.
+        At other tempos than the voice's own they are right within 20 ms. Where marks fail, the rest
+        of the text is spoken without them.
         """
+        readings = self._sentences(text, options)
+        return deliver_marked(self._marked(readings, options), self.sample_rate, options)
+
+    def _sentences(self, text: str, options: SpeechOptions) -> list[Reading]:
         refuse_styles(options)
         readings = self._read(text)
-        if not _breaths(reading.labels for reading in readings):
+        if not _breaths(readings):
             raise nothing_to_say(text)
-        return deliver_marked(self._marked(readings, options), self._sample_rate, options)
+        return readings
 
     def _marked(self, readings: Iterable[Reading], options: SpeechOptions) -> Iterator[SpeechPiece]:
-        speed = _bounded(options.speed)
+        speed = bounded_speed(options)
+        is_marked = True
         for reading in readings:
-            words = iter(words_of_phones(reading))
-            for labels, pause in _breaths([reading.labels]):
+            words = words_of_phones(reading)
+            for labels, pause in _breaths([reading]):
                 samples = self._breathe(labels, speed, options)
-                seconds = self._voice.durations(labels[1:-1])
-                tempo = len(samples) / self._sample_rate / sum(seconds)
-                marks = _marks(labels[1:-1], words, [each * tempo for each in seconds])
-                yield SpeechPiece(samples, pause / speed, tuple(marks))
+                marks: tuple[Mark, ...] = ()
+                if is_marked:
+                    try:
+                        seconds = self._voice.durations(labels[1:-1])
+                        tempo = len(samples) / self.sample_rate / sum(seconds)
+                        marks = tuple(
+                            _marks(labels[1:-1], words, [each * tempo for each in seconds])
+                        )
+                    except Exception:  # noqa: BLE001 - in any case the text is spoken
+                        _LOG.exception("speech without marks", extra={"event": "marks_left_out"})
+                        is_marked = False
+                yield SpeechPiece(samples, pause / speed, marks)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
-        """Find the accent phrases of a text; see PhraseEngine."""
         return [phrase for reading in self._read(text) for phrase in accent_phrases(reading)]
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
-        """Speak accent phrases; see PhraseEngine."""
         refuse_styles(options)
         if text is not None and list(phrases) == self.read_phrases(text):
-            breaths = _breaths(reading.labels for reading in self._read(text))
+            breaths = _breaths(self._read(text))
         else:
-            breaths = _breaths(labels_of(sentence) for sentence in sentences_of(phrases))
+            breaths = _split_all(labels_of(sentence) for sentence in sentences_of(phrases))
         return self.speak_labels(breaths, options)
 
     def _read(self, text: str) -> list[Reading]:
         check_length(text)
-        sentences = split_sentences(self._english.write(write_out(text)))
-        return list(read_sentences(self._reader, sentences))
+        return read_text(self._front_end, write_out(text))
 
     def speak_labels(
         self, breaths: Iterable[tuple[Sequence[str], float]], options: SpeechOptions
     ) -> Iterator[Samples]:
-        """Speak full-context labels; see TextEngine.
-
-        Args:
-            breaths: the labels of each breath, with silence at both ends, and the pause before it
-                in seconds.
-        """
-        speed = _bounded(options.speed)
+        """Speak labels of breaths, silence at both ends, with seconds of pause before each."""
+        speed = bounded_speed(options)
         pieces = (
             SpeechPiece(self._breathe(labels, speed, options), pause / speed)
             for labels, pause in breaths
         )
-        return deliver(pieces, self._sample_rate, options)
+        return deliver(pieces, self.sample_rate, options)
 
     def _breathe(self, labels: Sequence[str], speed: float, options: SpeechOptions) -> Samples:
         wave = self._voice.synthesise(labels[1:-1], speed, self._semitones + options.pitch)
-        spoken = resample(wave, self._voice.sample_rate, self._sample_rate) * self._gain
-        return change_pitch(spoken, self._sample_rate, 0.0, options.intonation)
-
-
-def _bounded(speed: float) -> float:
-    return min(max(speed, _SLOWEST), _FASTEST)
+        spoken = resample(wave, self._voice.sample_rate, self.sample_rate) * self._gain
+        return change_pitch(spoken, self.sample_rate, 0.0, options.intonation)
 
 
 def _marks(
@@ -387,8 +336,12 @@ def _marks(
         begin += lasts
 
 
-def _breaths(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], float]]:
-    """Divide the labels of sentences into breaths, each with the pause before it in seconds."""
+def _breaths(readings: Iterable[Reading]) -> list[tuple[Sequence[str], float]]:
+    """Divide sentences into the labels of breaths, each with the pause before it in seconds."""
+    return _split_all(reading.labels for reading in readings)
+
+
+def _split_all(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], float]]:
     return [
         (breath, _SENTENCE_SECONDS if number == 0 else _BREATH_SECONDS)
         for labels in sentences
@@ -397,7 +350,6 @@ def _breaths(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], fl
 
 
 def split_breaths(labels: Sequence[str]) -> list[tuple[str, ...]]:
-    """Split the labels of a sentence at its pauses, so that each part can be spoken alone."""
     silences = [
         place
         for place, label in enumerate(labels)

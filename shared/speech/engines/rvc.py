@@ -1,4 +1,11 @@
-"""Which graphs an RVC voice has, and how its engine is built from them."""
+"""The engine `rvc`: voices of Retrieval-based Voice Conversion.
+
+A bundle has up to four graphs, by role: `content` encodes what is said (ContentContract),
+`synthesizer` speaks the features in the character's timbre (SynthesizerContract). `pitch` follows
+the fundamental frequency in place of our own tracker (PitchModelContract) and `retrieval` holds
+features of the training (RetrievalContract); both may be left out. The manifest's settings are
+those of RvcOptions and `content_output`.
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -12,15 +19,16 @@ from numpy.typing import NDArray
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST, CharacterManifest, Setting
 from shared.runtime.quoting import quoted
+from shared.speech.engines.harmonic import hop_of
 from shared.speech.engines.interface import ConversionOptions
 from shared.speech.engines.rvc_networks import (
     ContentContract,
     OnnxContentEncoder,
     OnnxSynthesizer,
     RetrievalContract,
-    RvcVoice,
+    RvcNetworks,
+    RvcOptions,
     SynthesizerContract,
-    VoiceOptions,
     read_retrieval,
 )
 from shared.speech.engines.rvc_pitch import OnnxPitchModel, PitchModelContract
@@ -40,7 +48,6 @@ from shared.speech.signal.loudness import finish
 from shared.speech.signal.pitch import HOP, SAMPLE_RATE, F0Track, track
 from shared.speech.signal.pitch_shift import plan_pitch
 from shared.speech.signal.samples import (
-    FRAMES_PER_SECOND,
     check_audio,
     check_samples,
     converted_length,
@@ -56,59 +63,39 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 _MOST_SPEAKERS = 10_000
 _LONGEST_NAME = 200
-_KNOWN = (*(option.name for option in fields(VoiceOptions)), "content_output")
+_OPTIONS = frozenset(option.name for option in fields(RvcOptions))
+_KNOWN = (*(option.name for option in fields(RvcOptions)), "content_output")
 
 
-@dataclass(frozen=True)
-class RvcSettings:
-    """What the manifest's settings say.
-
-    Attributes:
-        content_output: the output of the content encoder, or None for the first that fits.
-    """
-
-    options: VoiceOptions
-    content_output: str | None
-
-
-def read_settings(manifest: CharacterManifest) -> RvcSettings:
-    """Read the engine's settings from a manifest; all may be left out.
-
-    Raises:
-        BundleError: one is unknown or wrong.
-    """
-    said = manifest.settings
-    for name, value in said.items():
+def read_settings(manifest: CharacterManifest) -> tuple[RvcOptions, str | None]:
+    """Read the manifest's settings, and the content encoder's output that they may name."""
+    settings = manifest.settings
+    for name, value in settings.items():
         _check(name, value)
-    options = VoiceOptions(**{name: said[name] for name in said if name in _OPTIONS})  # type: ignore[arg-type] # checked
-    output = said.get("content_output")
-    return RvcSettings(options, None if output is None else str(output))
-
-
-_OPTIONS = frozenset(option.name for option in fields(VoiceOptions))
+    options = RvcOptions(**{name: settings[name] for name in settings if name in _OPTIONS})  # type: ignore[arg-type] # checked
+    output = settings.get("content_output")
+    return options, None if output is None else str(output)
 
 
 def _check(name: str, value: Setting) -> None:
-    """Refuse a setting that is unknown or wrong."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    expected, is_right = "the name of an output", False
     if name not in _KNOWN:
-        _refuse(name, f"only {', '.join(_KNOWN)}", name)
-    if name in _SHARES:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 <= float(value) <= _SHARES[name]:
-            _refuse(name, f"a number from 0 to {_SHARES[name]:g}", value)
+        expected, value = f"only {', '.join(_KNOWN)}", name
+    elif name in _SHARES:
+        expected = f"a number from 0 to {_SHARES[name]:g}"
+        is_right = is_number and 0 <= float(value) <= _SHARES[name]
     elif name in _WORDS:
-        if value not in _WORDS[name]:
-            _refuse(name, " or ".join(f'"{word}"' for word in _WORDS[name]), value)
+        expected = " or ".join(f'"{word}"' for word in _WORDS[name])
+        is_right = value in _WORDS[name]
     elif name == "speaker":
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST_SPEAKERS:
-            _refuse(name, f"a whole number from 0 to {_MOST_SPEAKERS - 1}", value)
-    elif not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
-        _refuse(name, "the name of an output", value)
-
-
-def _refuse(name: str, expected: str, found: object) -> None:
-    field = quoted(f"settings.{name}")
-    raise BundleError(f"{MANIFEST}: field {field}: expected {expected}, found {quoted(found)}.")
+        expected = f"a whole number from 0 to {_MOST_SPEAKERS - 1}"
+        is_right = is_number and isinstance(value, int) and 0 <= value < _MOST_SPEAKERS
+    else:
+        is_right = isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME
+    if not is_right:
+        field = quoted(f"settings.{name}")
+        raise BundleError(f"{MANIFEST}: field {field}: expected {expected}, found {quoted(value)}.")
 
 
 PADDING = 30  # frames: 0.3 s that the networks hear before and after a piece
@@ -123,18 +110,10 @@ def plan_phrases(
 ) -> list[list[Chunk]]:
     """Plan the pieces of a recording, phrase by phrase; pauses between phrases are left out.
 
-    Converting the padding of two pieces costs somewhat more than the shortest of these pauses, but
+    Converting the padding of two pieces costs a little more than the shortest of these pauses, but
     the phrase before a pause can be converted while the next one is spoken. Long phrases are cut at
-    the quietest places.
-
-    Args:
-        speech: the frames in which somebody speaks, bool [T].
-        levels: level of each frame in dB, [T].
-        longest: frames of a piece, without padding.
-
-    Returns:
-        Phrases in order, each with its pieces in order, in frames of the recording padded by
-        PADDING frames at the beginning. All pieces have that many frames of context on both sides.
+    the quietest places. Returns frames of the recording padded by PADDING frames at the beginning;
+    all pieces have that many frames of context on both sides.
     """
     return [
         [
@@ -149,19 +128,15 @@ def plan_phrases(
 
 
 def is_complete(phrase: Sequence[Chunk], frames: int) -> bool:
-    """Whether what is said later belongs to another phrase.
-
-    Args:
-        phrase: its pieces, as `plan_phrases` returns them.
-    """
+    """Return whether later speech belongs to another phrase than this one of `plan_phrases`."""
     return phrase[-1].end - PADDING + _PAUSE + _UNSURE <= frames
 
 
 def _spoken(speech: NDArray[np.bool_]) -> Sequence[tuple[int, int]]:
     """List where speech begins and ends, short pauses included.
 
-    Where exactly speech begins is told by the levels of the whole recording. The grid keeps what
-    comes later from moving a phrase that is over.
+    The beginning depends on the levels of the whole recording: the grid keeps later speech from
+    moving a phrase that is over.
     """
     frames = np.flatnonzero(speech)
     if len(frames) == 0:
@@ -185,7 +160,7 @@ class PitchTracker(Protocol):
 
     @property
     def hears_voicing(self) -> bool:
-        """Whether it tells voiced frames from unvoiced ones."""
+        """Return whether it tells voiced frames from unvoiced ones."""
 
     def track(self, wave: Samples) -> Samples:
         """Follow it: float32 [N] at 16 kHz -> Hz, 0 where unvoiced, float32 [N // 160 + 1]."""
@@ -193,13 +168,11 @@ class PitchTracker(Protocol):
 
 @dataclass(frozen=True)
 class _Source:
-    """The inputs of the pieces of a recording.
+    """Inputs of the pieces of a recording.
 
-    Attributes:
-        heard: the recording without what lies below 48 Hz, float64 [160 T].
-        padded: the same with PADDING frames around it, and a little more at its end, float32.
-        hertz: gives the fundamental frequency of the first N frames, 0 where unvoiced, [N]; None
-            if the voice takes none.
+    `heard` is without frequencies below 48 Hz, float64 [160 T]; `padded` the same with PADDING
+    frames around it and a little more at its end, float32. `hertz` returns the fundamental
+    frequency of the first N frames, 0 where unvoiced, [N].
     """
 
     heard: NDArray[np.float64]
@@ -207,44 +180,23 @@ class _Source:
     hertz: Callable[[int], Samples] | None
 
 
-def check_manifest(manifest: CharacterManifest) -> None:
-    """Refuse a manifest that does not suit the engine.
-
-    Raises:
-        BundleError: its sample rate cannot be that of an RVC voice.
-    """
-    if manifest.sample_rate % FRAMES_PER_SECOND:
-        raise BundleError(
-            f"{MANIFEST}: field 'sample_rate': expected a multiple of {FRAMES_PER_SECOND},"
-            f" found {manifest.sample_rate}."
-        )
-
-
 class RvcEngine:
-    """Converts with an RVC voice; see Engine.
+    """Converts with an RVC voice; `pitch_model` None takes our own tracker.
 
-    It does better than the original tools where their users complain: silence in the recording
-    stays silent and is not converted at all, the pieces of a long recording are joined with a fade,
-    and the result is exactly as long as the recording.
-
-    Args:
-        pitch_model: follows the pitch, or None for our own tracker.
+    Unlike in the original tools, silence stays silent and is not converted, pieces are joined with
+    a fade, and the result is exactly as long as the recording.
     """
 
     def __init__(
         self,
         manifest: CharacterManifest,
-        voice: RvcVoice,
+        networks: RvcNetworks,
         pitch_model: PitchTracker | None = None,
     ) -> None:
+        self.sample_rate = manifest.sample_rate
         self._manifest = manifest
-        self._voice = voice
+        self._networks = networks
         self._pitch_model = pitch_model
-
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the converted audio in Hz."""
-        return self._manifest.sample_rate
 
     def convert(
         self,
@@ -253,7 +205,6 @@ class RvcEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        """Convert one recording; see Engine. A voice that takes no pitch cannot be steered."""
         if self._cannot_be_steered(options):
             raise VoiceError(
                 ErrorCode.INTERNAL,
@@ -273,7 +224,6 @@ class RvcEngine:
             return finish(voice, self.sample_rate, length, analysis, followed=0.0)
 
     def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
-        """Convert the phrases that are complete; see ConvertsAhead."""
         # With less of the recording, a pitch model would hear something else in its beginning.
         if self._pitch_model is not None or self._cannot_be_steered(options):
             return
@@ -287,26 +237,20 @@ class RvcEngine:
                 self._speak_phrase(phrase, source, options)
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
-        """Return None: this engine converts only whole recordings."""
         del sample_rate, options
 
     def _cannot_be_steered(self, options: ConversionOptions) -> bool:
-        return options.pitch_shift is not None and self._voice.synthesizer.harmonics == 0
+        return options.pitch_shift is not None and self._networks.synthesizer.harmonics == 0
 
     def _source(self, analysis: Analysis) -> "_Source":
-        """The inputs of the pieces of a recording."""
         heard = high_pass(divide_peak(analysis.wave))
         padded = np.pad(heard, (PADDING * HOP, PADDING * HOP + _TAIL), mode="reflect")
         # The filter runs backward, too: what comes later changes its output by less than this step.
         padded = np.rint(padded * _FINEST) / _FINEST
-        return _Source(heard, padded.astype(np.float32), self._hearing(analysis))
+        return _Source(heard, padded.astype(np.float32), self._pitch_tracker(analysis))
 
-    def _hearing(self, analysis: Analysis) -> Callable[[int], Samples] | None:
-        """Build the pitch tracker; None if the voice takes no pitch.
-
-        It is given a number of frames, N, and returns Hz, 0 where unvoiced, [N].
-        """
-        if self._voice.synthesizer.harmonics == 0:
+    def _pitch_tracker(self, analysis: Analysis) -> Callable[[int], Samples] | None:
+        if self._networks.synthesizer.harmonics == 0:
             return None
         wave, model = analysis.wave, self._pitch_model
         if model is None:
@@ -327,13 +271,13 @@ class RvcEngine:
             moving = F0Track(hertz, voiced.astype(np.float32))
             planned = plan_pitch(moving, pitch, options.pitch_shift)
             moved = np.where(voiced, planned, np.float32(0))
-        if self._voice.options.unvoiced == "fill":
+        if self._networks.options.unvoiced == "fill":
             moved = fill_unvoiced(moved)
-        return _pad(contour(moved))
+        # Reflected as the recording is, with frames enough for the longest wave.
+        return contour(np.pad(moved, (PADDING, PADDING + _PITCH_TAIL), mode="reflect"))
 
     def _speak(self, source: "_Source", analysis: Analysis, options: ConversionOptions) -> Samples:
-        """Speak all of a recording, phrase by phrase: float32 [T hop]."""
-        hop = self._voice.hop
+        hop = self._networks.hop
         frames = len(analysis.speech)
         phrases = plan_phrases(analysis.speech, analysis.levels.frames)
         spoken = [
@@ -345,11 +289,7 @@ class RvcEngine:
     def _speak_phrase(
         self, phrase: Sequence[Chunk], source: "_Source", options: ConversionOptions
     ) -> list[tuple[Chunk, Samples]]:
-        """Speak the pieces of a phrase.
-
-        How high somebody speaks is measured on what was said up to the phrase's end, so that a
-        phrase does not depend on what comes after it.
-        """
+        """Speak the pieces of a phrase; the register up to its end counts, and nothing later."""
         told = None
         if source.hertz is not None:
             told = self._contour(source.hertz(phrase[-1].end + _PITCH_TAIL), options)
@@ -363,8 +303,8 @@ class RvcEngine:
 
         def convert() -> Samples:
             # Noise of its own, so that a piece does not depend on those before it.
-            spoken = self._voice.speak(wave, part, default_rng((options.seed, piece.begin)))
-            return spoken[: (piece.last - piece.first) * self._voice.hop]
+            spoken = self._networks.speak(wave, part, default_rng((options.seed, piece.begin)))
+            return spoken[: (piece.last - piece.first) * self._networks.hop]
 
         if options.ahead is None:
             return convert()
@@ -373,7 +313,7 @@ class RvcEngine:
     def _mix_loudness(
         self, voice: Samples, heard: NDArray[np.float64], pieces: list[Chunk]
     ) -> Samples:
-        mix = self._voice.options.loudness_mix
+        mix = self._networks.options.loudness_mix
         if mix == 1:
             return voice
         # What is not converted must not be compared with the silence in its place.
@@ -385,16 +325,7 @@ class RvcEngine:
         return voice * gains
 
 
-def _pad(told: Contour) -> Contour:
-    """Reflect a contour as the recording is, with frames enough for the longest wave."""
-    around = (PADDING, PADDING + _PITCH_TAIL)
-    return Contour(
-        np.pad(told.hertz, around, mode="reflect"), np.pad(told.coarse, around, mode="reflect")
-    )
-
-
 def _digest(seed: int, begin: int, wave: Samples, told: Contour | None) -> bytes:
-    """Tell pieces apart that are made from something else."""
     digest = hashlib.sha256(f"{seed} {begin} ".encode())
     digest.update(wave.data)
     if told is not None:
@@ -407,36 +338,26 @@ CONTENT, SYNTHESIZER, PITCH, RETRIEVAL = "content", "synthesizer", "pitch", "ret
 
 
 def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
-    """List the graphs that the engine needs.
-
-    Raises:
-        BundleError: the manifest does not suit the engine.
-    """
     read_settings(manifest)
-    check_manifest(manifest)
-    needed: dict[str, Contract] = {
-        CONTENT: ContentContract(),
-        SYNTHESIZER: SynthesizerContract(),
-    }
+    hop_of(manifest)
     optional: dict[str, Contract] = {PITCH: PitchModelContract(), RETRIEVAL: RetrievalContract()}
     present = {role: contract for role, contract in optional.items() if role in manifest.graphs}
-    return needed | present
+    return {CONTENT: ContentContract(), SYNTHESIZER: SynthesizerContract(), **present}
 
 
 def build(character: CharacterBundle, settings: SessionSettings) -> RvcEngine:
-    """Build the engine; see EngineBuilder.
-
-    Characters that have the same content encoder, pitch model or synthesizer share it.
-    """
+    """Build the engine; characters share equal content encoders, pitch models and synthesizers."""
     manifest, graphs = character.manifest, character.graphs
-    said = read_settings(manifest)
-    encoder = _content_encoder(character, said, settings)
-    synthesizer = OnnxSynthesizer(
-        graphs[SYNTHESIZER],
-        shared_session(graphs[SYNTHESIZER], settings),
-        manifest.sample_rate,
+    options, output = read_settings(manifest)
+    shape = graphs[SYNTHESIZER].facts.inputs["phone"].shape
+    channels = shape[2] if shape is not None and isinstance(shape[2], int) else None
+    encoder = OnnxContentEncoder(
+        graphs[CONTENT], shared_session(graphs[CONTENT], settings), channels, output
     )
-    synthesizer.try_out(encoder.channels, said.options.speaker)
+    synthesizer = OnnxSynthesizer(
+        graphs[SYNTHESIZER], shared_session(graphs[SYNTHESIZER], settings), manifest.sample_rate
+    )
+    synthesizer.try_out(encoder.channels, options.speaker)
     retrieval = None
     if RETRIEVAL in graphs:
         session = GraphSession(graphs[RETRIEVAL], settings)
@@ -444,15 +365,4 @@ def build(character: CharacterBundle, settings: SessionSettings) -> RvcEngine:
     pitch_model = None
     if PITCH in graphs:
         pitch_model = OnnxPitchModel(graphs[PITCH], shared_session(graphs[PITCH], settings))
-    voice = RvcVoice(encoder, synthesizer, retrieval, said.options)
-    return RvcEngine(manifest, voice, pitch_model)
-
-
-def _content_encoder(
-    character: CharacterBundle, said: RvcSettings, settings: SessionSettings
-) -> OnnxContentEncoder:
-    graph = character.graphs[CONTENT]
-    session = shared_session(graph, settings)
-    shape = character.graphs[SYNTHESIZER].facts.inputs["phone"].shape
-    channels = shape[2] if shape is not None and isinstance(shape[2], int) else None
-    return OnnxContentEncoder(graph, session, channels, said.content_output)
+    return RvcEngine(manifest, RvcNetworks(encoder, synthesizer, retrieval, options), pitch_model)

@@ -1,4 +1,4 @@
-"""Mel spectrograms as the pitch models RMVPE and FCPE hear speech at 16 kHz."""
+"""The pitch models RMVPE and FCPE, and the mel spectrograms that they take."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,12 +35,6 @@ _LOG_STEP = float(np.log(6.4)) / 27
 
 @dataclass(frozen=True)
 class MelKind:
-    """One kind of mel spectrogram.
-
-    Attributes:
-        padding: samples reflected at either end.
-    """
-
     scale: Scale
     low_hz: float
     high_hz: float
@@ -55,11 +49,8 @@ FCPE_MEL = MelKind("slaney", 0.0, 8_000.0, padding=(_WINDOW - _HOP) // 2, floor=
 def log_mel(wave: Array, kind: MelKind) -> Array:
     """Compute the natural logarithm of the magnitudes in 128 bands, every 10 ms.
 
-    Args:
-        wave: mono audio at 16 kHz, float32 [N], at least two samples.
-
-    Returns:
-        float32 [N // 160 + 1, 128]; a frame that would end after the padding repeats the last.
+    Takes float32 [N] at 16 kHz, at least two samples; returns float32 [N // 160 + 1, 128]. A frame
+    that would end after the padding repeats the last.
     """
     frames = len(wave) // _HOP + 1
     padded = np.pad(wave, kind.padding, mode="reflect")
@@ -72,18 +63,11 @@ def log_mel(wave: Array, kind: MelKind) -> Array:
 
 
 def _bands(windows: Array, kind: MelKind) -> Array:
-    spectra = np.fft.rfft(windows * _hann())
+    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_WINDOW) / _WINDOW)
+    spectra = np.fft.rfft(windows * hann.astype(np.float32))
     magnitudes = np.sqrt(spectra.real**2 + spectra.imag**2 + kind.floor)
     bands: Array = magnitudes.astype(np.float32) @ _filters(kind)
     return bands
-
-
-@lru_cache(maxsize=1)
-def _hann() -> Array:
-    window: Array = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_WINDOW) / _WINDOW)).astype(
-        np.float32
-    )
-    return window
 
 
 @lru_cache(maxsize=2)
@@ -146,47 +130,45 @@ class PitchModelContract:
     """
 
     def check(self, graph: Graph) -> None:
-        """Compare a graph with the contract; see Contract."""
         _recognise(graph)
 
 
 class OnnxPitchModel:
-    """A pitch model's graph; safe for threads.
-
-    Raises:
-        BundleError: the graph fails, or gives something else than frames of 10 ms.
-    """
+    """A pitch model's graph, tried on a second of silence; safe for threads."""
 
     def __init__(self, graph: Graph, session: GraphSession) -> None:
         self._session = session
         self._kind, sound, self._threshold = _recognise(graph)
         self._sound = sound.name
         self._outputs = list(graph.facts.outputs)
-        self._try_out(graph)
+        frames = _TRIAL_SAMPLES // HOP + 1
+        try:
+            hertz = self._track_at_once(np.zeros(_TRIAL_SAMPLES, np.float32))
+        except Exception as error:  # those of ONNX Runtime share no narrower base
+            raise BundleError(
+                f"{graph.file}: expected a pitch model ({self._kind}) that follows a second of"
+                f" silence, found: {first_line(error)}."
+            ) from error
+        if hertz.shape != (frames,) or not np.isfinite(hertz).all():
+            raise BundleError(
+                f"{graph.file}: expected {frames} frames of finite hertz for a second of silence,"
+                f" found {list(hertz.shape)}."
+            )
 
     @property
     def hears_voicing(self) -> bool:
-        """Whether it tells voiced frames from unvoiced ones."""
         return self._kind != "rmvpe mel"
 
     def track(self, wave: Array) -> Array:
-        """Follow the fundamental frequency.
-
-        Args:
-            wave: mono audio at 16 kHz, float32 [N].
-
-        Returns:
-            Hertz every 160 samples, 0 where unvoiced, float32 [N // 160 + 1].
-        """
         frames = len(wave) // HOP + 1
         ends = ((at, min(at + _LONGEST, frames)) for at in range(0, frames, _LONGEST))
-        return np.concatenate([self._track_part(wave, begin, end) for begin, end in ends])
-
-    def _track_part(self, wave: Array, begin: int, end: int) -> Array:
-        """Track the frames from `begin` to `end`, knowing a little of what is around them."""
-        first = max(begin - _CONTEXT, 0)
-        hertz = self._track_at_once(wave[first * HOP : (end + _CONTEXT) * HOP])
-        return hertz[begin - first : end - first]
+        parts = []
+        for begin, end in ends:
+            # Each part knows a little of its surroundings.
+            first = max(begin - _CONTEXT, 0)
+            hertz = self._track_at_once(wave[first * HOP : (end + _CONTEXT) * HOP])
+            parts.append(hertz[begin - first : end - first])
+        return np.concatenate(parts)
 
     def _track_at_once(self, wave: Array) -> Array:
         frames = len(wave) // HOP + 1
@@ -211,33 +193,13 @@ class OnnxPitchModel:
         outputs = self._session.run_all(inputs, self._outputs)
         return [np.asarray(value, np.float32) for value in outputs]
 
-    def _try_out(self, graph: Graph) -> None:
-        frames = _TRIAL_SAMPLES // HOP + 1
-        try:
-            hertz = self._track_at_once(np.zeros(_TRIAL_SAMPLES, np.float32))
-        except Exception as error:  # those of ONNX Runtime share no narrower base
-            raise BundleError(
-                f"{graph.file}: expected a pitch model ({self._kind}) that follows a second of"
-                f" silence, found: {first_line(error)}."
-            ) from error
-        if hertz.shape != (frames,) or not np.isfinite(hertz).all():
-            raise BundleError(
-                f"{graph.file}: expected {frames} frames of finite hertz for a second of silence,"
-                f" found {list(hertz.shape)}."
-            )
-
 
 def decode_salience(salience: Array) -> Array:
     """Read the fundamental frequency out of RMVPE's salience (Wei et al., "RMVPE", 2023).
 
     It is the mean of the pitches, in cents, of the strongest state and four on either side, weighed
-    by their salience. A frame whose strongest state is at most 0.03 is unvoiced.
-
-    Args:
-        salience: of 360 states, 20 cents apart, float32 [T, 360].
-
-    Returns:
-        Hertz, 0 where unvoiced, float32 [T].
+    by their salience. A frame whose strongest state is at most 0.03 is unvoiced. Takes 360 states,
+    20 cents apart, float32 [T, 360]; returns hertz, 0 where unvoiced, float32 [T].
     """
     strongest = np.argmax(salience, axis=1)
     places = strongest[:, None] + np.arange(-_AROUND, _AROUND + 1)
@@ -256,45 +218,35 @@ def _rmvpe_mel(wave: Array) -> Array:
 
 
 def _padded(mel: Array) -> Array:
-    """Add frames of 0 until there is a multiple of 32."""
     return np.pad(mel, ((0, 0), (0, 0), (0, -mel.shape[2] % _MULTIPLE)))
 
 
 def _fit(values: Array, frames: int) -> Array:
-    """Bring what a graph gives for frames to exactly so many; the last one is repeated."""
     line = values.reshape(-1)[:frames]
     return np.pad(line, (0, frames - len(line)), mode="edge")
 
 
 def _recognise(graph: Graph) -> tuple[Kind, Tensor, Tensor | None]:
-    """Tell which form a pitch model has, its input for sound, and that for a threshold."""
+    """Find the form of a pitch model, its input for sound, and that for a threshold."""
     inputs = list(graph.facts.inputs.values())
-    thresholds = [tensor for tensor in inputs if _is_threshold(tensor)]
-    sounds = [tensor for tensor in inputs if not _is_threshold(tensor)]
+    sounds: list[Tensor] = []
+    thresholds: list[Tensor] = []
+    for tensor in inputs:
+        is_threshold = tensor.element_type == "float32" and tensor.shape in {(), (1,)}
+        (thresholds if is_threshold else sounds).append(tensor)
     if len(sounds) == 1 and len(thresholds) <= 1 and sounds[0].element_type == "float32":
-        kind = _kind(sounds[0].shape or (), has_threshold=bool(thresholds))
-        if kind is not None:
-            return kind, sounds[0], thresholds[0] if thresholds else None
+        threshold = thresholds[0] if thresholds else None
+        match sounds[0].shape or ():  # 128 is the number of bands
+            case (_, 128, _):
+                kind: Kind = "rmvpe mel" if threshold else "rmvpe salience"
+                return kind, sounds[0], threshold
+            case (_, _, 128) if threshold:
+                return "fcpe", sounds[0], threshold
+            case (_, _) if threshold:
+                return "rmvpe waveform", sounds[0], threshold
     found = ", ".join(f"{quoted(tensor.name)} {tensor}" for tensor in inputs) or "none"
     raise BundleError(
         f"{graph.file}: expected a pitch model that takes float32 [1, {BANDS}, frames], or with a"
         f" threshold float32 [1, {BANDS}, frames], [1, frames, {BANDS}] or [1, samples], found the"
         f" inputs {found}."
     )
-
-
-def _kind(shape: tuple[int | str | None, ...], *, has_threshold: bool) -> Kind | None:
-    """Tell the form of a pitch model by what it takes; 128 is the number of bands."""
-    match shape:
-        case (_, 128, _):
-            return "rmvpe mel" if has_threshold else "rmvpe salience"
-        case (_, _, 128) if has_threshold:
-            return "fcpe"
-        case (_, _) if has_threshold:
-            return "rmvpe waveform"
-        case _:
-            return None
-
-
-def _is_threshold(tensor: Tensor) -> bool:
-    return tensor.element_type == "float32" and tensor.shape in {(), (1,)}

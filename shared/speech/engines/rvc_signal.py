@@ -1,4 +1,4 @@
-"""Content features on their way from the encoder to the synthesizer."""
+"""Content features, loudness, pitch and retrieval of RVC, as its original tools compute them."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +17,7 @@ _STRIDE = 320
 
 
 def feature_count(samples: int) -> int:
-    """Count the features that a content encoder makes of so many samples at 16 kHz."""
+    """Count the features of so many samples at 16 kHz."""
     return max((samples - _RECEPTIVE_FIELD) // _STRIDE + 1, 0)
 
 
@@ -32,16 +32,10 @@ def to_frames(features: Array, frames: int) -> Array:
 
 
 def protect_unvoiced(retrieved: Array, heard: Array, hertz: Array, protect: float) -> Array:
-    """Use less of the retrieved features in unvoiced frames.
+    """Take only the share `protect` of the retrieved features [T, C] in frames below 1 Hz.
 
-    Retrieval smears consonants and breath. So unvoiced frames take only the share `protect` of the
-    retrieved features, and the rest from the features of the recording.
-
-    Args:
-        retrieved: features after the retrieval, [T, C].
-        heard: features before it, [T, C].
-        hertz: fundamental frequency, below 1 where a frame is unvoiced, [T].
-        protect: share of the retrieved features in unvoiced frames; 0.5 or more protects nothing.
+    Retrieval smears consonants and breath; the rest comes from the features of the recording. A
+    share of 0.5 or more protects nothing.
     """
     if protect >= UNPROTECTED:
         return retrieved
@@ -62,20 +56,13 @@ _HIGHEST_PEAK = 0.95
 
 
 def high_pass(samples: NDArray[np.floating]) -> Array64:
-    """Remove what lies below 48 Hz, without a shift in phase.
+    """Remove frequencies below 48 Hz without a shift in phase: [N] at 16 kHz to float64 [N].
 
     A Butterworth filter of order 5 runs forward and backward. Either end is continued by up to 18
     samples, mirrored through its last sample, and both passes begin in the state into which their
-    first sample has settled (see Gustafsson, "Determining the initial states in forward-backward
-    filtering", 1996). For recordings of at least 19 samples the result equals
-    that of SciPy's `filtfilt(*butter(5, 48, "high", fs=16000))`; shorter ones are continued by
-    less.
-
-    Args:
-        samples: mono audio at 16 kHz, [N].
-
-    Returns:
-        float64 [N].
+    first sample has settled (Gustafsson, "Determining the initial states in forward-backward
+    filtering", 1996). For at least 19 samples the result equals that of SciPy's
+    `filtfilt(*butter(5, 48, "high", fs=16000))`.
     """
     wave = np.asarray(samples, np.float64)
     edge = min(_EDGE, len(wave) - 1)
@@ -91,18 +78,12 @@ def high_pass(samples: NDArray[np.floating]) -> Array64:
 
 @dataclass(frozen=True)
 class _BlockFilter:
-    """A filter as the sum of first-order ones, worked out for a block of B samples at once.
+    """A filter as the sum of P first-order ones, computed for a block of B samples at once.
 
-    The sum of first-order filters keeps its precision although the poles lie close to each other
-    and to 1; the states of the filter's direct form would lose it over a block.
-
-    Attributes:
-        response: from a block's input to its output, lower triangular [B, B].
-        to_state: from a block's input to the states after it [B, P].
-        from_state: from the states before a block to its output, of which the real part counts
-            [P, B].
-        decay: of the states over a block [P].
-        settled: the states after an endless input of ones [P].
+    The sum keeps its precision although the poles lie close to each other and to 1; the states of
+    the direct form would lose it over a block. `response` is lower triangular [B, B], `to_state`
+    [B, P], `from_state` [P, B], of whose product the real part counts; `decay` and `settled` (after
+    an endless input of ones) are [P].
     """
 
     response: Array64
@@ -112,7 +93,6 @@ class _BlockFilter:
     settled: Complex
 
     def run(self, samples: Array64) -> Array64:
-        """Filter samples [N] forward, from the states into which the first one has settled."""
         blocks = -(-len(samples) // _BLOCK)
         padded = np.zeros(blocks * _BLOCK)
         padded[: len(samples)] = samples
@@ -150,7 +130,7 @@ def _butterworth() -> _BlockFilter:
 
 
 def divide_peak(audio: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Turn a recording down whose peak is above 0.95, as the original tools do."""
+    """Turn a recording down if its peak is above 0.95, as the original tools do."""
     return audio / max(float(np.abs(audio).max(initial=0.0)) / _HIGHEST_PEAK, 1.0)
 
 
@@ -164,20 +144,11 @@ def loudness_gains(
     voice_rate: int,
     mix: float,
 ) -> Array:
-    """Work out by how much each sample of a voice is multiplied.
+    """Compute the gain of each sample of a voice [M], as long in time as the recording [N].
 
     The gain is (r / v)^(1 - mix), where r and v are the root mean squares of the recording and of
-    the voice: over windows of a second, every half second, joined by straight lines.
-
-    Args:
-        recording: at its own rate, [N].
-        recording_rate: in Hz, even.
-        voice: as long in time as the recording, or nearly so, [M].
-        voice_rate: in Hz, even.
-        mix: 1 keeps the loudness of the voice, 0 takes that of the recording.
-
-    Returns:
-        float32 [M].
+    the voice: over windows of a second, every half second, joined by straight lines. A mix of 1
+    keeps the voice's loudness, 0 takes the recording's. Rates are even.
     """
     wanted = _stretch(_half_seconds(recording, recording_rate), len(voice))
     own = np.maximum(_stretch(_half_seconds(voice, voice_rate), len(voice)), _QUIETEST)
@@ -197,7 +168,6 @@ def _half_seconds(samples: NDArray[np.floating], rate: int) -> Array:
 
 
 def _stretch(values: Array, count: int) -> Array:
-    """Join values by straight lines, as `count` ones that cover the same time evenly."""
     at = (np.arange(count) + 0.5) * (len(values) / count) - 0.5
     stretched: Array = np.interp(at, np.arange(len(values)), values).astype(np.float32)
     return stretched
@@ -211,29 +181,20 @@ _NUMBERS = 255
 
 @dataclass(frozen=True)
 class Contour:
-    """The pitch of T frames of 10 ms.
-
-    Attributes:
-        hertz: fundamental frequency, 0 where a frame is unvoiced, float32 [T].
-        coarse: the number of its step on the mel scale, 1 to 255, int64 [T].
-    """
+    """The pitch of T frames: hertz, 0 if unvoiced, and its step on the mel scale, 1 to 255."""
 
     hertz: Array
     coarse: NDArray[np.int64]
 
     def cut(self, first: int, last: int) -> "Contour":
-        """Keep the frames from `first` up to, but not including, `last`."""
         return Contour(self.hertz[first:last], self.coarse[first:last])
 
 
 def contour(hertz: Array) -> Contour:
-    """Describe a fundamental frequency as the synthesizer wants it.
+    """Describe a frequency, 0 where unvoiced, float32 [T], in 255 even steps on the mel scale.
 
-    The coarse number runs from 1 to 255 in even steps on the mel scale 1127 ln(1 + f / 700), from
-    50 Hz to 1100 Hz; what lies beyond, and what is unvoiced, gets the nearest number.
-
-    Args:
-        hertz: 0 where a frame is unvoiced, float32 [T].
+    The scale is 1127 ln(1 + f / 700), from 50 Hz to 1100 Hz; all other frames get the nearest
+    number.
     """
     hertz = np.asarray(hertz, np.float32)
     lowest, highest = _mel(np.array([_LOWEST_HZ, _HIGHEST_HZ]))
@@ -242,17 +203,12 @@ def contour(hertz: Array) -> Contour:
 
 
 def shift(hertz: Array, semitones: float) -> Array:
-    """Move a fundamental frequency by semitones; 0 stays 0."""
     moved: Array = (hertz * np.float32(2.0 ** (semitones / 12))).astype(np.float32)
     return moved
 
 
 def fill_unvoiced(hertz: Array) -> Array:
-    """Give unvoiced frames the frequency on the straight line between their voiced neighbours.
-
-    Before the first and after the last voiced frame the nearest one's frequency holds. Where no
-    frame is voiced all stay 0.
-    """
+    """Interpolate unvoiced frames between their voiced neighbours; without any, all stay 0."""
     voiced = np.flatnonzero(hertz > 0)
     if len(voiced) == 0:
         return hertz
@@ -276,13 +232,8 @@ _QUERIES = 256
 class Retrieval:
     """The features of a voice's training, and the search among them; safe for threads.
 
-    Args:
-        vectors: features, float16 or float32 [M, C], at least one.
-        centroids: the centres of the cells into which the vectors are sorted, float32 [K, C].
-        cells: the cell of each vector, [M].
-
-    Raises:
-        ValueError: the arrays do not fit each other.
+    Takes features, float16 or float32 [M, C], at least one; the centres of the cells into which
+    they are sorted, float32 [K, C]; and the cell of each, [M].
     """
 
     def __init__(
@@ -291,7 +242,17 @@ class Retrieval:
         centroids: NDArray[np.floating],
         cells: NDArray[np.integer],
     ) -> None:
-        _check_arrays(vectors, centroids, cells)
+        if vectors.ndim != 2 or len(vectors) == 0:  # noqa: PLR2004 - rows and columns
+            raise ValueError(f"vectors: expected [M, C] with at least one, found {vectors.shape}")
+        if centroids.ndim != 2 or centroids.shape[1:] != vectors.shape[1:]:  # noqa: PLR2004
+            raise ValueError(
+                f"centroids: expected [K, {vectors.shape[1]}] as the vectors, found"
+                f" {centroids.shape}"
+            )
+        if cells.shape != (len(vectors),):
+            raise ValueError(f"cells: expected one for each vector, found {cells.shape}")
+        if cells.min() < 0 or cells.max() >= len(centroids):
+            raise ValueError(f"cells: expected 0 to {len(centroids) - 1}, found others")
         order = np.argsort(cells, kind="stable")
         self._vectors = vectors[order]
         self._centroids = np.asarray(centroids, np.float32)
@@ -299,36 +260,30 @@ class Retrieval:
 
     @property
     def width(self) -> int:
-        """How many values a feature has."""
         return int(self._vectors.shape[1])
 
     def mix(self, features: Array, rate: float, search: Search = "exact") -> Array:
-        """Mix features with the mean of their eight nearest neighbours.
+        """Mix features, float32 [T, C], with the mean of their eight nearest neighbours.
 
         The neighbours are weighted by the inverse square of their squared distance. A feature that
-        is itself among the vectors has that one as its only neighbour.
-
-        Args:
-            features: float32 [T, C].
-            rate: share of the neighbours, 0 to 1.
-            search: "exact" looks at all vectors; "cell" only at those of the nearest cell, as the
-                original tools do (in the terms of Faiss: IVF, Flat with nprobe 1), which misses
-                about a third of the neighbours.
-
-        Returns:
-            float32 [T, C].
+        is itself among the vectors has only that neighbour. "exact" searches all vectors; "cell"
+        only the nearest cell, as the original tools do (in the terms of Faiss: IVF, Flat with
+        nprobe 1), which misses about a third of the neighbours.
         """
         if rate == 0 or len(features) == 0:
             return features
-        find = self._neighbours_in_cell if search == "cell" else self._neighbours
+        parts = [features[at : at + _QUERIES] for at in range(0, len(features), _QUERIES)]
+        everything = 0, len(self._vectors)
         neighbours = np.concatenate(
-            [find(features[at : at + _QUERIES]) for at in range(0, len(features), _QUERIES)]
+            [
+                self._neighbours_in_cell(part)
+                if search == "cell"
+                else self._mean_of_nearest(part, *everything)
+                for part in parts
+            ]
         )
         mixed: Array = neighbours * np.float32(rate) + np.float32(1 - rate) * features
         return mixed
-
-    def _neighbours(self, features: Array) -> Array:
-        return self._mean_of_nearest(features, 0, len(self._vectors))
 
     def _neighbours_in_cell(self, features: Array) -> Array:
         places = _least(_scores(features, self._centroids))
@@ -371,23 +326,8 @@ class Retrieval:
         return places
 
 
-def _check_arrays(
-    vectors: NDArray[np.floating], centroids: NDArray[np.floating], cells: NDArray[np.integer]
-) -> None:
-    if vectors.ndim != 2 or len(vectors) == 0:  # noqa: PLR2004 - rows and columns
-        raise ValueError(f"vectors: expected [M, C] with at least one, found {vectors.shape}")
-    if centroids.ndim != 2 or centroids.shape[1:] != vectors.shape[1:]:  # noqa: PLR2004
-        raise ValueError(
-            f"centroids: expected [K, {vectors.shape[1]}] as the vectors, found {centroids.shape}"
-        )
-    if cells.shape != (len(vectors),):
-        raise ValueError(f"cells: expected one for each vector, found {cells.shape}")
-    if cells.min() < 0 or cells.max() >= len(centroids):
-        raise ValueError(f"cells: expected 0 to {len(centroids) - 1}, found others")
-
-
 def _scores(features: Array, vectors: Array) -> Array:
-    """Compute |v|^2 - 2 f v, a squared distance but for |f|^2: quick, but it rounds. [T, M]."""
+    """Compute |v|^2 - 2 f v, a squared distance except for |f|^2: quick, but it rounds. [T, M]."""
     scores: Array = np.einsum("mc,mc->m", vectors, vectors) - 2 * (features @ vectors.T)
     return scores
 

@@ -1,4 +1,4 @@
-"""The numbers by which a text goes into a network: phones, tones, and characters for BERT."""
+"""The two graphs of Style-Bert-VITS2: BERT, which characters share, and the synthesis."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,28 +26,21 @@ _CLS, _SEP, _UNK = "[CLS]", "[SEP]", "[UNK]"
 
 
 @dataclass(frozen=True)
-class VoiceInputs:
-    """What a voice of Style-Bert-VITS2 takes for a text of P phones.
-
-    Attributes:
-        phones: P numbers of phones (2 P + 1 with blanks).
-    """
-
+class SynthesisInputs:
     phones: tuple[int, ...]
     tones: tuple[int, ...]
     languages: tuple[int, ...]
     word2ph: tuple[int, ...]
 
 
-def voice_inputs(phonemes: Phonemes, *, add_blank: bool) -> VoiceInputs:
-    """Number the phones of a text."""
+def synthesis_inputs(phonemes: Phonemes, *, add_blank: bool) -> SynthesisInputs:
     phones = tuple(IDS[phone] for phone in phonemes.phones)
     tones = tuple(FIRST_JAPANESE_TONE + tone for tone in phonemes.tones)
     languages = (JAPANESE,) * len(phones)
     if not add_blank:
-        return VoiceInputs(phones, tones, languages, phonemes.word2ph)
+        return SynthesisInputs(phones, tones, languages, phonemes.word2ph)
     first, *others = (2 * count for count in phonemes.word2ph)
-    return VoiceInputs(
+    return SynthesisInputs(
         _interspersed(phones),
         _interspersed(tones),
         _interspersed(languages),
@@ -66,18 +59,6 @@ class VocabularyError(ValueError):
 
 
 class Vocabulary:
-    """The characters that a character-level BERT knows.
-
-    Attributes:
-        ids: the number of each token.
-
-    Args:
-        ids: the number of each token, `[CLS]`, `[SEP]` and `[UNK]` among them.
-
-    Raises:
-        VocabularyError: one of these is missing.
-    """
-
     def __init__(self, ids: Mapping[str, int]) -> None:
         for token in (_CLS, _SEP, _UNK):
             if token not in ids:
@@ -86,11 +67,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """Read a `vocab.txt`: one token in each line, numbered from 0.
-
-        Raises:
-            VocabularyError: it cannot be read, or is no vocabulary.
-        """
+        """Read a `vocab.txt`: one token in each line, numbered from 0."""
         try:
             text = read_at_most(path, MAX_VOCABULARY_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -101,7 +78,6 @@ class Vocabulary:
 
     @classmethod
     def of_tokens(cls, tokens: Iterable[str]) -> "Vocabulary":
-        """Number tokens from 0."""
         return cls({token: id_ for id_, token in enumerate(tokens)})
 
     def encode(self, text: str) -> tuple[int, ...]:
@@ -128,35 +104,22 @@ VOCABULARY = "vocabulary"
 
 
 def read_vocabulary(metadata: Mapping[str, str]) -> Vocabulary:
-    """Read the vocabulary that a graph carries.
-
-    Raises:
-        VocabularyError: it carries none, or the vocabulary is none.
-    """
     if VOCABULARY not in metadata:
         raise VocabularyError(f"expected {quoted(VOCABULARY)} in the model's metadata, found none.")
     return Vocabulary.of_tokens(metadata[VOCABULARY].split("\n"))
 
 
 class BertEncoder:
-    """Turns the characters of a text into features; any number of threads use it at once."""
-
     def __init__(self, session: GraphSession, vocabulary: Vocabulary) -> None:
         self._session = session
         self._vocabulary = vocabulary
 
     def encode(self, text: str) -> NDArray[np.float32]:
-        """Encode a text of C characters: float32 [C + 2, 1024], with the marks of both ends."""
         ids = np.array([self._vocabulary.encode(text)], np.int64)
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
         return self._session.run(inputs, "output")
 
     def try_out(self, graph: Graph) -> None:
-        """Run the graph on a short text.
-
-        Raises:
-            BundleError: it fails, or its output is not what it must be.
-        """
         ids = np.array([self._vocabulary.encode("あ")], np.int64)
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
         features = self._session.try_out(inputs, "output")
@@ -198,12 +161,10 @@ _NOISE_VALUES = 1 << 19  # 30 s of a full-size voice, and longer than anybody re
 
 @dataclass(frozen=True)
 class Inference:
-    """How a text is spoken, in the terms of Style-Bert-VITS2; the defaults are its own.
+    """Parameters of Style-Bert-VITS2; the defaults are its own.
 
-    Attributes:
-        sdp_ratio: how much of the durations is left to chance, 0 to 1.
-        noise_scale_w: how much chance there is in the durations.
-        length_scale: how long everything takes; 2 is half as fast.
+    sdp_ratio (0 to 1) is the share of chance in the durations, noise_scale_w its strength;
+    length_scale 2 is half as fast.
     """
 
     speaker: int = 0
@@ -217,7 +178,7 @@ class Inference:
 
 
 class StyleBertSynthesis:
-    """Speaks phones with a voice's graph; any number of threads use it at once, without a lock."""
+    """Speaks phones with a model; any number of threads use it at once, without a lock."""
 
     def __init__(self, voice: StyleBertVoice, session: GraphSession, encoder: BertEncoder) -> None:
         self._voice = voice
@@ -229,20 +190,16 @@ class StyleBertSynthesis:
         self._noise = np.concatenate([noise, noise])
 
     def speak(self, phonemes: Phonemes, inference: Inference) -> Samples:
-        """Speak phones: float32 [samples], as loud as the graph has it."""
         inputs = self.inputs(phonemes, self._encoder.encode(phonemes.text), inference)
         return self._session.run(inputs, OUTPUT).ravel()
 
     def inputs(
         self, phonemes: Phonemes, features: NDArray[np.float32], inference: Inference
     ) -> dict[str, NDArray[np.generic]]:
-        """Prepare what the graph takes.
-
-        Args:
-            features: BERT's, of the text's C characters and both ends, float32 [C + 2, 1024].
-        """
-        numbers = voice_inputs(phonemes, add_blank=self._voice.add_blank)
+        """Prepare the inputs; `features` of C characters and both ends are [C + 2, 1024]."""
+        numbers = synthesis_inputs(phonemes, add_blank=self._voice.add_blank)
         bert = np.repeat(features, numbers.word2ph, axis=0).T
+        begin = int(default_rng(inference.seed).integers(_NOISE_VALUES))
         style = self._voice.style_vector(inference.style, inference.style_weight)
         return {
             "x_tst": np.array([numbers.phones], np.int64),
@@ -256,15 +213,10 @@ class StyleBertSynthesis:
             "sdp_ratio": np.array(inference.sdp_ratio, np.float32),
             "noise_scale": np.array(inference.noise_scale, np.float32),
             "noise_scale_w": np.array(inference.noise_scale_w, np.float32),
-            "noise": self._read_noise(inference.seed),
+            "noise": self._noise[begin : begin + _NOISE_VALUES],
         }
 
     def try_out(self, phonemes: Phonemes, file: str) -> None:
-        """Run the graph on a short text.
-
-        Raises:
-            BundleError: it fails, or its output is not what it must be.
-        """
         features = self._encoder.encode(phonemes.text)
         audio = self._session.try_out(self.inputs(phonemes, features, Inference()), OUTPUT)
         if audio.ndim != _AUDIO_DIMENSIONS or audio.shape[:2] != (1, 1):
@@ -272,7 +224,3 @@ class StyleBertSynthesis:
                 f"{file}: output {quoted(OUTPUT)}: expected float32 [1, 1, samples],"
                 f" found {list(audio.shape)}."
             )
-
-    def _read_noise(self, seed: int) -> Samples:
-        begin = int(default_rng(seed).integers(_NOISE_VALUES))
-        return self._noise[begin : begin + _NOISE_VALUES]

@@ -40,24 +40,18 @@ from shared.voices.voice import ErrorCode, VoiceError
 ROLE = "waveform"
 _SHAPES = (("samples",), (1, "samples"), (1, 1, "samples"))
 _TRIAL_SECONDS = (1, 2)
+_RATES = range(LOWEST_RATE, HIGHEST_RATE + 1, FRAMES_PER_SECOND)
 _TOLERANCE_SECONDS = 0.1  # a graph may round the length to its own frames
 
 
 @dataclass(frozen=True)
 class WaveformSettings:
-    """The manifest's settings; see the module's docstring."""
-
     input: str
     output: str
     input_sample_rate: int
 
 
 def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
-    """List the graphs that the engine needs.
-
-    Raises:
-        BundleError: the manifest does not suit the engine.
-    """
     refuse_options(manifest)
     settings = read_settings(manifest)
     return {
@@ -69,46 +63,34 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
 
 
 def read_settings(manifest: CharacterManifest) -> WaveformSettings:
-    """Read the engine's settings from a manifest.
-
-    Raises:
-        BundleError: one is missing, unknown or wrong.
-    """
+    settings = manifest.settings
     known = list(WaveformSettings.__dataclass_fields__)
-    for name in manifest.settings:
+    for name in settings:
         if name not in known:
-            raise _wrong_setting(name, f"only {', '.join(known)}", name)
-    rates = (manifest.settings.get("input_sample_rate"), manifest.sample_rate)
-    for name, rate in zip(("settings.input_sample_rate", "sample_rate"), rates, strict=True):
-        if isinstance(rate, bool) or not isinstance(rate, int) or not _is_usable(rate):
+            raise _wrong_setting(f"settings.{name}", f"only {', '.join(known)}", name)
+    rates = {
+        "settings.input_sample_rate": settings.get("input_sample_rate"),
+        "sample_rate": manifest.sample_rate,
+    }
+    for name, rate in rates.items():
+        is_whole = isinstance(rate, int) and not isinstance(rate, bool)
+        if not is_whole or int(rate or 0) not in _RATES:
             expected = f"a multiple of {FRAMES_PER_SECOND} from {LOWEST_RATE} to {HIGHEST_RATE}"
-            raise _wrong_setting(name.removeprefix("settings."), expected, rate)
+            raise _wrong_setting(name, expected, rate)
+    for name in ("input", "output"):
+        if not isinstance(settings.get(name), str) or not settings[name]:
+            raise _wrong_setting(f"settings.{name}", "the name of a tensor", settings.get(name))
     return WaveformSettings(
-        _name_setting(manifest, "input"),
-        _name_setting(manifest, "output"),
-        int(manifest.settings["input_sample_rate"]),
+        str(settings["input"]), str(settings["output"]), int(settings["input_sample_rate"])
     )
 
 
-def _is_usable(rate: int) -> bool:
-    return LOWEST_RATE <= rate <= HIGHEST_RATE and rate % FRAMES_PER_SECOND == 0
-
-
-def _name_setting(manifest: CharacterManifest, name: str) -> str:
-    value = manifest.settings.get(name)
-    if not isinstance(value, str) or not value:
-        raise _wrong_setting(name, "the name of a tensor", value)
-    return value
-
-
-def _wrong_setting(name: str, expected: str, found: object) -> BundleError:
-    field = name if name == "sample_rate" else f"settings.{name}"
+def _wrong_setting(field: str, expected: str, found: object) -> BundleError:
     shown = "nothing" if found is None else quoted(found)
     return BundleError(f"{MANIFEST}: field {quoted(field)}: expected {expected}, found {shown}.")
 
 
 def build(character: CharacterBundle, settings: SessionSettings) -> "WaveformEngine":
-    """Build the engine; see EngineBuilder."""
     graph = character.graphs[ROLE]
     shape = graph.facts.inputs[read_settings(character.manifest).input].shape
     session = GraphSession(graph, settings)
@@ -118,20 +100,16 @@ def build(character: CharacterBundle, settings: SessionSettings) -> "WaveformEng
 
 
 class WaveformEngine:
-    """Converts with one graph from audio to audio; see Engine."""
+    """Converts with one graph from audio to audio, which decides the pitch."""
 
     def __init__(self, manifest: CharacterManifest, session: GraphSession, rank: int) -> None:
+        self.sample_rate = manifest.sample_rate
         self._manifest = manifest
         self._session = session
         self._rank = rank
         self._settings = read_settings(manifest)
         self._in_hop = self._settings.input_sample_rate // FRAMES_PER_SECOND
         self._hop = manifest.sample_rate // FRAMES_PER_SECOND
-
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the converted audio in Hz."""
-        return self._manifest.sample_rate
 
     def convert(
         self,
@@ -140,7 +118,6 @@ class WaveformEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        """Convert one recording; see Engine. The graph decides the pitch."""
         if options.pitch_shift is not None:
             raise VoiceError(
                 ErrorCode.INTERNAL,
@@ -160,15 +137,10 @@ class WaveformEngine:
             return finish(voice, self.sample_rate, length, analysis)
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
-        """Return None: this engine converts only whole recordings."""
         del sample_rate, options
 
     def try_out(self, file: str) -> None:
-        """Run the graph on one and on two seconds of silence.
-
-        Raises:
-            BundleError: it fails, or its output is wrong.
-        """
+        """Run the graph on one and on two seconds of silence."""
         output = self._settings.output
         for seconds in _TRIAL_SECONDS:
             silence = np.zeros(seconds * self._settings.input_sample_rate, np.float32)
@@ -181,14 +153,12 @@ class WaveformEngine:
                 )
 
     def _speak(self, heard: Samples, analysis: Analysis) -> Samples:
-        """Run the graph over all of a recording, piece by piece: float32 [T hop]."""
         chunks = cut_at_pauses(analysis.levels.frames)
         padded = fit_length(heard, len(analysis.speech) * self._in_hop)
         pieces = [self._speak_chunk(padded, analysis, chunk) for chunk in chunks]
         return join_pieces(analysis, chunks, pieces, self._hop)
 
     def _speak_chunk(self, heard: Samples, analysis: Analysis, chunk: Chunk) -> Samples:
-        """Run the graph over one piece, from its `first` frame to its `last`."""
         length = (chunk.last - chunk.first) * self._hop
         if not analysis.has_speech(chunk):
             return np.zeros(length, np.float32)

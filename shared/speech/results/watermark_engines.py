@@ -10,18 +10,17 @@ import numpy as np
 from pydantic import Field, SecretStr, model_validator
 
 from shared.runtime.settings import CommaSeparated, EnvironmentSettings, SecretKeys
-from shared.speech.engines.interface import ConvertsAhead, MarkedPiece, speak_marked
+from shared.speech.engines.interface import ConvertsAhead, MarkedPiece, TextEngineWrapper
 from shared.speech.results.watermark import Watermark, WatermarkKey
 from shared.speech.signal.sound import NoClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from shared.speech.engines.interface import ConversionOptions, Engine, Stream
     from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
     from shared.speech.results.watermark import WatermarkStream
     from shared.speech.signal.sound import Samples, StageClock
-    from shared.speech.text.accents import AccentPhrase
 
 
 @dataclass(frozen=True)
@@ -103,41 +102,26 @@ class MarkedStream:
         return self.watermark.end_with(self.stream.finish())
 
 
-@dataclass(frozen=True)
-class MarkedTextEngine:
-    engine: PhraseEngine
-    watermark: Watermark
+class MarkedTextEngine(TextEngineWrapper):
+    """Marks the speech of another engine, at the watermark's sample rate."""
 
-    @property
-    def sample_rate(self) -> int:
-        return self.engine.sample_rate
+    def __init__(self, engine: PhraseEngine, watermark: Watermark) -> None:
+        super().__init__(lambda: engine)
+        self._watermark = watermark
 
-    def estimate(self, text: str, options: SpeechOptions) -> float:
-        return self.engine.estimate(text, options)
-
-    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        return self.watermark.mark_pieces(self.engine.speak(text, options), options.seed)
-
-    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        return self._mark_each(speak_marked(self.engine, text, options), options.seed)
-
-    def _mark_each(self, pieces: Iterator[MarkedPiece], seed: int) -> Iterator[MarkedPiece]:
-        stream = self.watermark.open(seed)
+    def _change(
+        self, pieces: Iterator[MarkedPiece], options: SpeechOptions
+    ) -> Iterator[MarkedPiece]:
+        stream = self._watermark.open(options.seed)
         for piece in pieces:
             # Samples that wait for the rest of their chip begin the next piece.
             late = stream.waiting / self.sample_rate
-            marks = tuple(mark.later(late) for mark in piece.marks)
-            yield MarkedPiece(stream.push(piece.samples), marks)
+            marked = MarkedPiece(
+                stream.push(piece.samples), tuple(mark.later(late) for mark in piece.marks)
+            )
+            if len(marked.samples) or marked.marks:
+                yield marked
         yield MarkedPiece(stream.end_with(np.zeros(0, np.float32)))
-
-    def read_phrases(self, text: str) -> list[AccentPhrase]:
-        return self.engine.read_phrases(text)
-
-    def speak_phrases(
-        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
-    ) -> Iterator[Samples]:
-        pieces = self.engine.speak_phrases(phrases, text, options)
-        return self.watermark.mark_pieces(pieces, options.seed)
 
 
 _MOST_BITS = (1 << 16) - 1

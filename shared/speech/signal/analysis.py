@@ -1,4 +1,4 @@
-"""Long recordings in pieces: cut in the quietest places, joined without audible seams."""
+"""Analysis of a recording: its speech, its pauses, and pieces joined without audible seams."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,14 +26,7 @@ _PAUSE = 15
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a recording, in frames.
-
-    Attributes:
-        begin: the piece's first own frame.
-        end: the frame after its last own frame.
-        first: the first frame with which it is converted.
-        last: the frame after the last one with which it is converted.
-    """
+    """A piece of a recording: its own frames, and those with their context, `first` to `last`."""
 
     begin: int
     end: int
@@ -44,12 +37,7 @@ class Chunk:
 def cut_at_pauses(levels: Samples, longest: int = LONGEST) -> list[Chunk]:
     """Cut a recording into pieces of at most `longest` frames, at the quietest places.
 
-    Args:
-        levels: level of each frame in dB, [T].
-        longest: most frames of a piece, without context.
-
-    Returns:
-        Pieces in order, without gaps; all but the last have at least half of the most frames.
+    All but the last have at least half of `longest`, without context. Levels are in dB, [T].
     """
     quiet = smooth(levels, _PAUSE)
     cuts = [0]
@@ -65,17 +53,7 @@ def cut_at_pauses(levels: Samples, longest: int = LONGEST) -> list[Chunk]:
 
 
 def join(pieces: Sequence[tuple[Chunk, Samples]], hop: int) -> Samples:
-    """Join converted pieces with a crossfade of 20 ms at each cut.
-
-    What lies between pieces that do not touch is silent.
-
-    Args:
-        pieces: each with its samples from its `first` frame to its `last`, in order.
-        hop: samples per frame.
-
-    Returns:
-        The samples of all frames.
-    """
+    """Join pieces, each from `first` to `last`, with a crossfade of 20 ms; gaps are silent."""
     if len(pieces) == 1 and pieces[0][0].first == 0:
         return pieces[0][1]
     joined = np.zeros(pieces[-1][0].last * hop, np.float32)
@@ -125,16 +103,10 @@ _DEPTHS_DB = (3.0, 10.0, 80.0)
 
 
 def find_speech(levels: SpeechLevels, voiced: Frames) -> Frames:
-    """Tell in which frames somebody speaks, whispers included.
+    """Find the frames in which somebody speaks, whispers included, bool [T].
 
-    A frame belongs to speech if it, or a frame near it, is voiced or well above the noise floor. A
-    recording of silence or of steady quiet noise has no speech.
-
-    Args:
-        voiced: which frames are voiced, bool [T].
-
-    Returns:
-        bool [T].
+    These, or frames near them, are voiced or well above the noise floor; none if all is steady
+    quiet noise.
     """
     hums = levels.speech < _HUM_DB and levels.range < _HUM_RANGE_DB and not voiced.any()
     if levels.speech < SILENT_DB or hums:
@@ -144,7 +116,10 @@ def find_speech(levels: SpeechLevels, voiced: Frames) -> Frames:
         levels.floor + _ABOVE_FLOOR_DB, levels.speech - deepest, levels.speech - highest
     )
     audible = levels.frames > max(float(threshold), SILENT_DB)
-    around = _any_of(_without_clicks(audible) | voiced, _AFTER, _BEFORE)
+    # Runs shorter than _SHORTEST frames are clicks (a morphological opening).
+    total = np.concatenate([[0], np.cumsum(audible), np.full(_SHORTEST, -1)])
+    begins = total[_SHORTEST : _SHORTEST + len(audible)] - total[: len(audible)] == _SHORTEST
+    around = _any_of(_any_of(begins, _SHORTEST - 1, 0) | voiced, _AFTER, _BEFORE)
     nothing = max(_NOTHING_DB, levels.speech - _NOTHING_BELOW_SPEECH_DB)
     return around & _any_of(levels.frames > nothing, _SPILL, _SPILL)
 
@@ -163,17 +138,8 @@ def gate_gains(levels: SpeechLevels, speech: Frames) -> Samples:
     return smooth(np.where(speech, 1.0, closed).astype(np.float32), _RAMP)
 
 
-def _without_clicks(audible: Frames) -> Frames:
-    """Drop runs shorter than _SHORTEST frames (a morphological opening)."""
-    total = np.concatenate([[0], np.cumsum(audible), np.full(_SHORTEST, -1)])
-    enough: Frames = (
-        total[_SHORTEST : _SHORTEST + len(audible)] - total[: len(audible)] == _SHORTEST
-    )
-    return _any_of(enough, _SHORTEST - 1, 0)
-
-
 def _any_of(frames: Frames, before: int, after: int) -> Frames:
-    """Whether any frame from so many before to so many after is set."""
+    """Return whether any frame from so many before to so many after is set."""
     total = np.concatenate([[0], np.cumsum(frames)])
     at = np.arange(len(frames))
     last = np.minimum(at + after + 1, len(frames))
@@ -185,12 +151,7 @@ _SHORTEST_FRAMES = 8
 
 @dataclass(frozen=True)
 class Analysis:
-    """What is known of a recording; T frames of 10 ms.
-
-    Attributes:
-        wave: at 16 kHz without rumble, float32 [160 T], silence after the recording's end.
-        speech: the frames in which somebody speaks, bool [T].
-    """
+    """A recording of T frames of 10 ms; `wave` at 16 kHz is without rumble, float32 [160 T]."""
 
     wave: Samples
     track: F0Track
@@ -198,7 +159,7 @@ class Analysis:
     speech: NDArray[np.bool_]
 
     def has_speech(self, chunk: Chunk | None = None) -> bool:
-        """Whether somebody speaks in a chunk with its context, or anywhere at all."""
+        """Return whether somebody speaks in a chunk with its context, or anywhere at all."""
         frames = self.speech if chunk is None else self.speech[chunk.first : chunk.last]
         return bool(frames.any())
 

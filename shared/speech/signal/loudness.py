@@ -31,10 +31,7 @@ _FADE_SECONDS = 0.005
 
 
 def match_level(voice: Samples, hop: int, recorded: Samples, recorded_hop: int) -> Samples:
-    """Give the converted piece the level of the recording.
-
-    Networks normalise each piece on its own, so that pieces would differ in loudness.
-    """
+    """Give a converted piece the level of the recording, as networks normalise each piece alone."""
     frames = len(voice) // hop
     own = speech_level(frame_power(voice, hop, frames))
     wanted = speech_level(frame_power(recorded, recorded_hop, frames))
@@ -44,18 +41,9 @@ def match_level(voice: Samples, hop: int, recorded: Samples, recorded_hop: int) 
 def follow_loudness(
     samples: Samples, hop: int, levels: SpeechLevels, share: float = HALF_WAY
 ) -> Samples:
-    """Compute the gain of each frame that gives a voice the loudness of the recording.
+    """Compute the gain of each frame that gives a voice the loudness of the recording, [T].
 
-    The voice as a whole becomes as loud as the recording, within limits. Within the voice, the
-    loudness is moved by a share towards the recording's.
-
-    Args:
-        hop: its samples per frame.
-        levels: of the recording, T frames.
-        share: 1 follows every word's loudness, 0 none's.
-
-    Returns:
-        float32 [T].
+    A share of 1 follows the loudness of every word, 0 that of none.
     """
     power = frame_power(samples, hop, len(levels.frames))
     speech = speech_level(power)
@@ -64,7 +52,7 @@ def follow_loudness(
 
 
 def wanted_gain_db(recorded: float, spoken: float) -> float:
-    """Compute by how many dB to raise a voice that speaks at one level for a recording's level."""
+    """Compute by how many dB to raise a voice of one level for a recording's level."""
     wanted = float(np.clip(recorded, _QUIETEST_DB, _LOUDEST_DB))
     return min(wanted - spoken, _MOST_RAISED_DB)
 
@@ -72,14 +60,7 @@ def wanted_gain_db(recorded: float, spoken: float) -> float:
 def loudness_course(
     power: Samples, speech: float, levels: SpeechLevels, share: float = HALF_WAY
 ) -> Samples:
-    """Compute by how many dB to raise each frame, so that a voice follows the recording's course.
-
-    Args:
-        power: of each frame of the voice, float32 [T].
-        speech: the voice's level in dB.
-        levels: of the recording, T frames.
-        share: 1 follows every word's loudness, 0 none's.
-    """
+    """Compute by how many dB to raise the frames of a voice to follow the recording's course."""
     heard = np.float32(10.0) ** (levels.frames / np.float32(10.0))
     recorded_course = decibels(smooth(heard, _FOLLOWED_FRAMES)) - levels.speech
     own_course = decibels(smooth(power, _FOLLOWED_FRAMES)) - speech
@@ -87,7 +68,6 @@ def loudness_course(
 
 
 def decibels_to_gain(raised: Samples) -> Samples:
-    """Convert dB to factors of amplitude."""
     return (10.0 ** (raised / 20.0)).astype(np.float32)
 
 
@@ -125,12 +105,10 @@ def limit(samples: Samples, sample_rate: int) -> Samples:
 
 
 def limiting_block(sample_rate: int) -> int:
-    """Return the samples of a millisecond, for which the limiter has one gain."""
     return round(_BLOCK_SECONDS * sample_rate)
 
 
 def needed_gains(samples: Samples, block: int) -> Samples:
-    """Compute the gain that each block of samples needs to stay within the ceiling."""
     peaks = np.abs(samples).reshape(-1, block).max(axis=1)
     needed: Samples = np.minimum(1.0, CEILING / np.maximum(peaks, CEILING))
     return needed
@@ -142,11 +120,7 @@ def blocks_around(reach: int) -> int:
 
 
 def limiting_gains(needed: Samples, reach: int) -> Samples:
-    """Smooth the gains that blocks need, so that none is exceeded.
-
-    Args:
-        needed: of each block, and of `blocks_around(reach)` more on either side.
-    """
+    """Smooth the gains of blocks, and of `blocks_around(reach)` around them; none is exceeded."""
     width = blocks_around(reach)
     window = np.hanning(width + 2)[1:-1]
     gains = np.convolve(_least(needed, width + 2), window / window.sum(), "valid")
@@ -164,7 +138,6 @@ def _least(values: Samples, count: int) -> Samples:
 
 
 def fade_ends(samples: Samples, sample_rate: int) -> Samples:
-    """Fade in the first and fade out the last 5 ms."""
     return fade_out(fade_out(samples[::-1], sample_rate)[::-1], sample_rate)
 
 
@@ -181,15 +154,7 @@ def fade_out(samples: Samples, sample_rate: int) -> Samples:
 def join_pieces(
     analysis: Analysis, chunks: Sequence[Chunk], pieces: Sequence[Samples], hop: int
 ) -> Samples:
-    """Give each converted piece the recording's level there and join the pieces.
-
-    Args:
-        pieces: each chunk converted, from its `first` frame to its `last`.
-        hop: samples per frame of the converted pieces.
-
-    Returns:
-        The samples of all frames, float32 [T hop].
-    """
+    """Give converted pieces the recording's level and join them: float32 [T hop]."""
     if len(chunks) == 1:
         return pieces[0]
     levelled = []
@@ -202,16 +167,10 @@ def join_pieces(
 def finish(
     voice: Samples, sample_rate: int, length: int, analysis: Analysis, *, followed: float = HALF_WAY
 ) -> Samples:
-    """Give a converted voice the recording's silence, loudness and length.
+    """Give a converted voice the recording's silence, loudness and length: float32 [length].
 
-    Args:
-        voice: the character's speech, aligned with the recording, float32 [M].
-        sample_rate: of the voice, a multiple of 100 Hz.
-        length: how many samples to return.
-        followed: how far the voice follows the recording's loudness from word to word, 0 to 1.
-
-    Returns:
-        float32 [length].
+    The voice is aligned with the recording; `followed` is its share of every word's loudness, 0 to
+    1.
     """
     hop = sample_rate // 100
     gate = gate_gains(analysis.levels, analysis.speech)

@@ -1,4 +1,4 @@
-"""The likeliest periods of each frame of speech: what the pitch tracker chooses from."""
+"""The pitch tracker: the likeliest periods of each frame, and the best path through them."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,7 +36,7 @@ _ABSENT = -9.0  # the strength of a place in the table without a candidate
 _OCTAVE_COST = 0.005
 
 STEADY_BINS = 48
-"""How many bins of the spectrum, up to 750 Hz, may hold a hum."""
+"""The bins of the spectrum, up to 750 Hz, that may hold a hum."""
 _STEADY_SHARE = 0.06
 _STEADY_REMOVED = 2.0
 _LOUDEST_STEADY = 0.4
@@ -45,13 +45,7 @@ _FEWEST_FRAMES = 12
 
 @dataclass(frozen=True)
 class Candidates:
-    """The likeliest periods of each frame.
-
-    Attributes:
-        octaves: log2 of the frequency in hertz, float32 [T, K].
-        strengths: correlation at that period, about 0..1, float32 [T, K].
-        levels: magnitude of the frame, float32 [T].
-    """
+    """The likeliest periods of each frame in log2 Hz, and their correlations, float32 [T, K]."""
 
     octaves: Array
     strengths: Array
@@ -59,11 +53,7 @@ class Candidates:
 
 
 def find_candidates(magnitudes: Array, hum: Array) -> Candidates:
-    """Find the peaks of each frame's autocorrelation, divided by that of the window.
-
-    Args:
-        magnitudes: of the frames' spectra; see magnitude_spectra.
-    """
+    """Find the peaks of each frame's autocorrelation, divided by that of the window."""
     frames = len(magnitudes)
     correlations, totals, levels = _correlate(magnitudes, hum)
     rows, octaves, heights = _peaks(correlations, totals)
@@ -72,17 +62,13 @@ def find_candidates(magnitudes: Array, hum: Array) -> Candidates:
 
 
 def magnitude_spectra(wave: Array, frames: int) -> Array:
-    """Return the magnitude of each frame's spectrum, [T, bins] of 15.625 Hz.
-
-    Args:
-        wave: at 16 kHz; frame t is centred at sample 160 t and 20 ms long on either side.
-    """
+    """Return the magnitudes [T, bins] of 15.625 Hz, of frames 20 ms around sample 160 t."""
     hop = HOP * _HEARD_RATE // SAMPLE_RATE
     heard = resample(wave, SAMPLE_RATE, _HEARD_RATE)
     padded = np.zeros(len(heard) + 2 * _WINDOW + hop, np.float32)
     padded[_WINDOW // 2 : _WINDOW // 2 + len(heard)] = heard
     every = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::hop][:frames]
-    window = _analysis_window()
+    window = np.hanning(_WINDOW + 2)[1:-1].astype(np.float32)
     block = np.zeros((_BLOCK, _FFT), np.float32)
     magnitudes = np.empty((frames, _BINS), np.float32)
     for first in range(0, frames, _BLOCK):
@@ -94,17 +80,12 @@ def magnitude_spectra(wave: Array, frames: int) -> Array:
 
 
 def steady_hum(magnitudes: Array, share: float = _STEADY_SHARE) -> Array:
-    """Estimate what hums all the time, as mains and fans do: its magnitudes [STEADY_BINS].
+    """Estimate constant hum, such as of mains and fans: its magnitudes [STEADY_BINS].
 
-    It is what a bin has even in its quietest moments (the minimum statistics of R. Martin, "Noise
-    power spectral density estimation based on optimal smoothing and minimum statistics", 2001, with
-    a low rank instead of the minimum). What is nearly as loud as the speech is no hum but a steady
-    voice, and stays.
-
-    Args:
-        magnitudes: of frames far enough apart to tell, some of which are pauses; only their first
-            STEADY_BINS bins are needed, float32 [T, bins].
-        share: of the frames count as quietest moments.
+    It is the level of a bin even in its quietest moments, a `share` of the frames (the minimum
+    statistics of R. Martin, "Noise power spectral density estimation based on optimal smoothing and
+    minimum statistics", 2001, with a low rank instead of the minimum). A hum nearly as loud as the
+    speech is a steady voice, and stays. Takes frames that lie apart, pauses among them.
     """
     low = magnitudes[:, :STEADY_BINS]
     if len(low) < _FEWEST_FRAMES:
@@ -120,12 +101,7 @@ def steady_hum(magnitudes: Array, share: float = _STEADY_SHARE) -> Array:
 
 
 def _correlate(magnitudes: Array, hum: Array) -> tuple[Array, Array, Array]:
-    """Correlate each frame with itself.
-
-    Returns:
-        Correlations at the lags of _LAGS [T, lags], correlations at lag 0 [T], and magnitudes of
-        the frames [T].
-    """
+    """Correlate each frame with itself, at the lags [T, lags] and at 0 [T]; also magnitudes [T]."""
     speech = magnitudes.copy()
     low = speech[:, :STEADY_BINS]
     np.maximum(low - hum, 0.0, out=low)
@@ -137,16 +113,8 @@ def _correlate(magnitudes: Array, hum: Array) -> tuple[Array, Array, Array]:
 
 
 @lru_cache(maxsize=1)
-def _analysis_window() -> Array:
-    return np.hanning(_WINDOW + 2)[1:-1].astype(np.float32)
-
-
-@lru_cache(maxsize=1)
 def _inverse_transform() -> Array:
-    """The cosines [bins, lags] that turn a spectrum into its correlation, up to a factor.
-
-    They include the division by the window's own correlation.
-    """
+    """The cosines from a spectrum to its correlation, divided by the window's own [bins, lags]."""
     window = np.hanning(_WINDOW * SAMPLE_RATE // _HEARD_RATE + 2)[1:-1]
     own = np.correlate(window, window, "full")[len(window) - 1 :]
     seconds, hertz = _LAGS / SAMPLE_RATE, np.arange(_BINS) * _HEARD_RATE / _FFT
@@ -157,7 +125,7 @@ def _inverse_transform() -> Array:
 
 
 def _peaks(correlations: Array, totals: Array) -> tuple[Path, Array, Array]:
-    """Find the peaks of all rows, refined by a parabola: row, log2 Hz and height of each."""
+    """Find the peaks of all rows, refined by a parabola: row, log2 Hz and height."""
     here = correlations[:, 1:-1]
     is_peak = here > correlations[:, :-2]
     is_peak &= here >= correlations[:, 2:]
@@ -197,17 +165,11 @@ def cheapest_path(start: Costs, steps: Costs) -> States:
 
     The cost matrices of two steps are multiplied in the (min, +) semiring. This product is
     associative, so the steps are multiplied as a balanced tree (as in Hillis and Steele's "Data
-    parallel algorithms", 1986) and not one after the other: a few operations on whole arrays
-    replace a Python loop over the steps. On the way back only the states along the path are needed,
-    so that the products do not store where their minima were.
+    parallel algorithms", 1986): a few operations on whole arrays replace a Python loop over the
+    steps. The way back needs only the states along the path, so that no product stores where its
+    minima were.
 
-    Args:
-        start: cost of beginning in each state, float32 [S].
-        steps: cost of going from state i to state j at each step, float32 [S, S, T-1]. The steps
-            are the last axis, because the operations run along them.
-
-    Returns:
-        The state at each of the T instants, [T].
+    `start` is the cost of each state, [S]; `steps` that of going from state i to j, [S, S, T-1].
     """
     levels = [steps]
     while levels[-1].shape[2] > 1:
@@ -266,12 +228,7 @@ _REGISTER_OCTAVES = 0.4
 
 @dataclass(frozen=True)
 class F0Track:
-    """The fundamental frequency every 10 ms; frame t is centred at sample 160 t (16 kHz).
-
-    Attributes:
-        hertz: float32 [T]; 0 where the frame is not voiced.
-        voicing: float32 [T]; 1 where the frame is voiced, otherwise 0.
-    """
+    """The fundamental frequency every 10 ms, centred at sample 160 t; 0 Hz if unvoiced, [T]."""
 
     hertz: Array
     voicing: Array
@@ -279,12 +236,7 @@ class F0Track:
 
 @dataclass(frozen=True)
 class SpeakerPitch:
-    """What the choice of a path needs to know about the speaker.
-
-    Attributes:
-        magnitude: of the frames in which somebody speaks; see Candidates.levels.
-        register: log2 of the usual frequency in hertz, or None before anything is voiced.
-    """
+    """Magnitude of the speech, and log2 of the usual frequency, None if nothing is voiced."""
 
     magnitude: float
     register: float | None
@@ -302,11 +254,8 @@ def track(wave: Array) -> F0Track:
     candidates, count less (after De Looze and Hirst, 2008), which removes the remaining octave
     errors.
 
-    Args:
-        wave: mono audio at 16 kHz without offset, any level, float32 [N].
-
-    Returns:
-        One frame for every 160 samples: T = ceil(N / 160).
+    Takes mono audio at 16 kHz without offset, at any level, float32 [N]; returns ceil(N / 160)
+    frames.
     """
     frames = -(-len(wave) // HOP)
     if frames == 0:
@@ -318,7 +267,6 @@ def track(wave: Array) -> F0Track:
 
 
 def describe_speaker(candidates: Candidates) -> SpeakerPitch:
-    """Measure how loud the speech is, and its register: the median of the strongest candidates."""
     power = candidates.levels**2
     magnitude = float(np.sqrt((power**2).sum() / max(float(power.sum()), 1e-20)))
     is_voiced = candidates.strengths[:, 0] > _unvoiced(candidates, magnitude)
@@ -328,27 +276,18 @@ def describe_speaker(candidates: Candidates) -> SpeakerPitch:
 
 def follow(candidates: Candidates, speaker: SpeakerPitch) -> F0Track:
     """Choose the best path through the candidates of one or more frames; see track."""
-    path = _choose(candidates, speaker)
+    strengths = candidates.strengths
+    if speaker.register is not None:
+        beyond = np.abs(candidates.octaves - np.float32(speaker.register))
+        excess = np.maximum(beyond - np.float32(_REGISTER_OCTAVES), 0.0)
+        strengths = strengths - _REGISTER_COST * excess
+    # The state after the last candidate means unvoiced.
+    local = -np.concatenate([strengths.T, _unvoiced(candidates, speaker.magnitude)[None]])
+    path = cheapest_path(local[:, 0], _moves(candidates) + local[None, :, 1:])
     frames, voiced = np.arange(len(path)), path < CANDIDATES
     octaves = candidates.octaves[frames, np.minimum(path, CANDIDATES - 1)]
     hertz = np.where(voiced, np.exp2(octaves), 0.0)
     return F0Track(hertz.astype(np.float32), voiced.astype(np.float32))
-
-
-def _favour_register(candidates: Candidates, register: float | None) -> Array:
-    """Weaken the candidates that lie far from the register."""
-    if register is None:
-        return candidates.strengths
-    beyond = np.abs(candidates.octaves - np.float32(register)) - np.float32(_REGISTER_OCTAVES)
-    favoured: Array = candidates.strengths - _REGISTER_COST * np.maximum(beyond, 0.0)
-    return favoured
-
-
-def _choose(candidates: Candidates, speaker: SpeakerPitch) -> Path:
-    """Find the best path [T] through the candidates; the state after the last means unvoiced."""
-    strengths = _favour_register(candidates, speaker.register)
-    local = -np.concatenate([strengths.T, _unvoiced(candidates, speaker.magnitude)[None]])
-    return cheapest_path(local[:, 0], _moves(candidates) + local[None, :, 1:])
 
 
 def _moves(candidates: Candidates) -> Array:
@@ -368,10 +307,7 @@ def _moves(candidates: Candidates) -> Array:
 
 def _unvoiced(candidates: Candidates, speech: float) -> Array:
     """Compute how strong a candidate must be for the frame to be voiced: [T]."""
-    return np.float32(_VOICING_THRESHOLD) + _quietness(candidates.levels, speech)
-
-
-def _quietness(levels: Array, speech: float) -> Array:
-    """Compute how quiet each frame is, from 0 (speech) to 2 (silence): [T]."""
-    quietness: Array = np.maximum(0.0, 2.0 - levels / max(speech, 1e-9) / _SILENCE)
-    return quietness.astype(np.float32)
+    # Frames are quiet from 0 (speech) to 2 (silence).
+    quietness = np.maximum(0.0, 2.0 - candidates.levels / max(speech, 1e-9) / _SILENCE)
+    threshold: Array = np.float32(_VOICING_THRESHOLD) + quietness.astype(np.float32)
+    return threshold

@@ -27,12 +27,7 @@ _SMOOTHING = np.array([0.25, 0.5, 0.25])
 
 @dataclass(frozen=True)
 class SpokenPitch:
-    """How high somebody speaks: natural logarithms of frequencies in Hz.
-
-    Attributes:
-        median: of the voiced frames.
-        frames: how many voiced frames this was measured on, those beside the voice left out.
-    """
+    """Register of a speaker, in natural logarithms of Hz, measured on so many frames."""
 
     median: float
     low: float
@@ -45,30 +40,19 @@ def plan_pitch(track: F0Track, pitch: Pitch, semitones: float | None) -> Array:
 
     "auto" moves the speaker's median to the character's; the median hardly depends on octave errors
     and on the few voiced frames of a whisper. It also scales the spread of the logarithm towards
-    the character's, within limits. Unvoiced frames get a frequency interpolated from their
-    neighbours; a recording without voiced frames gets the character's median.
-
-    Args:
-        track: the speaker's fundamental frequency, T frames.
-        semitones: by how much to move, or None for the character's own policy.
-
-    Returns:
-        Frequency of every frame in Hz, between the character's lowest and highest, float32 [T].
+    the character's, within limits. Unvoiced frames are interpolated between their neighbours; a
+    recording without voiced frames gets the character's median. Returns Hz between the character's
+    lowest and highest, float32 [T].
     """
     return move_pitch(track, measure_pitch(log_pitch(track)), pitch, semitones)
 
 
 def log_pitch(track: F0Track) -> Array64:
-    """Return the natural logarithm of the frequency of each voiced frame."""
     return np.log(track.hertz[track.hertz > 0].astype(np.float64))
 
 
 def measure_pitch(logs: Array64) -> SpokenPitch | None:
-    """Measure how high somebody speaks; None if there are too few voiced frames.
-
-    Args:
-        logs: natural logarithm of the frequency of each voiced frame.
-    """
+    """Measure a register from the logarithms of voiced frames; None if there are too few."""
     if len(logs) < _FEWEST_FRAMES:
         return None
     # Not the mean of two frames: with two speakers it could lie far from both of them.
@@ -81,13 +65,7 @@ def measure_pitch(logs: Array64) -> SpokenPitch | None:
 def move_pitch(
     track: F0Track, spoken: SpokenPitch | None, pitch: Pitch, semitones: float | None
 ) -> Array:
-    """Move a fundamental frequency to the character's; see plan_pitch.
-
-    Args:
-        track: the speaker's fundamental frequency, T frames.
-        spoken: how high the speaker speaks in general, or None if that is not known.
-        semitones: by how much to move, or None for the character's own policy.
-    """
+    """Move a fundamental frequency to the character's; without a register, to its median."""
     voiced = np.flatnonzero(track.hertz)
     if spoken is not None:
         logs = log_pitch(track)
@@ -104,18 +82,15 @@ def move_pitch(
 
 def _move(logs: Array64, spoken: SpokenPitch, pitch: Pitch, semitones: float | None) -> Array64:
     policy = pitch.policy if semitones is None else semitones
-    if policy == "auto":
-        around: Array64 = (logs - spoken.median) * _spread(spoken, pitch.log_std)
-        return around + float(np.log(pitch.median_hz))
-    moved: Array64 = logs + policy * _SEMITONE
-    return moved
-
-
-def _spread(spoken: SpokenPitch, wanted: float) -> float:
-    """By how much to widen the contour; the fewer voiced frames there are, the less."""
-    factor = float(np.clip(2 * wanted / max(spoken.high - spoken.low, 0.05), *_SPREADS))
+    if policy != "auto":
+        moved: Array64 = logs + policy * _SEMITONE
+        return moved
+    # The fewer voiced frames there are, the less is the contour widened.
+    spread = max(spoken.high - spoken.low, 0.05)
+    factor = float(np.clip(2 * pitch.log_std / spread, *_SPREADS))
     trust = spoken.frames / (spoken.frames + _FRAMES_OF_TRUST)
-    return 1.0 + (factor - 1.0) * trust
+    around: Array64 = (logs - spoken.median) * (1.0 + (factor - 1.0) * trust)
+    return around + float(np.log(pitch.median_hz))
 
 
 def _limit(logs: Array64, low: float, high: float) -> Array64:
@@ -133,7 +108,7 @@ _SEARCH = 0.2  # of a period: how far a mark may lie from where it is expected
 
 @dataclass(frozen=True)
 class _Pitch:
-    """The pitch at every sample: as it is and as it shall be, in Hz; whether it is voiced."""
+    """The pitch at every sample, as it is and as it shall be, in Hz, and whether it is voiced."""
 
     source: NDArray[np.float64]
     target: NDArray[np.float64]
@@ -143,19 +118,11 @@ class _Pitch:
 def change_pitch(
     samples: Samples, sample_rate: int, semitones: float, intonation: float
 ) -> Samples:
-    """Change the pitch of speech and how far it moves.
+    """Change the pitch of mono speech, float32 [N], and how far it moves around its median.
 
     Pieces of two periods are added again at other distances (TD-PSOLA: Moulines and Charpentier,
     "Pitch-synchronous waveform processing techniques for text-to-speech synthesis using diphones",
-    1990).
-
-    Args:
-        samples: mono speech, float32 [N].
-        sample_rate: in Hz.
-        intonation: by what factor the pitch moves further from its median, on a logarithmic scale.
-
-    Returns:
-        float32 [N].
+    1990). `intonation` is a factor on a logarithmic scale.
     """
     if (semitones, intonation) == (0.0, 1.0):
         return samples
@@ -211,36 +178,28 @@ def _overlap(
     borders = np.concatenate([[0], marks, [len(samples)]])
     place = float(marks[0])
     while place < len(samples):
-        nearest = _nearest(marks, place)
+        nearest = int(np.searchsorted(marks, place))
+        if nearest > 0 and (
+            nearest == len(marks) or place - marks[nearest - 1] < marks[nearest] - place
+        ):
+            nearest -= 1
         left, mark, right = borders[nearest : nearest + 3]
         source = (right - left) / 2
         step = source
         if pitch.voiced[mark]:
             step = sample_rate / pitch.target[min(int(place), len(samples) - 1)]
+        rise, fall = mark - left, right - mark
+        window = np.concatenate(
+            [
+                0.5 - 0.5 * np.cos(np.pi * np.arange(rise) / max(rise, 1)),
+                0.5 + 0.5 * np.cos(np.pi * np.arange(fall) / max(fall, 1)),
+            ]
+        )
         gain = np.sqrt(min(step / max(source, 1.0), 4.0))
-        piece = samples[left:right] * _window(mark - left, right - mark, gain)
-        _add(changed, piece, place, mark - left)
+        piece = samples[left:right] * (gain * window).astype(np.float32)
+        begin = round(place) - rise
+        first, last = max(begin, 0), min(begin + len(piece), len(changed))
+        if first < last:
+            changed[first:last] += piece[first - begin : last - begin]
         place += max(step, 1.0)
     return changed
-
-
-def _nearest(marks: NDArray[np.int64], place: float) -> int:
-    after = int(np.searchsorted(marks, place))
-    if after == len(marks):
-        return after - 1
-    if after > 0 and place - marks[after - 1] < marks[after] - place:
-        return after - 1
-    return after
-
-
-def _window(rise: int, fall: int, gain: float) -> Samples:
-    up = 0.5 - 0.5 * np.cos(np.pi * np.arange(rise) / max(rise, 1))
-    down = 0.5 + 0.5 * np.cos(np.pi * np.arange(fall) / max(fall, 1))
-    return (gain * np.concatenate([up, down])).astype(np.float32)
-
-
-def _add(changed: Samples, piece: Samples, place: float, before: int) -> None:
-    begin = round(place) - before
-    first, last = max(begin, 0), min(begin + len(piece), len(changed))
-    if first < last:
-        changed[first:last] += piece[first - begin : last - begin]

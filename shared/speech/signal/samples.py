@@ -1,7 +1,6 @@
-"""Levels of a recording: of each frame, of the speech, and of the pauses."""
+"""Samples of a recording: checks, resampling, rumble, and the levels of speech and pauses."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,12 +19,7 @@ _FLOOR_SHARE = 0.1
 
 
 def frame_power(samples: Samples, hop: int, frames: int) -> Samples:
-    """Mean square of 20 ms around each frame: float32 [frames].
-
-    Args:
-        hop: samples per frame (10 ms); frame t is centred at sample hop * t.
-        frames: how many frames.
-    """
+    """Mean square of 20 ms around each frame: float32 [frames]; frame t is centred at hop * t."""
     whole = np.zeros((frames + 1) * hop, np.float32)
     used = samples[: frames * hop]
     whole[hop : hop + len(used)] = used
@@ -44,15 +38,9 @@ def decibels(power: NDArray[np.floating]) -> Samples:
 def smooth(values: Samples, frames: int) -> Samples:
     """Average with a raised cosine over so many frames; the edge values are repeated: [T]."""
     frames = min(frames, len(values)) | 1
-    padded = hold_edges(values, frames // 2, frames // 2)
-    return np.convolve(padded, _raised_cosine(frames), "valid").astype(np.float32)
-
-
-@lru_cache(maxsize=16)
-def _raised_cosine(frames: int) -> Samples:
     window = np.hanning(frames + 2)[1:-1].astype(np.float32)
-    whole: Samples = window / window.sum()
-    return whole
+    padded = hold_edges(values, frames // 2, frames // 2)
+    return np.convolve(padded, window / window.sum(), "valid").astype(np.float32)
 
 
 def hold_edges(values: NDArray[_Float], before: int, after: int) -> NDArray[_Float]:
@@ -72,13 +60,7 @@ def ranked(values: NDArray[np.floating], share: float) -> float:
 
 @dataclass(frozen=True)
 class SpeechLevels:
-    """The levels of a recording, in dB of full scale (mean square).
-
-    Attributes:
-        frames: level of each frame, float32 [T].
-        speech: level of the speech: the power-weighted mean power of the frames.
-        floor: level of the pauses: the quietest tenth of the frames lies below it.
-    """
+    """Levels in dB (mean square): frames [T], power-weighted speech, quietest tenth."""
 
     frames: Samples
     speech: float
@@ -86,17 +68,14 @@ class SpeechLevels:
 
     @property
     def range(self) -> float:
-        """How far the speech is above the floor in dB."""
         return self.speech - self.floor
 
 
 def measure_levels(samples: Samples, hop: int, frames: int) -> SpeechLevels:
-    """Measure the levels of a recording of at least one frame; see frame_power."""
     return levels_of(frame_power(samples, hop, frames))
 
 
 def levels_of(power: Samples) -> SpeechLevels:
-    """Measure the levels of a recording whose frames have that power."""
     level = decibels(power)
     return SpeechLevels(level, speech_level(power), ranked(level, _FLOOR_SHARE))
 
@@ -119,18 +98,25 @@ _RUMBLE_STEP = 8
 def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifest) -> None:
     """Refuse samples that cannot be converted.
 
-    Args:
-        samples: expected to be mono float32 [N].
-        sample_rate: in Hz.
-
-    Raises:
-        ValueError: the samples are not mono float32 audio; this is the caller's mistake.
-        VoiceError: samples are not finite (`corrupt`), or the length is outside of the character's
-            limits (`too_short`, `too_long`).
+    Raises VoiceError if samples are not finite (`corrupt`), or the length is outside of the
+    character's limits (`too_short`, `too_long`); ValueError, the caller's mistake, if they are not
+    mono float32.
     """
     _check_form(samples)
     check_rate(sample_rate)
-    _check_length(len(samples) / sample_rate, manifest)
+    seconds, limits = len(samples) / sample_rate, manifest.limits
+    if seconds < limits.min_seconds:
+        raise VoiceError(
+            ErrorCode.TOO_SHORT,
+            f"The recording lasts {seconds:.2f} s; {manifest.name.en} needs at least"
+            f" {limits.min_seconds:g} s.",
+        )
+    if seconds > limits.max_seconds:
+        raise VoiceError(
+            ErrorCode.TOO_LONG,
+            f"The recording lasts {seconds:.2f} s; {manifest.name.en} converts at most"
+            f" {limits.max_seconds:g} s.",
+        )
     _check_loudness(samples)
 
 
@@ -141,11 +127,7 @@ def check_audio(samples: Samples) -> None:
 
 
 def check_rate(sample_rate: int) -> None:
-    """Refuse a sample rate that no recording has.
-
-    Raises:
-        ValueError: always the caller's mistake.
-    """
+    """Refuse a sample rate that no recording has, with ValueError: the caller's mistake."""
     if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
         raise ValueError(f"expected {LOWEST_RATE} to {HIGHEST_RATE} Hz, found {sample_rate} Hz")
 
@@ -164,29 +146,12 @@ def _check_loudness(samples: Samples) -> None:
         )
 
 
-def _check_length(seconds: float, manifest: CharacterManifest) -> None:
-    limits = manifest.limits
-    if seconds < limits.min_seconds:
-        raise VoiceError(
-            ErrorCode.TOO_SHORT,
-            f"The recording lasts {seconds:.2f} s; {manifest.name.en} needs at least"
-            f" {limits.min_seconds:g} s.",
-        )
-    if seconds > limits.max_seconds:
-        raise VoiceError(
-            ErrorCode.TOO_LONG,
-            f"The recording lasts {seconds:.2f} s; {manifest.name.en} converts at most"
-            f" {limits.max_seconds:g} s.",
-        )
-
-
 def converted_length(length: int, rate: int, new_rate: int) -> int:
     """Convert a number of samples to another rate, rounded half up."""
     return (2 * length * new_rate + rate) // (2 * rate)
 
 
 def resample(samples: Samples, rate: int, new_rate: int) -> Samples:
-    """Resample, aligned in time, to exactly the converted length."""
     if rate == new_rate:
         return samples
     resampled = soxr.resample(samples, rate, new_rate, quality=RESAMPLING_QUALITY)

@@ -1,4 +1,4 @@
-"""The array that speech is kept in."""
+"""The array of speech, and the clock of a conversion's stages."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
@@ -11,16 +11,10 @@ Samples = NDArray[np.float32]
 
 
 class StageClock(Protocol):
-    """Measures how long the stages of a conversion take."""
-
-    def stage(self, name: str) -> AbstractContextManager[None]:
-        """Measure a stage: the time inside the context."""
+    def stage(self, name: str) -> AbstractContextManager[None]: ...
 
 
 class NoClock:
-    """Measures nothing."""
-
     def stage(self, name: str) -> AbstractContextManager[None]:
-        """Do nothing."""
         del name
         return nullcontext()

@@ -1,4 +1,4 @@
-"""The last values of a series that goes on, in memory that does not grow."""
+"""Analysis and loudness of a recording that is still coming in, in bounded memory."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -56,7 +56,6 @@ class History:
         """How many values were appended so far."""
 
     def append(self, values: NDArray[np.floating]) -> None:
-        """Append at most `capacity` values."""
         if self._used + len(values) > len(self._kept):
             self._kept[: self._capacity] = self._kept[self._used - self._capacity : self._used]
             self._used = self._capacity
@@ -84,24 +83,18 @@ _CUTOFF = 0.95  # of half the new rate
 
 
 class Resampler(Protocol):
-    """Takes a recording piece by piece."""
-
     @property
     def delay(self) -> int:
         """How many samples must follow one, at least, before it is given."""
-        ...
 
     def push(self, samples: Samples) -> Samples:
         """Take the next samples and return those at the new rate that are certain."""
-        ...
 
-    def finish(self) -> Samples:
-        """Take the end and return the rest."""
-        ...
+    def finish(self) -> Samples: ...
 
 
 def open_resampler(sample_rate: int) -> Resampler:
-    """Open what brings a recording from `sample_rate`, in Hz, to that of the analysis."""
+    """Open a resampler from `sample_rate`, in Hz, to that of the analysis."""
     factor, rest = divmod(sample_rate, SAMPLE_RATE)
     # SoX's resampler gives what it has every 33 ms, which a visitor would hear as delay. Browsers
     # record at 48 kHz.
@@ -111,11 +104,8 @@ def open_resampler(sample_rate: int) -> Resampler:
 class Decimator:
     """Divides the sample rate by a whole number, with a windowed sinc.
 
-    Source: Oppenheim and Schafer, Discrete-Time Signal Processing, chapters 4 (decimation) and 7
-    (Kaiser window).
-
-    Args:
-        factor: the divisor; 1 changes nothing.
+    Source: Oppenheim and Schafer, Discrete-Time Signal Processing, chapters 4 and 7 (Kaiser
+    window).
     """
 
     def __init__(self, factor: int) -> None:
@@ -133,12 +123,10 @@ class Decimator:
         self._given = 0
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples; see Resampler."""
         self._taken += len(samples)
         return self._take(samples)
 
     def finish(self) -> Samples:
-        """Take the end; see Resampler."""
         missing = -(-self._taken // self._factor) - self._given
         return self._take(np.zeros(self.delay + self._step, np.float32))[:missing]
 
@@ -147,25 +135,19 @@ class Decimator:
         groups = max(len(waiting) - 2 * self.delay, 0) // self._step
         end = groups * self._step
         # Groups of one size, so that every cut of the recording gives the same samples.
-        given = [self._group(waiting[begin:]) for begin in range(0, end, self._step)]
+        width = self._rows.shape[1]
+        given = [
+            waiting[begin : begin + _GROUP]
+            if self._factor == 1
+            else self._rows @ waiting[begin : begin + width]
+            for begin in range(0, end, self._step)
+        ]
         self._waiting = waiting[end:]
         self._given += groups * _GROUP
         return np.concatenate(given) if given else np.zeros(0, np.float32)
 
-    def _group(self, samples: Samples) -> Samples:
-        if self._factor == 1:
-            return samples[:_GROUP]
-        filtered: Samples = self._rows @ samples[: self._rows.shape[1]]
-        return filtered
-
 
 class SoxResampler:
-    """SoX's resampler, for any rate.
-
-    Args:
-        sample_rate: of the recording, in Hz.
-    """
-
     delay = 0
 
     def __init__(self, sample_rate: int) -> None:
@@ -174,12 +156,10 @@ class SoxResampler:
         )
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples; see Resampler."""
         resampled: Samples = self._stream.resample_chunk(samples)
         return resampled
 
     def finish(self) -> Samples:
-        """Take the end; see Resampler."""
         resampled: Samples = self._stream.resample_chunk(np.zeros(0, np.float32), last=True)
         return resampled
 
@@ -188,7 +168,7 @@ LAG = 3
 """Frames at the end of what came in that are not analysed yet: the filter against rumble needs
 20 ms, and the window of the pitch another 20."""
 WAVE_FRAMES = 160
-"""How many frames of the wave are kept."""
+"""The frames of the wave in memory."""
 
 _REMEMBERED = 3_000  # frames that level, floor and register are measured on: 30 s
 _SPECTRA_EVERY = 4  # frames of which one tells what hums all the time
@@ -201,14 +181,7 @@ _REGISTER_SLEW = 0.0018  # of the logarithm per frame: a quarter of an octave in
 
 @dataclass(frozen=True)
 class RecentSpeech:
-    """What is known of the last second of a recording, a frame every 10 ms.
-
-    Attributes:
-        begin: the number of the first frame in the recording.
-        track: the frames' fundamental frequency.
-        levels: the frames' levels; speech and floor are those of all that came so far.
-        speech: the frames in which somebody speaks.
-    """
+    """The last second of a recording; speech and floor of its levels are those of all so far."""
 
     begin: int
     track: F0Track
@@ -218,12 +191,6 @@ class RecentSpeech:
 
 
 class StreamAnalysis:
-    """Analyses a recording as it comes in.
-
-    Args:
-        sample_rate: of the recording, in Hz.
-    """
-
     def __init__(self, sample_rate: int) -> None:
         self._resampler = open_resampler(sample_rate)
         self._raw = History(WAVE_FRAMES * HOP)
@@ -240,7 +207,6 @@ class StreamAnalysis:
 
     @property
     def frames(self) -> int:
-        """How many whole frames have come in."""
         return self._raw.count // HOP
 
     @property
@@ -249,21 +215,22 @@ class StreamAnalysis:
         return self._resampler.delay
 
     def push(self, samples: Samples) -> None:
-        """Take the next samples, at most a second of them."""
         self._raw.append(self._resampler.push(samples))
 
     def end(self) -> None:
-        """Take the end of the recording; only silence may follow."""
         self._raw.append(self._resampler.finish())
 
     def push_silence(self, frames: int) -> None:
-        """Take so many silent frames after the end."""
         self._raw.append(np.zeros(frames * HOP, np.float32))
 
     def hear(self, frames: int) -> RecentSpeech:
         """Analyse up to so many frames, all of which have come in, less the LAG."""
         new = frames - LAG - self._power.count
-        self._remove_rumble(frames)
+        known = self._wave.count
+        first = max(known - _RUMBLE * HOP, 0)
+        filtered = remove_rumble(self._raw.between(first, frames * HOP), SAMPLE_RATE)
+        self._wave.append(filtered[known - first : -_RUMBLE * HOP])
+        self._tail = filtered[-_RUMBLE * HOP :]
         self._analyse(new)
         candidates = self._candidates(_REMEMBERED)
         track = follow(self._candidates(_WINDOW), describe_speaker(candidates))
@@ -274,22 +241,11 @@ class StreamAnalysis:
         return RecentSpeech(begin, track, recent, find_speech(recent, track.hertz > 0), self._pitch)
 
     def wave(self, begin: int, end: int) -> Samples:
-        """Return the wave between two samples at 16 kHz, as far as `hear` went; 0 before it began.
-
-        The last 20 ms are provisional: what comes next changes what the filter removes from them.
-        """
+        """Return the wave at 16 kHz up to `hear`, 0 before it began; the last 20 ms may change."""
         certain = self._wave.between(begin, min(end, self._wave.count))
         return np.concatenate([certain, self._tail[: max(end - self._wave.count, 0)]])
 
-    def _remove_rumble(self, frames: int) -> None:
-        known = self._wave.count
-        first = max(known - _RUMBLE * HOP, 0)
-        filtered = remove_rumble(self._raw.between(first, frames * HOP), SAMPLE_RATE)
-        self._wave.append(filtered[known - first : -_RUMBLE * HOP])
-        self._tail = filtered[-_RUMBLE * HOP :]
-
     def _analyse(self, new: int) -> None:
-        """Find the candidates and the power of the next frames."""
         known = self._power.count
         before = min(_MARGIN, known)
         wave = self._wave.between((known - before) * HOP, (known + new + 1) * HOP)
@@ -308,7 +264,7 @@ class StreamAnalysis:
         )
 
     def _measure_pitch(self, track: F0Track, begin: int, new: int) -> None:
-        """Measure how high the speaker speaks; what is known changes slowly."""
+        """Measure the speaker's register, which changes slowly."""
         # What has left the window is decided.
         self._decided.append(self._hertz[: begin - self._decided.count])
         self._hertz = track.hertz
@@ -328,11 +284,7 @@ _REACH_BLOCKS = 3  # milliseconds before and after a peak in which the limiter's
 
 
 class StreamFinish:
-    """Gives a voice the recording's silence and loudness, frame by frame.
-
-    Args:
-        sample_rate: of the voice, a multiple of 100 Hz.
-    """
+    """Gives a voice the recording's silence and loudness, frame by frame."""
 
     def __init__(self, sample_rate: int) -> None:
         self._sample_rate = sample_rate
@@ -345,21 +297,15 @@ class StreamFinish:
         self._limiter = StreamLimiter(sample_rate)
 
     def push(self, voice: Samples, first: int, heard: RecentSpeech) -> Samples:
-        """Finish the next frames.
-
-        Args:
-            voice: the character's speech from frame `first` on, in whole frames.
-            first: a frame of the recording.
-
-        Returns:
-            Samples; some milliseconds are held back.
-        """
+        """Finish the next whole frames of a voice; some milliseconds are held back."""
         frames = len(voice) // self._hop
         at = first - heard.begin
         gate = gate_gains(heard.levels, heard.speech)[at + 1 : at + frames + 1]
         gated = self._apply(voice, self._gate, gate)
         self._gate = gate[-1]
-        self._measure(gated, frames)
+        joined = np.concatenate([self._last_hop, gated])
+        self._power.append(frame_power(joined, self._hop, frames + 1)[1:])
+        self._last_hop = gated[-self._hop :]
         gains = self._gains(heard, first + frames, frames)
         loud = self._apply(gated, self._gain, gains)
         self._gain = gains[-1]
@@ -369,13 +315,7 @@ class StreamFinish:
         """Multiply by gains at the end of each frame, going on from the last one `before`."""
         return apply_gains(samples, np.concatenate([[before], gains]), self._hop)
 
-    def _measure(self, gated: Samples, frames: int) -> None:
-        joined = np.concatenate([self._last_hop, gated])
-        self._power.append(frame_power(joined, self._hop, frames + 1)[1:])
-        self._last_hop = gated[-self._hop :]
-
     def _gains(self, heard: RecentSpeech, end: int, frames: int) -> Samples:
-        """Compute the gains of the last frames before `end`."""
         power = self._power.last(_FOLLOWED)
         speech = speech_level(self._power.last(_REMEMBERED))
         recent = heard.levels.frames[: end - heard.begin][-len(power) :]
@@ -390,11 +330,7 @@ class StreamFinish:
 
 
 class StreamLimiter:
-    """Keeps a voice that goes on within the ceiling; see loudness.limit.
-
-    Args:
-        sample_rate: of the voice, in Hz.
-    """
+    """Keeps a continuing voice within the ceiling; see loudness.limit."""
 
     def __init__(self, sample_rate: int) -> None:
         self._block = limiting_block(sample_rate)
@@ -403,10 +339,7 @@ class StreamLimiter:
         self._waiting = np.zeros(0, np.float32)
 
     def push(self, samples: Samples) -> Samples:
-        """Take the next samples, and return those that what follows does not change any more.
-
-        The last 8 ms are held back, because the gain falls before a peak.
-        """
+        """Take the next samples; hold 8 ms back, because the gain falls before a peak."""
         self._waiting = np.concatenate([self._waiting, samples])
         blocks = len(self._waiting) // self._block
         # The gain is interpolated up to the block after the last one.
@@ -433,11 +366,7 @@ _FAINTEST = 1e-6
 
 
 class Pauses:
-    """Tells of each pause once.
-
-    Args:
-        sample_rate: in Hz, at least 100.
-    """
+    """Reports each pause once."""
 
     def __init__(self, sample_rate: int) -> None:
         self._hop = sample_rate // FRAMES_PER_SECOND
@@ -447,23 +376,20 @@ class Pauses:
         self._has_spoken = False
 
     def push(self, samples: Samples) -> bool:
-        """Take the next samples, float32 [N]; whether there is a pause now that was not told of."""
+        """Take the next samples, float32 [N]; whether a pause has begun that was not reported."""
         waiting = np.concatenate([self._rest, samples])
         whole = len(waiting) // self._hop * self._hop
         self._rest = waiting[whole:]
         frames = waiting[:whole].reshape(-1, self._hop)
-        for power in np.einsum("ts,ts->t", frames, frames) / self._hop:
-            self._note(float(power))
+        for power in map(float, np.einsum("ts,ts->t", frames, frames) / self._hop):
+            if power > self._loudest * _QUIET:
+                # Before the first word even a breath is the loudest.
+                self._has_spoken |= power > _FAINTEST
+                self._quiet_frames = 0
+            else:
+                self._quiet_frames += 1
+            self._loudest = max(self._loudest, power)
         is_pause = self._has_spoken and self._quiet_frames >= PAUSE_FRAMES
         if is_pause:
             self._has_spoken = False
         return is_pause
-
-    def _note(self, power: float) -> None:
-        if power > self._loudest * _QUIET:
-            # Before the first word even a breath is the loudest.
-            self._has_spoken |= power > _FAINTEST
-            self._quiet_frames = 0
-        else:
-            self._quiet_frames += 1
-        self._loudest = max(self._loudest, power)

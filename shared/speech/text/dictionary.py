@@ -1,4 +1,4 @@
-"""Words that a user reads otherwise: checked, and compiled for the front end."""
+"""A user's dictionary: readings of words, checked and compiled for the front end."""
 
 import re
 import unicodedata
@@ -22,13 +22,10 @@ _ODD = dict(zip(" \"'-\\`~", "　”’−￥‘〜", strict=True))
 _WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | _ODD)
 
 
-class WordError(ValueError):
-    """A word that cannot be taken into a dictionary; one sentence."""
+class WordError(ValueError): ...
 
 
 class WordType(StrEnum):
-    """The class of a word, which decides about the words that may stand beside it."""
-
     PROPER_NOUN = "PROPER_NOUN"
     COMMON_NOUN = "COMMON_NOUN"
     VERB = "VERB"
@@ -55,12 +52,7 @@ PARTS_OF_SPEECH = {
 
 @dataclass(frozen=True)
 class DictionaryWord:
-    """A word and how it is read.
-
-    Attributes:
-        accent: number of the last high mora, 0 if the pitch does not fall.
-        priority: from 0 to 10, how readily it is found in a text.
-    """
+    """A word and its reading; accent 0 never falls, priority is 0 to 10."""
 
     surface: str
     pronunciation: str
@@ -70,7 +62,6 @@ class DictionaryWord:
 
     @property
     def morae(self) -> int:
-        """How many morae it has."""
         return len(split_morae(self.pronunciation))
 
 
@@ -81,15 +72,7 @@ def make_word(
     word_type: WordType = WordType.PROPER_NOUN,
     priority: int = 5,
 ) -> DictionaryWord:
-    """Check a word.
-
-    Args:
-        accent: number of the last high mora, 0 if the pitch does not fall.
-        priority: from 0 to 10.
-
-    Raises:
-        WordError: one of these is not as it must be.
-    """
+    """Check a word; WordError names the part that is wrong."""
     # The length first: normalising a text of megabytes takes seconds.
     wide = widen(surface.strip()) if len(surface) <= _LONGEST_RAW else ""
     if not 1 <= len(wide) <= LONGEST_SURFACE or _CONTROL.search(wide):
@@ -98,7 +81,9 @@ def make_word(
         )
     is_short = len(pronunciation) <= _LONGEST_RAW
     kana = katakana(unicodedata.normalize("NFKC", pronunciation)) if is_short else ""
-    if not 1 <= len(kana) <= LONGEST_PRONUNCIATION or not _is_speakable(kana):
+    morae = split_morae(kana)
+    is_speakable = kana[:1] != LONG and all(mora in SOUNDS or mora == LONG for mora in morae)
+    if not 1 <= len(kana) <= LONGEST_PRONUNCIATION or not is_speakable:
         raise WordError(f"pronunciation: expected katakana, found {pronunciation[:40]!r}.")
     word = DictionaryWord(wide, kana, accent, word_type, priority)
     if not 0 <= accent <= word.morae:
@@ -114,23 +99,12 @@ def widen(text: str) -> str:
 
 
 def katakana(kana: str) -> str:
-    """Write hiragana as katakana."""
     return "".join(chr(ord(sign) + 0x60) if "ぁ" <= sign <= "ゖ" else sign for sign in kana)
 
 
-def _is_speakable(kana: str) -> bool:
-    morae = split_morae(kana)
-    return morae[0] != LONG and all(mora in SOUNDS or mora == LONG for mora in morae)
-
-
 def compile_dictionary(words: Iterable[DictionaryWord], folder: Path) -> Path | None:
-    """Compile words for shared.speech.text.front_end.Reader.
-
-    Returns:
-        The compiled dictionary, or None if there are no words.
-    """
-    # See shared.speech.text.front_end for why not at the top.
-    import pyopenjtalk  # noqa: PLC0415
+    """Compile words for front_end.Reader; None if there are no words."""
+    import pyopenjtalk  # noqa: PLC0415 - see front_end.Reader
 
     rows = [_row(word) for word in words]
     if not rows:

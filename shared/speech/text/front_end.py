@@ -1,10 +1,11 @@
-"""The words of a Japanese text, how each is read, and how high: Open JTalk's front end."""
+"""The words of a Japanese text, their readings and pitch: Open JTalk's front end."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,12 +21,7 @@ _MARKS = ("、", "？", "！")
 
 @dataclass(frozen=True)
 class Word:
-    """One word as Open JTalk finds it.
-
-    Attributes:
-        reading: how it is pronounced, in katakana; `、` for what has no pronunciation.
-        part_of_speech: such as `名詞`.
-    """
+    """One word as Open JTalk finds it; a reading of `、` stands for no pronunciation."""
 
     text: str
     reading: str
@@ -35,12 +31,9 @@ class Word:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a text is read.
+    """The words of a text and its full-context labels; none without words.
 
-    Attributes:
-        labels: its full-context labels, one for each phone, silence at both ends
-            (https://hts.sp.nitech.ac.jp, the Japanese demo's `lab_format.pdf`); none if the text
-            has no words.
+    The labels' format: https://hts.sp.nitech.ac.jp, the Japanese demo's `lab_format.pdf`.
     """
 
     words: tuple[Word, ...]
@@ -48,20 +41,21 @@ class Reading:
 
 
 class JapaneseReader(Protocol):
-    """Knows how Japanese text is read; any number of threads ask at once."""
+    def read(self, text: str) -> Reading: ...
 
-    def read(self, text: str) -> Reading:
-        """Find the words of a text and how they are read."""
+
+class TextReader(JapaneseReader, Protocol):
+    """Reads Japanese text, and English words in it."""
+
+    def write(self, text: str) -> str:
+        """Write the English words of a text in katakana."""
 
 
 class Reader:
-    """Reads Japanese text aloud to itself; one instance serves any number of threads.
+    """Reads Japanese text with Open JTalk; one instance serves any number of threads.
 
-    The package behind it takes half a second and 90 MB to load, so that it is loaded by the first
-    Reader and not by an import.
-
-    Args:
-        user_dictionary: a compiled dictionary that goes before the built-in one, or None.
+    Its package (500 ms, 90 MB) is loaded by the first Reader. A user dictionary goes before the
+    built-in one.
     """
 
     def __init__(self, user_dictionary: Path | None = None) -> None:
@@ -74,11 +68,7 @@ class Reader:
         self._dictionary = OpenJTalk(dn_mecab=pyopenjtalk.OPEN_JTALK_DICT_DIR, userdic=user)
 
     def read(self, text: str) -> Reading:
-        """Find the words of a text and how they are read.
-
-        Args:
-            text: a sentence or a few; each call takes about 1 ms, longer texts in proportion.
-        """
+        """Find the words of a few sentences and their readings; takes about 1 ms for each."""
         features = self._package.run_frontend(text, jtalk=self._dictionary)
         spoken = speakable(features)
         labels = self._package.make_label(spoken, jtalk=self._dictionary) if spoken else ()
@@ -95,7 +85,7 @@ class Reader:
 
 
 def speakable(features: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what no label is made of: long vowels after nothing, marks before every word.
+    """Leave out features without a label: long vowels after nothing, marks before every word.
 
     Open JTalk leaves them out itself, but writes a line to stderr for each, where a service's log
     is.
@@ -122,38 +112,15 @@ _KANA_PER_LETTER = 1.5  # more than any word has that is not spelled
 _ARTICLE = "ア"
 _REMEMBERED = 4_096
 
-_LETTERS = {
-    "a": "エー",
-    "b": "ビー",
-    "c": "シー",
-    "d": "ディー",
-    "e": "イー",
-    "f": "エフ",
-    "g": "ジー",
-    "h": "エイチ",
-    "i": "アイ",
-    "j": "ジェー",
-    "k": "ケー",
-    "l": "エル",
-    "m": "エム",
-    "n": "エヌ",
-    "o": "オー",
-    "p": "ピー",
-    "q": "キュー",
-    "r": "アール",
-    "s": "エス",
-    "t": "ティー",
-    "u": "ユー",
-    "v": "ブイ",
-    "w": "ダブリュー",
-    "x": "エックス",
-    "y": "ワイ",
-    "z": "ゼット",
-}
+_SPELLED = """
+    エー ビー シー ディー イー エフ ジー エイチ アイ ジェー ケー エル エム エヌ オー ピー キュー
+    アール エス ティー ユー ブイ ダブリュー エックス ワイ ゼット
+"""
+_LETTERS = dict(zip("abcdefghijklmnopqrstuvwxyz", _SPELLED.split(), strict=True))
 
 
 def read_words(path: Path = _LIST) -> dict[str, str]:
-    """Read a list of English words, in lower case, and their katakana, parted by tabulators."""
+    """Read a list of English words, in lower case, and their katakana, separated by tabulators."""
     lines = path.read_text("utf-8").splitlines()
     return dict(line.split("\t") for line in lines if line)
 
@@ -161,9 +128,8 @@ def read_words(path: Path = _LIST) -> dict[str, str]:
 class EnglishReader:
     """Writes English words in katakana; any number of threads use it at once.
 
-    A word is looked for in the list of well-known words and then in Open JTalk's dictionary; what
-    neither knows, a small network reads (kanalizer, 4.5 MB, about 6 ms a word), and what is no word
-    is spelled.
+    A word is looked up in the list of well-known words and then in Open JTalk's dictionary; a small
+    network reads the others (kanalizer, 4.5 MB, about 6 ms a word), and no words are spelled.
     """
 
     def __init__(
@@ -181,16 +147,17 @@ class EnglishReader:
         self._remember = lru_cache(_REMEMBERED)(self._write)
 
     def write(self, text: str) -> str:
-        """Write the English words of a text in katakana, but those that the dictionary knows."""
-        return _WORD.sub(self._write_found, text)
+        """Write the English words of a text in katakana, except those that the dictionary knows."""
 
-    def _write_found(self, found: re.Match[str]) -> str:
-        if self._is_own(found[0]) or self._is_own(found[1]):
-            return found[0]
-        return self._remember(found[1], found[2])
+        def write_found(found: re.Match[str]) -> str:
+            if self._is_own(found[0]) or self._is_own(found[1]):
+                return found[0]
+            return self._remember(found[1], found[2])
+
+        return _WORD.sub(write_found, text)
 
     def _write(self, word: str, number: str) -> str:
-        """Leave what the dictionary knows as it is, because it knows the accent, too."""
+        """Leave a word of the dictionary as it is, because that knows the accent, too."""
         if number and self._look_up(word + number):
             return word + number
         if len(word) > 1 and word.lower() not in self._words and self._look_up(word):
@@ -216,13 +183,11 @@ class EnglishReader:
         ]
         if len(parts) > 1 and min(len(part) for part in parts) > 1:
             return "".join(self._pronounce(part) for part in parts)
-        return self._ask_network("".join(parts))
-
-    def _ask_network(self, word: str) -> str:
-        is_acronym = word.isupper() and len(word) <= _LONGEST_ACRONYM
-        if is_acronym or len(word) > _LONGEST_WORD or not _VOWELS & set(word.lower()):
-            return _spell(word)
-        return str(self._network.convert(word.lower(), on_incomplete="ignore"))
+        letters = "".join(parts)
+        is_acronym = letters.isupper() and len(letters) <= _LONGEST_ACRONYM
+        if is_acronym or len(letters) > _LONGEST_WORD or not _VOWELS & set(letters.lower()):
+            return _spell(letters)
+        return str(self._network.convert(letters.lower(), on_incomplete="ignore"))
 
 
 def _spell(word: str) -> str:
@@ -230,11 +195,7 @@ def _spell(word: str) -> str:
 
 
 class FrontEnd:
-    """Reads Japanese text, and English words in it; any number of threads use it at once.
-
-    Its packages take half a second and 100 MB to load. A process that only converts recordings
-    never loads them.
-    """
+    """Reads Japanese, and English words in it; loads its packages (500 ms, 100 MB) when used."""
 
     def __init__(
         self,
@@ -248,25 +209,20 @@ class FrontEnd:
         self._loading = Lock()
 
     def read(self, text: str) -> Reading:
-        """Find the words of a text and how they are read."""
         return self._loaded_reader().read(text)
 
     def write(self, text: str) -> str:
-        """Write the English words of a text in katakana."""
-        return self._loaded_english().write(text)
+        reader = self._loaded_reader()
+        with self._loading:
+            if self._english is None:
+                self._english = EnglishReader(reader, read_words(), self._is_own)
+        return self._english.write(text)
 
     def _loaded_reader(self) -> JapaneseReader:
         with self._loading:
             if self._reader is None:
                 self._reader = self._make_reader()
             return self._reader
-
-    def _loaded_english(self) -> EnglishReader:
-        reader = self._loaded_reader()
-        with self._loading:
-            if self._english is None:
-                self._english = EnglishReader(reader, read_words(), self._is_own)
-            return self._english
 
 
 _SIGNS = r"[。．！？!?…\r\n\u2028\u2029]+"
@@ -290,13 +246,10 @@ LONGEST_WAITING = 400
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a text after its sentences.
+    """Cut a text after its sentences, into pieces of 1 to 120 characters.
 
-    Short sentences go together with the next: a voice speaks one syllable badly when it is alone.
-    Sentences that nobody can say in one breath are cut at a comma, or wherever they are too long.
-
-    Returns:
-        Pieces of 1 to 120 characters that make up the text, but for white space at their ends.
+    Short sentences are joined with the next: a voice speaks a single syllable badly. Sentences that
+    nobody can say in one breath are cut at a comma, or wherever they are too long.
     """
     pieces: list[str] = []
     for piece in _cut(text, _ENDS, _LONGEST):
@@ -341,13 +294,12 @@ def _cut(text: str, ends: re.Pattern[str], longest: int) -> Iterator[str]:
         begin = end
 
 
-def read_sentences(reader: JapaneseReader, sentences: Iterable[str]) -> Iterator[Reading]:
-    """Read sentences, in halves where they take longer to say than anybody expects.
+def read_text(front_end: TextReader, text: str) -> list[Reading]:
+    return list(read_sentences(front_end, split_sentences(front_end.write(text))))
 
-    Returns:
-        Readings of about 250 phones at most, of 120 where the same few characters are repeated, so
-        that each is spoken within seconds.
-    """
+
+def read_sentences(reader: JapaneseReader, sentences: Iterable[str]) -> Iterator[Reading]:
+    """Read sentences, in halves where they take long: about 250 phones at most, 120 of repeats."""
     for sentence in sentences:
         reading = reader.read(sentence)
         middle = len(sentence) // 2

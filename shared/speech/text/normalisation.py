@@ -1,4 +1,4 @@
-"""Numbers in kanji, as Japanese people write them out."""
+"""Text as the voices of Style-Bert-VITS2 expect it: numbers in kanji, few signs."""
 
 from __future__ import annotations
 
@@ -18,44 +18,28 @@ _AS_DIGITS = str.maketrans("0123456789.", f"{_DIGITS}{_POINT}")
 def in_kanji(number: str) -> str:
     """Write a number that is not negative in kanji.
 
-    Decimals are those of the number's double-precision value, as the normalisation of
-    Style-Bert-VITS2 has them: 1.50 is 一点五. A number for which there are no words is read digit
-    by digit.
-
-    Args:
-        number: digits, perhaps with a decimal point between them.
+    Decimals are those of the number's double-precision value, as the normalisation of Style-Bert-
+    VITS2 has them: 1.50 is 一点五. A number without a name is read digit by digit.
     """
     exact = Decimal(repr(float(number))) if "." in number else Decimal(number)
     if exact >= _LIMIT:
         return number.translate(_AS_DIGITS)
     whole, _, decimals = f"{exact:f}".partition(".")
-    spelled = _whole_in_kanji(int(whole))
-    decimals = decimals.rstrip("0")
-    return f"{spelled}{_POINT}{decimals.translate(_AS_DIGITS)}" if decimals else spelled
-
-
-def _whole_in_kanji(number: int) -> str:
-    if number == 0:
-        return _DIGITS[0]
-    digits = str(number)
-    digits = digits.zfill(-(-len(digits) // 4) * 4)
+    digits = whole.zfill(-(-len(whole) // 4) * 4)
     groups = [digits[begin : begin + 4] for begin in range(0, len(digits), 4)]
-    names = reversed(_GROUPS[: len(groups)])
+    named = zip(groups, reversed(_GROUPS[: len(groups)]), strict=True)
+    spelled = "".join(_group_in_kanji(group) + name for group, name in named if int(group))
+    decimals = decimals.rstrip("0").translate(_AS_DIGITS)
+    return (spelled or _DIGITS[0]) + (f"{_POINT}{decimals}" if decimals else "")
+
+
+def _group_in_kanji(group: str) -> str:
+    """Write four digits; the digit one is left out before ten, a hundred and a thousand."""
     return "".join(
-        _group_in_kanji(int(group)) + name
-        for group, name in zip(groups, names, strict=True)
-        if int(group)
+        ("" if digit == "1" and place else _DIGITS[int(digit)]) + place
+        for digit, place in zip(group, reversed(_PLACES), strict=True)
+        if digit != "0"
     )
-
-
-def _group_in_kanji(number: int) -> str:
-    """Write 1 to 9999; the digit one is left out before ten, a hundred and a thousand."""
-    parts = []
-    for place in (3, 2, 1, 0):
-        digit = number // 10**place % 10
-        if digit:
-            parts.append(("" if digit == 1 and place else _DIGITS[digit]) + _PLACES[place])
-    return "".join(parts)
 
 
 _SEPARATED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
@@ -86,23 +70,16 @@ _SOUND_MARKS = re.compile("[\u3099\u309a]")
 
 
 def normalise(text: str) -> str:
-    """Normalise a text as the voices of Style-Bert-VITS2 expect it.
-
-    Returns:
-        Text of kana, kanji, Latin and Greek letters and `. , ! ? ' -` alone; it may be empty.
-    """
-    plain = _spell_numbers(unicodedata.normalize("NFKC", text))
-    return _SOUND_MARKS.sub("", normalise_signs(plain))
+    """Reduce a text to kana, kanji, Latin and Greek letters and `. , ! ? ' -`; it may be empty."""
+    plain = unicodedata.normalize("NFKC", text)
+    joined = _SEPARATED.sub(lambda found: found[0].replace(",", ""), plain)
+    amounts = _AMOUNT.sub(lambda found: found[2] + _CURRENCIES[found[1]], joined)
+    spelled = _NUMBER.sub(lambda found: in_kanji(found[0]), amounts)
+    return _SOUND_MARKS.sub("", normalise_signs(spelled))
 
 
 def normalise_signs(text: str) -> str:
-    """Write signs as `. , ! ? ' -` and drop what cannot be read."""
+    """Write signs as `. , ! ? ' -` and drop unreadable characters."""
     for ellipsis in _ELLIPSES:
         text = text.replace(ellipsis, "...")
     return _UNKNOWN.sub("", text.translate(_MARKS))
-
-
-def _spell_numbers(text: str) -> str:
-    joined = _SEPARATED.sub(lambda found: found[0].replace(",", ""), text)
-    amounts = _AMOUNT.sub(lambda found: found[2] + _CURRENCIES[found[1]], joined)
-    return _NUMBER.sub(lambda found: in_kanji(found[0]), amounts)

@@ -1,11 +1,11 @@
-"""The phones that voices of Style-Bert-VITS2 know, and the numbers that they know them by.
+"""The phones that voices of Style-Bert-VITS2 know, and their numbers.
 
 The order is the format's (Style-Bert-VITS2, `nlp/symbols.py`): the padding, the phones of Chinese,
 Japanese and English together in the order of their code points, and the signs.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -121,13 +121,13 @@ SOUNDS: Mapping[str, MoraSound] = MappingProxyType(dict(_sounds()))
 """The sound of each mora, by its katakana."""
 
 KANA: Mapping[MoraSound, str] = MappingProxyType({sound: kana for kana, sound in SOUNDS.items()})
-"""How each sound is written."""
+"""The katakana of each sound."""
 
 SPEAKABLE_VOWELS = frozenset(_VOWELS)
 
 
 def split_morae(kana: str) -> list[str]:
-    """Split katakana into morae; what is no mora, such as `ー` or a sign, stays a piece of its own.
+    """Split katakana into morae; `ー` or a sign stays a piece of its own.
 
     >>> split_morae("キャット")
     ['キャ', 'ッ', 'ト']
@@ -167,7 +167,7 @@ class ToneOfPhone(NamedTuple):
 
 @dataclass(frozen=True)
 class _Label:
-    """One phone: how far its mora is from the accent, from both ends, and its phrase's length."""
+    """A phone: how far its mora is from the accent and both ends, and the morae of its phrase."""
 
     phone: str
     accent: int
@@ -177,12 +177,12 @@ class _Label:
 
 
 def tones_of_phones(labels: Sequence[str]) -> list[ToneOfPhone]:
-    """Find the tones of all phones of a text, without its pauses."""
-    return [
-        ToneOfPhone(phone, tone)
-        for phrase in _phrases([_parse(label) for label in labels])
-        for phone, tone in _level(phrase)
-    ]
+    """Find the tones of all phones of a text, low or high, without its pauses."""
+    tones = []
+    for phrase in _phrases([_parse(label) for label in labels]):
+        lowest = min((tone for _, tone in phrase), default=0)
+        tones += [ToneOfPhone(phone, min(max(tone - lowest, LOW), HIGH)) for phone, tone in phrase]
+    return tones
 
 
 def _parse(label: str) -> _Label:
@@ -205,39 +205,22 @@ def _phrases(labels: Sequence[_Label]) -> Iterator[list[ToneOfPhone]]:
             yield phrase
             phrase, tone = [], 0
             continue
-        phrase.append(ToneOfPhone(_plain(label.phone), tone))
+        plain = label.phone.lower() if label.phone in _DEVOICED else label.phone
+        phrase.append(ToneOfPhone("q" if plain == _CLOSURE else plain, tone))
         if following is None:
             break
         if label.backward == 1 and following.forward == 1 and label.phone in ENDS_OF_MORAE:
             yield phrase
             phrase, tone = [], 0
-        else:
-            tone += _step(label, following)
+        elif (
+            label.accent == 0
+            and following.forward == label.forward + 1
+            and label.forward != label.morae
+        ):
+            tone -= 1
+        elif (label.forward, following.forward) == (1, 2):
+            tone += 1
     yield phrase
-
-
-def _plain(phone: str) -> str:
-    if phone == _CLOSURE:
-        return "q"
-    return phone.lower() if phone in _DEVOICED else phone
-
-
-def _step(label: _Label, following: _Label) -> int:
-    """By how much the tone changes after a phone."""
-    if (
-        label.accent == 0
-        and following.forward == label.forward + 1
-        and label.forward != label.morae
-    ):
-        return -1
-    return 1 if (label.forward, following.forward) == (1, 2) else 0
-
-
-def _level(phrase: Iterable[ToneOfPhone]) -> list[ToneOfPhone]:
-    """Bring the tones of a phrase to low and high."""
-    tones = list(phrase)
-    lowest = min((tone for _, tone in tones), default=0)
-    return [ToneOfPhone(phone, min(max(tone - lowest, LOW), HIGH)) for phone, tone in tones]
 
 
 _NO_READING = "、"
@@ -249,19 +232,13 @@ _LENGTHENED = SPEAKABLE_VOWELS | {"N"}
 
 @dataclass(frozen=True)
 class SpokenWord:
-    """One word as a voice says it: how it is written, and its reading in katakana or signs."""
-
     text: str
     reading: str
 
 
 @dataclass(frozen=True)
 class Phonemes:
-    """A text as its phones; P phones and C characters, the padding at both ends included.
-
-    Attributes:
-        tones: P tones, 0 for low and 1 for high; 0 for signs.
-    """
+    """The P phones and tones of a text, and how many belong to each of its C characters."""
 
     words: tuple[SpokenWord, ...]
     phones: tuple[str, ...]
@@ -270,61 +247,49 @@ class Phonemes:
 
     @property
     def text(self) -> str:
-        """The text whose characters the alignment counts, C - 2 of them."""
         return "".join(word.text for word in self.words)
 
     @property
     def has_sound(self) -> bool:
-        """Whether there is anything to hear, and not signs alone."""
+        """Return whether there is anything to hear, and not signs alone."""
         return not set(self.phones) <= _SILENT
 
 
 def phonemes(reading: Reading) -> Phonemes:
-    """Turn a normalised text, as it is read, into phones.
-
-    What a reading and its labels disagree about, and what nobody can read, is spoken as well as can
-    be; no text that was normalised (see shared.speech.text.normalisation) is refused.
-    """
+    """Turn a normalised text into phones. Unclear readings are never refused."""
     words = spoken_words(reading)
-    phones = _pronounce([word.reading for word in words])
-    tones = _align_tones([phone for word in phones for phone in word], reading.labels)
+    phones: list[list[str]] = []
+    for word in words:
+        before = phones[-1][-1] if phones and phones[-1] else ""
+        phones.append(_pronounce(word.reading, before))
+    flat = [phone for word_phones in phones for phone in word_phones]
+    known = tones_of_phones(reading.labels)
+    tones = _matching_tones(flat, known) or _nearest_tones(flat, known)
     word2ph = [
         count
         for word, word_phones in zip(words, phones, strict=True)
-        for count in _deal(len(word_phones), len(word.text))
+        for count in deal(len(word_phones), len(word.text))
     ]
-    return Phonemes(
-        words,
-        (PAD, *(phone for word in phones for phone in word), PAD),
-        (LOW, *tones, LOW),
-        (1, *word2ph, 1),
-    )
+    return Phonemes(words, (PAD, *flat, PAD), (LOW, *tones, LOW), (1, *word2ph, 1))
 
 
 def spoken_words(reading: Reading) -> tuple[SpokenWord, ...]:
-    """Find what is said for each word, also for signs and for what nobody can read."""
-    return tuple(_spoken(word.text, word.reading) for word in reading.words)
+    words = []
+    for word in reading.words:
+        known = normalise_signs(word.text)
+        if word.reading == _NO_READING:
+            spoken = known if set(known) <= _SIGNS else UNREADABLE * len(known)
+            words.append(SpokenWord(known, spoken))
+            continue
+        # Phones need a character that they belong to: ％ and ０ are read, though no voice has them.
+        text = known if len(known) >= len(word.text) else word.text
+        spoken = "".join(_WIDE_SIGNS.get(sign, sign) for sign in word.reading)
+        words.append(SpokenWord(text, spoken))
+    return tuple(words)
 
 
-def _spoken(text: str, reading: str) -> SpokenWord:
-    known = normalise_signs(text)
-    if reading == _NO_READING:
-        return SpokenWord(known, known if set(known) <= _SIGNS else UNREADABLE * len(known))
-    # Phones need a character that they belong to: ％ and ０ are read, though no voice knows them.
-    text = known if len(known) >= len(text) else text
-    return SpokenWord(text, "".join(_WIDE_SIGNS.get(sign, sign) for sign in reading))
-
-
-def _pronounce(readings: Iterable[str]) -> list[list[str]]:
-    """Find the phones of each word; long vowels at the start of a word prolong the word before."""
-    phones: list[list[str]] = []
-    for reading in readings:
-        before = phones[-1][-1] if phones and phones[-1] else ""
-        phones.append(_pronounce_word(reading, before))
-    return phones
-
-
-def _pronounce_word(reading: str, before: str) -> list[str]:
+def _pronounce(reading: str, before: str) -> list[str]:
+    """Find the phones of a word; a long vowel at its start prolongs the phone before."""
     if set(reading) <= _SIGNS:
         return list(reading)
     phones: list[str] = []
@@ -340,15 +305,8 @@ def _pronounce_word(reading: str, before: str) -> list[str]:
     return phones
 
 
-def _align_tones(phones: Sequence[str], labels: Sequence[str]) -> list[int]:
-    """Give the phones of the readings, signs among them, the tones of the labels' phones."""
-    known = tones_of_phones(labels)
-    tones = _matching_tones(phones, known)
-    return _nearest_tones(phones, known) if tones is None else tones
-
-
-def _matching_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list[int] | None:
-    """Align phones that are the same but for signs; None if they are not."""
+def _matching_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list[int]:
+    """Align phones that are the same except for signs; none if they are not."""
     tones = []
     position = 0
     for phone in phones:
@@ -358,7 +316,7 @@ def _matching_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list
         elif position == len(known) or phone in _SIGNS:
             tones.append(LOW)
         else:
-            return None
+            return []
     return tones
 
 
@@ -378,7 +336,7 @@ def _nearest_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list[
     return tones
 
 
-def _deal(phones: int, characters: int) -> list[int]:
+def deal(phones: int, characters: int) -> list[int]:
     """Deal phones to characters: as many to each, and one more to the first."""
     if characters == 0:
         return []

@@ -1,168 +1,53 @@
-"""What people write in chats, written out as it is said: dates, amounts, units, signs, emoji.
+"""The spoken form of chat texts: dates, amounts, units, signs, emoji.
 
-This is for the built-in voice. Voices of Style-Bert-VITS2 need their own normalisation, to the
+It serves the built-in engine. Voices of Style-Bert-VITS2 need their own normalisation, to the
 letter (see shared.speech.text.normalisation).
 """
 
 import re
 import unicodedata
 from collections.abc import Callable
-from types import MappingProxyType
+
+
+def _pairs(table: str) -> dict[str, str]:
+    words = table.split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
 
 _ROMAN = str.maketrans(
     {chr(0x2160 + number): str(number + 1) for number in range(12)}
     | {chr(0x2170 + number): str(number + 1) for number in range(12)}
 )
-_UNUSUAL = str.maketrans(
-    {
-        "〜": "~",
-        "～": "~",
-        "−": "-",
-        "‐": "-",
-        "–": "-",
-        "—": "、",
-        "―": "、",
-        "⁄": "/",
-        "’": "'",
-        "‘": "'",
-        "〇": "○",
-        "\n": "。",
-        "\r": "。",
-        "\t": " ",
-    }
-)
-_MATHEMATICAL = MappingProxyType(
-    {
-        "×": "かける",
-        "÷": "わる",
-        "±": "プラスマイナス",
-        "=": "イコール",
-        "≠": "ノットイコール",
-        "≒": "ニアリーイコール",
-        "+": "プラス",
-        "√": "ルート",
-        "∞": "無限大",
-        "<": "小なり",
-        ">": "大なり",
-    }
-)
-_SIGNS = MappingProxyType(
-    {
-        "&": "アンド",
-        "@": "アット",
-        "〒": "郵便番号",
-        "‰": "パーミル",
-        "○": "まる",
-        "◯": "まる",
-        "→": "、",
-        "←": "、",
-        "⇒": "、",
-        "|": "、",
-        "…": "、",
-        "・": "、",
-        "•": "、",
-        "♂": "オス",
-        "♀": "メス",
-        "©": "コピーライト",
-        "®": "",
-        "™": "",
-        "*": "",
-        "_": " ",
-    }
-)
-_UNITS = MappingProxyType(
-    {
-        "km/h": "キロメートル毎時",
-        "m/s": "メートル毎秒",
-        "kbps": "キロビーピーエス",
-        "mbps": "メガビーピーエス",
-        "gbps": "ギガビーピーエス",
-        "tb": "テラバイト",
-        "gb": "ギガバイト",
-        "mb": "メガバイト",
-        "kb": "キロバイト",
-        "ghz": "ギガヘルツ",
-        "mhz": "メガヘルツ",
-        "khz": "キロヘルツ",
-        "hz": "ヘルツ",
-        "km": "キロメートル",
-        "cm": "センチメートル",
-        "mm": "ミリメートル",
-        "m2": "平方メートル",
-        "m3": "立方メートル",
-        "m": "メートル",
-        "kg": "キログラム",
-        "mg": "ミリグラム",
-        "g": "グラム",
-        "kcal": "キロカロリー",
-        "cal": "カロリー",
-        "ml": "ミリリットル",
-        "dl": "デシリットル",
-        "l": "リットル",
-        "kw": "キロワット",
-        "w": "ワット",
-        "mah": "ミリアンペアアワー",
-        "v": "ボルト",
-        "ms": "ミリ秒",
-        "db": "デシベル",
-        "fps": "エフピーエス",
-        "px": "ピクセル",
-        "pt": "ポイント",
-        "bit": "ビット",
-    }
-)
-_CURRENCIES = MappingProxyType(
-    {"$": "ドル", "¥": "円", "€": "ユーロ", "£": "ポンド", "₩": "ウォン"}
-)
-_EMOJI = MappingProxyType(
-    {
-        "😀": "にっこり",
-        "😃": "にっこり",
-        "😄": "にっこり",
-        "😊": "にっこり",
-        "🙂": "にっこり",
-        "😂": "大笑い",
-        "🤣": "大笑い",
-        "😆": "大笑い",
-        "😅": "汗",
-        "💦": "汗",
-        "😍": "目がハート",
-        "🥰": "ハート",
-        "❤": "ハート",
-        "♥": "ハート",
-        "💕": "ハート",
-        "💖": "ハート",
-        "😭": "大泣き",
-        "😢": "涙",
-        "🥺": "うるうる",
-        "😡": "怒り",
-        "😱": "びっくり",
-        "😴": "すやすや",
-        "🤔": "うーん",
-        "👍": "いいね",
-        "👎": "よくないね",
-        "👏": "ぱちぱち",
-        "🙏": "お願いします",
-        "🙇": "ぺこり",
-        "💪": "がんばる",
-        "👋": "バイバイ",
-        "🎉": "おめでとう",
-        "🎂": "ケーキ",
-        "✨": "キラキラ",
-        "⭐": "星",
-        "🌟": "星",
-        "🔥": "炎",
-        "💯": "百点",
-        "🐱": "猫",
-        "🐶": "犬",
-        "🌸": "桜",
-        "🍣": "寿司",
-        "🍺": "ビール",
-        "☀": "晴れ",
-        "☔": "雨",
-        "⛄": "雪だるま",
-    }
-)
+_UNUSUAL = str.maketrans(dict(zip("〜～−‐–—―⁄’‘〇\n\r\t", "~~---、、/''○。。 ", strict=True)))
+_MATHEMATICAL = _pairs("""
+    × かける  ÷ わる  ± プラスマイナス  = イコール  ≠ ノットイコール  ≒ ニアリーイコール
+    + プラス  √ ルート  ∞ 無限大  < 小なり  > 大なり
+""")
+_SIGNS = {
+    **_pairs("& アンド  @ アット  〒 郵便番号  ‰ パーミル  © コピーライト  ♂ オス  ♀ メス"),
+    **dict.fromkeys("○◯", "まる"),
+    **dict.fromkeys("→←⇒|…・•", "、"),
+    **dict.fromkeys("®™*", ""),
+    "_": " ",
+}
+_UNITS = _pairs("""
+    km/h キロメートル毎時  m/s メートル毎秒  kbps キロビーピーエス  mbps メガビーピーエス
+    gbps ギガビーピーエス  tb テラバイト  gb ギガバイト  mb メガバイト  kb キロバイト
+    ghz ギガヘルツ  mhz メガヘルツ  khz キロヘルツ  hz ヘルツ  km キロメートル
+    cm センチメートル  mm ミリメートル  m2 平方メートル  m3 立方メートル  m メートル
+    kg キログラム  mg ミリグラム  g グラム  kcal キロカロリー  cal カロリー  ml ミリリットル
+    dl デシリットル  l リットル  kw キロワット  w ワット  mah ミリアンペアアワー  v ボルト
+    ms ミリ秒  db デシベル  fps エフピーエス  px ピクセル  pt ポイント  bit ビット
+""")
+_CURRENCIES = _pairs("$ ドル  ¥ 円  € ユーロ  £ ポンド  ₩ ウォン")
+_EMOJI_BY_NAME = _pairs("""
+    にっこり 😀😃😄😊🙂  大笑い 😂🤣😆  汗 😅💦  目がハート 😍  ハート 🥰❤♥💕💖
+    大泣き 😭  涙 😢  うるうる 🥺  怒り 😡  びっくり 😱  すやすや 😴  うーん 🤔
+    いいね 👍  よくないね 👎  ぱちぱち 👏  お願いします 🙏  ぺこり 🙇  がんばる 💪
+    バイバイ 👋  おめでとう 🎉  ケーキ 🎂  キラキラ ✨  星 ⭐🌟  炎 🔥  百点 💯  猫 🐱
+    犬 🐶  桜 🌸  寿司 🍣  ビール 🍺  晴れ ☀  雨 ☔  雪だるま ⛄
+""")
+_EMOJI = {emoji: name for name, signs in _EMOJI_BY_NAME.items() for emoji in signs}
 _MOST_EMOJI = 5
 _ANY_EMOJI = "絵文字"
 
@@ -206,22 +91,25 @@ _LARGEST_DENOMINATOR = 10
 
 
 def write_out(text: str) -> str:
-    """Write a text out as it is said; see the module."""
     visible = _HIDDEN.sub("", text.translate(_ROMAN))
     spoken = unicodedata.normalize("NFKC", visible.translate(_UNUSUAL)).translate(_UNUSUAL)
     for pattern, replace in _RULES:
         spoken = pattern.sub(replace, spoken)
     spoken = "".join(_character(character) for character in spoken)
     if not _SPEAKABLE.search(spoken):
-        return _name_emoji(text)
+        # A text of emoji alone is read by their names.
+        names = [
+            _EMOJI.get(character, _ANY_EMOJI)
+            for character in text
+            if character in _EMOJI or "\U0001f000" <= character <= "\U0001faff"
+        ]
+        return "、".join(dict.fromkeys(names[:_MOST_EMOJI]))
     return _PAUSES.sub("、", " ".join(spoken.split())).strip("、 ")
 
 
 def _date(found: re.Match[str]) -> str:
     year, month, day = int(found[1]), int(found[3]), int(found[4])
-    if not _is_day(month, day):
-        return found[0]
-    return f"{year}年{month}月{day}日"
+    return f"{year}年{month}月{day}日" if _is_day(month, day) else found[0]
 
 
 def _slash(found: re.Match[str]) -> str:
@@ -285,13 +173,3 @@ def _character(character: str) -> str:
         return character
     plain = unicodedata.normalize("NFD", character)[0]
     return plain if plain.isascii() and plain.isalpha() else " "
-
-
-def _name_emoji(text: str) -> str:
-    """Name the emoji of a text that has nothing else to say."""
-    names = [
-        _EMOJI.get(character, _ANY_EMOJI)
-        for character in text
-        if character in _EMOJI or "\U0001f000" <= character <= "\U0001faff"
-    ]
-    return "、".join(dict.fromkeys(names[:_MOST_EMOJI]))

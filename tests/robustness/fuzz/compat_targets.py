@@ -172,7 +172,7 @@ class VoicevoxTarget:
         user_data, admission = UserData.open(), Admission(running=2, waiting=8)
         front_end = user_data.front_end()
         voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
-        engine = JapaneseEngine(voice, front_end, front_end, sample_rate=RATE)
+        engine = JapaneseEngine(voice, front_end, sample_rate=RATE)
         styles = (SpeakerStyle(STYLE, "a", engine, 0),)
         voices = VoicevoxSpeakers(
             [VoicevoxSpeaker(str(uuid.UUID(int=1)), "a", "1", "", b"", styles)]

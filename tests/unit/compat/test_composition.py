@@ -63,7 +63,7 @@ QUERY = queries.query_of([], "はい。").model_dump(by_alias=True)
 def mei() -> LoadedCharacter:
     front_end = FrontEnd()
     voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
-    engine = JapaneseEngine(voice, front_end, front_end, sample_rate=24_000)
+    engine = JapaneseEngine(voice, front_end, sample_rate=24_000)
     return a_speaker("mei", cast("Any", engine))
 
 

@@ -164,13 +164,13 @@ def retrieval_graph(
     vectors: NDArray[Any],
     centroids: NDArray[Any] | None = None,
     cells: Sequence[int] | None = None,
-    kind: type[np.integer] = np.int64,
+    cell_type: type[np.integer] = np.int64,
 ) -> bytes:
     """Make the graph that holds vectors, in one cell unless more is said."""
     arrays = {
         "vectors": vectors,
         "centroids": vectors[:1].astype(np.float32) if centroids is None else centroids,
-        "cells": np.array([0] * len(vectors) if cells is None else cells, kind),
+        "cells": np.array([0] * len(vectors) if cells is None else cells, cell_type),
     }
     weights = [constant(f"{name}_data", value) for name, value in arrays.items()]
     nodes = [helper.make_node("Identity", [f"{name}_data"], [name]) for name in arrays]
@@ -189,7 +189,7 @@ def write_voice(folder: Path, contents: Mapping[str, bytes] | None = None, **cha
         **(contents or {}),
     }
     bundle = folder / "tester"
-    bundle.mkdir()
+    bundle.mkdir(parents=True)
     entries = {}
     for role, content in by_role.items():
         (bundle / f"{role}.onnx").write_bytes(content)

@@ -11,14 +11,11 @@ import pyopenjtalk
 import pytest
 
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
-from shared.speech.engines.style_bert_vits2 import VoiceBundle, build_voice
+from shared.speech.engines.style_bert_vits2 import build_from_graphs
 from shared.speech.engines.text_interface import SpeechOptions, TextError
-from shared.speech.graphs.bundle import Graph
-from shared.speech.graphs.onnx_files import inspect_model
 from shared.speech.graphs.sessions import SessionSettings
-from shared.speech.text.front_end import EnglishReader, Reader, read_words
-from tests.support.golden_speech import FOLDER, vocabulary
-from tools.importing.aivmx_files import parse_aivmx
+from shared.speech.text.front_end import FrontEnd, Reader
+from tests.support.golden_speech import style_bert_graphs
 
 if TYPE_CHECKING:
     from shared.speech.engines.text_interface import TextEngine
@@ -30,21 +27,10 @@ KINDS = sorted({row["kind"] for row in ROWS})
 
 @pytest.fixture(scope="module")
 def engines() -> dict[str, TextEngine]:
-    reader = Reader()
     voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
-    imported = parse_aivmx((FOLDER / "tiny.aivmx").read_bytes())
-    encoder = (FOLDER / "bert.onnx").read_bytes()
-    bundle = VoiceBundle(
-        imported.facts.voice,
-        Graph("voice.onnx", imported.graph, inspect_model(imported.graph)),
-        Graph("bert.onnx", encoder, inspect_model(encoder)),
-        vocabulary(),
-    )
     return {
-        "japanese": JapaneseEngine(
-            voice, reader, EnglishReader(reader, read_words()), sample_rate=24_000
-        ),
-        "style_bert_vits2": build_voice(bundle, reader, SessionSettings()),
+        "japanese": JapaneseEngine(voice, FrontEnd(), sample_rate=24_000),
+        "style_bert_vits2": build_from_graphs(style_bert_graphs(), Reader(), SessionSettings()),
     }
 
 

@@ -21,7 +21,6 @@ from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.samples import resample
 from shared.speech.signal.streaming import History, StreamLimiter
-from shared.voices.voice import ErrorCode, VoiceError
 from tests.unit.graphs import small_graphs
 from tests.unit.graphs.bundles import write_bundle, write_waveform_bundle
 from tests.unit.signal import signals
@@ -80,20 +79,6 @@ def test_a_recording_gives_the_same_samples_however_it_is_cut(engine: Engine, ra
     assert np.abs(whole).max() > 0.05
     assert np.array_equal(heard(engine, sound, *cuts, rate=rate), whole)
     assert np.array_equal(heard(engine, sound, *range(1, 900, 7), rate=rate), whole)
-
-
-@pytest.mark.parametrize(
-    ("rate", "seconds"),
-    [(48_000, 0.0), (16_000, 0.004), (8_000, 0.3), (44_100, 0.637), (11_025, 0.637)],
-)
-def test_what_is_heard_lasts_as_long_as_the_recording(
-    engine: Engine, rate: int, seconds: float
-) -> None:
-    sound = np.zeros(round(rate * seconds), np.float32)
-    stream = open_stream(engine, rate)
-    pieces = [stream.push(sound), stream.finish()]
-
-    assert sum(map(len, pieces)) == int(np.floor(len(sound) * OUTPUT_RATE / rate + 0.5))
 
 
 def test_what_came_in_is_heard_a_third_of_a_second_later(engine: Engine) -> None:
@@ -200,13 +185,6 @@ def test_a_stream_that_goes_on_takes_no_more_memory(engine: Engine) -> None:
     tracemalloc.stop()
 
     assert after - before < 20_000
-
-
-def test_samples_that_are_not_audio_are_refused(engine: Engine) -> None:
-    stream = open_stream(engine)
-    with pytest.raises(VoiceError) as refusal:
-        stream.push(np.full(100, np.nan, np.float32))
-    assert refusal.value.code is ErrorCode.CORRUPT
 
 
 def test_an_engine_that_needs_the_whole_recording_opens_no_stream(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,11 +10,12 @@ import pytest
 
 from shared.speech.engines.interface import Mark, speak_marked
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine, split_breaths
-from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
+from shared.speech.engines.text_interface import SpeechOptions, TextError
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
-from shared.speech.text.front_end import EnglishReader, Reader, read_words
+from shared.speech.text.front_end import FrontEnd, Reader
 from tests.support.logs import log_book
+from tests.support.text_engine_contract import TextEngineContract, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +30,12 @@ SENTENCE = "今日は、とてもいい天気ですね。"
 
 @pytest.fixture(scope="module")
 def engine() -> JapaneseEngine:
-    reader = Reader()
     voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
-    return JapaneseEngine(voice, reader, EnglishReader(reader, read_words()), sample_rate=RATE)
+    return JapaneseEngine(voice, FrontEnd(), sample_rate=RATE)
 
 
-def whole(engine: JapaneseEngine, text: str = SENTENCE, **options: Any) -> NDArray[np.float32]:
-    return np.concatenate(list(engine.speak(text, SpeechOptions(**options))))
+class TestJapanese(TextEngineContract):
+    pass
 
 
 def octaves(wave: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -46,52 +45,28 @@ def octaves(wave: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def test_the_speech_lasts_as_long_as_its_sentence_takes(engine: JapaneseEngine) -> None:
-    wave = whole(engine)
+    wave = whole(engine, SENTENCE)
 
     assert 2.0 < len(wave) / RATE < 4.5
     assert 0.3 < np.abs(wave).max() <= 1.0
 
 
-def test_the_same_text_gives_the_same_samples(engine: JapaneseEngine) -> None:
-    np.testing.assert_array_equal(whole(engine), whole(engine))
-
-
-def test_options_of_one_call_do_not_reach_the_next(engine: JapaneseEngine) -> None:
-    usual = whole(engine)
-    whole(engine, speed=2.0, pitch=5.0)
-
-    np.testing.assert_array_equal(whole(engine), usual)
-
-
-def test_twice_as_fast_is_half_as_long(engine: JapaneseEngine) -> None:
-    usual, fast = (
-        len(whole(engine, speed=speed, silence_before=0.0, silence_after=0.0))
-        for speed in (1.0, 2.0)
-    )
-
-    assert fast / usual == pytest.approx(0.5, abs=0.05)
-
-
 def test_the_pitch_is_as_many_semitones_higher(engine: JapaneseEngine) -> None:
-    usual, high = (np.median(octaves(whole(engine, pitch=pitch))) for pitch in (0.0, 4.0))
+    usual, high = (np.median(octaves(whole(engine, SENTENCE, pitch=pitch))) for pitch in (0.0, 4.0))
 
     assert (high - usual) * 12 == pytest.approx(4.0, abs=0.4)
 
 
 def test_less_intonation_is_flatter(engine: JapaneseEngine) -> None:
-    usual, flat = (np.std(octaves(whole(engine, intonation=value))) for value in (1.0, 0.2))
+    usual, flat = (
+        np.std(octaves(whole(engine, SENTENCE, intonation=value))) for value in (1.0, 0.2)
+    )
 
     assert flat < 0.5 * usual
 
 
-def test_the_volume_scales_the_samples(engine: JapaneseEngine) -> None:
-    usual, soft = (np.abs(whole(engine, volume=value)).max() for value in (1.0, 0.5))
-
-    assert soft == pytest.approx(usual / 2, rel=0.05)
-
-
 def test_longer_pauses_make_a_longer_sentence(engine: JapaneseEngine) -> None:
-    usual, long = (len(whole(engine, pauses=value)) for value in (1.0, 3.0))
+    usual, long = (len(whole(engine, SENTENCE, pauses=value)) for value in (1.0, 3.0))
 
     assert (long - usual) / RATE == pytest.approx(0.6, abs=0.01)
 
@@ -100,7 +75,7 @@ def test_longer_pauses_make_a_longer_sentence(engine: JapaneseEngine) -> None:
 def test_the_silence_at_both_ends_is_as_long_as_asked(
     engine: JapaneseEngine, silence: float
 ) -> None:
-    wave = whole(engine, silence_before=silence, silence_after=silence)
+    wave = whole(engine, SENTENCE, silence_before=silence, silence_after=silence)
 
     begin, end = quiet_ends(wave)
     assert (begin / RATE, end / RATE) == pytest.approx((silence, silence), abs=0.02)
@@ -124,35 +99,6 @@ def test_each_breath_comes_as_soon_as_it_is_ready(engine: JapaneseEngine) -> Non
     assert len(list(engine.speak("はい、そうです。次の文です。", SpeechOptions()))) == 4
 
 
-def test_many_threads_get_the_same_result_as_one(engine: JapaneseEngine) -> None:
-    texts = [SENTENCE, "こんにちは。", "明日は雨が降るそうです。"] * 4
-    alone = {text: whole(engine, text) for text in texts}
-
-    with ThreadPoolExecutor(4) as threads:
-        together = list(threads.map(lambda text: whole(engine, text), texts))
-
-    for text, wave in zip(texts, together, strict=True):
-        np.testing.assert_array_equal(wave, alone[text])
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("", TextErrorCode.NOTHING_TO_SAY),
-        ("!?", TextErrorCode.NOTHING_TO_SAY),
-        ("привет", TextErrorCode.TEXT_UNREADABLE),
-        ("あ" * 2_001, TextErrorCode.TEXT_TOO_LONG),
-    ],
-)
-def test_a_text_that_cannot_be_spoken_is_refused(
-    text: str, code: TextErrorCode, engine: JapaneseEngine
-) -> None:
-    with pytest.raises(TextError) as caught:
-        engine.speak(text, SpeechOptions())
-
-    assert caught.value.code == code
-
-
 def test_a_vowel_that_is_too_long_for_the_voice_is_split(engine: JapaneseEngine) -> None:
     wave = whole(engine, "えー" * 30)
 
@@ -170,11 +116,6 @@ def test_what_is_written_many_times_is_spoken_as_many_times(
     assert len(wave) / RATE > 4
     tenths = wave[: len(wave) // 2400 * 2400].reshape(-1, 2400)
     assert np.mean(np.abs(tenths).max(axis=1) > 0.01) > 0.8
-
-
-def test_another_style_is_refused(engine: JapaneseEngine) -> None:
-    with pytest.raises(TextError, match="The voice has one style, 0; found 3"):
-        engine.speak(SENTENCE, SpeechOptions(style=3))
 
 
 def test_the_labels_of_a_breath_have_silence_at_both_ends() -> None:
@@ -201,7 +142,9 @@ def test_speech_with_marks_has_the_same_samples(engine: JapaneseEngine) -> None:
     options = SpeechOptions(speed=1.3, pauses=0.5)
     marked = [piece.samples for piece in speak_marked(engine, SENTENCE, options)]
 
-    np.testing.assert_array_equal(np.concatenate(marked), whole(engine, speed=1.3, pauses=0.5))
+    np.testing.assert_array_equal(
+        np.concatenate(marked), whole(engine, SENTENCE, speed=1.3, pauses=0.5)
+    )
 
 
 def test_marks_name_the_words_as_they_are_read_and_their_phones(engine: JapaneseEngine) -> None:
@@ -294,8 +237,7 @@ class WordlessReader(Reader):
 def test_a_text_whose_marks_fail_is_spoken_without_them_and_counted_once(
     voice: HtsVoice, reader: Reader, fault: str
 ) -> None:
-    english = EnglishReader(Reader(), read_words())
-    faulty = JapaneseEngine(voice, reader, english, sample_rate=RATE)
+    faulty = JapaneseEngine(voice, FrontEnd(lambda: reader), sample_rate=RATE)
 
     with log_book() as book:
         pieces = list(faulty.speak_marked(SENTENCE * 2, SpeechOptions()))

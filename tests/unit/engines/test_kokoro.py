@@ -21,13 +21,14 @@ from shared.speech.engines.kokoro_packages import (
     is_installed,
     read_files,
 )
-from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
+from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
 from shared.speech.text.accents import AccentPhrase, accent_phrases, mora_of
 from shared.speech.text.front_end import FrontEnd
 from shared.speech.text.phonemes import KANA
+from tests.support.text_engine_contract import TextEngineContract
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,18 +137,10 @@ def test_each_sentence_is_spoken_when_it_is_asked_for(front_end: FrontEnd) -> No
     assert len(network.given) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [("。。。", TextErrorCode.NOTHING_TO_SAY), ("あ" * 2_001, TextErrorCode.TEXT_TOO_LONG)],
-)
-def test_what_cannot_be_spoken_is_refused_before_the_first_piece(
-    front_end: FrontEnd, text: str, code: TextErrorCode
-) -> None:
-    engine = KokoroEngine(voice_of(SpokenNumbers()), front_end, sample_rate=RATE)
-
-    with pytest.raises(TextError) as caught:
-        engine.speak(text, SpeechOptions())
-    assert caught.value.code is code
+class TestKokoro(TextEngineContract):
+    @pytest.fixture
+    def engine(self, front_end: FrontEnd) -> KokoroEngine:
+        return KokoroEngine(voice_of(SpokenNumbers()), front_end, sample_rate=RATE)
 
 
 def test_a_mixture_weighs_sound_and_manner_apart() -> None:

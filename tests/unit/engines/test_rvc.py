@@ -1,26 +1,24 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import CharacterManifest, parse_manifest
 from shared.speech.engines.interface import ConversionOptions, EarlyPieces
 from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.engines.rvc import RvcEngine
-from shared.speech.engines.rvc_networks import RvcVoice, VoiceOptions
+from shared.speech.engines.rvc_networks import RvcNetworks, RvcOptions
 from shared.speech.engines.rvc_signal import Retrieval
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.samples import resample
 from shared.voices.voice import VoiceError
+from tests.support.engine_contract import EngineContract
 from tests.unit.engines import rvc_golden
 from tests.unit.engines.rvc_voices import (
     CHANNELS,
@@ -56,8 +54,8 @@ def character(**changes: Any) -> CharacterManifest:
     return parse_manifest(json.dumps(said).encode(), Path("tester"))
 
 
-def engine_of(voice: SineVoice, options: VoiceOptions | None = None, **changes: Any) -> RvcEngine:
-    return RvcEngine(character(**changes), RvcVoice(voice, voice, None, options or VoiceOptions()))
+def engine_of(voice: SineVoice, options: RvcOptions | None = None, **changes: Any) -> RvcEngine:
+    return RvcEngine(character(**changes), RvcNetworks(voice, voice, None, options or RvcOptions()))
 
 
 def word(hertz: float = 120.0, seconds: float = 0.6) -> Array:
@@ -72,18 +70,6 @@ def sentence(words: int = 3) -> Array:
 def hertz_of(sound: Array) -> float:
     spectrum = np.abs(np.fft.rfft(sound * np.hanning(len(sound)), 1 << 18))
     return float(np.argmax(spectrum) * RATE / (1 << 18))
-
-
-@given(samples=st.integers(1, 40_000), rate=st.sampled_from([8_000, 16_000, 44_100, 48_000]))
-@settings(deadline=None, max_examples=25)
-def test_a_conversion_lasts_exactly_as_long_as_the_recording(samples: int, rate: int) -> None:
-    recording = np.resize(sentence(), samples)
-
-    converted = engine_of(SineVoice()).convert(recording, rate, AUTO)
-
-    assert converted.shape == (int(np.floor(samples * RATE / rate + 0.5)),)
-    assert converted.dtype == np.float32
-    assert np.abs(converted).max() <= 0.99
 
 
 def test_the_voice_speaks_at_the_pitch_of_the_speaker() -> None:
@@ -157,39 +143,12 @@ def test_a_recording_in_pieces_joins_without_a_click() -> None:
     voice = SineVoice()
     recording = signals.voice(signals.glide(150, 150, 25.0))
 
-    converted = engine_of(voice, VoiceOptions(loudness_mix=1)).convert(
-        recording, signals.RATE, AUTO
-    )
+    converted = engine_of(voice, RvcOptions(loudness_mix=1)).convert(recording, signals.RATE, AUTO)
 
     assert len(voice.waves) >= 3
     middle = converted[RATE:-RATE]
     steepest = 2 * np.pi * 150 / RATE * np.abs(middle).max()
     assert np.abs(np.diff(middle)).max() < 1.3 * steepest
-
-
-def test_the_same_seed_gives_the_same_samples_and_another_one_others() -> None:
-    voice = golden_voice()
-
-    first, again, other = (
-        voice.convert(sentence(1), signals.RATE, ConversionOptions(seed=seed)) for seed in (5, 5, 6)
-    )
-
-    assert first.tolist() == again.tolist()
-    assert not np.allclose(first, other, atol=1e-4)
-
-
-def test_simultaneous_threads_get_the_same_result_as_one() -> None:
-    engine = golden_voice()
-    recordings = [sentence(1) * np.float32(1 - 0.2 * index) for index in range(3)]
-    alone = [engine.convert(recording, signals.RATE, AUTO) for recording in recordings]
-
-    with ThreadPoolExecutor(3) as threads:
-        together = list(
-            threads.map(lambda sound: engine.convert(sound, signals.RATE, AUTO), recordings)
-        )
-
-    for one, other in zip(alone, together, strict=True):
-        assert one.tolist() == other.tolist()
 
 
 class Quiet:
@@ -203,8 +162,27 @@ def golden_voice() -> RvcEngine:
     """The reference voice, with features that say nothing."""
     synthesizer = rvc_golden.synthesizer("v2-f0-40k.pth")
     return RvcEngine(
-        character(sample_rate=40_000), RvcVoice(Quiet(), synthesizer, None, VoiceOptions())
+        character(sample_rate=40_000), RvcNetworks(Quiet(), synthesizer, None, RvcOptions())
     )
+
+
+class TestRvc(EngineContract):
+    @pytest.fixture
+    def engine(self) -> RvcEngine:
+        return engine_of(SineVoice(), RvcOptions(loudness_mix=1))
+
+    has_noise = False
+
+
+def test_the_noise_of_another_seed_changes_the_samples() -> None:
+    engine = golden_voice()
+    first, again, other = (
+        engine.convert(sentence(1), signals.RATE, ConversionOptions(seed=seed))
+        for seed in (5, 5, 6)
+    )
+
+    assert first.tolist() == again.tolist()
+    assert not np.allclose(first, other, atol=1e-4)
 
 
 def phrases(count: int = 3) -> Array:
@@ -230,7 +208,7 @@ def test_what_is_converted_ahead_changes_no_sample_and_is_not_converted_again(
 ) -> None:
     recording = resample(phrases(), signals.RATE, rate)
     voice = SineVoice()
-    engine = engine_of(voice, VoiceOptions(unvoiced=unvoiced), pitch=pitch)
+    engine = engine_of(voice, RvcOptions(unvoiced=unvoiced), pitch=pitch)
     whole = engine.convert(recording, rate, ConversionOptions(seed=7))
     all_pieces = len(voice.waves)
 
@@ -279,7 +257,7 @@ def test_nothing_is_converted_ahead_where_nobody_speaks(recording: Array) -> Non
 
 def test_what_needs_the_whole_recording_is_not_converted_ahead() -> None:
     voice, options = SineVoice(), ConversionOptions(ahead=EarlyPieces())
-    parts = RvcVoice(voice, voice, None, VoiceOptions())
+    parts = RvcNetworks(voice, voice, None, RvcOptions())
     with_model = RvcEngine(character(), parts, Fixed(300, hears_voicing=True))
     silent_voice = SineVoice(harmonics=0)
 
@@ -295,7 +273,7 @@ def test_unvoiced_frames_are_passed_as_0_or_filled() -> None:
     zero, fill = SineVoice(), SineVoice()
 
     engine_of(zero).convert(recording, signals.RATE, AUTO)
-    engine_of(fill, VoiceOptions(unvoiced="fill")).convert(recording, signals.RATE, AUTO)
+    engine_of(fill, RvcOptions(unvoiced="fill")).convert(recording, signals.RATE, AUTO)
 
     assert contour_of(zero).min() == 0
     assert contour_of(fill).min() > 100
@@ -319,7 +297,7 @@ def test_a_mix_of_0_follows_the_recordings_loudness_where_a_mix_of_1_does_not() 
     recording = np.concatenate([word(seconds=2.0), word(seconds=2.0) * np.float32(0.2)])
 
     def ratio(mix: float) -> float:
-        options = VoiceOptions(loudness_mix=mix)
+        options = RvcOptions(loudness_mix=mix)
         converted = engine_of(SineVoice(), options).convert(recording, signals.RATE, AUTO)
         loud, soft = converted[RATE // 2 : RATE], converted[3 * RATE : 3 * RATE + RATE // 2]
         return float(np.sqrt(np.mean(loud**2) / np.mean(soft**2)))
@@ -347,9 +325,9 @@ def test_a_pitch_model_takes_the_place_of_our_tracker(
     recording = np.concatenate([word(), signals.hiss(0.2), word()])
     model = Fixed(300, hears_voicing=hears_voicing)
 
-    RvcEngine(character(), RvcVoice(voice, voice, None, VoiceOptions()), pitch_model=model).convert(
-        recording, signals.RATE, AUTO
-    )
+    RvcEngine(
+        character(), RvcNetworks(voice, voice, None, RvcOptions()), pitch_model=model
+    ).convert(recording, signals.RATE, AUTO)
 
     assert contour_of(voice).max() == 300
     assert contour_of(voice).min() == lowest
@@ -364,19 +342,16 @@ def test_features_are_led_towards_the_voices_training() -> None:
     voice = Telling()
     vectors = np.ones((4, 6), np.float32)
     retrieval = Retrieval(vectors, vectors[:1], np.zeros(4, np.int64))
-    options = VoiceOptions(index_rate=0.5, protect=0.2)
+    options = RvcOptions(index_rate=0.5, protect=0.2)
     recording = np.concatenate([word(), signals.hiss(0.2), word()])
 
-    RvcEngine(character(), RvcVoice(voice, voice, retrieval, options)).convert(
+    RvcEngine(character(), RvcNetworks(voice, voice, retrieval, options)).convert(
         recording, signals.RATE, AUTO
     )
 
     voiced = contour_of(voice) > 0
     assert voice.features[voiced] == pytest.approx(0.5)
     assert voice.features[~voiced] == pytest.approx(0.1)
-
-
-BUNDLE_OPTIONS = ConversionOptions()
 
 
 def built(folder: Path, contents: Mapping[str, bytes] | None = None, **changes: Any) -> Engine:
@@ -399,7 +374,7 @@ def difference(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
 
 
 def test_a_bundle_converts(tmp_path: Path) -> None:
-    converted = built(tmp_path).convert(speech(), signals.RATE, BUNDLE_OPTIONS)
+    converted = built(tmp_path).convert(speech(), signals.RATE, AUTO)
 
     assert converted.shape == (round(0.8 * RATE),)
     assert signals.rms(converted) > 0.01
@@ -410,94 +385,122 @@ def test_a_bundle_converts(tmp_path: Path) -> None:
 def test_a_content_encoder_gives_the_same_output_in_all_its_forms(
     tmp_path: Path, rank: int, *, is_transposed: bool
 ) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / "other").mkdir()
     other = {"content": content_graph(rank=rank, is_transposed=is_transposed)}
 
-    expected = built(tmp_path / "one").convert(speech(), signals.RATE, BUNDLE_OPTIONS)
+    expected = built(tmp_path / "one").convert(speech(), signals.RATE, AUTO)
 
-    converted = built(tmp_path / "other", other).convert(speech(), signals.RATE, BUNDLE_OPTIONS)
+    converted = built(tmp_path / "other", other).convert(speech(), signals.RATE, AUTO)
     assert difference(converted, expected) < 1e-5
 
 
-def test_the_first_output_that_fits_the_synthesizer_is_used(tmp_path: Path) -> None:
-    contents = {
-        "content": content_graph(outputs=3),
-        "synthesizer": synthesizer_graph(2 * CHANNELS),
-    }
-
-    assert built(tmp_path, contents).convert(speech(), signals.RATE, BUNDLE_OPTIONS).any()
+def ones(count: int, width: int, kind: type[np.generic] = np.float16, **more: Any) -> bytes:
+    return retrieval_graph(np.ones((count, width), kind), **more)
 
 
-def test_the_manifest_may_name_the_output(tmp_path: Path) -> None:
-    contents = {"content": content_graph(outputs=2)}
-
-    message = refusal(tmp_path, contents, settings={"content_output": "features1"})
-
-    assert message == (
-        "content.onnx: expected features float32 [1, 24, 6] for 8000 samples at 16 kHz, as the"
-        " synthesizer takes them, found 'features1' [1, 24, 12]."
-    )
-
-
-def test_an_output_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path, settings={"content_output": "units9"}) == (
-        "content.onnx: expected the output 'units9' that settings.content_output names, found only"
-        " 'features0'."
-    )
+@pytest.mark.parametrize(
+    "contents",
+    [
+        pytest.param(
+            {"content": content_graph(outputs=3), "synthesizer": synthesizer_graph(2 * CHANNELS)},
+            id="the second of three outputs",
+        ),
+        pytest.param({"synthesizer": synthesizer_graph(takes_pitch=False)}, id="without pitch"),
+        pytest.param({"synthesizer": synthesizer_graph(harmonics=9)}, id="nine harmonics"),
+        pytest.param({"retrieval": ones(9, CHANNELS, cell_type=np.int32)}, id="cells of 32 bits"),
+    ],
+)
+def test_other_forms_of_the_graphs_convert(tmp_path: Path, contents: Mapping[str, bytes]) -> None:
+    assert built(tmp_path, contents).convert(speech(), signals.RATE, AUTO).any()
 
 
-def test_an_encoder_of_another_width_is_refused(tmp_path: Path) -> None:
-    message = refusal(tmp_path, {"synthesizer": synthesizer_graph(5)})
+@pytest.mark.parametrize(
+    ("contents", "changes", "expected"),
+    [
+        pytest.param(
+            {"content": content_graph(outputs=2)},
+            {"settings": {"content_output": "features1"}},
+            "content.onnx: expected features float32 [1, 24, 6] for 8000 samples at 16 kHz, as the"
+            " synthesizer takes them, found 'features1' [1, 24, 12].",
+            id="a named output of another width",
+        ),
+        pytest.param(
+            {},
+            {"settings": {"content_output": "units9"}},
+            "content.onnx: expected the output 'units9' that settings.content_output names, found"
+            " only 'features0'.",
+            id="a named output that does not exist",
+        ),
+        pytest.param(
+            {"synthesizer": synthesizer_graph(5)},
+            {},
+            "content.onnx: expected features float32 [1, 24, 5]",
+            id="an encoder of another width",
+        ),
+        pytest.param(
+            {"content": synthesizer_graph(takes_pitch=False)},
+            {},
+            "content.onnx: expected a content encoder with one input",
+            id="an encoder with a second input",
+        ),
+        pytest.param(
+            {"synthesizer": synthesizer_graph(takes_pitch=False, hop=400)},
+            {},
+            "synthesizer.onnx: output 'audio': expected float32 [1, 1, 3840] for 12 frames at"
+            " 32000 Hz, found [1, 1, 4800].",
+            id="a synthesizer of another rate",
+        ),
+        pytest.param(
+            {"synthesizer": synthesizer_graph(hop=400)},
+            {},
+            "synthesizer.onnx: expected a graph that takes 'phone' [1, 12, 6]",
+            id="a synthesizer with more noise",
+        ),
+        pytest.param(
+            {"synthesizer": small_graphs.content(small_graphs.harmonic_graph())},
+            {},
+            "synthesizer.onnx: input 'phone': expected float32 [1, frames,",
+            id="a synthesizer without a length",
+        ),
+        pytest.param(
+            {},
+            {"sample_rate": 22_055},
+            "character.json: field 'sample_rate': expected a multiple of 100, found 22055.",
+            id="no whole frames",
+        ),
+        pytest.param(
+            {},
+            {"settings": {"index_ratio": 0.5}},
+            "character.json: field 'settings.index_ratio': expected only speaker, index_rate,",
+            id="an unknown setting",
+        ),
+        pytest.param(
+            {"retrieval": ones(9, CHANNELS + 1)},
+            {},
+            "retrieval.onnx: output 'vectors': expected 6 values each, as the content encoder"
+            " gives, found 7.",
+            id="vectors of another width",
+        ),
+        pytest.param(
+            {"retrieval": ones(3, CHANNELS, cells=[0, 1, 0])},
+            {},
+            "retrieval.onnx: expected vectors for the retrieval, found: cells: expected 0 to 0,"
+            " found others.",
+            id="cells that do not fit",
+        ),
+        pytest.param(
+            {"retrieval": ones(3, CHANNELS, np.int64)},
+            {},
+            "retrieval.onnx: output 'vectors': expected float32 [any, any], found int64 [3, 6].",
+            id="vectors of another type",
+        ),
+    ],
+)
+def test_a_bundle_whose_parts_do_not_fit_is_refused(
+    tmp_path: Path, contents: Mapping[str, bytes], changes: dict[str, Any], expected: str
+) -> None:
+    message = refusal(tmp_path, contents, **changes)
 
-    assert message.startswith("content.onnx: expected features float32 [1, 24, 5]")
-
-
-def test_an_encoder_with_a_second_input_is_refused(tmp_path: Path) -> None:
-    message = refusal(tmp_path, {"content": synthesizer_graph(takes_pitch=False)})
-
-    assert message.startswith("content.onnx: expected a content encoder with one input")
-
-
-def test_a_voice_without_pitch_converts(tmp_path: Path) -> None:
-    contents = {"synthesizer": synthesizer_graph(takes_pitch=False)}
-
-    assert built(tmp_path, contents).convert(speech(), signals.RATE, BUNDLE_OPTIONS).any()
-
-
-def test_a_synthesizer_with_several_harmonics_is_given_noise_for_each(tmp_path: Path) -> None:
-    contents = {"synthesizer": synthesizer_graph(harmonics=9)}
-
-    assert built(tmp_path, contents).convert(speech(), signals.RATE, BUNDLE_OPTIONS).any()
-
-
-def test_a_synthesizer_of_another_rate_is_refused(tmp_path: Path) -> None:
-    without_noise = {"synthesizer": synthesizer_graph(takes_pitch=False, hop=400)}
-
-    assert refusal(tmp_path, without_noise) == (
-        "synthesizer.onnx: output 'audio': expected float32 [1, 1, 3840] for 12 frames at 32000 Hz,"
-        " found [1, 1, 4800]."
-    )
-
-
-def test_a_synthesizer_that_wants_more_noise_than_its_rate_is_refused(tmp_path: Path) -> None:
-    message = refusal(tmp_path, {"synthesizer": synthesizer_graph(hop=400)})
-
-    assert message.startswith("synthesizer.onnx: expected a graph that takes 'phone' [1, 12, 6]")
-
-
-def test_a_synthesizer_without_a_length_is_refused(tmp_path: Path) -> None:
-    message = refusal(
-        tmp_path, {"synthesizer": small_graphs.content(small_graphs.harmonic_graph())}
-    )
-
-    assert message.startswith("synthesizer.onnx: input 'phone': expected float32 [1, frames,")
-
-
-def test_a_sample_rate_that_does_not_make_whole_frames_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path, sample_rate=22_055) == (
-        "character.json: field 'sample_rate': expected a multiple of 100, found 22055."
-    )
+    assert message == expected if expected.endswith(".") else message.startswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -523,77 +526,28 @@ def test_a_wrong_setting_is_refused(
     )
 
 
-def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
-    message = refusal(tmp_path, settings={"index_ratio": 0.5})
-
-    assert message.startswith(
-        "character.json: field 'settings.index_ratio': expected only speaker, index_rate,"
-    )
-
-
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_vectors_lead_the_features(tmp_path: Path, kind: type[np.floating]) -> None:
-    (tmp_path / "without").mkdir()
-    (tmp_path / "with").mkdir()
     vectors = np.full((9, CHANNELS), 1_000, kind)
 
-    without = built(tmp_path / "without").convert(speech(), signals.RATE, BUNDLE_OPTIONS)
+    without = built(tmp_path / "without").convert(speech(), signals.RATE, AUTO)
     led = built(tmp_path / "with", {"retrieval": retrieval_graph(vectors)})
 
-    assert difference(led.convert(speech(), signals.RATE, BUNDLE_OPTIONS), without) > 1e-3
-
-
-def test_cells_may_be_numbered_in_32_bits(tmp_path: Path) -> None:
-    graph = retrieval_graph(np.ones((9, CHANNELS), np.float16), kind=np.int32)
-
-    assert (
-        built(tmp_path, {"retrieval": graph}).convert(speech(), signals.RATE, BUNDLE_OPTIONS).any()
-    )
+    assert difference(led.convert(speech(), signals.RATE, AUTO), without) > 1e-3
 
 
 def test_an_index_rate_of_0_leaves_the_vectors_out(tmp_path: Path) -> None:
-    (tmp_path / "without").mkdir()
-    (tmp_path / "with").mkdir()
     vectors = np.full((9, CHANNELS), 3, np.float16)
 
-    without = built(tmp_path / "without").convert(speech(), signals.RATE, BUNDLE_OPTIONS)
+    without = built(tmp_path / "without").convert(speech(), signals.RATE, AUTO)
     led = built(
         tmp_path / "with", {"retrieval": retrieval_graph(vectors)}, settings={"index_rate": 0}
     )
 
-    assert difference(led.convert(speech(), signals.RATE, BUNDLE_OPTIONS), without) == 0
-
-
-def test_vectors_of_another_width_are_refused(tmp_path: Path) -> None:
-    vectors = np.ones((9, CHANNELS + 1), np.float16)
-
-    assert refusal(tmp_path, {"retrieval": retrieval_graph(vectors)}) == (
-        "retrieval.onnx: output 'vectors': expected 6 values each, as the content encoder gives,"
-        " found 7."
-    )
-
-
-def test_cells_that_do_not_fit_the_vectors_are_refused(tmp_path: Path) -> None:
-    vectors = np.ones((3, CHANNELS), np.float16)
-
-    assert refusal(tmp_path, {"retrieval": retrieval_graph(vectors, cells=[0, 1, 0])}) == (
-        "retrieval.onnx: expected vectors for the retrieval, found: cells: expected 0 to 0, found"
-        " others."
-    )
-
-
-def test_vectors_of_another_type_are_refused(tmp_path: Path) -> None:
-    vectors = np.ones((3, CHANNELS), np.int64)
-
-    assert refusal(tmp_path, {"retrieval": retrieval_graph(vectors)}) == (
-        "retrieval.onnx: output 'vectors': expected float32 [any, any], found int64 [3, 6]."
-    )
+    assert difference(led.convert(speech(), signals.RATE, AUTO), without) == 0
 
 
 def test_two_characters_share_an_encoder_as_long_as_one_of_them_lives(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "third").mkdir()
     settings = SessionSettings()
     counted: list[str] = []
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from shared.speech.engines.rvc_networks import RvcVoice, VoiceOptions
+from shared.speech.engines.rvc_networks import RvcNetworks, RvcOptions
 from shared.speech.engines.rvc_signal import divide_peak, feature_count
 from tests.unit.engines import rvc_golden
-from tests.unit.engines.rvc_original import Lengths, convert_as_original
+from tests.unit.engines.rvc_original import convert_as_original
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class Noting:
 def test_a_conversion_equals_that_of_the_original_tools(case: Case) -> None:
     arrays = rvc_golden.case(case.name)
     synthesizer = Noting(case.voice)
-    options = VoiceOptions(
+    options = RvcOptions(
         speaker=int(arrays["sid"]),
         index_rate=float(arrays["index_rate"]),
         search="cell",
@@ -71,7 +71,7 @@ def test_a_conversion_equals_that_of_the_original_tools(case: Case) -> None:
         loudness_mix=float(arrays["rms"]),
         unvoiced=case.unvoiced,
     )
-    voice = RvcVoice(
+    voice = RvcNetworks(
         rvc_golden.RecordedEncoder(arrays), synthesizer, rvc_golden.retrieval(case.index), options
     )
 
@@ -94,9 +94,6 @@ def assert_same(converted: NDArray[Any], expected: NDArray[np.int16]) -> None:
     apart = np.abs(converted.astype(np.int64) - expected)
     assert apart.max() <= 2
     assert np.mean(apart > 1) <= 0.005
-
-
-SHORT = Lengths(padding=1, spacing=4, search=1, longest=5)
 
 
 @dataclass
@@ -122,86 +119,12 @@ class Listening:
         return np.full(len(features) * self.sample_rate // 100, 0.1 * len(self.waves), np.float32)
 
 
-def voice_of(listening: Listening, options: VoiceOptions) -> RvcVoice:
-    return RvcVoice(listening, listening, None, options)
+def voice_of(listening: Listening, options: RvcOptions) -> RvcNetworks:
+    return RvcNetworks(listening, listening, None, options)
 
 
 def flat(wave: Array) -> Array:
     return np.full(len(wave) // 160 + 1, 100, np.float32)
-
-
-def test_a_long_recording_is_cut_at_its_quietest_frame_near_every_spacing() -> None:
-    listening = Listening()
-    recording = 0.5 * default_rng(0).standard_normal(9 * 16_000)
-    recording[56_100:56_700] *= 0.01
-    recording[120_000:120_600] *= 0.01  # further than a second from 8 s: not looked at
-
-    convert_as_original(
-        recording,
-        voice_of(listening, VoiceOptions(loudness_mix=1)),
-        flat,
-        0,
-        default_rng(0),
-        lengths=SHORT,
-    )
-
-    first, second, third = (len(wave) for wave in listening.waves)
-    cut = first - 2 * 16_000 - 160
-    assert cut % 160 == 0
-    assert 56_000 <= cut <= 56_700
-    again = second - 2 * 16_000 - 160
-    assert 7 * 16_000 <= cut + again < 9 * 16_000
-    assert third == 9 * 16_000 - cut - again + 2 * 16_000
-    # Each piece begins with what the one before it ends with: the padding, and a frame.
-    overlap = 2 * 16_000 + 160
-    assert listening.waves[0][-overlap:].tolist() == listening.waves[1][:overlap].tolist()
-
-
-def test_a_recording_up_to_the_longest_is_one_piece() -> None:
-    listening = Listening()
-    recording = default_rng(0).standard_normal(5 * 16_000 - 160)
-
-    convert_as_original(
-        recording, voice_of(listening, VoiceOptions()), flat, 0, default_rng(0), lengths=SHORT
-    )
-
-    assert len(listening.waves) == 1
-
-
-def test_the_pieces_follow_each_other_without_a_fade() -> None:
-    listening = Listening()
-
-    converted = convert_as_original(
-        default_rng(0).standard_normal(9 * 16_000),
-        voice_of(listening, VoiceOptions(loudness_mix=1)),
-        flat,
-        0,
-        default_rng(0),
-        lengths=SHORT,
-    )
-
-    assert sorted(set(converted.tolist())) == [
-        int(np.float32(0.1 * piece) * 32_768) for piece in (1, 2, 3)
-    ]
-
-
-def test_every_piece_gets_its_own_part_of_the_pitch() -> None:
-    listening = Listening()
-
-    convert_as_original(
-        default_rng(0).standard_normal(9 * 16_000),
-        voice_of(listening, VoiceOptions()),
-        lambda wave: 100 + np.arange(len(wave) // 160 + 1, dtype=np.float32),
-        0,
-        default_rng(0),
-        lengths=SHORT,
-    )
-
-    begin = 0
-    for wave, told in zip(listening.waves, listening.contours, strict=True):
-        assert told is not None
-        assert told.hertz[0] == 100 + begin // 160
-        begin += len(wave) - 2 * 16_000 - 160
 
 
 @pytest.mark.parametrize(("unvoiced", "expected"), [("zero", 0.0), ("fill", 200.0)])
@@ -214,7 +137,7 @@ def test_unvoiced_frames_are_passed_as_in_the_voices_training(
         return hertz
 
     listening = Listening()
-    options = VoiceOptions(unvoiced="fill" if unvoiced == "fill" else "zero")
+    options = RvcOptions(unvoiced="fill" if unvoiced == "fill" else "zero")
 
     convert_as_original(np.ones(16_000), voice_of(listening, options), track, 12, default_rng(0))
 
@@ -231,7 +154,7 @@ def test_a_voice_without_pitch_gets_none_and_draws_only_its_priors_noise() -> No
         raise AssertionError
 
     convert_as_original(
-        np.ones(16_000), voice_of(listening, VoiceOptions()), refuse, 0, default_rng(7)
+        np.ones(16_000), voice_of(listening, RvcOptions()), refuse, 0, default_rng(7)
     )
 
     assert listening.contours == [None]
@@ -244,9 +167,7 @@ def test_a_voice_without_pitch_gets_none_and_draws_only_its_priors_noise() -> No
 def test_the_noise_of_a_prior_is_drawn_before_that_of_its_source() -> None:
     listening = Listening(sample_rate=32_000, harmonics=2)
 
-    convert_as_original(
-        np.ones(16_000), voice_of(listening, VoiceOptions()), flat, 0, default_rng(7)
-    )
+    convert_as_original(np.ones(16_000), voice_of(listening, RvcOptions()), flat, 0, default_rng(7))
 
     random = default_rng(7)
     noise = listening.noises[0]
@@ -259,20 +180,3 @@ def test_the_noise_of_a_prior_is_drawn_before_that_of_its_source() -> None:
 def test_a_recording_louder_than_its_highest_peak_is_turned_down() -> None:
     assert divide_peak(np.array([1.9, -0.5])).tolist() == pytest.approx([0.95, -0.25])
     assert divide_peak(np.array([0.9, -0.5])).tolist() == [0.9, -0.5]
-
-
-def test_a_voice_that_is_too_loud_is_turned_down_as_a_whole() -> None:
-    class Loud(Listening):
-        def speak(
-            self, features: Array, contour: Contour | None, speaker: int, noise: SynthesizerNoise
-        ) -> Array:
-            quiet = super().speak(features, contour, speaker, noise)
-            quiet[len(quiet) // 2] = -4.0
-            return quiet
-
-    converted = convert_as_original(
-        np.ones(16_000), voice_of(Loud(), VoiceOptions(loudness_mix=1)), flat, 0, default_rng(0)
-    )
-
-    assert converted.min() == int(-0.99 * 32_768)
-    assert converted[0] == int(np.float32(0.1) * 32_768 * 0.99 / 4)

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,18 +10,23 @@ import pytest
 from shared.characters.bundle_files import BundleError
 from shared.speech.engines.style_bert_graphs import BertEncoder, Inference, StyleBertSynthesis
 from shared.speech.engines.style_bert_vits2 import (
+    StyleBertGraphs,
     StyleBertVits2Engine,
-    VoiceBundle,
-    build_voice,
+    build_from_graphs,
 )
-from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
-from shared.speech.graphs.bundle import Graph
-from shared.speech.graphs.onnx_files import inspect_model
+from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.graphs.sessions import SessionSettings, shared_session
 from shared.speech.text.front_end import Reader
-from tests.support.golden_speech import FOLDER, REFERENCE, SENTENCES, vocabulary
+from tests.support.golden_speech import (
+    FOLDER,
+    REFERENCE,
+    SENTENCES,
+    graph,
+    style_bert_graphs,
+    vocabulary,
+)
+from tests.support.text_engine_contract import TextEngineContract, whole
 from tests.unit.graphs import small_graphs
-from tools.importing.aivmx_files import parse_aivmx
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,28 +41,18 @@ SETTINGS = SessionSettings()
 HAPPY = 1944437185
 
 
-def graph(file: str, content: bytes) -> Graph:
-    return Graph(file, content, inspect_model(content))
+@pytest.fixture(scope="module")
+def bundle() -> StyleBertGraphs:
+    return style_bert_graphs()
 
 
 @pytest.fixture(scope="module")
-def bundle() -> VoiceBundle:
-    imported = parse_aivmx((FOLDER / "tiny.aivmx").read_bytes())
-    return VoiceBundle(
-        imported.facts.voice,
-        graph("voice.onnx", imported.graph),
-        graph("bert.onnx", (FOLDER / "bert.onnx").read_bytes()),
-        vocabulary(),
-    )
+def engine(bundle: StyleBertGraphs) -> StyleBertVits2Engine:
+    return build_from_graphs(bundle, Reader(), SETTINGS)
 
 
-@pytest.fixture(scope="module")
-def engine(bundle: VoiceBundle) -> StyleBertVits2Engine:
-    return build_voice(bundle, Reader(), SETTINGS)
-
-
-def whole(engine: StyleBertVits2Engine, text: str, **options: Any) -> NDArray[np.float32]:
-    return np.concatenate(list(engine.speak(text, SpeechOptions(**options))))
+class TestStyleBertVits2(TextEngineContract):
+    pass
 
 
 def spoken(wave: NDArray[np.float32]) -> NDArray[np.int16]:
@@ -68,7 +62,7 @@ def spoken(wave: NDArray[np.float32]) -> NDArray[np.int16]:
 
 
 @pytest.mark.parametrize("key", sorted(FEATURES))
-def test_bert_answers_as_in_the_reference(key: str, bundle: VoiceBundle) -> None:
+def test_bert_answers_as_in_the_reference(key: str, bundle: StyleBertGraphs) -> None:
     sentence = next(each for each in SENTENCES if key == f"tok_{each['index']:02}")
     encoder = BertEncoder(shared_session(bundle.encoder, SETTINGS), vocabulary())
 
@@ -110,17 +104,6 @@ def test_another_seed_gives_other_samples(engine: StyleBertVits2Engine) -> None:
     assert len(first) != len(other) or np.abs(first - other).max() > 0.01
 
 
-def test_many_threads_get_the_same_result_as_one(engine: StyleBertVits2Engine) -> None:
-    texts = [TEXTS[index] for index in (0, 2, 4, 16)] * 3
-    alone = {text: engine.infer(text, Inference(seed=1)) for text in set(texts)}
-
-    with ThreadPoolExecutor(4) as threads:
-        together = threads.map(lambda text: engine.infer(text, Inference(seed=1)), texts)
-
-    for text, wave in zip(texts, together, strict=True):
-        np.testing.assert_array_equal(wave, alone[text])
-
-
 def test_sentences_come_one_after_the_other(engine: StyleBertVits2Engine) -> None:
     *sentences, after = engine.speak(TEXTS[12], SpeechOptions())
 
@@ -130,7 +113,7 @@ def test_sentences_come_one_after_the_other(engine: StyleBertVits2Engine) -> Non
     assert not after.any()
 
 
-def test_the_first_sentence_comes_before_the_others_are_computed(bundle: VoiceBundle) -> None:
+def test_the_first_sentence_comes_before_the_others_are_computed(bundle: StyleBertGraphs) -> None:
     encoder = BertEncoder(shared_session(bundle.encoder, SETTINGS), bundle.vocabulary)
     counting = CountingSynthesis(bundle.voice, shared_session(bundle.synthesis, SETTINGS), encoder)
     engine = StyleBertVits2Engine(bundle.voice, counting, Reader())
@@ -159,22 +142,6 @@ def test_speech_fills_the_scale_and_no_more(engine: StyleBertVits2Engine) -> Non
     assert np.abs(whole(engine, TEXTS[0], volume=0.25)).max() == pytest.approx(loudest / 4, rel=0.1)
 
 
-def test_the_requested_silence_surrounds_the_speech(engine: StyleBertVits2Engine) -> None:
-    short = whole(engine, TEXTS[16], silence_before=0.0, silence_after=0.0, seed=3)
-    long = whole(engine, TEXTS[16], silence_before=0.5, silence_after=0.25, seed=3)
-
-    before = round(0.5 * engine.sample_rate)
-    assert len(long) - len(short) == before + round(0.25 * engine.sample_rate)
-    assert not long[:before].any()
-    np.testing.assert_array_equal(long[before : before + len(short)], short)
-
-
-def test_faster_speech_is_shorter(engine: StyleBertVits2Engine) -> None:
-    usual, fast = (len(whole(engine, TEXTS[2], speed=speed)) for speed in (1.0, 2.0))
-
-    assert 0.4 < fast / usual < 0.65
-
-
 def test_another_pitch_changes_the_samples_and_not_the_length(
     engine: StyleBertVits2Engine,
 ) -> None:
@@ -189,38 +156,8 @@ def test_a_style_sounds_different_from_another(engine: StyleBertVits2Engine) -> 
     assert len(usual) != len(happy) or np.abs(usual - happy).max() > 0.01
 
 
-def test_a_style_that_the_voice_has_not_is_refused(engine: StyleBertVits2Engine) -> None:
-    with pytest.raises(TextError, match="The voice has no style 5") as caught:
-        engine.speak("こんにちは", SpeechOptions(style=5))
-
-    assert caught.value.code == TextErrorCode.UNKNOWN_STYLE
-
-
-@pytest.mark.parametrize("text", ["", " \n", "。！？…", "😀🎉", "\x00\x1b", "()[]"])
-def test_a_text_without_words_is_refused(text: str, engine: StyleBertVits2Engine) -> None:
-    with pytest.raises(TextError, match="nothing that can be spoken") as caught:
-        engine.speak(text, SpeechOptions())
-
-    assert caught.value.code == TextErrorCode.NOTHING_TO_SAY
-
-
-@pytest.mark.parametrize("text", ["שלום", "привет", "สวัสดี"])
-def test_a_text_in_another_script_is_refused(text: str, engine: StyleBertVits2Engine) -> None:
-    with pytest.raises(TextError, match="in a script that the voice cannot read") as caught:
-        engine.speak(text, SpeechOptions())
-
-    assert caught.value.code == TextErrorCode.TEXT_UNREADABLE
-
-
-def test_a_text_that_is_too_long_is_refused(engine: StyleBertVits2Engine) -> None:
-    with pytest.raises(TextError, match="The text has 2001 characters") as caught:
-        engine.speak("あ" * 2001, SpeechOptions())
-
-    assert caught.value.code == TextErrorCode.TEXT_TOO_LONG
-
-
-def test_a_graph_with_wrong_inputs_is_refused_by_name(bundle: VoiceBundle) -> None:
-    broken = VoiceBundle(
+def test_a_graph_with_wrong_inputs_is_refused_by_name(bundle: StyleBertGraphs) -> None:
+    broken = StyleBertGraphs(
         bundle.voice,
         graph("voice.onnx", small_graphs.content(small_graphs.harmonic_graph())),
         bundle.encoder,
@@ -228,29 +165,21 @@ def test_a_graph_with_wrong_inputs_is_refused_by_name(bundle: VoiceBundle) -> No
     )
 
     with pytest.raises(BundleError, match=r"voice\.onnx: input 'x_tst': expected int64"):
-        build_voice(broken, Reader(), SETTINGS)
+        build_from_graphs(broken, Reader(), SETTINGS)
 
 
-def test_voices_with_the_same_encoder_share_it(bundle: VoiceBundle) -> None:
+def test_voices_with_the_same_encoder_share_it(bundle: StyleBertGraphs) -> None:
     first = shared_session(bundle.encoder, SETTINGS)
     copy = graph("another.onnx", bytes(bytearray(bundle.encoder.content)))
 
     assert shared_session(copy, SETTINGS) is first
 
 
-def test_an_unused_session_is_freed(bundle: VoiceBundle) -> None:
+def test_an_unused_session_is_freed(bundle: StyleBertGraphs) -> None:
     settings = SessionSettings()
     session = weakref.ref(shared_session(bundle.encoder, settings))
 
     assert session() is None
-
-
-def test_unchanged_phrases_sound_like_their_text(engine: StyleBertVits2Engine) -> None:
-    text = TEXTS[12]
-
-    pieces = engine.speak_phrases(engine.read_phrases(text), text, SpeechOptions())
-
-    np.testing.assert_array_equal(np.concatenate(list(pieces)), whole(engine, text))
 
 
 def test_changed_phrases_change_the_speech(engine: StyleBertVits2Engine) -> None:
@@ -262,12 +191,6 @@ def test_changed_phrases_change_the_speech(engine: StyleBertVits2Engine) -> None
         wave = np.concatenate(list(engine.speak_phrases(changed, source, SpeechOptions())))
         usual = whole(engine, text)
         assert len(wave) != len(usual) or np.abs(wave - usual).max() > 0.01
-
-
-def test_no_phrases_are_the_silence_after_them(engine: StyleBertVits2Engine) -> None:
-    (only,) = engine.speak_phrases([], None, SpeechOptions())
-
-    assert not only.any()
 
 
 def test_livelier_tempo_leaves_more_of_the_durations_to_chance(
@@ -291,7 +214,7 @@ class MeasuringSynthesis(StyleBertSynthesis):
 
 @pytest.mark.parametrize("text", ["あ" * 500, None])
 def test_changed_phrases_of_a_repeated_sound_are_spoken_in_bounded_pieces(
-    bundle: VoiceBundle, text: str | None
+    bundle: StyleBertGraphs, text: str | None
 ) -> None:
     encoder = BertEncoder(shared_session(bundle.encoder, SETTINGS), bundle.vocabulary)
     synthesis = MeasuringSynthesis(
@@ -307,7 +230,7 @@ def test_changed_phrases_of_a_repeated_sound_are_spoken_in_bounded_pieces(
     assert max(synthesis.called_with) <= 252
 
 
-def test_the_phrases_of_a_text_without_end_are_read_in_pieces(bundle: VoiceBundle) -> None:
+def test_the_phrases_of_a_text_without_end_are_read_in_pieces(bundle: StyleBertGraphs) -> None:
     reader = MeasuringReader()
     engine = StyleBertVits2Engine(
         bundle.voice, StyleBertSynthesis.__new__(StyleBertSynthesis), reader

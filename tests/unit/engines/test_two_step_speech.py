@@ -9,6 +9,7 @@ import pytest
 from shared.characters.manifest import TextSpeech
 from shared.speech.engines import kokoro_packages, registry
 from shared.speech.engines.interface import Mark, MarkedPiece, speak_marked
+from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.engines.registry import ENGINES, LazyTextEngine, build_engine
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.engines.two_step_speech import TwoStepSpeech
@@ -16,7 +17,9 @@ from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
+from shared.speech.text.front_end import FrontEnd
 from tests.support.characters import a_manifest
+from tests.support.text_engine_contract import TextEngineContract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -154,6 +157,16 @@ def test_a_voice_that_knows_no_marks_speaks_without_any() -> None:
     spoken, _, _ = speech(a_manifest())
 
     assert {piece.marks for piece in speak_marked(spoken, "はい。", SpeechOptions())} == {()}
+
+
+@pytest.fixture(scope="module")
+def engine() -> TwoStepSpeech:
+    voice = JapaneseEngine(HtsVoice(), FrontEnd(), sample_rate=16_000)
+    return TwoStepSpeech(voice, 110.0, Doubler(), a_manifest())
+
+
+class TestTwoStepSpeech(TextEngineContract):
+    pass
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 
 from shared.speech.engines.interface import ConversionOptions
 from shared.speech.engines.registry import ENGINES, build_engine
-from shared.speech.engines.rvc_networks import RvcVoice, VoiceOptions
+from shared.speech.engines.rvc_networks import RvcNetworks, RvcOptions
 from shared.speech.engines.rvc_signal import Retrieval
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
@@ -32,14 +32,14 @@ def test_a_voice_and_its_index_say_what_the_original_tool_says_with_them() -> No
     arrays = rvc_golden.case("classic-v2-40k-index-protect")
     voice = import_voice(rvc_golden.DATA / "v2-f0-40k.pth")
     index = read_index((rvc_golden.DATA / "v2.index").read_bytes(), voice.features)
-    options = VoiceOptions(
+    options = RvcOptions(
         speaker=int(arrays["sid"]),
         index_rate=float(arrays["index_rate"]),
         search="cell",
         protect=float(arrays["protect"]),
         loudness_mix=float(arrays["rms"]),
     )
-    said = RvcVoice(
+    said = RvcNetworks(
         rvc_golden.RecordedEncoder(arrays),
         rvc_golden.synthesizer("v2-f0-40k.pth"),
         Retrieval(index.vectors.astype(np.float16), index.centroids, index.cells),

@@ -21,7 +21,7 @@ from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.results.watermark import Watermark, WatermarkKey
 from shared.speech.results.watermark_detection import find_watermark
 from shared.speech.results.watermark_engines import MarkedEngine, Marker
-from tests.unit.engines.test_mei import BUNDLE
+from tests.unit.engines.test_characters import CHARACTERS
 from tests.unit.results.stranger_speech import RATE, read_aloud
 from tools.bundles.trial import speech_like
 
@@ -38,7 +38,7 @@ OPTIONS = ConversionOptions(seed=5)
 @pytest.fixture(scope="module")
 def characters() -> tuple[LoadedCharacter, LoadedCharacter]:
     """Mei as she is, and marked."""
-    bundle = load_character(BUNDLE, ENGINES)
+    bundle = load_character(CHARACTERS / "mei", ENGINES)
     settings = SessionSettings()
     return build_character(bundle, settings), build_character(bundle, settings, marker=MARKER)
 

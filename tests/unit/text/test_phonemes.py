@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shared.speech.engines.style_bert_graphs import (
     Vocabulary,
     VocabularyError,
-    voice_inputs,
+    synthesis_inputs,
 )
 from shared.speech.text.accents import words_of_phones
 from shared.speech.text.front_end import Reader, Reading, Word
@@ -100,7 +100,7 @@ def test_a_sentence_has_the_numbers_of_the_reference(
 ) -> None:
     found = phonemes(reader.read(normalise(sentence["text"])))
 
-    inputs = voice_inputs(found, add_blank=add_blank)
+    inputs = synthesis_inputs(found, add_blank=add_blank)
 
     assert list(inputs.phones) == sentence[f"phone_ids{suffix}"]
     assert list(inputs.tones) == sentence[f"tone_ids{suffix}"]

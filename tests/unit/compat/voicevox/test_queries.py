@@ -29,7 +29,7 @@ from functions.compat.voicevox.queries import (
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.text.accents import accent_phrases
-from shared.speech.text.front_end import EnglishReader, Reader, read_words
+from shared.speech.text.front_end import FrontEnd, Reader
 from shared.speech.text.normalisation import normalise
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ MORA = {"text": "ア", "vowel": "a", "vowel_length": 0, "pitch": 0}
 
 @pytest.fixture(scope="module")
 def engine() -> JapaneseEngine:
-    reader = Reader()
     voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
-    return JapaneseEngine(voice, reader, EnglishReader(reader, read_words()), sample_rate=RATE)
+    return JapaneseEngine(voice, FrontEnd(), sample_rate=RATE)
 
 
 @pytest.fixture

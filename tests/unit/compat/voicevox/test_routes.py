@@ -36,7 +36,7 @@ from shared.characters.bundle_files import BundleError
 from shared.container.admission import Admission
 from shared.runtime.push import OverloadedError
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
-from shared.speech.text.front_end import EnglishReader, read_words
+from shared.speech.text.front_end import FrontEnd
 from tests.support.compat import call, client_of, synthesis_of
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def services() -> VoicevoxServices:
     dictionary = user_data.dictionary
     engine = JapaneseEngine(
         HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
-        dictionary,
-        EnglishReader(dictionary, read_words(), dictionary.has),
+        FrontEnd(lambda: dictionary, dictionary.has),
         sample_rate=24_000,
     )
     styles = (SpeakerStyle(STYLE, "ノーマル", engine, 0),)

@@ -1,0 +1,259 @@
+"""The built-in characters and their shared content encoder, as they are deployed."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from shared.characters.manifest import BUILT_IN, ENCODERS, read_manifests
+from shared.speech.engines.content_encoder import ContentEncoder
+from shared.speech.engines.interface import ConversionOptions, Engine
+from shared.speech.engines.registry import ENGINES, build_engine
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.sessions import GraphSession, SessionSettings
+from shared.speech.signal.analysis import Chunk, analyse
+from shared.speech.signal.pitch import track
+from shared.speech.signal.samples import resample
+from shared.speech.signal.sound import NoClock
+from tests.support.engine_contract import EngineContract
+from tests.unit.signal import signals
+from tools.bundles.trial import speech_like
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shared.speech.graphs.bundle import CharacterBundle
+
+ROOT = Path(__file__).parents[3]
+CHARACTERS = ROOT / "characters"
+MEGABYTES = 1_000_000
+AUTO = ConversionOptions()
+REFERENCE = ROOT / "tests" / "data" / "content" / "ctranslate2.npz"
+# The largest number in the reference is 4.4, stored with steps of up to 0.004.
+MOST_DIFFERENCE = 0.005
+
+
+@cache
+def character(name: str) -> CharacterBundle:
+    return load_character(CHARACTERS / name, ENGINES)
+
+
+@cache
+def built(name: str) -> Engine:
+    return build_engine(character(name), SessionSettings())
+
+
+@pytest.fixture(scope="module")
+def mei() -> Engine:
+    return built("mei")
+
+
+@pytest.fixture(scope="module")
+def recording() -> NDArray[np.float32]:
+    return speech_like(5.0, signals.RATE)
+
+
+def hertz(voice: NDArray[np.float32], rate: int = 24_000) -> NDArray[np.float32]:
+    return track(resample(voice, rate, signals.RATE)).hertz
+
+
+class TestMei(EngineContract):
+    least_seconds = 0.1
+
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return built("mei")
+
+
+def test_hina_comes_first_so_that_she_is_who_speaks_when_nobody_is_chosen() -> None:
+    built_in = [name for name in read_manifests(CHARACTERS) if name in BUILT_IN]
+
+    assert built_in == list(read_manifests(CHARACTERS))[:3] == ["hina", "mei", "ned"]
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "megabytes", "licence", "texts"),
+    [
+        ("hina", ("ひな", "Hina"), 5, "Apache-2.0", ("Koniwa", "Kokoro-82M")),
+        ("mei", ("メイ", "Mei"), 15, "CC-BY-3.0", ("Nagoya Institute of Technology", "")),
+        # Ned's licence wants its text and its names to go with what is made of the voice.
+        ("ned", (None, "Ned"), 8, "MIT-Festival", ("Kevin Lenzo", "Permission is hereby granted")),
+    ],
+)
+def test_a_bundle_is_small_and_credits_the_voice(
+    name: str, names: tuple[str | None, str], megabytes: int, licence: str, texts: tuple[str, str]
+) -> None:
+    manifest = character(name).manifest
+    files = [path for path in (CHARACTERS / name).iterdir() if path.is_file()]
+
+    assert sum(path.stat().st_size for path in files) <= megabytes * MEGABYTES
+    assert manifest.name.en == names[1]
+    assert names[0] in {None, manifest.name.ja}
+    assert manifest.licence.spdx == licence
+    assert texts[0] in manifest.credit
+    assert texts[1] in (CHARACTERS / name / "MODEL_CARD.md").read_text("utf-8")
+
+
+def test_ned_says_whose_voice_it_is_and_who_allowed_it() -> None:
+    assert "do not endorse" in character("ned").manifest.consent
+    card = (CHARACTERS / "ned" / "MODEL_CARD.md").read_text("utf-8")
+    assert "Copyright (c) 1999-2001" in card
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds", "voiced", "apart", "likeness"),
+    [
+        ("hina", 3.0, 60, 0.15, 0.9),
+        ("mei", 5.0, 150, np.log(1.05), 0.95),
+        ("ned", 2.0, 60, 0.15, 0.9),
+    ],
+)
+def test_a_recording_becomes_as_high_as_the_character_and_keeps_its_length_and_melody(
+    name: str, seconds: float, voiced: int, apart: float, likeness: float
+) -> None:
+    sound, engine, pitch = (
+        speech_like(seconds, signals.RATE),
+        built(name),
+        character(name).manifest.pitch,
+    )
+    assert pitch is not None
+
+    voice = engine.convert(sound, signals.RATE, AUTO)
+
+    assert len(voice) == seconds * engine.sample_rate
+    assert np.abs(voice).max() <= 0.99
+    spoken, converted = track(sound).hertz, hertz(voice, engine.sample_rate)
+    both = (spoken > 0) & (converted > 0)
+    assert both.sum() > voiced
+    assert abs(np.log(np.median(converted[both]) / pitch.median_hz)) < apart
+    assert np.corrcoef(np.log(spoken[both]), np.log(converted[both]))[0, 1] >= likeness
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.55, 31.0])
+def test_short_and_long_recordings_keep_their_length(seconds: float) -> None:
+    voice = built("hina").convert(speech_like(seconds, signals.RATE), signals.RATE, AUTO)
+
+    assert len(voice) == round(seconds * built("hina").sample_rate)
+    assert np.abs(voice).max() <= 0.99
+    assert np.isfinite(voice).all()
+
+
+def test_silence_stays_silence_and_the_same_recording_gives_the_same_samples() -> None:
+    hina, sound = built("hina"), speech_like(1.5, signals.RATE)
+
+    one, other = (hina.convert(sound, signals.RATE, AUTO) for _ in range(2))
+
+    np.testing.assert_array_equal(one, other)
+    assert signals.decibels(hina.convert(signals.silence(2.0), signals.RATE, AUTO)) < -60
+
+
+@pytest.mark.parametrize("decibels", [-20.0, -32.0])
+def test_a_quiet_recording_is_heard_like_a_loud_one(decibels: float) -> None:
+    loud = speech_like(3.0, signals.RATE)
+    loud *= np.float32(0.5 / np.abs(loud).max())
+    encoder = ContentEncoder(GraphSession(character("hina").graphs["content"], SessionSettings()))
+    chunks = [Chunk(0, 300, 0, 300)]
+
+    expected, heard = (
+        encoder.hear(analyse(loud * np.float32(gain), signals.RATE, NoClock()), chunks)[0]
+        for gain in (1.0, 10.0 ** (decibels / 20.0))
+    )
+
+    assert expected is not None
+    assert heard is not None
+    assert np.abs(heard - expected).mean() <= 0.02 * np.abs(expected).mean()
+
+
+def test_while_speaking_she_has_the_melody_and_the_level_of_the_whole_conversion() -> None:
+    hina, sound = built("hina"), speech_like(3.0, signals.RATE)
+    stream = hina.open_stream(signals.RATE, AUTO)
+    assert stream is not None
+
+    pieces = [stream.push(sound[at : at + 960]) for at in range(0, len(sound), 960)]
+    heard = np.concatenate([*pieces, stream.finish()])
+    whole = hina.convert(sound, signals.RATE, AUTO)
+
+    assert len(heard) == len(whole)
+    found, wanted = (hertz(voice, hina.sample_rate) for voice in (heard, whole))
+    both = (found > 0) & (wanted > 0)
+    both[:100] = False  # at first nobody knows how high the speaker speaks
+    assert both.sum() > 30
+    assert np.median(np.abs(np.log2(found[both] / wanted[both]))) < 0.1
+    later = slice(hina.sample_rate, None)
+    assert abs(signals.decibels(heard[later]) - signals.decibels(whole[later])) < 3
+
+
+def test_no_voiced_stretch_of_more_than_60_ms_comes_out_silent(
+    mei: Engine, recording: NDArray[np.float32]
+) -> None:
+    converted = mei.convert(recording, signals.RATE, AUTO)
+    heard = track(recording).hertz > 0
+    power = np.add.reduceat(converted**2, np.arange(0, len(converted), 240)) / 240
+    missing = heard[: len(power)] & (power < 10 ** (-45 / 10))
+    runs = "".join("01"[int(frame)] for frame in missing).split("0")
+    assert max(map(len, runs), default=0) <= 6
+
+
+@pytest.mark.parametrize("ratio", [15.0, 5.0])
+def test_noise_drops_no_speech(mei: Engine, recording: NDArray[np.float32], ratio: float) -> None:
+    clean = mei.convert(recording, signals.RATE, AUTO)
+    noisy = mei.convert(signals.with_noise(recording, ratio), signals.RATE, AUTO)
+    levels = [
+        np.add.reduceat(sound**2, np.arange(0, len(sound), 1_200)) for sound in (clean, noisy)
+    ]
+    loud = levels[0] > 0.1 * np.max(levels[0])
+    assert (levels[1][loud] > 0.01 * np.median(levels[1][loud])).all()
+
+
+@pytest.fixture(scope="module")
+def encoder() -> GraphSession:
+    return GraphSession(character("hina").graphs["content"], SessionSettings())
+
+
+def hear(encoder: GraphSession, wave: NDArray[np.float32]) -> NDArray[np.float32]:
+    content: NDArray[np.float32] = encoder.run({"wave": wave[None]}, "content")[0]
+    return content
+
+
+def test_the_encoder_hears_what_the_published_one_hears_in_another_implementation(
+    encoder: GraphSession,
+) -> None:
+    with np.load(REFERENCE) as reference:
+        wave = np.asarray(reference["wave"], np.float32) / 32_768
+        expected = reference["content"].astype(np.float32)
+
+    found = hear(encoder, wave)
+
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < MOST_DIFFERENCE
+    for decibels in (-20, -12, 12):  # how loud a recording is makes no difference
+        louder = hear(encoder, wave * np.float32(10 ** (decibels / 20)))
+        assert np.abs(louder - found).max() < MOST_DIFFERENCE
+
+
+def test_the_encoder_is_kept_beside_the_characters_that_share_it() -> None:
+    sha256 = character("hina").manifest.graphs["content"].sha256
+
+    assert (CHARACTERS / ENCODERS / f"{sha256}.onnx").stat().st_size <= 45 * MEGABYTES
+
+
+@pytest.mark.parametrize("frames", [8, 50, 3_000])
+@pytest.mark.parametrize("kind", ["silence", "a full-scale tone", "noise"])
+def test_whatever_the_encoder_is_given_it_answers_with_numbers_of_usual_size(
+    encoder: GraphSession, frames: int, kind: str
+) -> None:
+    time = np.arange(frames * 160) / 16_000
+    waves = {
+        "silence": np.zeros(len(time)),
+        "a full-scale tone": np.sin(2 * np.pi * 440 * time),
+        "noise": np.random.default_rng(1).standard_normal(len(time)) * 0.1,
+    }
+
+    content = hear(encoder, waves[kind].astype(np.float32))
+
+    assert content.shape == (frames, 128)
+    assert np.abs(content).max() < 20
