@@ -1,6 +1,6 @@
 """Objects in the two buckets: their names, their properties, and the errors about them.
 
-This module is pure; `shared.ports` is the port through which objects are read and written.
+This module is pure; the port to the buckets is in `shared.ports`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class ObjectExistsError(Exception):
 
 
 class StorageUnavailableError(PassingError):
-    """Cloud Storage did not answer."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class SignedUpload:
-    """What a client needs to upload one recording.
+    """A signed request with which a client uploads one recording.
 
     Attributes:
-        url: the address; it works once, for this object, size and type, until `expires_at`.
+        url: works once, for this object, size and type, until `expires_at`.
     """
 
     method: str
@@ -44,7 +44,7 @@ class SignedUpload:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """The properties of an object as it was found or written."""
+    """The properties of a stored object."""
 
     bucket: str
     name: str
@@ -53,7 +53,6 @@ class ObjectFacts:
     bytes: int
 
     def as_input(self) -> Input:
-        """Return the object as a voice's recording."""
         return Input(self.bucket, self.name, self.generation, self.content_type, self.bytes)
 
 
@@ -63,12 +62,11 @@ def upload_name(voice_id: str) -> str:
 
 
 def result_name(voice_id: str, attempt: int, extension: str) -> str:
-    """Return the name of the result of one attempt at a voice."""
     return f"{parse_voice_id(voice_id)}/{attempt}.{extension}"
 
 
 def voice_of_upload(name: str) -> str | None:
-    """Return the voice_id in the name of an upload, or None if it is no name of an upload."""
+    """Return the voice_id in the name of an upload; None for any other name."""
     try:
         return parse_voice_id(name)
     except InvalidVoiceIdError:

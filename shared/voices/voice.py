@@ -1,7 +1,8 @@
-"""The base of all errors that pass: trying the same again later can help.
+"""The states of a voice and the transitions between them.
 
-Every error of this kind is derived from `PassingError`, wherever it is defined. So the places that
-answer 503, hand a message back or leave a voice for the next sweep catch this one class.
+This module is pure. A transition takes the stored voice and the store's time, and returns the next
+state. It raises `ForbiddenTransitionError` if the voice can't get there from its status. One that
+takes an `attempt` raises `LeaseLostError` if that attempt no longer owns the voice.
 """
 
 from __future__ import annotations
@@ -17,34 +18,35 @@ if TYPE_CHECKING:
 
 
 class PassingError(Exception):
-    """Something failed for a reason that passes; trying again later can help."""
+    """An error that may go away by itself: the same may work later.
+
+    The places that answer 503, hand a message back or leave a voice for the next sweep catch this
+    class.
+    """
 
 
 class PublishError(PassingError):
-    """A topic did not accept a message."""
+    pass
 
 
 LEASE: Final = timedelta(seconds=4)
-"""How long a worker owns a voice without renewing its lease, at least.
-
-It is short so that another worker soon takes over the voice of a worker that was killed.
-"""
+"""The shortest lease, so that another worker soon takes over the voice of one that was killed."""
 
 LONGEST_LEASE: Final = timedelta(seconds=20)
 """The longest lease, of a worker that has worked for long or whose store answers slowly."""
 
 MOST_ATTEMPTS: Final = 5
-"""How many attempts at a voice may fail; attempts that were handed back do not count."""
+"""The most attempts that may fail; attempts that were handed back do not count."""
 
 CONVERTED_WITHIN: Final = timedelta(hours=1)
-"""How long after its creation a voice is still converted, if no message reached a worker before."""
+"""The age up to which a voice is converted if no message has reached a worker before."""
 
 RETENTION: Final = timedelta(days=1)
-"""How long a voice's document is kept: as long as the buckets keep its objects."""
+"""The lifetime of a voice's document, and of its objects in the buckets."""
 
 
 class Status(StrEnum):
-    """Where a voice is on its way; it only moves forward."""
+    """The status of a voice; it only moves forward."""
 
     WAITING = "waiting"
     QUEUED = "queued"
@@ -54,7 +56,6 @@ class Status(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more happens to the voice."""
         return self in {Status.DONE, Status.FAILED}
 
 
@@ -70,7 +71,7 @@ TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
 
 
 class ErrorCode(StrEnum):
-    """Why a voice failed. The codes are part of the API and never change their meaning."""
+    """The reason for which a voice failed. Codes are part of the API and keep their meaning."""
 
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     CONTENT_TYPE_MISMATCH = "content_type_mismatch"
@@ -107,12 +108,10 @@ SUSPICIOUS: Final = frozenset(
         ErrorCode.UNSUPPORTED_FORMAT,
     }
 )
-"""How recordings end that no recorder makes; silence and a wrong length are visitors' mistakes."""
+"""The failures of recordings that no recorder makes; silence is a visitor's mistake."""
 
 
 class OutputFormat(StrEnum):
-    """The formats a result can have."""
-
     WAV = "wav"
     MP3 = "mp3"
     M4A = "m4a"
@@ -120,7 +119,7 @@ class OutputFormat(StrEnum):
 
 
 class VoiceError(Exception):
-    """A permanent error of one voice: trying again cannot help."""
+    """A permanent error of one voice: trying again can't help."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -129,11 +128,11 @@ class VoiceError(Exception):
 
 
 class InvalidVoiceIdError(ValueError):
-    """A text is not a voice_id."""
+    pass
 
 
 class ForbiddenTransitionError(Exception):
-    """A voice cannot go from its status to the wanted one."""
+    """A voice can't go from its status to the wanted one."""
 
     def __init__(self, voice: Voice, wanted: Status) -> None:
         super().__init__(f"voice {voice.voice_id} is {voice.status} and cannot become {wanted}")
@@ -151,24 +150,20 @@ class LeaseHeldError(PassingError):
 
 
 class AttemptsExhaustedError(Exception):
-    """As many attempts at a voice have failed as may."""
+    pass
 
 
 class LeaseLostError(PassingError):
-    """The worker's attempt is no longer the voice's: it must commit nothing."""
+    """The worker's attempt no longer owns the voice, so it must commit nothing."""
 
 
 def new_voice_id() -> str:
-    """Make a voice_id: an RFC 4122 UUID version 4 in its canonical form."""
+    """Create a voice_id: an RFC 4122 UUID version 4 in its canonical form."""
     return str(uuid.uuid4())
 
 
 def parse_voice_id(text: str) -> str:
-    """Return `text` if it is a canonical version 4 UUID.
-
-    Raises:
-        InvalidVoiceIdError: it is not; the message says what a voice_id looks like.
-    """
+    """Return `text` if it is a canonical version 4 UUID; raise `InvalidVoiceIdError` if not."""
     try:
         parsed = uuid.UUID(text)
     except ValueError:
@@ -183,14 +178,14 @@ def parse_voice_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Speaking:
-    """How a text is to be spoken.
+    """The way in which a text is spoken.
 
     Attributes:
-        speed: how fast; 2 is twice as fast as the character speaks by itself.
-        pitch: by how many semitones higher.
-        intonation: how lively; 1 is the character's own way, 0 is flat.
-        volume: by what factor louder.
-        pauses: by what factor the pauses are longer.
+        speed: 2 is twice as fast as the character's own speed.
+        pitch: semitones by which the voice is higher.
+        intonation: 1 is the character's own liveliness, 0 is flat.
+        volume: factor of loudness.
+        pauses: factor of the pauses' length.
         style: id of one of the character's styles; 0 is its usual one.
     """
 
@@ -204,11 +199,11 @@ class Speaking:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the visitor asked for.
+    """The visitor's wishes.
 
     Attributes:
         pitch_shift: semitones, or None to move the speaker's median to the character's.
-        speaking: how the text is to be spoken; None if the voice is made from a recording.
+        speaking: None if the voice is made from a recording.
     """
 
     pitch_shift: float | None = None
@@ -219,10 +214,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The recording, or the text, as it lies in the uploads bucket.
+    """The recording or the text in the uploads bucket.
 
     Attributes:
-        seconds: a recording's length; None until it was decoded, and for a text.
+        seconds: None for a text, and until a recording was decoded.
     """
 
     bucket: str
@@ -233,22 +228,21 @@ class Input:
     seconds: float | None = None
 
     def is_same_upload(self, other: Input) -> bool:
-        """Whether both name the same bucket/object#generation: the identity of an upload."""
+        """Return whether both name the same bucket/object#generation."""
         mine = (self.bucket, self.object, self.generation)
         return mine == (other.bucket, other.object, other.generation)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The converted audio as it lies in the results bucket.
+    """The converted audio in the results bucket.
 
     Attributes:
-        object: the object's name, unique per voice and attempt.
-        url: where it can be read until `url_expires_at`, without further permission.
-        url_expires_at: when `url` stops working.
-        sha256: hexadecimal digest of its content.
-        phones: of a text, where the voice knows them, for lips: each phone as Open JTalk names it,
-            with the milliseconds at which it begins ("o:120 h:205 a:260"); "" otherwise.
+        object: unique per voice and attempt.
+        url: a signed address, readable without further permission until `url_expires_at`.
+        sha256: hexadecimal.
+        phones: for lip movements, if known: each phone of a text as Open JTalk names it, with the
+            millisecond at which it begins ("o:120 h:205 a:260").
     """
 
     bucket: str
@@ -265,7 +259,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a voice failed: a code for programs and a sentence for people."""
+    """The reason for a failure: a code for programs and a sentence for people."""
 
     code: ErrorCode
     message: str
@@ -273,17 +267,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One recording or text and what becomes of it; the document `shards/N/voices/{voice_id}`.
+    """One recording or text and its conversion; the document `shards/N/voices/{voice_id}`.
 
-    A text is content of a visitor, as a recording is: it lies in the uploads bucket and is in no
-    document and in no message.
+    A text is a visitor's content as a recording is: it lies in the uploads bucket and appears in no
+    document or message.
 
     Attributes:
-        voice_id: version 4 UUID; whoever holds it may see the voice.
-        owner: Firebase uid of the signed-in visitor, or None.
-        client: pseudonym of the network that it was created from, for as long as it is converted;
-            None if that is unknown. Converters share their places out by it.
-        attempt: number of the current conversion attempt: the fencing token. 0 before the first.
+        owner: Firebase uid of the signed-in visitor.
+        client: pseudonym of the network that created the voice, so that converters can share their
+            capacity fairly; None if unknown, and once the voice is final.
+        attempt: number of the current conversion attempt, 0 before the first: the fencing token.
         timings: milliseconds per stage of the conversion.
     """
 
@@ -307,23 +300,21 @@ class Voice:
 
     @property
     def is_text(self) -> bool:
-        """Whether the voice is made from a text."""
         return self.options.speaking is not None
 
     def lease_remaining(self, now: datetime) -> timedelta:
-        """The time for which the current attempt still owns the voice; zero if none does."""
+        """Return how long the current attempt still owns the voice; zero if none does."""
         if self.status is not Status.CONVERTING or self.lease_expires_at is None:
             return timedelta(0)
         return max(self.lease_expires_at - now, timedelta(0))
 
     @property
     def counted_attempts(self) -> int:
-        """How many attempts were made, without those that were handed back."""
+        """The attempts made, without those that were handed back."""
         return self.attempt - self.handed_back
 
     @property
     def has_attempts_left(self) -> bool:
-        """Whether another attempt at the voice may be made."""
         return self.counted_attempts < MOST_ATTEMPTS
 
 
@@ -350,29 +341,21 @@ def create(
 
 
 def upload_has_expired(voice: Voice, now: datetime, lifetime: timedelta) -> bool:
-    """Return whether a voice waits for a recording that can no longer come."""
+    """Return whether a voice waits for a recording that can no longer arrive."""
     return voice.status is Status.WAITING and now > voice.created_at + 2 * lifetime
 
 
 def queue(voice: Voice, now: datetime, upload: Input) -> Voice:
-    """Record that the voice's recording was uploaded and its conversion was requested.
-
-    Raises:
-        ForbiddenTransitionError: the voice is no longer waiting.
-    """
+    """Record that the recording was uploaded and its conversion requested."""
     return replace(_move(voice, Status.QUEUED, now), input=upload)
 
 
 def queue_again(voice: Voice, now: datetime, upload: Input) -> Voice:
-    """Record that the conversion of a voice that no worker owns was requested once more.
+    """Record that the conversion of a voice was requested once more.
 
-    Raises:
-        LeaseHeldError: a worker owns it.
-        ForbiddenTransitionError: the voice is done or failed.
+    `LeaseHeldError` means that a worker owns it.
     """
-    remaining = voice.lease_remaining(now)
-    if remaining > timedelta(0):
-        raise LeaseHeldError(voice, remaining)
+    _require_unleased(voice, now)
     if voice.status is Status.WAITING:
         return queue(voice, now, upload)
     if voice.status.is_final:
@@ -386,17 +369,14 @@ def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE)
 
     Raises:
         LeaseHeldError: another attempt's lease has not ended.
-        AttemptsExhaustedError: as many attempts have failed as may.
-        ForbiddenTransitionError: the voice is done or failed.
+        AttemptsExhaustedError: `MOST_ATTEMPTS` have failed.
     """
-    remaining = voice.lease_remaining(now)
-    if remaining > timedelta(0):
-        raise LeaseHeldError(voice, remaining)
-    taken = _move(voice, Status.CONVERTING, now)
+    _require_unleased(voice, now)
+    leased = _move(voice, Status.CONVERTING, now)
     if not voice.has_attempts_left:
         raise AttemptsExhaustedError(f"{voice.attempt} attempts were made")
     return replace(
-        taken,
+        leased,
         input=upload,
         attempt=voice.attempt + 1,
         lease_expires_at=now + length,
@@ -407,21 +387,13 @@ def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE)
 def renew(
     voice: Voice, now: datetime, attempt: int, stage: str | None, length: timedelta = LEASE
 ) -> Voice:
-    """Keep the voice for `length` for the worker of `attempt`, which works on `stage` now.
-
-    Raises:
-        LeaseLostError: the voice belongs to another attempt or to nobody.
-    """
+    """Extend the lease of an attempt, which now works on `stage`."""
     _require_attempt(voice, attempt)
     return replace(voice, updated_at=now, lease_expires_at=now + length, stage=stage)
 
 
 def release(voice: Voice, now: datetime, attempt: int, *, counts: bool) -> Voice:
-    """Hand the voice back at once, so that another worker can take it over.
-
-    Raises:
-        LeaseLostError: the voice belongs to another attempt or to nobody.
-    """
+    """Give up the lease, so that another worker can take over at once."""
     _require_attempt(voice, attempt)
     return replace(
         voice,
@@ -441,11 +413,7 @@ def finish(
     seconds: float | None,
     timings: Mapping[str, float],
 ) -> Voice:
-    """End the voice with its result; `seconds` is the length of the recording, None for a text.
-
-    Raises:
-        LeaseLostError: the voice belongs to another attempt or to nobody.
-    """
+    """End the voice with its result; `seconds` is the length of the recording, None for a text."""
     held = _require_attempt(voice, attempt)
     return replace(
         _move(voice, Status.DONE, now),
@@ -459,21 +427,13 @@ def finish(
 
 
 def fail_attempt(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:
-    """End the voice with the error that its worker found.
-
-    Raises:
-        LeaseLostError: the voice belongs to another attempt or to nobody.
-    """
+    """End the voice with the error that its worker found."""
     _require_attempt(voice, attempt)
     return fail(voice, now, error)
 
 
 def fail(voice: Voice, now: datetime, error: VoiceError) -> Voice:
-    """End the voice with an error, even if a worker owns it.
-
-    Raises:
-        ForbiddenTransitionError: the voice is done or failed.
-    """
+    """End the voice with an error, even if a worker owns it."""
     return replace(
         _move(voice, Status.FAILED, now),
         client=None,
@@ -484,18 +444,14 @@ def fail(voice: Voice, now: datetime, error: VoiceError) -> Voice:
 
 
 def refuse(voice: Voice, now: datetime, error: VoiceError) -> Voice:
-    """End a voice that still waits for its recording with an error.
-
-    Raises:
-        ForbiddenTransitionError: the voice is no longer waiting.
-    """
+    """End a voice that still waits for its recording with an error."""
     if voice.status is not Status.WAITING:
         raise ForbiddenTransitionError(voice, Status.FAILED)
     return fail(voice, now, error)
 
 
 def expire(voice: Voice, now: datetime) -> Voice:
-    """End a voice whose recording can no longer come; raises like `refuse`."""
+    """End a voice whose recording can no longer arrive."""
     message = (
         "The text did not arrive; please send it again."
         if voice.is_text
@@ -505,15 +461,8 @@ def expire(voice: Voice, now: datetime) -> Voice:
 
 
 def give_up(voice: Voice, now: datetime) -> Voice:
-    """End a voice that will not be tried again.
-
-    Raises:
-        LeaseHeldError: a worker still owns it and may succeed.
-        ForbiddenTransitionError: the voice is done or failed.
-    """
-    remaining = voice.lease_remaining(now)
-    if remaining > timedelta(0):
-        raise LeaseHeldError(voice, remaining)
+    """End a voice that will not be tried again; `LeaseHeldError` if a worker may still succeed."""
+    _require_unleased(voice, now)
     error = VoiceError(
         ErrorCode.ATTEMPTS_EXHAUSTED,
         "The conversion was tried several times and failed each time; please record again.",
@@ -525,6 +474,12 @@ def _move(voice: Voice, wanted: Status, now: datetime) -> Voice:
     if wanted not in TRANSITIONS[voice.status]:
         raise ForbiddenTransitionError(voice, wanted)
     return replace(voice, status=wanted, updated_at=now)
+
+
+def _require_unleased(voice: Voice, now: datetime) -> None:
+    remaining = voice.lease_remaining(now)
+    if remaining > timedelta(0):
+        raise LeaseHeldError(voice, remaining)
 
 
 def _require_attempt(voice: Voice, attempt: int) -> Input:

@@ -523,7 +523,6 @@ def test_the_module_is_pure() -> None:
         "dataclasses",
         "datetime",
         "enum",
-        "shared.voices.voice",
         "typing",
         "uuid",
     }
