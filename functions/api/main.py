@@ -293,7 +293,7 @@ def open_own_characters(config: ApiSettings) -> OwnCharacterServices | None:
 
     return OwnCharacterServices(
         store=clients.open_own_characters(config),
-        recordings=clients.open_own_recordings(config, recordings, clients.open_signer(config)),
+        recordings=clients.open_single_bucket(config, recordings, clients.open_signer(config)),
         open_characters=open_characters,
         wake_trainer=TrainerCall(clients.open_trainer(config, trainer)),
     )

@@ -1,4 +1,4 @@
-"""The ids of characters that visitors make of their own voice: nobody can guess one."""
+"""The characters in their bucket, and the ids of visitors' own characters."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _ID: Final = re.compile(f"{PREFIX}[a-z2-7]{{26}}")
 
 
 def new_character_id() -> str:
-    """Draw an id of 128 random bits."""
+    """Draw an id of 128 random bits, so that nobody can guess it."""
     drawn = base64.b32encode(secrets.token_bytes(_RANDOM_BYTES)).decode()
     return PREFIX + drawn.rstrip("=").lower()
 
 
 def is_own_character(character_id: str) -> bool:
-    """Whether an id is that of a visitor's own character."""
+    """Return whether an id is that of a visitor's own character."""
     return _ID.fullmatch(character_id) is not None
 
 
@@ -59,7 +59,7 @@ ID: Final = re.compile("[a-z][a-z0-9-]{0,31}")
 
 
 class NoSuchCharacterError(LookupError):
-    """The bucket has no character of this id."""
+    pass
 
 
 class IncompleteCharacterError(PassingError):
@@ -68,11 +68,7 @@ class IncompleteCharacterError(PassingError):
 
 @dataclass(frozen=True, slots=True)
 class PublishedCharacter:
-    """A character in the bucket.
-
-    Attributes:
-        portrait: the object of its portrait; None if it is not there.
-    """
+    """A character in the bucket; `portrait` is None if the object is missing."""
 
     manifest: CharacterManifest
     revision: int
@@ -81,7 +77,10 @@ class PublishedCharacter:
 
 
 class CharacterBucket:
-    """The bundles in a bucket."""
+    """The bundles in a bucket.
+
+    Every method raises `StorageUnavailableError` when Cloud Storage does not answer.
+    """
 
     def __init__(self, open_bucket: Callable[[], Bucket]) -> None:
         self._open_bucket = open_bucket
@@ -98,8 +97,7 @@ class CharacterBucket:
         """Return a character's revision, with one small request.
 
         Raises:
-            NoSuchCharacterError: there is no such character.
-            StorageUnavailableError: Cloud Storage did not answer.
+            NoSuchCharacterError: it is not in the bucket.
         """
         return (await self._find_manifest(character_id)).generation
 
@@ -107,10 +105,9 @@ class CharacterBucket:
         """Find a character in the bucket.
 
         Raises:
-            NoSuchCharacterError: there is no such character.
+            NoSuchCharacterError: it is not in the bucket.
             ManifestError: its manifest is wrong.
             IncompleteCharacterError: one of its graphs is missing.
-            StorageUnavailableError: Cloud Storage did not answer.
         """
         found = await self._find_manifest(character_id)
         own, shared, manifest = await asyncio.gather(
@@ -125,12 +122,8 @@ class CharacterBucket:
     ) -> Mapping[str, PublishedCharacter]:
         """Return every complete character, by id and in the order of the ids.
 
-        A wrong or incomplete one is left out and logged, once for what is wrong. Visitors' own
-        characters are left out, too, but for those that are named: their owners decide who may
-        use them.
-
-        Raises:
-            StorageUnavailableError: Cloud Storage did not answer.
+        A wrong or incomplete one is left out and logged, once for each problem. Visitors' own
+        characters are left out unless `with_own` names them: their owners decide who may use them.
         """
         objects = await self._bucket.list(most=MOST_OBJECTS)
         if len(objects) == MOST_OBJECTS:
@@ -150,11 +143,10 @@ class CharacterBucket:
         return MappingProxyType({each.manifest.id: each for each in published})
 
     async def read_graph(self, character: PublishedCharacter, role: str) -> bytes:
-        """Read a graph: no more bytes of it than its manifest says, and one.
+        """Read a graph, at most one byte more than its manifest says.
 
         Raises:
             IncompleteCharacterError: it is gone or was replaced.
-            StorageUnavailableError: Cloud Storage did not answer.
         """
         found = character.graphs[role]
         try:
@@ -163,11 +155,10 @@ class CharacterBucket:
             raise IncompleteCharacterError(str(error)) from error
 
     async def read_portrait(self, character: PublishedCharacter, max_bytes: int) -> bytes:
-        """Read a character's portrait: no more of it than one byte over the limit.
+        """Read a character's portrait, at most one byte over the limit.
 
         Raises:
-            IncompleteCharacterError: it is not there, or was replaced.
-            StorageUnavailableError: Cloud Storage did not answer.
+            IncompleteCharacterError: it is missing, or was replaced.
         """
         found = character.portrait
         if found is None:
@@ -195,7 +186,7 @@ class CharacterBucket:
         _LOG.warning("%s", problem, extra=extra)
 
     async def _known_manifest(self, found: ObjectFacts) -> CharacterManifest:
-        """Read a manifest once, also where the list of which it is one is given up."""
+        """Read a manifest once, even if the whole list is abandoned."""
         generation, known = self._manifests.get(found.name, (None, None))
         if known is None or generation != found.generation:
             try:
@@ -234,7 +225,6 @@ class CharacterBucket:
 
 
 def manifest_name(character_id: str) -> str:
-    """Return the name of a character's manifest in the bucket."""
     return f"{character_id}/{MANIFEST}"
 
 
@@ -244,12 +234,11 @@ def graph_name(character_id: str, graph: GraphFile) -> str:
 
 
 def shared_graph_name(graph: GraphFile) -> str:
-    """Return the name of a graph that several characters share."""
     return f"{ENCODERS}/{graph.sha256}.onnx"
 
 
 def _id_of(name: str) -> str | None:
-    """Return the id of the character whose manifest has this name, or None."""
+    """Return the id of the character whose manifest has this name; None for any other object."""
     folder, _, file = name.rpartition("/")
     is_manifest = file == MANIFEST and ID.fullmatch(folder) is not None and folder != ENCODERS
     return folder if is_manifest else None
@@ -268,7 +257,7 @@ def _published(
 def _find_graph(
     character_id: str, graph: GraphFile, objects: Mapping[str, ObjectFacts]
 ) -> ObjectFacts:
-    """Find a graph: where the command puts it, or under its own name where it was copied."""
+    """Find a graph where the command puts it, or under its own name where it was copied."""
     names = (
         graph_name(character_id, graph),
         shared_graph_name(graph),

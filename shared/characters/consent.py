@@ -1,6 +1,6 @@
-"""The sentence with which an owner agrees aloud: today's date, and four words drawn by chance.
+"""The sentence with which an owner gives consent aloud: today's date and four random words.
 
-Nobody has a recording of it beforehand, so whoever speaks it agrees now. It needs no packages: the
+Nobody has a recording of it beforehand, so its speaker consents now. It needs no packages: the
 command shows it at the terminal, and the page in the browser.
 """
 
@@ -157,7 +157,7 @@ _MONTHS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConsentSentence:
-    """What an owner is asked to say."""
+    """The sentence that an owner is asked to say."""
 
     language: Language
     day: dt.date
@@ -165,7 +165,6 @@ class ConsentSentence:
 
     @property
     def month(self) -> str:
-        """The English name of the day's month."""
         return _MONTHS[self.day.month - 1]
 
     @property
@@ -177,7 +176,6 @@ class ConsentSentence:
 
     @property
     def text(self) -> str:
-        """All that is said."""
         if self.language == "ja":
             return (
                 f"今日は{self.date}です。わたしの録音から、合成音声を作ることに同意します。"
@@ -190,7 +188,7 @@ class ConsentSentence:
         )
 
     def holds_on(self, day: dt.date) -> bool:
-        """Whether it may still be spoken on a day."""
+        """Return whether it may still be spoken on a day."""
         return dt.timedelta() <= day - self.day <= dt.timedelta(days=HOLDS_DAYS)
 
     @property
@@ -199,7 +197,6 @@ class ConsentSentence:
         return self.day + dt.timedelta(days=HOLDS_DAYS)
 
     def to_json(self) -> str:
-        """Return it as JSON."""
         return json.dumps(
             {"language": self.language, "day": self.day.isoformat(), "words": self.words},
             ensure_ascii=False,
@@ -207,11 +204,7 @@ class ConsentSentence:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError: it is something else.
-        """
+        """Parse the JSON of `to_json`; ValueError if it is none."""
         try:
             said = json.loads(text)
             words = tuple(map(str, said["words"]))
@@ -226,10 +219,6 @@ class ConsentSentence:
 def draw_sentence(
     language: Language, day: dt.date, chance: random.Random | None = None
 ) -> ConsentSentence:
-    """Draw a sentence.
-
-    Args:
-        chance: draws the words; None for the system's, which nobody can foresee.
-    """
+    """Draw a sentence; without `chance`, the system's source makes it unpredictable."""
     words = (chance or random.SystemRandom()).sample(_WORDS[language], _WORDS_DRAWN)
     return ConsentSentence(language, day, tuple(words))

@@ -1,8 +1,7 @@
-"""Character manifests: what `character.json` says, strictly checked; needs pydantic only.
+"""Character manifests: the strictly checked content of `character.json`.
 
 The API shows these facts and the conversion container relies on them. The JSON Schema for editors,
-`characters/character.schema.json`, is made from the models here (see
-shared.characters.manifest_schema).
+`characters/character.schema.json`, is made from the models here (`manifest_schema`).
 """
 
 import json
@@ -77,11 +76,11 @@ Setting = Annotated[str | int | float | bool, Expected("a text, a number or true
 
 
 class ManifestError(ValueError):
-    """A manifest that does not say what it must; the message is one sentence about one field."""
+    """A wrong manifest; the message is one sentence about one field."""
 
 
 class _Strict(BaseModel):
-    """One JSON object of a manifest: no unknown fields, no conversions, never changed."""
+    """One JSON object of a manifest: no unknown fields, no conversions, immutable."""
 
     # Built when first used: one model that holds others would be built once more for each of them.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
@@ -217,7 +216,6 @@ class Uses(_Strict):
 
     @property
     def forbidden(self) -> tuple[str, ...]:
-        """What the owner forbids: commercial, redistribution, adult, politics."""
         return tuple(use for use, is_allowed in self.model_dump().items() if is_allowed is False)
 
 
@@ -313,39 +311,34 @@ class Manifest(_Strict):
 
 
 class CharacterManifest(Manifest):
-    """What a character bundle says about itself, and where the bundle lies."""
+    """The content of a character's manifest, and the folder of its bundle."""
 
     folder: Path
 
     @property
     def takes_speech(self) -> bool:
-        """Whether the character converts recordings."""
         return self.takes != "text"
 
     @property
     def takes_text(self) -> bool:
-        """Whether the character speaks text."""
         return self.takes != "speech"
 
     @property
     def forbidden_uses(self) -> tuple[str, ...]:
-        """What the owner forbids results to be used for; see Uses."""
         return self.uses.forbidden if self.uses else ()
 
     @property
     def styles(self) -> tuple[OfferedStyle, ...]:
-        """The styles in which the character speaks text."""
         return self.text.styles if self.text else ()
 
 
 def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
-    """Read the manifest of every character in a folder of bundles, in the order of bundle_folders.
+    """Return the manifest of every character in a folder, in the order of `bundle_folders`.
 
-    A bundle whose manifest is wrong is set aside with a log entry; the first one, and those that
-    come with the service, must be right.
+    A bundle whose manifest is wrong is set aside with a log entry.
 
     Raises:
-        ManifestError: one of these is wrong, or there is no bundle at all.
+        ManifestError: the first one or a built-in one is wrong, or there is no bundle at all.
     """
     manifests = {}
     for path in bundle_folders(folder):
@@ -359,18 +352,16 @@ def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
 
 
 def log_set_aside(name: str, error: ValueError) -> None:
-    """Log that a character's bundle is not served, and why."""
+    """Log that a character's bundle is not served."""
     extra = {"event": "character_set_aside", "character": name}
     _LOG.error("character %s is set aside: %s", name, error, extra=extra)
 
 
 def bundle_folders(folder: Path) -> Sequence[Path]:
-    """Return the character bundles in a folder: those of BUILT_IN first, others by their ids.
+    """Return the bundles in a folder: the built-in ones first, others sorted by id.
 
-    So a new character does not become the default by its name.
-
-    Raises:
-        ManifestError: there is none.
+    So a new character does not become the default by its name. A folder without any bundle is a
+    `ManifestError`.
     """
 
     def place(path: Path) -> tuple[int, str]:
@@ -389,7 +380,7 @@ def read_manifest(path: Path) -> CharacterManifest:
     """Read and check a manifest.
 
     Args:
-        path: the manifest, or the folder in which `character.json` lies.
+        path: the manifest, or the folder of `character.json`.
 
     Raises:
         ManifestError: it is missing, too large, not JSON, a field is missing, unknown or wrong, or
@@ -408,11 +399,7 @@ def read_manifest(path: Path) -> CharacterManifest:
 
 
 def read_content(path: Path) -> bytes:
-    """Read what a manifest's file has, or one byte more than a manifest may have.
-
-    Raises:
-        ManifestError: it is missing, or is no file.
-    """
+    """Return the content of a manifest's file, or one byte more than a manifest may have."""
     if path.exists() and not path.is_file():
         # A pipe would be waited for without an end.
         raise ManifestError(f"{path.name}: expected a file in {path.parent}, found something else.")
@@ -427,11 +414,7 @@ def read_content(path: Path) -> bytes:
 
 
 def parse_manifest(content: bytes, folder: Path) -> CharacterManifest:
-    """Check the content of a manifest that belongs to a folder.
-
-    Raises:
-        ManifestError: see read_manifest.
-    """
+    """Check the content of a manifest that belongs to a folder, as `read_manifest` does."""
     if len(content) > MAX_MANIFEST_BYTES:
         raise ManifestError(f"{MANIFEST}: expected at most {MAX_MANIFEST_BYTES} bytes, found more.")
     said = _parse_json(content)

@@ -1,7 +1,7 @@
-"""The forms that the fields of a manifest may have, each with the words that describe it.
+"""The forms of a manifest's fields, each with the words that describe it.
 
 pydantic says of a wrong text which pattern it does not match; a person wants to know what is
-expected. `Expected` puts the words in place of whatever pydantic finds wrong inside.
+expected. `Expected` replaces pydantic's messages by such words.
 """
 
 import json
@@ -42,14 +42,13 @@ _SEEN_TEXT = rf"^[^{_UNSEEN}]*[^\s{_UNSEEN}][^{_UNSEEN}]*$"
 
 @dataclass(frozen=True)
 class Expected:
-    """Says what is expected wherever the annotated type refuses a value."""
+    """The words for any value that the annotated type refuses."""
 
     what: str
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Wrap the annotated type's schema."""
         return core_schema.no_info_wrap_validator_function(self._check, handler(source))
 
     def _check(self, value: object, check: ValidatorFunctionWrapHandler) -> object:
@@ -60,7 +59,7 @@ class Expected:
 
 
 def unexpected(expected: str, found: str | None = None) -> PydanticCustomError:
-    """Make the error of a field: what is expected, and what was found if not the value itself."""
+    """Return the error of a field; `found` replaces the value itself in the message."""
     context = {"expected": expected} if found is None else {"expected": expected, "found": found}
     return PydanticCustomError(UNEXPECTED, "expected {expected}", context)
 
@@ -74,32 +73,29 @@ class Form(GroupedMetadata):
     expected: str
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
         yield StringConstraints(pattern=self.pattern, max_length=self.longest)
         yield Expected(self.expected)
 
 
 @dataclass(frozen=True)
 class ShortText(GroupedMetadata):
-    """A text that is seen: its greatest length, and what it is."""
+    """A visible text of at most `longest` characters."""
 
     longest: int
     what: str = "a text"
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
         yield from Form(_SEEN_TEXT, self.longest, f"{self.what} of 1 to {self.longest} characters")
         yield BeforeValidator(_require_seen)
 
 
 @dataclass(frozen=True)
 class LongText(GroupedMetadata):
-    """A text of many lines, with whatever it was written with: its greatest length."""
+    """A text of many lines and any characters."""
 
     longest: int
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
         yield from Form(_NOT_BLANK, self.longest, f"a text of 1 to {self.longest} characters")
 
 
@@ -111,7 +107,6 @@ class Number(GroupedMetadata):
     high: float
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
         yield Field(ge=self.low, le=self.high)
         yield Expected(f"a number from {self.low:g} to {self.high:g}")
 
@@ -124,7 +119,6 @@ class WholeNumber(GroupedMetadata):
     high: int
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
         yield Field(ge=self.low, le=self.high)
         yield BeforeValidator(_whole)
         yield Expected(f"a whole number from {self.low} to {self.high}")
@@ -132,14 +126,13 @@ class WholeNumber(GroupedMetadata):
 
 @dataclass(frozen=True)
 class Entries(GroupedMetadata):
-    """How many entries an object has, both limits included, and what they are."""
+    """The number of entries of an object, both limits included, and a noun for them."""
 
     least: int
     most: int
     what: str
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
         yield Field(min_length=self.least, max_length=self.most)
         yield BeforeValidator(self._check)
 
@@ -150,11 +143,7 @@ class Entries(GroupedMetadata):
 
 
 def in_range(value: float, low: float, high: float) -> float:
-    """Return a number whose limits follow from other fields.
-
-    Raises:
-        PydanticCustomError: it lies outside of them.
-    """
+    """Return a number whose limits follow from other fields; refuse one outside of them."""
     if not low <= value <= high:
         raise unexpected(f"a number from {low:g} to {high:g}")
     return value
@@ -199,7 +188,7 @@ def _expected_and_found(
 
 
 def _fields_beside(model: type[BaseModel], names: list[str]) -> str:
-    """List the fields that the object has to which the last of some names was given."""
+    """List the fields of the object to which the last of some names was given."""
     for name in names[:-1]:
         if name in model.model_fields:
             model = _model_in(model.model_fields[name].annotation) or model
@@ -208,7 +197,7 @@ def _fields_beside(model: type[BaseModel], names: list[str]) -> str:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Find the model that a field's type names, if it names one."""
+    """Return the model that a field's type names, if it names one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _model_in(part))), None)

@@ -1,7 +1,7 @@
-"""Firestore: the adapter that implements `shared.voices.store.VoiceStore`.
+"""The `VoiceStore` in Firestore.
 
-`replace` sends the document's update time as a precondition. So Firestore itself does the
-compare-and-set, without a transaction, which would need a second round trip.
+`replace` sends the document's update time as a precondition, so Firestore itself does the
+compare-and-set, without the second round trip of a transaction.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class FirestoreVoices:
-    """A `shared.voices.store.VoiceStore` in Firestore."""
+    """A `shared.voices.store.VoiceStore` in Firestore; without a listener it can't watch."""
 
     def __init__(self, client: RenewableClient, listener: DocumentListener | None = None) -> None:
         self._client = client
@@ -54,7 +54,6 @@ class FirestoreVoices:
         self._call = Calls(client).call
 
     async def create(self, voice: Voice) -> None:
-        """Write a new document; `VoiceExistsError` if there is another one."""
         with passing_errors():
             try:
                 await self._call(self._reference(voice.voice_id).create, to_document(voice))
@@ -64,7 +63,6 @@ class FirestoreVoices:
                     raise VoiceExistsError(f"there is a voice {voice.voice_id} already") from error
 
     async def read(self, voice_id: str) -> Snapshot:
-        """Read a document; `UnknownVoiceError` if there is none."""
         with passing_errors():
             document = await self._call(self._reference(voice_id).get)
         if not document.exists:
@@ -72,7 +70,6 @@ class FirestoreVoices:
         return _snapshot(document)
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
-        """Write `voice` over the state of `snapshot`; `ConflictError` if that is gone."""
         option = self._client.write_option(last_update_time=snapshot.revision)
         with passing_errors():
             try:
@@ -89,18 +86,15 @@ class FirestoreVoices:
         return Snapshot(voice, written.update_time, written.update_time)
 
     async def delete(self, voice_id: str) -> None:
-        """Delete a document, if there is one."""
         with passing_errors():
             await self._call(self._reference(voice_id).delete)
 
     async def unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
-        """Read the voices of a status that changed last before `since`, oldest first.
+        """Query the composite index of the collection group; see `VoiceStore`.
 
-        See `VoiceStore.unchanged`. It needs the composite index of the collection group on
-        `sweep_shard`, `status` and `updated_at`, all ascending. If that is missing or still being
-        built, the `StoreUnavailableError` says so.
+        It has `sweep_shard`, `status` and `updated_at`, all ascending.
         """
         query = (
             self._client.collection_group(COLLECTION)
@@ -124,17 +118,11 @@ class FirestoreVoices:
         return FoundVoices(snapshots, unreadable, _end_of(documents, limit))
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
-        """Follow a document; see `VoiceStore.watch`.
-
-        Raises:
-            RuntimeError: the store was opened without a listener.
-        """
         if self._listener is None:
             raise RuntimeError("this store was opened without a DocumentListener and cannot watch")
         return self._listener.watch(voice_id)
 
     async def aclose(self) -> None:
-        """Close the listener's streams and the client's connection."""
         if self._listener is not None:
             await self._listener.aclose()
         await self._client.aclose()
@@ -152,7 +140,7 @@ def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
 
 
 def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any] | None:
-    """Return the cursor after a page, None if the page is not full and therefore the last."""
+    """Return the cursor after a page; None if the page is not full and therefore the last."""
     if len(documents) < limit:
         return None
     last = documents[-1]

@@ -1,4 +1,4 @@
-"""The names of the recordings that an owner has made for a character, in their bucket."""
+"""The objects of an owner's recordings for a character, and their deletion."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ MAX_TOTAL_BYTES: Final = 120_000_000
 
 
 class Kind(StrEnum):
-    """What a recording is for."""
+    """The purpose of a recording."""
 
     SPEECH = "speech"
     CONSENT = "consent"
 
 
 def recordings_prefix(character_id: str, kind: Kind | None = None) -> str:
-    """Return how the names of a character's recordings begin: of all, or of one kind."""
+    """Return the prefix of the names of a character's recordings: all, or of one kind."""
     return f"{character_id}/" if kind is None else f"{character_id}/{kind.value}/"
 
 
 def kept_prefix(character_id: str) -> str:
-    """Return how the names begin under which a training keeps what it has done so far.
+    """Return the prefix of the names under which a training saves its progress.
 
-    They lie among the character's recordings, of which they have parts, and go with them.
+    They lie among the character's recordings, of which they have parts, and are deleted with them.
     """
     return f"{character_id}/kept/"
 
 
 def recordings_among(objects: Iterable[ObjectFacts]) -> Sequence[ObjectFacts]:
-    """Return the objects that an owner has brought; a training keeps others beside them."""
+    """Return the objects that an owner has uploaded; a training saves others beside them."""
     return [each for each in objects if each.name.split("/")[1] in set(Kind)]
 
 
@@ -59,15 +59,14 @@ def new_recording_name(character_id: str, kind: Kind) -> str:
 
 
 def recording_name(character_id: str, kind: Kind, recording_id: str) -> str:
-    """Return the name of a recording."""
     return f"{recordings_prefix(character_id, kind)}{recording_id}"
 
 
 def beyond_all_limits(recordings: Iterable[ObjectFacts]) -> Sequence[ObjectFacts]:
-    """Return those of a character's recordings that came last and are far too many.
+    """Return the newest of a character's recordings if they are far too many.
 
-    The api counts what was uploaded before it signs an address, so many addresses that are used at
-    once bring more than it allows. An owner who keeps to it never has twice as much.
+    The api counts uploads before it signs an address, so many addresses that are used at once bring
+    more than it allows. An honest owner never has twice as much.
     """
     beyond, count, size = [], 0, 0
     for each in sorted(recordings, key=lambda each: each.generation):
@@ -82,7 +81,7 @@ CARD: Final = "card.json"
 
 
 def card_prefix(character_id: str) -> str:
-    """Return how the names of the objects of a character's card begin, in the characters' bucket.
+    """Return the prefix of the objects of a character's card, in the characters' bucket.
 
     They are for its owner alone.
     """
@@ -90,7 +89,7 @@ def card_prefix(character_id: str) -> str:
 
 
 def own_sounds_prefix(character_id: str) -> str:
-    """Return how the names of those sounds begin that are parts of the owner's recordings."""
+    """Return the prefix of those sounds that are parts of the owner's recordings."""
     return f"{card_prefix(character_id)}own-"
 
 
@@ -102,7 +101,7 @@ _GENERATIONS_PER_SECOND: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterCleaner:
-    """Cleans up after owners and trainers."""
+    """Deletes the leftovers of owners and trainers."""
 
     store: OwnCharacterStore
     recordings: Bucket
@@ -110,10 +109,10 @@ class OwnCharacterCleaner:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def clean(self) -> None:
-        """Delete the recordings of ready characters, and all of those whose time is over.
+        """Delete the recordings of ready characters, and all of expired ones.
 
-        An upload address works for some minutes, whatever becomes of its character. So what comes
-        late is deleted, too, and what is more than the api lets an owner bring.
+        An upload address works for some minutes after the character's end. So recordings that
+        arrive late are deleted, too, and those beyond what the api allows.
 
         Raises:
             PassingError: the store or a bucket does not answer.
@@ -138,10 +137,10 @@ class OwnCharacterCleaner:
         await self._withdraw_orphans()
 
     async def _withdraw_orphans(self) -> None:
-        """Remove bundles whose characters were deleted while they were published.
+        """Remove bundles whose characters were deleted during publication.
 
-        A trainer that finds the document gone does that itself, unless it is killed before. Those
-        that are older than a day were looked at often enough.
+        A trainer that finds the document gone does that itself, unless it is killed before. Bundles
+        older than a day were checked often enough.
         """
         since = (self.now() - _LOOKED_AT).timestamp() * _GENERATIONS_PER_SECOND
         for found in await self.characters.list(PREFIX):

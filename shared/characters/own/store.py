@@ -1,4 +1,4 @@
-"""The port to the documents of visitors' own characters, and how they are changed."""
+"""The port to the documents of visitors' own characters, and `change_own`, which changes them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,14 @@ if TYPE_CHECKING:
 
 
 class DayLimit(StrEnum):
-    """Which number of a day is reached."""
+    """The limits of a day, of which one may be reached."""
 
     ALL = "all"
     OWNER = "owner"
 
 
 class DayLimitReachedError(Exception):
-    """As many characters were begun in the last day as may be.
-
-    Args:
-        limit: by everybody together, or by this one owner.
-    """
+    """A day's limit of new characters is reached: of all owners, or of this one."""
 
     def __init__(self, limit: DayLimit) -> None:
         super().__init__(limit.value)
@@ -45,12 +41,7 @@ class DayLimitReachedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """That a character was begun, which a deletion does not undo.
-
-    Attributes:
-        at: when.
-        by: whose, by a name that says nothing to others.
-    """
+    """The start of a character, which a deletion does not undo; `by` is the owner's pseudonym."""
 
     at: datetime
     by: str
@@ -58,21 +49,16 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class DayLimits:
-    """How many characters may be begun in a day.
-
-    Attributes:
-        by_all: by everybody together.
-        by_owner: by one owner.
-    """
+    """The most characters that all owners together, and one owner, may begin in a day."""
 
     by_all: int
     by_owner: int
 
     def require_place(self, begun: Sequence[Begun], by: str) -> None:
-        """Refuse one more; `begun` is what was begun in the last day.
+        """Refuse one more if a limit is reached; the owner's own is named first.
 
-        Raises:
-            DayLimitReachedError: a number is reached; the owner's own is named first.
+        Args:
+            begun: the starts in the last day.
         """
         if sum(each.by == by for each in begun) >= self.by_owner:
             raise DayLimitReachedError(DayLimit.OWNER)
@@ -81,7 +67,7 @@ class DayLimits:
 
 
 class UnknownOwnCharacterError(LookupError):
-    """There is no document of this id: it was never created, was deleted, or has expired."""
+    """There is no such document: it never existed, was deleted, or has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +75,6 @@ class OwnCharacterSnapshot:
     """A character as it was read.
 
     Attributes:
-        character: the character.
         revision: opaque; identifies this state of the document for `replace`.
         read_at: the store's time when it was read or written.
     """
@@ -100,7 +85,7 @@ class OwnCharacterSnapshot:
 
 
 class OwnCharacterStore(Protocol):
-    """Where the documents of visitors' own characters are kept.
+    """The store of the documents of visitors' own characters.
 
     Every method raises `StoreUnavailableError` when the store does not answer.
     """
@@ -109,9 +94,7 @@ class OwnCharacterStore(Protocol):
         """Write a new document.
 
         Args:
-            character: has just been begun.
-            limits: how many may be begun in a day.
-            by: whose it is, for their own number; says nothing to others.
+            by: the owner's pseudonym, for the owner's own limit.
 
         Raises:
             DayLimitReachedError: nothing is written.
@@ -119,7 +102,7 @@ class OwnCharacterStore(Protocol):
         ...
 
     async def take_place(self, *, limits: DayLimits, by: str) -> None:
-        """Count a further training as a new character is counted; raises as `create`."""
+        """Count a further training as a new character; raises as `create`."""
         ...
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
@@ -141,32 +124,30 @@ class OwnCharacterStore(Protocol):
         ...
 
     async def delete(self, character_id: str) -> None:
-        """Delete a document; it is no error if it does not exist."""
+        """Delete a document, if it exists."""
         ...
 
     async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters that a trainer may take, those that wait longest first."""
+        """Return characters that a trainer may take, longest waiting first."""
         ...
 
     async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters that a trainer holds, whose lease has not ended."""
+        """Return characters that a trainer holds, whose lease has not ended."""
         ...
 
     async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters whose recordings are to be deleted."""
+        """Return characters whose recordings must be deleted."""
         ...
 
     async def public(self, limit: int) -> Sequence[OwnCharacter]:
-        """Read the characters that their owners show to everybody, those that changed first."""
+        """Return the characters that everybody may use, earliest change first."""
         ...
 
     async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
-        """Read the characters of a Firebase uid, those that were begun last first."""
+        """Return the characters of a Firebase uid, newest first."""
         ...
 
-    async def aclose(self) -> None:
-        """Close what it is connected with."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 async def change_own(
@@ -179,7 +160,7 @@ async def change_own(
     Raises:
         UnknownOwnCharacterError: there is no such character.
         ConflictError: other writers were first `COMPETITION_LIMIT` times in a row.
-        Exception: the transition refused; any exception of it is passed on.
+        Exception: the transition refused.
     """
     for _ in range(COMPETITION_LIMIT):
         snapshot = await store.read(character_id)
@@ -209,7 +190,6 @@ _KEPT_LONGER: Final = timedelta(days=1)
 
 
 def document_path(character_id: str) -> str:
-    """Return the path of a character's document."""
     return f"{COLLECTION}/{character_id}"
 
 
@@ -226,13 +206,12 @@ def to_state(character: OwnCharacter) -> dict[str, Any]:
 
 
 def to_document(character: OwnCharacter) -> dict[str, Any]:
-    """Return the document of a character; the id is its name, not a field.
+    """Return the document of a character, which is named by the id.
 
-    Four fields follow from the others, each for one query or lifetime: `train_at`, from when on a
-    trainer may take it; `clean_at`, from when on its recordings are to be deleted; `public_at`,
-    since when everybody may use it; `delete_at`, when Firestore deletes the document, should nobody
-    else have done so. Each is missing where there is no such moment, so that the index has nothing
-    of it.
+    Four fields follow from the others, each for one query or lifetime: a trainer may take it from
+    `train_at` on, its recordings must be deleted from `clean_at` on, everybody may use it since
+    `public_at`, and Firestore deletes it at `delete_at` if nothing else does. A field without such
+    a time is missing, so that the index does not have it.
     """
     document = asdict(character)
     del document["character_id"]
@@ -251,10 +230,9 @@ def to_document(character: OwnCharacter) -> dict[str, Any]:
 
 
 def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacter:
-    """Return the character of a document; fields that are unknown are ignored.
+    """Return the character of a document; unknown fields are ignored.
 
-    Raises:
-        KeyError, TypeError, ValueError: the document was not written by `to_document`.
+    A document that `to_document` did not write raises KeyError, TypeError or ValueError.
     """
     known = {
         each.name: document[each.name] for each in fields(OwnCharacter) if each.name in document
@@ -272,7 +250,7 @@ def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacte
 
 
 def begun_since(document: Mapping[str, Any], since: datetime) -> Sequence[Begun]:
-    """Return what was begun after some moment, from the document `BEGUN`."""
+    """Return the starts after some time, from the document `BEGUN`."""
     begun = [Begun(each["at"], each["by"]) for each in document.get("begun", [])]
     return [each for each in begun if each.at > since]
 

@@ -198,7 +198,7 @@ async def workshop(cloud: FaultyCloud, tmp_path: Path) -> AsyncIterator[Workshop
         tmp_path,
         {**os.environ, **told},
         store,
-        clients.open_own_recordings(config, names.OWN_RECORDINGS_BUCKET),
+        clients.open_single_bucket(config, names.OWN_RECORDINGS_BUCKET),
         open_characters(),
     )
     opened.behave({})

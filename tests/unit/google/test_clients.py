@@ -86,7 +86,7 @@ def test_the_recordings_of_own_characters_are_in_one_bucket_however_many_shards_
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
     config = a_config(upload_shards=4)
 
-    assert clients.open_own_recordings(config, "my-own-recordings").name == "my-own-recordings"
+    assert clients.open_single_bucket(config, "my-own-recordings").name == "my-own-recordings"
     assert isinstance(clients.open_bucket(config, "my-uploads"), ShardedBucket)
 
 
