@@ -195,7 +195,7 @@ class RequestLimits:
 def _counted(places: PlacesPerClient, request: Request, what: str, do: str) -> Iterator[None]:
     with ExitStack() as stack:
         try:
-            stack.enter_context(places.taken(request))
+            stack.enter_context(places.hold_place(request))
         except NoPlaceError as error:
             detail = (
                 f"{error.most} {what} from your address or its network {do} already; "

@@ -80,7 +80,7 @@ class ConnectionAdmission:
         if not self.places_left:
             raise RecordingRefusedError(Close.BUSY, "all connections are taken")
         try:
-            taken = self._per_client.taken(websocket)
+            taken = self._per_client.hold_place(websocket)
             with taken:
                 self.places_left -= 1
                 try:

@@ -14,144 +14,35 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Language = Literal["en", "ja"]
 
 HOLDS_DAYS: Final = 7
-"""For how many days after it was drawn a sentence may be spoken."""
+"""The days after it was drawn on which a sentence may be spoken."""
 
 _WORDS_DRAWN: Final = 4
-# Common, of two syllables or more, and none sounds like another.
-_WORDS: Final[Mapping[Language, tuple[str, ...]]] = MappingProxyType(
-    {
-        "en": (
-            "apple",
-            "basket",
-            "butter",
-            "button",
-            "candle",
-            "carpet",
-            "castle",
-            "chicken",
-            "coffee",
-            "cookie",
-            "cotton",
-            "dinner",
-            "doctor",
-            "elephant",
-            "finger",
-            "flower",
-            "forest",
-            "garden",
-            "hammer",
-            "island",
-            "jacket",
-            "kitchen",
-            "ladder",
-            "lemon",
-            "letter",
-            "market",
-            "mirror",
-            "monkey",
-            "mountain",
-            "music",
-            "number",
-            "orange",
-            "paper",
-            "pencil",
-            "pepper",
-            "picture",
-            "pillow",
-            "pocket",
-            "potato",
-            "rabbit",
-            "river",
-            "saddle",
-            "school",
-            "shoulder",
-            "silver",
-            "spider",
-            "summer",
-            "table",
-            "teacher",
-            "tiger",
-            "tomato",
-            "tower",
-            "umbrella",
-            "village",
-            "water",
-            "window",
-            "winter",
-            "yellow",
-        ),
-        "ja": (
-            "りんご",
-            "みかん",
-            "さくら",
-            "うさぎ",
-            "たまご",
-            "つくえ",
-            "とけい",
-            "ぼうし",
-            "かばん",
-            "めがね",
-            "でんわ",
-            "くるま",
-            "ひこうき",
-            "じてんしゃ",
-            "えんぴつ",
-            "てぶくろ",
-            "かいだん",
-            "だいどころ",
-            "ともだち",
-            "せんせい",
-            "がっこう",
-            "びょういん",
-            "としょかん",
-            "ゆうびん",
-            "こうえん",
-            "しんぶん",
-            "おんがく",
-            "ひまわり",
-            "たんぽぽ",
-            "かたつむり",
-            "にわとり",
-            "きつね",
-            "たぬき",
-            "ペンギン",
-            "パンダ",
-            "ピアノ",
-            "ギター",
-            "カメラ",
-            "トマト",
-            "バナナ",
-            "レモン",
-            "スプーン",
-            "ハンカチ",
-            "ポケット",
-            "カレンダー",
-            "みずうみ",
-            "かみなり",
-            "ゆきだるま",
-            "おにぎり",
-            "やきいも",
-        ),
-    }
+# Common words of two syllables or more, none of which sounds like another.
+_ENGLISH: Final = """
+apple basket butter button candle carpet castle chicken coffee cookie cotton dinner
+doctor elephant finger flower forest garden hammer island jacket kitchen ladder lemon
+letter market mirror monkey mountain music number orange paper pencil pepper picture
+pillow pocket potato rabbit river saddle school shoulder silver spider summer table
+teacher tiger tomato tower umbrella village water window winter yellow
+"""
+_JAPANESE: Final = """
+りんご みかん さくら うさぎ たまご つくえ とけい ぼうし かばん めがね でんわ
+くるま ひこうき じてんしゃ えんぴつ てぶくろ かいだん だいどころ ともだち
+せんせい がっこう びょういん としょかん ゆうびん こうえん しんぶん おんがく
+ひまわり たんぽぽ かたつむり にわとり きつね たぬき ペンギン パンダ ピアノ
+ギター カメラ トマト バナナ レモン スプーン ハンカチ ポケット カレンダー
+みずうみ かみなり ゆきだるま おにぎり やきいも
+"""
+_WORDS: Final[Mapping[Language, Sequence[str]]] = MappingProxyType(
+    {"en": _ENGLISH.split(), "ja": _JAPANESE.split()}
 )
 _MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    "January February March April May June July August September October November December"
 )
 
 
@@ -165,7 +56,7 @@ class ConsentSentence:
 
     @property
     def month(self) -> str:
-        return _MONTHS[self.day.month - 1]
+        return _MONTHS.split()[self.day.month - 1]
 
     @property
     def date(self) -> str:

@@ -1,12 +1,12 @@
-"""Logging as Cloud Logging reads it: one JSON object per line on standard output.
+"""Logs as Cloud Logging reads them: one JSON object per line on standard output.
 
 The fields of a record's `extra={"event": ..., ...}` become fields of the entry. The voice and the
 trace of the current request are added to every entry.
 
-A voice_id lets whoever knows it use the voice, and the id of a visitor's own character lets whoever
-knows it speak with that voice, so no entry contains one. Wherever one would be
-written, also in messages and stack traces, its pseudonym is written instead: a hash with a secret
-key. Who has the key can look a visitor's voice up:
+A person who knows a voice_id can use the voice, and one who knows the id of a visitor's own
+character can speak with it, so no entry contains one. Also in messages and stack traces, an id is
+replaced by its pseudonym: a hash with a secret key. With the key, an operator can look a visitor's
+voice up:
 
     LOG_KEY=... python -m shared.runtime.logs VOICE_ID
 """
@@ -45,10 +45,9 @@ _SECRET_IDS: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|own-[a-z2-7]{26}",
     re.IGNORECASE,
 )
-"""Those of voices, and those of visitors' own characters (shared.characters.bucket)."""
+"""The ids of voices, and of visitors' own characters (shared.characters.bucket)."""
 
 KEY_VARIABLE: Final = "LOG_KEY"
-"""The environment variable that holds the key of the pseudonyms."""
 
 LOCAL_KEY: Final = "a key that everybody knows"
 """The key of the local cloud, whose logs anybody may read."""
@@ -75,7 +74,6 @@ class CloudLoggingFormatter(logging.Formatter):
         self._key = key
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of JSON."""
         entry: dict[str, Any] = {
             "severity": record.levelname,
             "message": _cut(record.getMessage()),
@@ -107,7 +105,7 @@ def _cut(text: str) -> str:
 
 
 def configure(project_id: str, level: str, key: str, *, has_traces: bool = False) -> None:
-    """Send every log record of this process to standard output, formatted for Cloud Logging."""
+    """Send all log records of this process to standard output, formatted for Cloud Logging."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(CloudLoggingFormatter(project_id, key, has_traces=has_traces))
     root = logging.getLogger()
@@ -138,9 +136,9 @@ def about_trace(trace_id: str | None) -> Iterator[None]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print what the logs call each voice; return the exit code."""
+    """Print the pseudonym of each voice; return the exit code."""
     if not arguments:
-        print("which voice? python -m shared.runtime.logs VOICE_ID", file=sys.stderr)  # noqa: T201
+        print("Which voice? python -m shared.runtime.logs VOICE_ID", file=sys.stderr)  # noqa: T201
         return 2
     for voice_id in arguments:
         print(pseudonym(voice_id, os.environ.get(KEY_VARIABLE, LOCAL_KEY)))  # noqa: T201
@@ -155,13 +153,12 @@ _HEADERS: Final = {
 
 
 class TraceMiddleware:
-    """ASGI middleware: adds the request's trace to every entry that is logged during it."""
+    """ASGI middleware that adds the request's trace to every entry logged during it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request with its trace set."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

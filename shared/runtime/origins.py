@@ -1,8 +1,9 @@
-"""Whether a page of some web site may use the service."""
+"""The web sites whose pages may use the service."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -38,7 +39,7 @@ def is_own_host(host: str, allowed: Collection[str]) -> bool:
     """Return whether a request was sent to this service under a name of its own.
 
     A page may give its own site's name the address of this machine (DNS rebinding); then a browser
-    takes the service for a part of that site. It cannot give away addresses and `localhost`.
+    takes the service for a part of that site. It can't give away addresses and `localhost`.
 
     Args:
         host: the request's header `Host`.
@@ -49,7 +50,7 @@ def is_own_host(host: str, allowed: Collection[str]) -> bool:
 
 
 class AllowedOriginsMiddleware(CORSMiddleware):
-    """ASGI middleware: lets pages of the allowed origins read the answers (CORS)."""
+    """ASGI middleware that lets pages of the allowed origins read answers (CORS)."""
 
     def __init__(self, app: ASGIApp, allowed: Collection[str], headers: Sequence[str]) -> None:
         super().__init__(
@@ -72,11 +73,9 @@ def _name_in(host: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return bool(ip_address(name))
+    return False
 
 
 def _place_of(origin: str) -> str | None:
@@ -88,6 +87,6 @@ def _place_of(origin: str) -> str | None:
 
 
 def _any_port_pattern(allowed: Collection[str]) -> str | None:
-    """Return a regular expression for the origins whose port does not matter, None without any."""
+    """Return a regular expression for the origins with any port; None without any."""
     origins = [each.removesuffix(ANY_PORT) for each in allowed if each.endswith(ANY_PORT)]
     return "|".join(rf"{re.escape(origin)}(:[0-9]+)?" for origin in origins) or None

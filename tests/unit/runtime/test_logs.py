@@ -185,7 +185,7 @@ def test_a_command_prints_what_the_logs_call_a_voice(
 
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [logged_as(voice_id), pseudonym(voice_id, KEY)]
-    assert "which voice?" in printed.err
+    assert "Which voice?" in printed.err
 
 
 async def test_voices_handled_at_the_same_time_are_not_mixed_up() -> None:
