@@ -27,13 +27,11 @@ class Bucket(Protocol):
 
     async def connect(self) -> None:
         """Open a connection ahead of time, so that the first real call does not wait for it."""
-        ...
 
     async def sign_upload(
         self, name: str, *, content_type: str, max_bytes: int, lifetime: timedelta
     ) -> SignedUpload:
         """Sign the address of one upload of at most `max_bytes` to an unused name."""
-        ...
 
     async def sign_download(
         self, name: str, *, lifetime: timedelta, filename: str
@@ -42,7 +40,6 @@ class Bucket(Protocol):
 
         A browser that downloads the object saves it as `filename`.
         """
-        ...
 
     async def read(self, name: str, generation: int, *, max_bytes: int) -> bytes:
         """Read at most `max_bytes + 1` bytes of one generation of an object.
@@ -50,7 +47,6 @@ class Bucket(Protocol):
         Raises:
             ObjectMissingError: this generation does not exist.
         """
-        ...
 
     async def write(
         self,
@@ -71,7 +67,6 @@ class Bucket(Protocol):
         Raises:
             ObjectExistsError: the name is used.
         """
-        ...
 
     async def find(self, name: str) -> ObjectFacts:
         """Return the facts of an object.
@@ -79,15 +74,12 @@ class Bucket(Protocol):
         Raises:
             ObjectMissingError: it does not exist.
         """
-        ...
 
     async def list(self, prefix: str = "", *, most: int | None = None) -> Sequence[ObjectFacts]:
         """Return the first `most` objects whose names begin with `prefix`, sorted by name."""
-        ...
 
     async def delete(self, name: str, generation: int | None = None) -> None:
         """Delete an object, or one generation of it, if it exists."""
-        ...
 
     async def empty(self, name: str, generation: int | None = None) -> None:
         """Replace an object's content, or one generation of it, by nothing.
@@ -96,14 +88,12 @@ class Bucket(Protocol):
         unused name would work again. Without a generation, the object need not exist; with one that
         is gone, nothing happens.
         """
-        ...
 
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
         """Delete every object whose name begins with `prefix`, except the one named.
 
         If it raises, some of them may be deleted.
         """
-        ...
 
 
 class Publisher(Protocol):
@@ -115,7 +105,6 @@ class Publisher(Protocol):
         Raises:
             PublishError: the topic did not accept it.
         """
-        ...
 
     async def aclose(self) -> None: ...
 
@@ -138,7 +127,6 @@ class TokenVerifier(Protocol):
             TokenRefusedError: the header is missing or proves nothing.
             CertificatesUnavailableError: the token could not be checked now.
         """
-        ...
 
 
 class NoTokenNeeded:
@@ -167,7 +155,6 @@ class Traces(Protocol):
 
         If an error leaves it, the step has failed.
         """
-        ...
 
     def add(
         self,
@@ -186,7 +173,6 @@ class Traces(Protocol):
             end: None for now.
             is_first: whether all other steps of the voice belong to this one.
         """
-        ...
 
 
 class NoTraces:
@@ -195,16 +181,7 @@ class NoTraces:
     def step(self, _voice_id: str, _name: str) -> AbstractContextManager[TraceStep]:
         return nullcontext(TraceStep())
 
-    def add(
-        self,
-        voice_id: str,
-        name: str,
-        begin: float | str,
-        end: float | None = None,
-        *,
-        facts: Mapping[str, Fact] | None = None,
-        is_first: bool = False,
-    ) -> None: ...
+    def add(self, *_step: Any, **_facts: Any) -> None: ...
 
 
 NO_TRACES: Final = NoTraces()

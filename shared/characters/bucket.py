@@ -52,10 +52,10 @@ def is_own_character(character_id: str) -> bool:
 _LOG = logging.getLogger(__name__)
 
 MOST_OBJECTS: Final = 50_000
-"""How many objects of the bucket are looked at, so that a bucket that is filled takes no memory."""
+"""The most objects of the bucket that are listed, so that a full bucket does not fill memory."""
 
 ID: Final = re.compile("[a-z][a-z0-9-]{0,31}")
-"""What the id of a character is; a folder of another name has none."""
+"""The form of a character's id; a folder of another name is no character."""
 
 
 class NoSuchCharacterError(LookupError):
@@ -84,10 +84,10 @@ class CharacterBucket:
 
     def __init__(self, open_bucket: Callable[[], Bucket]) -> None:
         self._open_bucket = open_bucket
-        # By the name of the object: its generation, and what it says or what is wrong with it.
+        # By the name of the object: its generation, and its manifest or the problem with it.
         self._manifests: dict[str, tuple[int, CharacterManifest | str]] = {}
-        # What the log says of those that are not listed, by the name of the manifest.
-        self._told: dict[str, str] = {}
+        # By the name of a manifest that is not listed: the problem that was logged.
+        self._logged: dict[str, str] = {}
 
     @cached_property
     def _bucket(self) -> Bucket:
@@ -127,7 +127,7 @@ class CharacterBucket:
         """
         objects = await self._bucket.list(most=MOST_OBJECTS)
         if len(objects) == MOST_OBJECTS:
-            self._tell("", f"the bucket has more than {MOST_OBJECTS} objects; others are left out")
+            self._log_once("", f"the bucket has over {MOST_OBJECTS} objects; others are left out")
         manifests = [
             each
             for each in objects
@@ -135,11 +135,11 @@ class CharacterBucket:
             and (not is_own_character(character_id) or character_id in with_own)
         ]
         by_name = {each.name: each for each in objects}
-        found = await asyncio.gather(*(self._judge(each, by_name) for each in manifests))
+        found = await asyncio.gather(*(self._find_published(each, by_name) for each in manifests))
         published = [each for each in found if each is not None]
         names = {each.name for each in manifests}
         self._manifests = {name: read for name, read in self._manifests.items() if name in names}
-        self._told = {name: told for name, told in self._told.items() if name in {"", *names}}
+        self._logged = {name: each for name, each in self._logged.items() if name in {"", *names}}
         return MappingProxyType({each.manifest.id: each for each in published})
 
     async def read_graph(self, character: PublishedCharacter, role: str) -> bytes:
@@ -149,10 +149,7 @@ class CharacterBucket:
             IncompleteCharacterError: it is gone or was replaced.
         """
         found = character.graphs[role]
-        try:
-            return await self._bucket.read(found.name, found.generation, max_bytes=found.bytes)
-        except ObjectMissingError as error:
-            raise IncompleteCharacterError(str(error)) from error
+        return await self._read_object(found, found.bytes)
 
     async def read_portrait(self, character: PublishedCharacter, max_bytes: int) -> bytes:
         """Read a character's portrait, at most one byte over the limit.
@@ -160,28 +157,31 @@ class CharacterBucket:
         Raises:
             IncompleteCharacterError: it is missing, or was replaced.
         """
-        found = character.portrait
-        if found is None:
+        if character.portrait is None:
             raise IncompleteCharacterError(f"{character.manifest.id} has no portrait")
+        return await self._read_object(character.portrait, max_bytes)
+
+    async def _read_object(self, found: ObjectFacts, max_bytes: int) -> bytes:
         try:
             return await self._bucket.read(found.name, found.generation, max_bytes=max_bytes)
         except ObjectMissingError as error:
+            # It was replaced or removed just now.
             raise IncompleteCharacterError(str(error)) from error
 
-    async def _judge(
+    async def _find_published(
         self, found: ObjectFacts, objects: Mapping[str, ObjectFacts]
     ) -> PublishedCharacter | None:
         try:
             return _published(found, await self._known_manifest(found), objects)
         except (ManifestError, IncompleteCharacterError) as error:
-            self._tell(found.name, f"character {_id_of(found.name)} is not listed: {error}")
+            self._log_once(found.name, f"character {_id_of(found.name)} is not listed: {error}")
             return None
 
-    def _tell(self, name: str, problem: str) -> None:
+    def _log_once(self, name: str, problem: str) -> None:
         """Log why the list lacks something, if that is new: it is read every few seconds."""
-        if self._told.get(name) == problem:
+        if self._logged.get(name) == problem:
             return
-        self._told[name] = problem
+        self._logged[name] = problem
         extra = {"event": "character_not_listed", "character": _id_of(name)}
         _LOG.warning("%s", problem, extra=extra)
 
@@ -207,13 +207,7 @@ class CharacterBucket:
             raise NoSuchCharacterError(character_id) from error
 
     async def _read_manifest(self, found: ObjectFacts) -> CharacterManifest:
-        try:
-            content = await self._bucket.read(
-                found.name, found.generation, max_bytes=MAX_MANIFEST_BYTES
-            )
-        except ObjectMissingError as error:
-            # It was replaced or removed just now.
-            raise IncompleteCharacterError(str(error)) from error
+        content = await self._read_object(found, MAX_MANIFEST_BYTES)
         folder = Path(found.name).parent
         manifest = parse_manifest(content, folder)
         if manifest.id != folder.name:

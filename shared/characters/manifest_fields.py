@@ -44,7 +44,7 @@ _SEEN_TEXT = rf"^[^{_UNSEEN}]*[^\s{_UNSEEN}][^{_UNSEEN}]*$"
 class Expected:
     """The words for any value that the annotated type refuses."""
 
-    what: str
+    words: str
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -55,7 +55,7 @@ class Expected:
         try:
             return check(value)
         except ValidationError:
-            raise unexpected(self.what) from None
+            raise unexpected(self.words) from None
 
 
 def unexpected(expected: str, found: str | None = None) -> PydanticCustomError:
@@ -64,39 +64,30 @@ def unexpected(expected: str, found: str | None = None) -> PydanticCustomError:
     return PydanticCustomError(UNEXPECTED, "expected {expected}", context)
 
 
-@dataclass(frozen=True)
 class Form(GroupedMetadata):
     """A text of a certain form: its pattern, its greatest length, and the words for it."""
 
-    pattern: str
-    longest: int
-    expected: str
+    def __init__(self, pattern: str, longest: int, expected: str, *more: object) -> None:
+        length = StringConstraints(pattern=pattern, max_length=longest)
+        self._parts = (length, Expected(expected), *more)
 
     def __iter__(self) -> Iterator[object]:
-        yield StringConstraints(pattern=self.pattern, max_length=self.longest)
-        yield Expected(self.expected)
+        return iter(self._parts)
 
 
-@dataclass(frozen=True)
-class ShortText(GroupedMetadata):
+class ShortText(Form):
     """A visible text of at most `longest` characters."""
 
-    longest: int
-    what: str = "a text"
-
-    def __iter__(self) -> Iterator[object]:
-        yield from Form(_SEEN_TEXT, self.longest, f"{self.what} of 1 to {self.longest} characters")
-        yield BeforeValidator(_require_seen)
+    def __init__(self, longest: int, noun: str = "a text") -> None:
+        expected = f"{noun} of 1 to {longest} characters"
+        super().__init__(_SEEN_TEXT, longest, expected, BeforeValidator(_require_seen))
 
 
-@dataclass(frozen=True)
-class LongText(GroupedMetadata):
+class LongText(Form):
     """A text of many lines and any characters."""
 
-    longest: int
-
-    def __iter__(self) -> Iterator[object]:
-        yield from Form(_NOT_BLANK, self.longest, f"a text of 1 to {self.longest} characters")
+    def __init__(self, longest: int) -> None:
+        super().__init__(_NOT_BLANK, longest, f"a text of 1 to {longest} characters")
 
 
 @dataclass(frozen=True)
@@ -130,7 +121,7 @@ class Entries(GroupedMetadata):
 
     least: int
     most: int
-    what: str
+    noun: str
 
     def __iter__(self) -> Iterator[object]:
         yield Field(min_length=self.least, max_length=self.most)
@@ -138,7 +129,7 @@ class Entries(GroupedMetadata):
 
     def _check(self, value: object) -> object:
         if isinstance(value, Mapping) and not self.least <= len(value) <= self.most:
-            raise unexpected(f"{self.least} to {self.most} {self.what}", str(len(value)))
+            raise unexpected(f"{self.least} to {self.most} {self.noun}", str(len(value)))
         return value
 
 
@@ -206,8 +197,5 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 def _shown(value: object) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    return _cut(printable(json.dumps(value, ensure_ascii=False)))
-
-
-def _cut(text: str) -> str:
+    text = printable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

@@ -29,7 +29,7 @@ _SCOPE: Final = ("auto", "storage", "goog4_request")
 
 @dataclass(frozen=True, slots=True)
 class HmacSigner:
-    """A `UrlSigner` with an HMAC key."""
+    """Signs the address of one request about an object with an HMAC key."""
 
     access_id: str
     secret: str = field(repr=False)

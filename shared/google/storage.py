@@ -14,7 +14,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar
 
 import requests
 from google.api_core import exceptions as google_errors
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from google.auth.credentials import Credentials
     from google.cloud.storage import Blob
+
+    from shared.google.signatures import HmacSigner
 
 
 CONNECT_SECONDS: Final = 3.0
@@ -73,7 +75,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A `UrlSigner` with a service account's key, or without one through IAM's signBlob.
+    """Signs addresses with a service account's key, or without one through IAM's signBlob.
 
     Attributes:
         credentials: hold the key, or get the access token for signBlob.
@@ -98,40 +100,14 @@ class Signer:
             "access_token": self.credentials.token,
         }
 
-    def sign_url(
-        self,
-        blob: Blob,
-        method: str,
-        expires_at: datetime,
-        *,
-        headers: dict[str, str] | None = None,
-        response_disposition: str | None = None,
-    ) -> str:
+    def sign_url(self, blob: Blob, method: str, expires_at: datetime, **conditions: Any) -> str:
         url = blob.generate_signed_url(
-            version="v4",
-            expiration=expires_at,
-            method=method,
-            headers=headers,
-            response_disposition=response_disposition,
-            **self.arguments(),
+            version="v4", expiration=expires_at, method=method, **self.arguments(), **conditions
         )
         return str(url)
 
 
-class UrlSigner(Protocol):
-    """Signs the address of one request about an object."""
-
-    def sign_url(
-        self,
-        blob: Blob,
-        method: str,
-        expires_at: datetime,
-        *,
-        headers: dict[str, str] | None = None,
-        response_disposition: str | None = None,
-    ) -> str:
-        """Return the address; `headers` are those that the request must have beside `Host`."""
-        ...
+UrlSigner: TypeAlias = "Signer | HmacSigner"
 
 
 class CloudStorageBucket:

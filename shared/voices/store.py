@@ -105,7 +105,6 @@ class VoiceStore(Protocol):
         Raises:
             VoiceExistsError: another document of this voice_id exists.
         """
-        ...
 
     async def read(self, voice_id: str) -> Snapshot:
         """Read a document.
@@ -114,7 +113,6 @@ class VoiceStore(Protocol):
             UnknownVoiceError: it does not exist.
             UnreadableVoiceError: it can't be read as a voice.
         """
-        ...
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         """Write `voice` if the document is still the one of `snapshot`: compare-and-set.
@@ -122,11 +120,9 @@ class VoiceStore(Protocol):
         Raises:
             ConflictError: the document was changed or deleted.
         """
-        ...
 
     async def delete(self, voice_id: str) -> None:
         """Delete a document, if it exists."""
-        ...
 
     async def unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
@@ -142,7 +138,6 @@ class VoiceStore(Protocol):
         Returns:
             The page; `read_at` of its snapshots is not earlier than the query.
         """
-        ...
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
         """Follow a document: its current state, then each later one; None while it is missing.
@@ -151,7 +146,6 @@ class VoiceStore(Protocol):
         `StoreUnavailableError` when the connection is lost for good, and `UnreadableVoiceError`
         when the document can't be read as a voice.
         """
-        ...
 
     async def aclose(self) -> None: ...
 

@@ -99,11 +99,9 @@ class OwnCharacterStore(Protocol):
         Raises:
             DayLimitReachedError: nothing is written.
         """
-        ...
 
     async def take_place(self, *, limits: DayLimits, by: str) -> None:
         """Count a further training as a new character; raises as `create`."""
-        ...
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
         """Read a document.
@@ -111,7 +109,6 @@ class OwnCharacterStore(Protocol):
         Raises:
             UnknownOwnCharacterError: it does not exist.
         """
-        ...
 
     async def replace(
         self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
@@ -121,31 +118,24 @@ class OwnCharacterStore(Protocol):
         Raises:
             ConflictError: the document was changed or deleted.
         """
-        ...
 
     async def delete(self, character_id: str) -> None:
         """Delete a document, if it exists."""
-        ...
 
     async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Return characters that a trainer may take, longest waiting first."""
-        ...
 
     async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Return characters that a trainer holds, whose lease has not ended."""
-        ...
 
     async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Return characters whose recordings must be deleted."""
-        ...
 
     async def public(self, limit: int) -> Sequence[OwnCharacter]:
         """Return the characters that everybody may use, earliest change first."""
-        ...
 
     async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
         """Return the characters of a Firebase uid, newest first."""
-        ...
 
     async def aclose(self) -> None: ...
 
