@@ -144,55 +144,48 @@ class CertificateCache:
             raise
 
 
+@dataclass(frozen=True, slots=True)
 class GoogleTokenVerifier:
     """A `TokenVerifier` for the OIDC tokens of one Pub/Sub subscription or scheduler job.
 
-    Args:
+    Attributes:
         email: the service account that the token must name.
         signature_may_be_removed: only IAM's invokers can reach this service, so Cloud Run has
             verified a token whose signature was removed.
     """
 
-    def __init__(
-        self,
-        certificates: CertificateCache,
-        *,
-        audience: str,
-        email: str,
-        signature_may_be_removed: bool = False,
-    ) -> None:
-        self._certificates = certificates
-        self._audience = audience
-        self._email = email
-        self._signature_may_be_removed = signature_may_be_removed
+    certificates: CertificateCache
+    audience: str
+    email: str
+    signature_may_be_removed: bool = False
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
 
         token = _token(authorization)
-        if self._signature_may_be_removed and token.endswith(f".{REMOVED_SIGNATURE}"):
-            claims = _unexpired_claims(token, self._audience)
+        if self.signature_may_be_removed and token.endswith(f".{REMOVED_SIGNATURE}"):
+            claims = _unexpired_claims(token, self.audience)
         else:
-            claims = await verified_claims(token, self._certificates, self._audience)
+            claims = await verified_claims(token, self.certificates, self.audience)
         if claims.get("iss") not in GOOGLE_ISSUERS:
             raise TokenRefusedError("the token was not issued by Google")
         # Any Google account can get a token for this audience, so the e-mail decides.
-        if claims.get("email_verified") is not True or claims.get("email") != self._email:
-            raise TokenRefusedError(f"the token is not one of {self._email}")
+        if claims.get("email_verified") is not True or claims.get("email") != self.email:
+            raise TokenRefusedError(f"the token is not one of {self.email}")
         return claims
 
 
+@dataclass(frozen=True, slots=True)
 class FirebaseTokenVerifier:
     """A `TokenVerifier` for visitors who signed in with Firebase; `sub` is the uid."""
 
-    def __init__(self, certificates: CertificateCache, *, project_id: str) -> None:
-        self._certificates = certificates
-        self._project_id = project_id
+    certificates: CertificateCache
+    project_id: str
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
         token = _token(authorization)
-        claims = await verified_claims(token, self._certificates, self._project_id)
-        if claims.get("iss") != f"https://securetoken.google.com/{self._project_id}":
-            raise TokenRefusedError(f"the token was not issued for project {self._project_id}")
+        claims = await verified_claims(token, self.certificates, self.project_id)
+        if claims.get("iss") != f"https://securetoken.google.com/{self.project_id}":
+            raise TokenRefusedError(f"the token was not issued for project {self.project_id}")
         if not claims.get("sub"):
             raise TokenRefusedError("the token names no user")
         return claims
@@ -261,23 +254,23 @@ APP_CHECK_KEYS: Final = "https://firebaseappcheck.googleapis.com/v1/jwks"
 APP_CHECK_ISSUER: Final = "https://firebaseappcheck.googleapis.com/"
 
 
+@dataclass(frozen=True, slots=True)
 class AppCheckTokenVerifier:
     """A `TokenVerifier` for App Check tokens; the claim `sub` is the app's id."""
 
-    def __init__(self, keys: CertificateCache, *, project_id: str) -> None:
-        self._keys = keys
-        self._project_id = project_id
+    keys: CertificateCache
+    project_id: str
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
         """Verify the header `X-Firebase-AppCheck`, a token without a scheme."""
         if not authorization:
             raise TokenRefusedError("the request has no header X-Firebase-AppCheck")
-        claims = await verified_claims(authorization, self._keys, None)
+        claims = await verified_claims(authorization, self.keys, None)
         if not str(claims.get("iss", "")).startswith(APP_CHECK_ISSUER):
             raise TokenRefusedError("the token was not issued by App Check")
         audience = claims.get("aud")
-        if not isinstance(audience, list) or f"projects/{self._project_id}" not in audience:
-            raise TokenRefusedError(f"the token was not issued for project {self._project_id}")
+        if not isinstance(audience, list) or f"projects/{self.project_id}" not in audience:
+            raise TokenRefusedError(f"the token was not issued for project {self.project_id}")
         if not claims.get("sub"):
             raise TokenRefusedError("the token names no app")
         return claims

@@ -77,7 +77,8 @@ class TestMemoryPublisher(PublisherContract):
     async def topic(self) -> AsyncIterator[Topic]:
         pushes: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
 
-        async def deliver(_endpoint: str, envelope: Mapping[str, Any]) -> int:
+        async def deliver(endpoint: str, envelope: Mapping[str, Any]) -> int:
+            assert endpoint == "http://s.test"
             pushes.put_nowait(envelope)
             return 204
 
