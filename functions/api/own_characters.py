@@ -166,7 +166,7 @@ class OwnCharacterService:
         Raises:
             StoreUnavailableError: the store does not answer.
         """
-        return await self._services.store.of_owner(uid, _MOST_LISTED)
+        return await self._services.store.find_by_owner(uid, _MOST_LISTED)
 
     async def recordings(self, character: OwnCharacter) -> Sequence[tuple[Kind, str, ObjectFacts]]:
         """List what was uploaded: kind, id and facts of each."""
@@ -422,7 +422,7 @@ class OwnCharacterAccess:
         """
         if not self.allows_public:
             return {}
-        found = await self.store.public(_MOST_PUBLIC)
+        found = await self.store.find_public(_MOST_PUBLIC)
         return {each.character_id: each.name for each in found}
 
 

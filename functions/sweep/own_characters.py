@@ -39,7 +39,7 @@ class OwnCharacterSweep:
             await self.cleaner.clean()
 
     async def _start_if_one_waits(self) -> None:
-        for oldest in await self.store.waiting(limit=1):
+        for oldest in await self.store.find_waiting(limit=1):
             await self.start_trainer()
             waits = oldest.read_at - oldest.character.updated_at
             extra = {"event": "trainer_started", "seconds": round(waits.total_seconds())}

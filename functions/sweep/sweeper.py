@@ -151,7 +151,7 @@ class Sweeper:
         """Yield the pages of one search, oldest voices first, at most `PAGES`."""
         end: object = None
         for _ in range(PAGES):
-            found = await self._voices.unchanged(status, since=since, limit=PAGE, after=end)
+            found = await self._voices.find_unchanged(status, since=since, limit=PAGE, after=end)
             yield found
             end = found.end
             if end is None:

@@ -32,7 +32,7 @@ from shared.characters.own.recordings import (
     MAX_RECORDINGS,
     Kind,
     OwnCharacterCleaner,
-    kept_prefix,
+    progress_prefix,
     recordings_among,
     recordings_prefix,
     withdraw_character,
@@ -115,9 +115,9 @@ class TrainingRunner:
         Raises:
             PassingError: the store or a bucket does not answer; the lease ends by itself.
         """
-        if len(await self.store.in_training(limit=self.at_once)) >= self.at_once:
+        if len(await self.store.find_in_training(limit=self.at_once)) >= self.at_once:
             return False
-        for snapshot in await self.store.waiting(limit=1):
+        for snapshot in await self.store.find_waiting(limit=1):
             character_id = snapshot.character.character_id
             try:
                 taken = await change_own(
@@ -134,7 +134,7 @@ class TrainingRunner:
 
     async def _train_in_place(self, character: OwnCharacter) -> None:
         """Train a character unless others, who looked at the same time, have all places."""
-        holders = await self.store.in_training(limit=self.at_once + 1)
+        holders = await self.store.find_in_training(limit=self.at_once + 1)
         others = [each for each in holders if each.character.character_id != character.character_id]
         if len(others) >= self.at_once:
             # Each of them may see the other and step back: they come again at different times.
@@ -223,7 +223,7 @@ class TrainingRunner:
             raise
         # Its owner may keep the recordings, but nobody needs these any more.
         with suppress(PassingError):
-            await self.recordings.delete_all(kept_prefix(character.character_id))
+            await self.recordings.delete_all(progress_prefix(character.character_id))
 
     async def _publish_card(self, character: OwnCharacter, folder: Path) -> None:
         """Publish what its owner is shown of a character, unless it was deleted meanwhile."""
@@ -288,7 +288,7 @@ class TrainingRunner:
         extra = {"event": "own_character_failed", "code": failure.code}
         _LOG.info("own character failed", extra=extra)
         # Nothing of it helps a training with other recordings.
-        await self.recordings.delete_all(kept_prefix(character.character_id))
+        await self.recordings.delete_all(progress_prefix(character.character_id))
         await self._change(
             character,
             lambda each, now: own.fail(each, character.attempt, failure, now),

@@ -143,7 +143,7 @@ class Limits(_Strict):
         return in_range(longest, info.data.get("min_seconds", 0), 3_600)
 
 
-class Licence(_Strict):
+class CharacterLicence(_Strict):
     """The licence of the character's voice."""
 
     name: Annotated[str, ShortText(200)]
@@ -276,7 +276,7 @@ class Manifest(_Strict):
     """The line that must be shown wherever the voice is used."""
     credit_ja: Annotated[str, ShortText(300)] | None = None
     """The same line for pages in Japanese."""
-    licence: Licence
+    licence: CharacterLicence
     terms_url: HttpsAddress | None = None
     """Where the terms of use stand; null for a voice that nobody but its owner may use."""
     consent: Annotated[str, ShortText(2_000)]

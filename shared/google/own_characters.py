@@ -13,12 +13,12 @@ from google.cloud.firestore_v1.transforms import DELETE_FIELD
 from shared.characters.own.store import (
     BEGUN,
     COLLECTION,
-    Begun,
+    CharacterStart,
     OwnCharacterSnapshot,
     UnknownOwnCharacterError,
-    begun_since,
     document_path,
     from_document,
+    starts_since,
     state_path,
     to_document,
     to_state,
@@ -63,18 +63,18 @@ class FirestoreOwnCharacters:
         self._now = now
 
     async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
-        await self._take_place(Begun(character.created_at, by), limits, character)
+        await self._take_place(CharacterStart(character.created_at, by), limits, character)
 
     async def take_place(self, *, limits: DayLimits, by: str) -> None:
-        await self._take_place(Begun(self._now(), by), limits)
+        await self._take_place(CharacterStart(self._now(), by), limits)
 
     async def _take_place(
-        self, place: Begun, limits: DayLimits, character: OwnCharacter | None = None
+        self, place: CharacterStart, limits: DayLimits, character: OwnCharacter | None = None
     ) -> None:
         for _ in range(COMPETITION_LIMIT):
             with passing_errors():
                 known = await self._call(self._client.document(BEGUN).get)
-                begun = begun_since(known.to_dict() or {}, self._now() - _DAY)
+                begun = starts_since(known.to_dict() or {}, self._now() - _DAY)
                 limits.require_place(begun, place.by)
                 try:
                     await self._begin(character, known, [*begun, place])
@@ -90,7 +90,7 @@ class FirestoreOwnCharacters:
         self,
         character: OwnCharacter | None,
         known: DocumentSnapshot[Any],
-        begun: Sequence[Begun],
+        begun: Sequence[CharacterStart],
     ) -> None:
         batch = self._client.batch()
         limits, content = self._client.document(BEGUN), {"begun": [asdict(each) for each in begun]}
@@ -142,19 +142,19 @@ class FirestoreOwnCharacters:
         with passing_errors():
             await self._call(batch.commit)
 
-    async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+    async def find_waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         return await self._read("train_at", "<=", limit)
 
-    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+    async def find_in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         return await self._read("train_at", ">", limit)
 
-    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+    async def find_to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         return await self._read("clean_at", "<=", limit)
 
-    async def public(self, limit: int) -> Sequence[OwnCharacter]:
+    async def find_public(self, limit: int) -> Sequence[OwnCharacter]:
         return [each.character for each in await self._read("public_at", "<=", limit)]
 
-    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+    async def find_by_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
         query = (
             self._client.collection(COLLECTION)
             .where(filter=FieldFilter("owner", "==", owner))

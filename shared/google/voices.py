@@ -89,7 +89,7 @@ class FirestoreVoices:
         with passing_errors():
             await self._call(self._reference(voice_id).delete)
 
-    async def unchanged(
+    async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
         """Query the composite index of the collection group; see `VoiceStore`.

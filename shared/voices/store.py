@@ -124,7 +124,7 @@ class VoiceStore(Protocol):
     async def delete(self, voice_id: str) -> None:
         """Delete a document, if it exists."""
 
-    async def unchanged(
+    async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
         """Return the voices that have had a status since before `since`, oldest first.

@@ -40,7 +40,7 @@ def recordings_prefix(character_id: str, kind: Kind | None = None) -> str:
     return f"{character_id}/" if kind is None else f"{character_id}/{kind.value}/"
 
 
-def kept_prefix(character_id: str) -> str:
+def progress_prefix(character_id: str) -> str:
     """Return the prefix of the names under which a training saves its progress.
 
     They lie among the character's recordings, of which they have parts, and are deleted with them.
@@ -62,7 +62,7 @@ def recording_name(character_id: str, kind: Kind, recording_id: str) -> str:
     return f"{recordings_prefix(character_id, kind)}{recording_id}"
 
 
-def beyond_all_limits(recordings: Iterable[ObjectFacts]) -> Sequence[ObjectFacts]:
+def recordings_over_limits(recordings: Iterable[ObjectFacts]) -> Sequence[ObjectFacts]:
     """Return the newest of a character's recordings if they are far too many.
 
     The api counts uploads before it signs an address, so many addresses that are used at once bring
@@ -117,7 +117,7 @@ class OwnCharacterCleaner:
         Raises:
             PassingError: the store or a bucket does not answer.
         """
-        for snapshot in await self.store.to_clean(limit=_CLEANED_AT_ONCE):
+        for snapshot in await self.store.find_to_clean(limit=_CLEANED_AT_ONCE):
             character_id = snapshot.character.character_id
             await self.recordings.delete_all(recordings_prefix(character_id))
             await self.characters.delete_all(own_sounds_prefix(character_id))
@@ -132,7 +132,7 @@ class OwnCharacterCleaner:
         for character_id, objects in groupby(found, lambda each: each.name.split("/")[0]):
             all_of_it = list(objects)
             kept = await self._still_wants_recordings(character_id)
-            for each in beyond_all_limits(recordings_among(all_of_it)) if kept else all_of_it:
+            for each in recordings_over_limits(recordings_among(all_of_it)) if kept else all_of_it:
                 await self.recordings.delete(each.name, each.generation)
         await self._withdraw_orphans()
 

@@ -40,7 +40,7 @@ class DayLimitReachedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class CharacterStart:
     """The start of a character, which a deletion does not undo; `by` is the owner's pseudonym."""
 
     at: datetime
@@ -54,7 +54,7 @@ class DayLimits:
     by_all: int
     by_owner: int
 
-    def require_place(self, begun: Sequence[Begun], by: str) -> None:
+    def require_place(self, begun: Sequence[CharacterStart], by: str) -> None:
         """Refuse one more if a limit is reached; the owner's own is named first.
 
         Args:
@@ -122,19 +122,19 @@ class OwnCharacterStore(Protocol):
     async def delete(self, character_id: str) -> None:
         """Delete a document, if it exists."""
 
-    async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+    async def find_waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Return characters that a trainer may take, longest waiting first."""
 
-    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+    async def find_in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Return characters that a trainer holds, whose lease has not ended."""
 
-    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+    async def find_to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Return characters whose recordings must be deleted."""
 
-    async def public(self, limit: int) -> Sequence[OwnCharacter]:
+    async def find_public(self, limit: int) -> Sequence[OwnCharacter]:
         """Return the characters that everybody may use, earliest change first."""
 
-    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+    async def find_by_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
         """Return the characters of a Firebase uid, newest first."""
 
     async def aclose(self) -> None: ...
@@ -239,9 +239,9 @@ def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacte
     return OwnCharacter(**known | parts)
 
 
-def begun_since(document: Mapping[str, Any], since: datetime) -> Sequence[Begun]:
+def starts_since(document: Mapping[str, Any], since: datetime) -> Sequence[CharacterStart]:
     """Return the starts after some time, from the document `BEGUN`."""
-    begun = [Begun(each["at"], each["by"]) for each in document.get("begun", [])]
+    begun = [CharacterStart(each["at"], each["by"]) for each in document.get("begun", [])]
     return [each for each in begun if each.at > since]
 
 

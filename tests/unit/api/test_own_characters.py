@@ -567,7 +567,7 @@ async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(
     problem(busy, 409, "own_character_busy")
     await train(workshop, path)
     put_character(workshop.characters, path.rpartition("/")[2])
-    assert await workshop.store.to_clean(10) == []
+    assert await workshop.store.find_to_clean(10) == []
     ready = (await client.get(path, headers=key)).json()
     assert (ready["can_train_again"], len(ready["recordings"])) == (True, 2)
 
@@ -588,7 +588,7 @@ async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(
     gone = await client.patch(path, headers=key, json={"keeps_recordings": False})
 
     assert (gone.json()["status"], gone.json()["can_train_again"]) == ("ready", False)
-    found = [each.character.character_id for each in await workshop.store.to_clean(10)]
+    found = [each.character.character_id for each in await workshop.store.find_to_clean(10)]
     assert found == [path.rpartition("/")[2]]
 
 
@@ -606,7 +606,7 @@ async def test_who_does_not_want_more_recordings_after_all_has_the_character_as_
     kept = await client.patch(path, headers=key, json={"keeps_recordings": False})
 
     assert kept.json()["status"] == "ready"
-    assert len(await workshop.store.to_clean(10)) == 1
+    assert len(await workshop.store.find_to_clean(10)) == 1
 
 
 async def test_a_further_training_takes_a_place_of_the_day(
