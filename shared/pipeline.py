@@ -61,11 +61,7 @@ async def store_recording(
     """Store a voice's recording of `size` bytes, unless this very recording is stored.
 
     It is if the answer to our own write was lost, or if the client did not get our answer and sends
-    the recording again.
-
-    Raises:
-        ObjectExistsError: the voice has another recording.
-        StorageUnavailableError: it is unknown whether it was stored.
+    the recording again. `ObjectExistsError` means that the voice has another recording.
     """
     name = upload_name(voice_id)
     try:

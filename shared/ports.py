@@ -42,11 +42,7 @@ class Bucket(Protocol):
         """
 
     async def read(self, name: str, generation: int, *, max_bytes: int) -> bytes:
-        """Read at most `max_bytes + 1` bytes of one generation of an object.
-
-        Raises:
-            ObjectMissingError: this generation does not exist.
-        """
+        """Read up to `max_bytes + 1` bytes of a generation; `ObjectMissingError` if it is gone."""
 
     async def write(
         self,
@@ -69,11 +65,7 @@ class Bucket(Protocol):
         """
 
     async def find(self, name: str) -> ObjectFacts:
-        """Return the facts of an object.
-
-        Raises:
-            ObjectMissingError: it does not exist.
-        """
+        """Return the facts of an object; `ObjectMissingError` if it does not exist."""
 
     async def list(self, prefix: str = "", *, most: int | None = None) -> Sequence[ObjectFacts]:
         """Return the first `most` objects whose names begin with `prefix`, sorted by name."""
@@ -100,11 +92,7 @@ class Publisher(Protocol):
     """Publishes messages to one topic."""
 
     async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
-        """Publish a message; return when the topic has stored it.
-
-        Raises:
-            PublishError: the topic did not accept it.
-        """
+        """Return when the topic has stored the message; `PublishError` if it did not."""
 
     async def aclose(self) -> None: ...
 
@@ -118,8 +106,6 @@ class CertificatesUnavailableError(PassingError):
 
 
 class TokenVerifier(Protocol):
-    """Verifies that the right party sent a request, by its identity token."""
-
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
         """Return the claims of the token in an `Authorization` header.
 
@@ -176,8 +162,6 @@ class Traces(Protocol):
 
 
 class NoTraces:
-    """Records nothing."""
-
     def step(self, _voice_id: str, _name: str) -> AbstractContextManager[TraceStep]:
         return nullcontext(TraceStep())
 

@@ -94,15 +94,11 @@ class CharacterBucket:
         return self._open_bucket()
 
     async def revision(self, character_id: str) -> int:
-        """Return a character's revision, with one small request.
-
-        Raises:
-            NoSuchCharacterError: it is not in the bucket.
-        """
+        """Return a character's revision, with one small request."""
         return (await self._find_manifest(character_id)).generation
 
     async def read(self, character_id: str) -> PublishedCharacter:
-        """Find a character in the bucket.
+        """Return a character.
 
         Raises:
             NoSuchCharacterError: it is not in the bucket.
@@ -143,20 +139,12 @@ class CharacterBucket:
         return MappingProxyType({each.manifest.id: each for each in published})
 
     async def read_graph(self, character: PublishedCharacter, role: str) -> bytes:
-        """Read a graph, at most one byte more than its manifest says.
-
-        Raises:
-            IncompleteCharacterError: it is gone or was replaced.
-        """
+        """Return a graph, at most one byte more of it than its manifest says."""
         found = character.graphs[role]
         return await self._read_object(found, found.bytes)
 
     async def read_portrait(self, character: PublishedCharacter, max_bytes: int) -> bytes:
-        """Read a character's portrait, at most one byte over the limit.
-
-        Raises:
-            IncompleteCharacterError: it is missing, or was replaced.
-        """
+        """Return a portrait, at most one byte more of it than the limit."""
         if character.portrait is None:
             raise IncompleteCharacterError(f"{character.manifest.id} has no portrait")
         return await self._read_object(character.portrait, max_bytes)

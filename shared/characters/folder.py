@@ -56,9 +56,6 @@ class CharacterFolder:
         """Delete a character, and return the encoders that no other one needs.
 
         The manifest goes first, so that nobody begins to use the character.
-
-        Raises:
-            ManifestError: there is no such character.
         """
         # Whoever may write to the bucket could have put a manifest among the shared encoders, whose
         # removal would delete those of all characters.

@@ -352,7 +352,6 @@ def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
 
 
 def log_set_aside(name: str, error: ValueError) -> None:
-    """Log that a character's bundle is not served."""
     extra = {"event": "character_set_aside", "character": name}
     _LOG.error("character %s is set aside: %s", name, error, extra=extra)
 

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = None) -> VoiceStore:
-    """Open the voices' documents in Firestore.
-
-    Args:
-        targets_per_stream: the most watched documents on one stream; None to watch none.
-    """
+    """Open the voices' documents; without `targets_per_stream`, none can be watched."""
     from shared.google.firestore import RenewableClient
     from shared.google.voices import FirestoreVoices
 
@@ -54,10 +50,7 @@ def open_own_characters(settings: CommonSettings) -> OwnCharacterStore:
 
 
 def open_bucket(settings: CommonSettings, name: str, signer: UrlSigner | None = None) -> Bucket:
-    """Open the bucket, or the `upload_shards` buckets, of recordings or of results.
-
-    Only with a signer can it sign addresses.
-    """
+    """Open the bucket, or its `upload_shards`; only with a signer can it sign addresses."""
     if settings.upload_shards == 1:
         return open_single_bucket(settings, name, signer)
     from shared.google.sharded_bucket import ShardedBucket, shard_names
@@ -85,7 +78,6 @@ def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | Non
 
 
 def open_signer(settings: SigningSettings) -> UrlSigner:
-    """Open the signer of addresses: with the HMAC key, the local key, or through IAM."""
     from shared.google.storage import Signer
 
     if settings.signing_hmac_access_id is not None and settings.signing_hmac_secret is not None:
@@ -131,7 +123,6 @@ def open_push_verifier(settings: PushSettings) -> TokenVerifier:
 
 
 def open_trainer(settings: CommonSettings, url: str) -> TrainerStart:
-    """Open the starter of the trainer of own characters."""
     import google.auth
     import requests
     from google.auth.transport.requests import AuthorizedSession

@@ -155,8 +155,19 @@ def moment_of(time: Any) -> datetime:
 
 
 @contextmanager
+def missing_index(fields: str) -> Iterator[None]:
+    """Turn the refusal of a query whose index is missing into `StoreUnavailableError`."""
+    try:
+        yield
+    except google_errors.FailedPrecondition as error:
+        raise StoreUnavailableError(
+            f"the index on {fields} is missing or still being built, which takes minutes;"
+            f" Firestore says: {error.message}"
+        ) from error
+
+
+@contextmanager
 def passing_errors() -> Iterator[None]:
-    """Turn errors that pass into `StoreUnavailableError`."""
     try:
         yield
     except _PASSING as error:

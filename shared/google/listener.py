@@ -178,15 +178,15 @@ class _Connection:
     """
 
     def __init__(self, client: RenewableClient) -> None:
-        self._client = client
+        self.client = client
 
     @asynccontextmanager
     async def listen(
         self, requests: AsyncIterator[ListenRequest]
     ) -> AsyncIterator[AsyncIterator[ListenResponse | None]]:
         """Open a stream; it yields None for an unreadable message."""
-        api = cast("FirestoreAsyncClient", self._client._firestore_api)  # noqa: SLF001
-        metadata = cast("Sequence[tuple[str, str]]", self._client._rpc_metadata)  # noqa: SLF001
+        api = cast("FirestoreAsyncClient", self.client._firestore_api)  # noqa: SLF001
+        metadata = cast("Sequence[tuple[str, str]]", self.client._rpc_metadata)  # noqa: SLF001
         # No retry: the client's own would open a new stream without the requests that the broken
         # one had already taken, and then no document would be watched.
         opened = await api.listen(requests=requests, metadata=metadata, retry=None)
@@ -199,20 +199,17 @@ class _Connection:
 
     async def read(self, voice_ids: Sequence[str]) -> dict[str, Voice | None]:
         """Read documents in one call; missing ones are None."""
-        references = [self._client.document(document_path(voice_id)) for voice_id in voice_ids]
+        references = [self.client.document(document_path(voice_id)) for voice_id in voice_ids]
         found: dict[str, Voice | None] = {}
         async with asyncio.timeout(CHECK_SECONDS):
             # No retry: a new connection is better than a second try on one that says nothing.
-            async for document in self._client.get_all(references, retry=None):
+            async for document in self.client.get_all(references, retry=None):
                 fields = document.to_dict()
                 found[document.id] = None if fields is None else from_document(document.id, fields)
         return found
 
-    def renew(self) -> None:
-        self._client.renew()
-
     def request(self, *, add: _WatchedDocument | None = None, remove: int = 0) -> ListenRequest:
-        database = self._client._database_string  # noqa: SLF001
+        database = self.client._database_string  # noqa: SLF001
         if add is None:
             return ListenRequest(database=database, remove_target=remove)
         name = f"{database}/documents/{document_path(add.voice_id)}"
@@ -222,7 +219,7 @@ class _Connection:
         )
 
     def voice(self, document: Document) -> Voice:
-        fields = cast("dict[str, Any]", firestore_values.decode_dict(document.fields, self._client))
+        fields = cast("dict[str, Any]", firestore_values.decode_dict(document.fields, self.client))
         return from_document(document.name.rpartition("/")[2], fields)
 
 
@@ -272,7 +269,7 @@ class _Stream:
                 await self._follow()
                 error: Exception = StoreUnavailableError("Firestore closed the stream")
             except TimeoutError:
-                self._connection.renew()
+                self._connection.client.renew()
                 error = StoreUnavailableError("Firestore did not answer on the stream")
             except Exception as broken:  # noqa: BLE001 - any error must reach the clients
                 error = broken
@@ -289,7 +286,7 @@ class _Stream:
         for document in self._documents.values():
             document.seen = False
             self._requests.put_nowait(self._connection.request(add=document))
-        requests = self._queued_requests(self._requests)
+        requests = _items_of(self._requests)
         try:
             async with asyncio.timeout(None) as self._timeout:
                 self._expect_answers()
@@ -342,13 +339,6 @@ class _Stream:
         now = asyncio.get_running_loop().time()
         self._timeout.reschedule(now + SILENCE_SECONDS if is_due else None)
 
-    @staticmethod
-    async def _queued_requests(
-        requests: asyncio.Queue[ListenRequest],
-    ) -> AsyncIterator[ListenRequest]:
-        while True:
-            yield await requests.get()
-
     def _handle(self, response: ListenResponse) -> None:
         if "document_change" in response:
             self._handle_document(response.document_change)
@@ -394,6 +384,11 @@ class _Stream:
     def _put_state(self, target_ids: Sequence[int], state: Voice | None) -> None:
         for document in self._documents_of(target_ids):
             document.put_state(state)
+
+
+async def _items_of(queue: asyncio.Queue[ListenRequest]) -> AsyncIterator[ListenRequest]:
+    while True:
+        yield await queue.get()
 
 
 async def _until_one_ends(*coroutines: Coroutine[Any, Any, None]) -> None:

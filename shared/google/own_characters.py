@@ -23,8 +23,8 @@ from shared.characters.own.store import (
     to_document,
     to_state,
 )
-from shared.google.firestore import Calls, moment_of, passing_errors
-from shared.voices.store import COMPETITION_LIMIT, ConflictError, StoreUnavailableError
+from shared.google.firestore import Calls, missing_index, moment_of, passing_errors
+from shared.voices.store import COMPETITION_LIMIT, ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -161,14 +161,8 @@ class FirestoreOwnCharacters:
             .order_by("created_at", direction=BaseQuery.DESCENDING)
             .limit(limit)
         )
-        with passing_errors():
-            try:
-                found = await self._call(query.get)
-            except google_errors.FailedPrecondition as error:
-                raise StoreUnavailableError(
-                    f"the index on owner and created_at of {COLLECTION} is missing or still being"
-                    f" built, which takes minutes; Firestore says: {error.message}"
-                ) from error
+        with passing_errors(), missing_index(f"owner and created_at of {COLLECTION}"):
+            found = await self._call(query.get)
         return [_snapshot(document).character for document in found]
 
     async def aclose(self) -> None:

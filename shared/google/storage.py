@@ -75,15 +75,10 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs addresses with a service account's key, or without one through IAM's signBlob.
+    """Signs addresses with a service account's key, or without one through IAM's signBlob."""
 
-    Attributes:
-        credentials: hold the key, or get the access token for signBlob.
-        service_account: the account that signs through IAM; None to sign with the key.
-    """
-
-    credentials: Credentials
-    service_account: str | None = None
+    credentials: Credentials  # hold the key, or get the access token for signBlob
+    service_account: str | None = None  # the account that signs through IAM; None to use the key
 
     def arguments(self) -> Mapping[str, object]:
         """Return the arguments of `Blob.generate_signed_url`; may refresh the access token."""

@@ -62,9 +62,7 @@ SECONDS_AFTER_A_FAILURE: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Public certificates by key id (PEM), and their lifetime."""
-
-    by_key_id: Mapping[str, str]
+    by_key_id: Mapping[str, str]  # public certificates or keys as PEM
     lifetime_seconds: float
 
 
@@ -109,30 +107,17 @@ class CertificateCache:
         after that, it raises `CertificatesUnavailableError`.
         """
         async with self._one_fetch:
-            if self._needs_fetch(key_id):
-                await self._renew(key_id)
-        return self._certificates.by_key_id
-
-    @property
-    def _age(self) -> float:
-        return self._monotonic() - self._fetched_at
-
-    @property
-    def _lifetime(self) -> float:
-        return max(self._certificates.lifetime_seconds, LEAST_SECONDS_BETWEEN_FETCHES)
-
-    def _needs_fetch(self, key_id: str) -> bool:
-        unknown = key_id not in self._certificates.by_key_id
-        return self._age >= (LEAST_SECONDS_BETWEEN_FETCHES if unknown else self._lifetime)
-
-    async def _renew(self, key_id: str) -> None:
-        try:
-            self._certificates = await self._fetch_unless_it_just_failed()
-            self._fetched_at = self._monotonic()
-        except CertificatesUnavailableError:
             is_known = key_id in self._certificates.by_key_id
-            if not is_known or self._age >= self._lifetime + GRACE_SECONDS:
-                raise
+            lifetime = max(self._certificates.lifetime_seconds, LEAST_SECONDS_BETWEEN_FETCHES)
+            age = self._monotonic() - self._fetched_at
+            if age >= (lifetime if is_known else LEAST_SECONDS_BETWEEN_FETCHES):
+                try:
+                    self._certificates = await self._fetch_unless_it_just_failed()
+                    self._fetched_at = self._monotonic()
+                except CertificatesUnavailableError:
+                    if not is_known or age >= lifetime + GRACE_SECONDS:
+                        raise
+        return self._certificates.by_key_id
 
     async def _fetch_unless_it_just_failed(self) -> Certificates:
         if self._monotonic() - self._failed_at < SECONDS_AFTER_A_FAILURE:

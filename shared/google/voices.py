@@ -6,22 +6,20 @@ compare-and-set, without the second round trip of a transaction.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from google.api_core import exceptions as google_errors
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.field_path import FieldPath
 from google.cloud.firestore_v1.transforms import DELETE_FIELD
 
-from shared.google.firestore import Calls, moment_of, passing_errors
+from shared.google.firestore import Calls, missing_index, moment_of, passing_errors
 from shared.voices.store import (
     COLLECTION,
     SHARDS,
     ConflictError,
     FoundVoices,
     Snapshot,
-    StoreUnavailableError,
     UnknownVoiceError,
     UnreadableVoiceError,
     VoiceExistsError,
@@ -31,7 +29,7 @@ from shared.voices.store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
@@ -43,6 +41,9 @@ if TYPE_CHECKING:
     from shared.google.firestore import RenewableClient
     from shared.google.listener import DocumentListener
     from shared.voices.voice import Status, Voice
+
+
+_SWEEP_INDEX: Final = f"sweep_shard, status and updated_at of all collections {COLLECTION}"
 
 
 class FirestoreVoices:
@@ -107,7 +108,7 @@ class FirestoreVoices:
         if after is not None:
             # Firestore adds this order anyway, but a cursor needs it written down.
             query = query.order_by(FieldPath.document_id()).start_after(cast("list[Any]", after))
-        with passing_errors(), _missing_index():
+        with passing_errors(), missing_index(_SWEEP_INDEX):
             documents = await self._call(query.get)
         snapshots, unreadable = [], []
         for document in documents:
@@ -145,14 +146,3 @@ def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any]
         return None
     last = documents[-1]
     return [last.get("updated_at"), last.reference]
-
-
-@contextmanager
-def _missing_index() -> Iterator[None]:
-    try:
-        yield
-    except google_errors.FailedPrecondition as error:
-        raise StoreUnavailableError(
-            "the index on sweep_shard, status and updated_at of all collections voices is missing "
-            f"or still being built, which takes minutes; Firestore says: {error.message}"
-        ) from error

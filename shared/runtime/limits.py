@@ -73,20 +73,13 @@ def networks_of(client: str) -> list[tuple[str, str]]:
 
 
 class NoPlaceError(Exception):
-    """All places of a client or its network are in use."""
-
     def __init__(self, most: int) -> None:
         super().__init__(f"all {most} places of this client or its network are taken")
         self.most = most
 
 
 class PlacesPerClient:
-    """Counts the places that clients use.
-
-    Args:
-        most: the places of one client; 0 for no limit.
-        trusted_proxies: see `network_of`.
-    """
+    """Counts the places that clients use; `most` is one client's number, 0 for no limit."""
 
     def __init__(self, most: int, trusted_proxies: int) -> None:
         self._most = most
@@ -94,7 +87,6 @@ class PlacesPerClient:
         self._used: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Return the number of networks with a place in use."""
         return len(self._used)
 
     @contextmanager

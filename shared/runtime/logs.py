@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -65,8 +66,6 @@ def pseudonym(voice_id: str, key: str) -> str:
 
 
 class CloudLoggingFormatter(logging.Formatter):
-    """Formats records as Cloud Logging's structured entries."""
-
     def __init__(self, project_id: str, key: str, *, has_traces: bool = False) -> None:
         super().__init__()
         self._has_traces = has_traces
@@ -96,7 +95,6 @@ class CloudLoggingFormatter(logging.Formatter):
 
 
 def _cut(text: str) -> str:
-    """Leave out the middle of a text that is too long."""
     left_out = len(text) - MOST_CHARACTERS
     if left_out <= 0:
         return text
@@ -115,24 +113,23 @@ def configure(project_id: str, level: str, key: str, *, has_traces: bool = False
         logging.getLogger(name).setLevel(least)
 
 
-@contextmanager
-def about_voice(voice_id: str) -> Iterator[None]:
+def about_voice(voice_id: str) -> AbstractContextManager[None]:
     """Add the voice's pseudonym to every entry that is logged inside."""
-    token = _VOICE_ID.set(voice_id)
-    try:
-        yield
-    finally:
-        _VOICE_ID.reset(token)
+    return _set(_VOICE_ID, voice_id)
+
+
+def about_trace(trace_id: str | None) -> AbstractContextManager[None]:
+    """Add a request's trace id, 32 hexadecimal digits, to every entry that is logged inside."""
+    return _set(_TRACE_ID, trace_id)
 
 
 @contextmanager
-def about_trace(trace_id: str | None) -> Iterator[None]:
-    """Add a request's trace id, 32 hexadecimal digits, to every entry that is logged inside."""
-    token = _TRACE_ID.set(trace_id)
+def _set(variable: ContextVar[str | None], value: str | None) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _TRACE_ID.reset(token)
+        variable.reset(token)
 
 
 def main(arguments: list[str]) -> int:

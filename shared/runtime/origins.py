@@ -23,12 +23,7 @@ ANY_PORT: Final = ":*"
 
 
 def is_allowed_origin(origin: str, host: str | None, allowed: Collection[str]) -> bool:
-    """Return whether pages of an origin may use the service.
-
-    Args:
-        origin: the request's header `Origin`.
-        host: the request's header `Host`; pages from there are always allowed.
-    """
+    """Return whether pages of an origin may use the service; those of `host` always may."""
     if ANY in allowed or origin in allowed or (host and _place_of(origin) == host):
         return True
     pattern = _any_port_pattern(allowed)
@@ -65,7 +60,6 @@ class AllowedOriginsMiddleware(CORSMiddleware):
 
 
 def _name_in(host: str) -> str:
-    """Return the name in a `Host` header, an empty text if there is none."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -79,7 +73,6 @@ def _is_address(name: str) -> bool:
 
 
 def _place_of(origin: str) -> str | None:
-    """Return the host and port of an origin; None if it is none."""
     try:
         return urlsplit(origin).netloc or None
     except ValueError:
@@ -87,6 +80,5 @@ def _place_of(origin: str) -> str | None:
 
 
 def _any_port_pattern(allowed: Collection[str]) -> str | None:
-    """Return a regular expression for the origins with any port; None without any."""
     origins = [each.removesuffix(ANY_PORT) for each in allowed if each.endswith(ANY_PORT)]
     return "|".join(rf"{re.escape(origin)}(:[0-9]+)?" for origin in origins) or None

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def on_signal(number: int, act: Callable[[], object]) -> None:
-    """Call a function in the running event loop when a signal comes."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(number, act)
@@ -42,11 +41,7 @@ def lock_file(path: Path) -> Iterator[None]:
 
 
 def read_at_most(path: Path, most: int) -> bytes:
-    """Read a file of at most `most` bytes.
-
-    Raises:
-        OSError: it can't be read, is larger, or is a pipe or a device, which may never end.
-    """
+    """Read a file of at most `most` bytes; `OSError` if it is larger, a pipe or a device."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "expected a file, found something else", str(path))
     with path.open("rb") as file:

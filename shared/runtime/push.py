@@ -91,7 +91,6 @@ def push_route(
 def push_app(
     verifier: TokenVerifier, handle: Callable[[PushMessage], Awaitable[None]]
 ) -> Starlette:
-    """Return an application with `POST /` for pushes and `GET /healthz` for probes."""
     return app_with_probe(push_route("/", verifier, handle))
 
 

@@ -125,32 +125,20 @@ class EnvironmentSettings(BaseModel):
 
 
 class CommonSettings(EnvironmentSettings):
-    """The settings of every deployable.
-
-    Attributes:
-        project_id: the Google Cloud project.
-        environment: the local cloud needs no tokens and may use a key file.
-        log_level: the least severity that is logged.
-        log_key: the key of the voices' pseudonyms in the logs.
-        traces: the destination of voices' steps: `google` for Cloud Trace, the address of a
-            collector that takes OTLP over HTTP (`http://.../v1/traces`), or, in the local cloud, a
-            file.
-        trace_ratio: the share of voices whose steps are traced.
-        uploads_bucket: the bucket of the recordings.
-        upload_shards: the number of buckets of recordings, and of results; see
-            `shared.google.sharded_bucket`.
-        conversion_deadline_seconds: the one number that all timeouts derive from.
-    """
+    """The settings of every deployable."""
 
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
-    log_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    log_key: Annotated[SecretStr, Field(min_length=32)] | None = None  # of the logs' pseudonyms
+    # The destination of voices' steps: `google` for Cloud Trace, the address of a collector that
+    # takes OTLP over HTTP (`http://.../v1/traces`), or, in the local cloud, a file.
     traces: Annotated[str, Field(min_length=1)] | None = None
-    trace_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
+    trace_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0  # the share of voices that is traced
     uploads_bucket: BucketName
+    # The number of buckets of recordings, and of results; see `shared.google.sharded_bucket`.
     upload_shards: Annotated[int, Field(ge=1, le=32)] = 1
-    conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60
+    conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60  # see `Timeouts`
 
     @model_validator(mode="after")
     def _check_log_key(self) -> Self:
@@ -187,17 +175,11 @@ class CommonSettings(EnvironmentSettings):
 
 
 class PushSettings(CommonSettings):
-    """The settings of a deployable that receives pushes.
-
-    Attributes:
-        push_verification: the checks of a push's token.
-        push_audience: the audience that the token must name.
-        push_service_account: the service account that the token must name.
-    """
+    """The settings of a deployable that receives pushes."""
 
     push_verification: PushVerification = PushVerification.ON
-    push_audience: str = ""
-    push_service_account: ServiceAccount | None = None
+    push_audience: str = ""  # the audience that the token must name
+    push_service_account: ServiceAccount | None = None  # the account that the token must name
 
     @model_validator(mode="after")
     def _check_push(self) -> Self:
@@ -211,19 +193,12 @@ class PushSettings(CommonSettings):
 
 
 class SigningSettings(CommonSettings):
-    """The settings of a deployable that signs addresses.
-
-    Attributes:
-        results_bucket: the bucket of the converted audio.
-        signing_service_account: the account that signs through IAM, without a key.
-        signing_key_file: a service account's key file; only for the local cloud.
-        signing_hmac_access_id: names the HMAC key that signs instead, without any call to IAM.
-        signing_hmac_secret: that key, from Secret Manager.
-    """
+    """The settings of a deployable that signs addresses."""
 
     results_bucket: BucketName
-    signing_service_account: ServiceAccount | None = None
-    signing_key_file: str | None = None
+    signing_service_account: ServiceAccount | None = None  # signs through IAM, without a key
+    signing_key_file: str | None = None  # a service account's; only for the local cloud
+    # The HMAC key that signs instead, without any call to IAM: its name, and the key itself.
     signing_hmac_access_id: Annotated[str, Field(pattern=r"^[A-Z0-9]{24,128}$")] | None = None
     signing_hmac_secret: Annotated[SecretStr, Field(min_length=16)] | None = None
 
@@ -244,14 +219,10 @@ class SigningSettings(CommonSettings):
 
 
 class CharacterSettings(CommonSettings):
-    """The settings of a deployable that lists or loads characters.
+    """The settings of a deployable that lists or loads characters."""
 
-    Attributes:
-        characters_bucket: the bucket of the bundles that do not come with the image, if any.
-        characters_refresh_seconds: the time after which that bucket is read again.
-    """
-
-    characters_bucket: BucketName | None = None
+    characters_bucket: BucketName | None = None  # of the bundles that do not come with the image
+    # The time after which that bucket is read again.
     characters_refresh_seconds: Annotated[float, Field(gt=0, le=30)] = 20.0
 
 
@@ -279,11 +250,7 @@ _Settings = TypeVar("_Settings", bound=EnvironmentSettings)
 
 
 def load(kind: type[_Settings], **overrides: Any) -> _Settings:
-    """Read settings from the environment; `overrides` replace its values.
-
-    Raises:
-        SettingsError: a setting is missing or wrong.
-    """
+    """Read settings from the environment or `overrides`; `SettingsError` if one is wrong."""
     try:
         return kind(**overrides)
     except ValidationError as error:

@@ -53,7 +53,6 @@ _BEGUN_TRACE: ContextVar[int] = ContextVar("begun_trace", default=0)
 
 
 def open_traces(settings: CommonSettings, deployable: str) -> Traces:
-    """Open the traces that the settings name."""
     if settings.traces is None:
         return NO_TRACES
     from opentelemetry.sdk.resources import Resource

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ObjectMissingError(LookupError):
-    """The object, or this generation of it, does not exist."""
+    pass
 
 
 class ObjectExistsError(Exception):
@@ -29,14 +29,10 @@ class StorageUnavailableError(PassingError):
 
 @dataclass(frozen=True, slots=True)
 class SignedUpload:
-    """A signed request with which a client uploads one recording.
-
-    Attributes:
-        url: works once, for this object, size and type, until `expires_at`.
-    """
+    """A signed request with which a client uploads one recording."""
 
     method: str
-    url: str
+    url: str  # works once, for this object, size and type, until `expires_at`
     headers: Mapping[str, str]
     expires_at: datetime
     max_bytes: int
@@ -44,8 +40,6 @@ class SignedUpload:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """The properties of a stored object."""
-
     bucket: str
     name: str
     generation: int

@@ -54,11 +54,11 @@ class UnreadableVoiceError(ValueError):
 
 
 class VoiceExistsError(Exception):
-    """Another document of this voice_id exists already."""
+    pass
 
 
 class ConflictError(PassingError):
-    """Another writer has changed the document since it was read."""
+    pass
 
 
 class StoreUnavailableError(PassingError):
@@ -67,30 +67,20 @@ class StoreUnavailableError(PassingError):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A voice as it was read.
-
-    Attributes:
-        revision: opaque; identifies this state of the document for `replace`.
-        read_at: the store's time when it was read or written.
-    """
+    """A voice as it was read."""
 
     voice: Voice
-    revision: object
-    read_at: datetime
+    revision: object  # opaque; identifies this state of the document for `replace`
+    read_at: datetime  # the store's time when it was read or written
 
 
 @dataclass(frozen=True, slots=True)
 class FoundVoices:
-    """One page of search results.
-
-    Attributes:
-        unreadable: the errors of documents that are no voices.
-        end: opaque; the place where the next page begins, None after the last page.
-    """
+    """One page of search results."""
 
     snapshots: Sequence[Snapshot]
-    unreadable: Sequence[UnreadableVoiceError] = ()
-    end: object = None
+    unreadable: Sequence[UnreadableVoiceError] = ()  # the errors of documents that are no voices
+    end: object = None  # opaque; the place where the next page begins, None after the last page
 
 
 class VoiceStore(Protocol):

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 class PassingError(Exception):
-    """An error that may go away by itself: the same may work later.
-
-    The places that answer 503, hand a message back or leave a voice for the next sweep catch this
-    class.
-    """
+    """An error that may go away by itself: the same may work later."""
 
 
 class PublishError(PassingError):
@@ -46,8 +42,6 @@ RETENTION: Final = timedelta(days=1)
 
 
 class Status(StrEnum):
-    """The status of a voice; it only moves forward."""
-
     WAITING = "waiting"
     QUEUED = "queued"
     CONVERTING = "converting"
@@ -119,8 +113,6 @@ class OutputFormat(StrEnum):
 
 
 class VoiceError(Exception):
-    """A permanent error of one voice: trying again can't help."""
-
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
@@ -132,8 +124,6 @@ class InvalidVoiceIdError(ValueError):
 
 
 class ForbiddenTransitionError(Exception):
-    """A voice can't go from its status to the wanted one."""
-
     def __init__(self, voice: Voice, wanted: Status) -> None:
         super().__init__(f"voice {voice.voice_id} is {voice.status} and cannot become {wanted}")
         self.voice = voice
@@ -141,8 +131,6 @@ class ForbiddenTransitionError(Exception):
 
 
 class LeaseHeldError(PassingError):
-    """Another worker owns the voice."""
-
     def __init__(self, voice: Voice, remaining: timedelta) -> None:
         super().__init__(f"voice {voice.voice_id} is leased by attempt {voice.attempt}")
         self.voice = voice
@@ -178,54 +166,34 @@ def parse_voice_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Speaking:
-    """The way in which a text is spoken.
+    """The way in which a text is spoken."""
 
-    Attributes:
-        speed: 2 is twice as fast as the character's own speed.
-        pitch: semitones by which the voice is higher.
-        intonation: 1 is the character's own liveliness, 0 is flat.
-        volume: factor of loudness.
-        pauses: factor of the pauses' length.
-        style: id of one of the character's styles; 0 is its usual one.
-    """
-
-    speed: float = 1.0
-    pitch: float = 0.0
-    intonation: float = 1.0
-    volume: float = 1.0
-    pauses: float = 1.0
-    style: int = 0
+    speed: float = 1.0  # 2 is twice as fast as the character's own speed
+    pitch: float = 0.0  # semitones by which the voice is higher
+    intonation: float = 1.0  # 1 is the character's own liveliness, 0 is flat
+    volume: float = 1.0  # factor of loudness
+    pauses: float = 1.0  # factor of the pauses' length
+    style: int = 0  # id of one of the character's styles; 0 is its usual one
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The visitor's wishes.
-
-    Attributes:
-        pitch_shift: semitones, or None to move the speaker's median to the character's.
-        speaking: None if the voice is made from a recording.
-    """
-
-    pitch_shift: float | None = None
+    pitch_shift: float | None = None  # semitones; None moves the median to the character's
     output_format: OutputFormat = OutputFormat.WAV
     content_type: str = "audio/webm"
-    speaking: Speaking | None = None
+    speaking: Speaking | None = None  # None if the voice is made from a recording
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The recording or the text in the uploads bucket.
-
-    Attributes:
-        seconds: None for a text, and until a recording was decoded.
-    """
+    """The recording or the text in the uploads bucket."""
 
     bucket: str
     object: str
     generation: int
     content_type: str
     bytes: int
-    seconds: float | None = None
+    seconds: float | None = None  # None for a text, and until a recording was decoded
 
     def is_same_upload(self, other: Input) -> bool:
         """Return whether both name the same bucket/object#generation."""
@@ -235,25 +203,19 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The converted audio in the results bucket.
-
-    Attributes:
-        object: unique per voice and attempt.
-        url: a signed address, readable without further permission until `url_expires_at`.
-        sha256: hexadecimal.
-        phones: for lip movements, if known: each phone of a text as Open JTalk names it, with the
-            millisecond at which it begins ("o:120 h:205 a:260").
-    """
+    """The converted audio in the results bucket."""
 
     bucket: str
-    object: str
-    url: str
+    object: str  # unique per voice and attempt
+    url: str  # signed; readable without further permission until `url_expires_at`
     url_expires_at: datetime
     content_type: str
     bytes: int
     seconds: float
-    sha256: str
+    sha256: str  # hexadecimal
     synthetic: Mapping[str, str] = field(default_factory=dict)
+    # For lips, if known: each phone of a text as Open JTalk names it, with the millisecond at which
+    # it begins ("o:120 h:205 a:260").
     phones: str = ""
 
 
@@ -271,13 +233,6 @@ class Voice:
 
     A text is a visitor's content as a recording is: it lies in the uploads bucket and appears in no
     document or message.
-
-    Attributes:
-        owner: Firebase uid of the signed-in visitor.
-        client: pseudonym of the network that created the voice, so that converters can share their
-            capacity fairly; None if unknown, and once the voice is final.
-        attempt: number of the current conversion attempt, 0 before the first: the fencing token.
-        timings: milliseconds per stage of the conversion.
     """
 
     voice_id: str
@@ -287,16 +242,18 @@ class Voice:
     expire_at: datetime
     status: Status = Status.WAITING
     options: Options = field(default_factory=Options)
-    owner: str | None = None
+    owner: str | None = None  # Firebase uid of the signed-in visitor
+    # Pseudonym of the network that created the voice, so that converters can share their capacity
+    # fairly; None if unknown, and once the voice is final.
     client: str | None = None
     input: Input | None = None
-    attempt: int = 0
+    attempt: int = 0  # number of the current attempt, 0 before the first: the fencing token
     handed_back: int = 0
     lease_expires_at: datetime | None = None
     stage: str | None = None
     result: Result | None = None
     error: Failure | None = None
-    timings: Mapping[str, float] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)  # milliseconds per stage
 
     @property
     def is_text(self) -> bool:
@@ -310,7 +267,6 @@ class Voice:
 
     @property
     def counted_attempts(self) -> int:
-        """The attempts made, without those that were handed back."""
         return self.attempt - self.handed_back
 
     @property
@@ -327,7 +283,6 @@ def create(
     owner: str | None = None,
     client: str | None = None,
 ) -> Voice:
-    """Return a new voice that waits for its recording."""
     return Voice(
         voice_id=parse_voice_id(voice_id),
         character=character,
@@ -346,15 +301,11 @@ def upload_has_expired(voice: Voice, now: datetime, lifetime: timedelta) -> bool
 
 
 def queue(voice: Voice, now: datetime, upload: Input) -> Voice:
-    """Record that the recording was uploaded and its conversion requested."""
     return replace(_move(voice, Status.QUEUED, now), input=upload)
 
 
 def queue_again(voice: Voice, now: datetime, upload: Input) -> Voice:
-    """Record that the conversion of a voice was requested once more.
-
-    `LeaseHeldError` means that a worker owns it.
-    """
+    """Record that the conversion of a voice that no worker holds was requested once more."""
     _require_unleased(voice, now)
     if voice.status is Status.WAITING:
         return queue(voice, now, upload)
@@ -365,12 +316,7 @@ def queue_again(voice: Voice, now: datetime, upload: Input) -> Voice:
 
 
 def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE) -> Voice:
-    """Give the voice to a worker, as the next attempt.
-
-    Raises:
-        LeaseHeldError: another attempt's lease has not ended.
-        AttemptsExhaustedError: `MOST_ATTEMPTS` have failed.
-    """
+    """Give the voice to a worker, as the next attempt; `AttemptsExhaustedError` if none is left."""
     _require_unleased(voice, now)
     leased = _move(voice, Status.CONVERTING, now)
     if not voice.has_attempts_left:
@@ -387,7 +333,6 @@ def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE)
 def renew(
     voice: Voice, now: datetime, attempt: int, stage: str | None, length: timedelta = LEASE
 ) -> Voice:
-    """Extend the lease of an attempt, which now works on `stage`."""
     _require_attempt(voice, attempt)
     return replace(voice, updated_at=now, lease_expires_at=now + length, stage=stage)
 
@@ -433,7 +378,6 @@ def fail_attempt(voice: Voice, now: datetime, attempt: int, error: VoiceError) -
 
 
 def fail(voice: Voice, now: datetime, error: VoiceError) -> Voice:
-    """End the voice with an error, even if a worker owns it."""
     return replace(
         _move(voice, Status.FAILED, now),
         client=None,
@@ -444,14 +388,12 @@ def fail(voice: Voice, now: datetime, error: VoiceError) -> Voice:
 
 
 def refuse(voice: Voice, now: datetime, error: VoiceError) -> Voice:
-    """End a voice that still waits for its recording with an error."""
     if voice.status is not Status.WAITING:
         raise ForbiddenTransitionError(voice, Status.FAILED)
     return fail(voice, now, error)
 
 
 def expire(voice: Voice, now: datetime) -> Voice:
-    """End a voice whose recording can no longer arrive."""
     message = (
         "The text did not arrive; please send it again."
         if voice.is_text

@@ -95,31 +95,24 @@ class TypedConsent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCharacter:
-    """A character that a visitor makes.
-
-    Attributes:
-        owner: the Firebase uid of its owner; None without a sign-in.
-        expire_at: the time at which it is deleted unless it is ready; None if it is.
-        attempt: number of the attempt that holds the lease, never reused: the fencing token.
-        share: the part of `stage` that is done, 0 to 1.
-    """
+    """A character that a visitor makes."""
 
     character_id: str
     status: OwnCharacterStatus
     name: str
     key_sha256: str
-    owner: str | None
+    owner: str | None  # Firebase uid; None without a sign-in
     consent: TypedConsent
     sentence: ConsentSentence
     created_at: datetime
     updated_at: datetime
-    expire_at: datetime | None
+    expire_at: datetime | None  # deleted then unless it is ready; None if it is
     trainings: int = 0
-    attempt: int = 0
+    attempt: int = 0  # number of the attempt that holds the lease, never reused: the fencing token
     tries: int = 0
     lease_expires_at: datetime | None = None
     stage: str | None = None
-    share: float | None = None
+    share: float | None = None  # the part of `stage` that is done, 0 to 1
     error: TrainingFailure | None = None
     has_recordings: bool = True
     keeps_recordings: bool = False
@@ -152,7 +145,6 @@ def begin(
     sentence: ConsentSentence,
     now: datetime,
 ) -> OwnCharacter:
-    """Create a character, for which recordings can be uploaded then."""
     return OwnCharacter(
         character_id=character_id,
         status=OwnCharacterStatus.COLLECTING,
@@ -176,10 +168,7 @@ def require_collecting(character: OwnCharacter) -> None:
 
 
 def queue(character: OwnCharacter, now: datetime) -> OwnCharacter:
-    """Request a training; a further request while it waits or runs changes nothing.
-
-    It is refused if the character is ready, or too many trainings have failed.
-    """
+    """Request a training; a further request while it waits or runs changes nothing."""
     if character.status in {OwnCharacterStatus.QUEUED, OwnCharacterStatus.TRAINING}:
         return character
     require_collecting(character)
@@ -274,7 +263,6 @@ def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
 def fail(
     character: OwnCharacter, attempt: int, failure: TrainingFailure, now: datetime
 ) -> OwnCharacter:
-    """End a training that can't succeed with these recordings."""
     _require_attempt(character, attempt)
     return _failed(character, failure, now)
 

@@ -29,8 +29,6 @@ MAX_TOTAL_BYTES: Final = 120_000_000
 
 
 class Kind(StrEnum):
-    """The purpose of a recording."""
-
     SPEECH = "speech"
     CONSENT = "consent"
 
@@ -81,10 +79,7 @@ CARD: Final = "card.json"
 
 
 def card_prefix(character_id: str) -> str:
-    """Return the prefix of the objects of a character's card, in the characters' bucket.
-
-    They are for its owner alone.
-    """
+    """Return the prefix of the objects of a character's card, which are for its owner alone."""
     return f"{character_id}/card/"
 
 
@@ -113,9 +108,6 @@ class OwnCharacterCleaner:
 
         An upload address works for some minutes after the character's end. So recordings that
         arrive late are deleted, too, and those beyond what the api allows.
-
-        Raises:
-            PassingError: the store or a bucket does not answer.
         """
         for snapshot in await self.store.find_to_clean(limit=_CLEANED_AT_ONCE):
             character_id = snapshot.character.character_id

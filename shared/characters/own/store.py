@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class DayLimit(StrEnum):
-    """The limits of a day, of which one may be reached."""
-
     ALL = "all"
     OWNER = "owner"
 
@@ -55,11 +53,7 @@ class DayLimits:
     by_owner: int
 
     def require_place(self, begun: Sequence[CharacterStart], by: str) -> None:
-        """Refuse one more if a limit is reached; the owner's own is named first.
-
-        Args:
-            begun: the starts in the last day.
-        """
+        """Refuse one more if a limit is reached; the owner's own is named first."""
         if sum(each.by == by for each in begun) >= self.by_owner:
             raise DayLimitReachedError(DayLimit.OWNER)
         if len(begun) >= self.by_all:
@@ -67,21 +61,14 @@ class DayLimits:
 
 
 class UnknownOwnCharacterError(LookupError):
-    """There is no such document: it never existed, was deleted, or has expired."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterSnapshot:
-    """A character as it was read.
-
-    Attributes:
-        revision: opaque; identifies this state of the document for `replace`.
-        read_at: the store's time when it was read or written.
-    """
-
     character: OwnCharacter
-    revision: object
-    read_at: datetime
+    revision: object  # opaque; identifies this state of the document for `replace`
+    read_at: datetime  # the store's time when it was read or written
 
 
 class OwnCharacterStore(Protocol):
@@ -91,33 +78,21 @@ class OwnCharacterStore(Protocol):
     """
 
     async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
-        """Write a new document.
+        """Write a new document; `DayLimitReachedError` if a day's limit is reached.
 
-        Args:
-            by: the owner's pseudonym, for the owner's own limit.
-
-        Raises:
-            DayLimitReachedError: nothing is written.
+        `by` is the owner's pseudonym, for the owner's own limit.
         """
 
     async def take_place(self, *, limits: DayLimits, by: str) -> None:
         """Count a further training as a new character; raises as `create`."""
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
-        """Read a document.
-
-        Raises:
-            UnknownOwnCharacterError: it does not exist.
-        """
+        """Read a document; `UnknownOwnCharacterError` if it does not exist."""
 
     async def replace(
         self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
     ) -> OwnCharacterSnapshot:
-        """Write `character` if the document is still the one of `snapshot`.
-
-        Raises:
-            ConflictError: the document was changed or deleted.
-        """
+        """Compare and set; `ConflictError` if the document changed since `snapshot`."""
 
     async def delete(self, character_id: str) -> None:
         """Delete a document, if it exists."""
@@ -145,13 +120,7 @@ async def change_own(
     character_id: str,
     transition: Callable[[OwnCharacter, datetime], OwnCharacter],
 ) -> OwnCharacter:
-    """Apply a transition to a stored character; retry when another writer was first.
-
-    Raises:
-        UnknownOwnCharacterError: there is no such character.
-        ConflictError: other writers were first `COMPETITION_LIMIT` times in a row.
-        Exception: the transition refused.
-    """
+    """Apply a transition to a stored character; retry when another writer was first."""
     for _ in range(COMPETITION_LIMIT):
         snapshot = await store.read(character_id)
         wanted = transition(snapshot.character, snapshot.read_at)
