@@ -360,15 +360,8 @@ def finish(
 ) -> Voice:
     """End the voice with its result; `seconds` is the length of the recording, None for a text."""
     held = _require_attempt(voice, attempt)
-    return replace(
-        _move(voice, Status.DONE, now),
-        input=replace(held, seconds=seconds),
-        client=None,
-        lease_expires_at=None,
-        stage=None,
-        result=result,
-        timings=timings,
-    )
+    done = _end(voice, Status.DONE, now)
+    return replace(done, input=replace(held, seconds=seconds), result=result, timings=timings)
 
 
 def fail_attempt(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:
@@ -378,13 +371,7 @@ def fail_attempt(voice: Voice, now: datetime, attempt: int, error: VoiceError) -
 
 
 def fail(voice: Voice, now: datetime, error: VoiceError) -> Voice:
-    return replace(
-        _move(voice, Status.FAILED, now),
-        client=None,
-        lease_expires_at=None,
-        stage=None,
-        error=Failure(error.code, error.message),
-    )
+    return replace(_end(voice, Status.FAILED, now), error=Failure(error.code, error.message))
 
 
 def refuse(voice: Voice, now: datetime, error: VoiceError) -> Voice:
@@ -416,6 +403,10 @@ def _move(voice: Voice, wanted: Status, now: datetime) -> Voice:
     if wanted not in TRANSITIONS[voice.status]:
         raise ForbiddenTransitionError(voice, wanted)
     return replace(voice, status=wanted, updated_at=now)
+
+
+def _end(voice: Voice, wanted: Status, now: datetime) -> Voice:
+    return replace(_move(voice, wanted, now), client=None, lease_expires_at=None, stage=None)
 
 
 def _require_unleased(voice: Voice, now: datetime) -> None:

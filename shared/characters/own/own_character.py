@@ -12,7 +12,7 @@ import hmac
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,6 +36,10 @@ class OwnCharacterStatus(StrEnum):
     TRAINING = "training"
     READY = "ready"
     FAILED = "failed"
+
+
+_OPEN: Final = frozenset({OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED})
+"""The states in which recordings can be added."""
 
 
 class Visibility(StrEnum):
@@ -161,7 +165,7 @@ def begin(
 
 def require_collecting(character: OwnCharacter) -> None:
     """Refuse to change the recordings of a character that is being trained or ready."""
-    if character.status not in {OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED}:
+    if character.status not in _OPEN:
         raise NotAllowedError(
             f"this character is {character.status.value}; its recordings cannot change any more"
         )
@@ -203,7 +207,7 @@ def lease(character: OwnCharacter, now: datetime, seconds: float) -> OwnCharacte
     if character.tries >= MAX_TRIES:
         message = "The training was interrupted too often; please try again later."
         failure = TrainingFailure(TrainingErrorCode.ATTEMPTS_EXHAUSTED, message)
-        return _failed(character, failure, now)
+        return _end(character, OwnCharacterStatus.FAILED, now, error=failure)
     return replace(
         character,
         status=OwnCharacterStatus.TRAINING,
@@ -232,16 +236,7 @@ def report(
 def finish(character: OwnCharacter, attempt: int, now: datetime) -> OwnCharacter:
     """End a training that has made a character."""
     _require_attempt(character, attempt)
-    return replace(
-        character,
-        status=OwnCharacterStatus.READY,
-        lease_expires_at=None,
-        stage=None,
-        share=None,
-        expire_at=None,
-        has_bundle=True,
-        updated_at=now,
-    )
+    return _end(character, OwnCharacterStatus.READY, now, expire_at=None, has_bundle=True)
 
 
 def without_recordings(character: OwnCharacter, now: datetime) -> OwnCharacter:
@@ -249,22 +244,24 @@ def without_recordings(character: OwnCharacter, now: datetime) -> OwnCharacter:
     return replace(character, has_recordings=False, updated_at=now)
 
 
-def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
-    """Return whether the recordings of a ready or an expired character must be deleted."""
+def clean_at(character: OwnCharacter) -> datetime | None:
+    """Return the time from which the recordings of a ready or an expired one must be deleted."""
     if character.status is OwnCharacterStatus.READY:
-        return character.has_recordings and not character.keeps_recordings
-    is_over = character.expire_at is not None and character.expire_at <= now
-    return is_over and character.status in {
-        OwnCharacterStatus.COLLECTING,
-        OwnCharacterStatus.FAILED,
-    }
+        is_kept = character.keeps_recordings or not character.has_recordings
+        return None if is_kept else character.updated_at
+    return character.expire_at if character.status in _OPEN else None
+
+
+def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
+    since = clean_at(character)
+    return since is not None and since <= now
 
 
 def fail(
     character: OwnCharacter, attempt: int, failure: TrainingFailure, now: datetime
 ) -> OwnCharacter:
     _require_attempt(character, attempt)
-    return _failed(character, failure, now)
+    return _end(character, OwnCharacterStatus.FAILED, now, error=failure)
 
 
 def give_back(
@@ -281,15 +278,17 @@ def give_back(
     )
 
 
-def _failed(character: OwnCharacter, failure: TrainingFailure, now: datetime) -> OwnCharacter:
+def _end(
+    character: OwnCharacter, status: OwnCharacterStatus, now: datetime, **changes: Any
+) -> OwnCharacter:
     return replace(
         character,
-        status=OwnCharacterStatus.FAILED,
+        status=status,
         lease_expires_at=None,
         stage=None,
         share=None,
-        error=failure,
         updated_at=now,
+        **changes,
     )
 
 
@@ -328,7 +327,7 @@ def keep_recordings(character: OwnCharacter, *, is_wanted: bool, now: datetime) 
     """
     if is_wanted == character.keeps_recordings:
         return character
-    waits = character.status in {OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED}
+    waits = character.status in _OPEN
     status = OwnCharacterStatus.READY if waits and character.has_bundle else character.status
     return replace(character, keeps_recordings=is_wanted, status=status, updated_at=now)
 

@@ -15,6 +15,7 @@ from shared.characters.own.own_character import (
     TrainingFailure,
     TypedConsent,
     Visibility,
+    clean_at,
     is_public,
 )
 from shared.voices.store import COMPETITION_LIMIT, ConflictError
@@ -181,7 +182,7 @@ def to_document(character: OwnCharacter) -> dict[str, Any]:
         document["error"]["code"] = character.error.code.value
     moments = {
         "train_at": _train_at(character),
-        "clean_at": _clean_at(character),
+        "clean_at": clean_at(character),
         "public_at": character.updated_at if is_public(character) else None,
         "delete_at": character.expire_at and character.expire_at + _KEPT_LONGER,
     }
@@ -224,14 +225,3 @@ def _train_at(character: OwnCharacter) -> datetime | None:
     if character.status is OwnCharacterStatus.TRAINING:
         return character.lease_expires_at or character.updated_at
     return character.updated_at if character.status is OwnCharacterStatus.QUEUED else None
-
-
-def _clean_at(character: OwnCharacter) -> datetime | None:
-    if character.status is OwnCharacterStatus.READY:
-        is_kept = character.keeps_recordings or not character.has_recordings
-        return None if is_kept else character.updated_at
-    return (
-        character.expire_at
-        if character.status in {OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED}
-        else None
-    )
