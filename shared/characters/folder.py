@@ -57,8 +57,7 @@ class CharacterFolder:
 
         The manifest goes first, so that nobody begins to use the character.
         """
-        # Whoever may write to the bucket could have put a manifest among the shared encoders, whose
-        # removal would delete those of all characters.
+        # A manifest among the shared encoders would make this delete those of all characters.
         is_id = ID.fullmatch(character_id) is not None and character_id != ENCODERS
         manifest = self._bucket.get_blob(manifest_name(character_id)) if is_id else None
         if manifest is None:
@@ -68,7 +67,7 @@ class CharacterFolder:
         try:
             return self._unused_encoders()
         except ManifestError:
-            # What a manifest that is wrong needs is unknown.
+            # The needs of a wrong manifest are unknown.
             return ()
 
     def _upload_once(self, name: str, path: Path) -> None:

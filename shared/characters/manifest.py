@@ -51,7 +51,7 @@ MAX_PORTRAIT_BYTES = 64 * 1024
 MAX_GRAPH_BYTES = (1 << 31) - 1
 """The largest protocol buffers message, and so the largest ONNX file."""
 MAX_BUNDLE_BYTES = 1 << 30
-"""How many bytes the graphs of one bundle may have together unless a setting says otherwise."""
+"""The most bytes of all graphs of one bundle, unless a setting says otherwise."""
 MAX_GRAPHS = 8
 MAX_SEMITONES = 24
 MAX_STYLES = 512
@@ -104,10 +104,10 @@ class GraphFile(_Strict):
 
 
 class Pitch(_Strict):
-    """How high the character speaks. median_hz lies between low_hz and high_hz."""
+    """The character's pitch. median_hz lies between low_hz and high_hz."""
 
     policy: PitchPolicy
-    """What is done unless a conversion asks otherwise.
+    """The shift of the pitch unless a conversion asks for another.
 
     "auto" moves the speaker's median to median_hz; a number moves it by so many semitones.
     """
@@ -149,7 +149,7 @@ class CharacterLicence(_Strict):
     name: Annotated[str, ShortText(200)]
     spdx: Annotated[str, ShortText(64, "an SPDX licence identifier")]
     url: HttpsAddress | None = None
-    """Where it stands; null for a voice that nobody but its owner may use."""
+    """The address of its text; null for a voice that only its owner may use."""
     text: Annotated[str, LongText(30_000)] | None = None
     """The whole text, where the address alone might not last."""
 
@@ -173,7 +173,7 @@ class Face(_Strict):
 
 
 class Preview(_Strict):
-    """How a page shows the character."""
+    """The character's looks on a page."""
 
     colour: Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
     portrait: Annotated[
@@ -182,16 +182,16 @@ class Preview(_Strict):
     ]
     """A static SVG in the bundle's folder, or null."""
     face: Face | None = None
-    """What moves in the portrait; null if nothing does."""
+    """The moving parts of the portrait; null for a still one."""
 
 
 class Origin(_Strict):
-    """Where an imported voice comes from."""
+    """The source of an imported voice."""
 
     source: Annotated[str, ShortText(300)] | None = None
     """The address or the file that it was imported from."""
     author: Annotated[str, ShortText(200)] | None = None
-    """Who made it."""
+    """Its maker."""
     date: (
         Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")] | None
     ) = None
@@ -199,7 +199,7 @@ class Origin(_Strict):
     sha256: Sha256 | None = None
     """Of the imported file."""
     tool: Annotated[str, ShortText(200)] | None = None
-    """What it was trained with."""
+    """The program that trained it."""
     epoch: Annotated[int, WholeNumber(0, 1_000_000_000)] | None = None
     """The training epoch that was exported."""
     step: Annotated[int, WholeNumber(0, 1_000_000_000)] | None = None
@@ -207,7 +207,7 @@ class Origin(_Strict):
 
 
 class Uses(_Strict):
-    """What the voice's owner allows, true or false; absent where the owner has not said."""
+    """The uses that the voice's owner allows (true) or forbids (false); absent if unknown."""
 
     commercial: Allowed = None
     redistribution: Allowed = None
@@ -226,11 +226,11 @@ class OfferedStyle(_Strict):
     """The number by which it is asked for."""
     name: Annotated[str, ShortText(80)]
     speaker: Annotated[str, ShortText(80)] | None = None
-    """Who speaks in it, where the character has several speakers."""
+    """Its speaker, where the character has several speakers."""
 
 
 class TextSpeech(_Strict):
-    """How the character speaks text."""
+    """The character's way of speaking text."""
 
     engine: (
         Annotated[str, Form("^[a-z][a-z0-9_]{0,31}$", 32, "the name of an engine or null")] | None
@@ -240,7 +240,7 @@ class TextSpeech(_Strict):
         Mapping[str, Setting],
         AfterValidator(MappingProxyType),
     ] = Field(default_factory=lambda: MappingProxyType({}))
-    """What that engine alone understands: one value for each name."""
+    """Settings of that engine: one value for each name."""
     styles: Annotated[tuple[OfferedStyle, ...], Field(strict=False, max_length=MAX_STYLES)] = ()
     """The styles that can be asked for; the first is used where none is."""
 
@@ -250,7 +250,7 @@ def _empty_for_null(value: object) -> object:
 
 
 class Manifest(_Strict):
-    """What a character bundle says about itself. Unknown fields are refused."""
+    """The manifest of a character bundle. Unknown fields are refused."""
 
     schema_version: Annotated[int, WholeNumber(SCHEMA_VERSION, SCHEMA_VERSION)]
     id: Annotated[
@@ -270,7 +270,7 @@ class Manifest(_Strict):
     ]
     """The ONNX files by the role that the engine gives them."""
     pitch: Pitch | None
-    """How high the character speaks; null if its pitch cannot be steered."""
+    """The character's pitch; null if it cannot be steered."""
     limits: Limits
     credit: Annotated[str, ShortText(300)]
     """The line that must be shown wherever the voice is used."""
@@ -278,21 +278,21 @@ class Manifest(_Strict):
     """The same line for pages in Japanese."""
     licence: CharacterLicence
     terms_url: HttpsAddress | None = None
-    """Where the terms of use stand; null for a voice that nobody but its owner may use."""
+    """The address of the terms of use; null for a voice that only its owner may use."""
     consent: Annotated[str, ShortText(2_000)]
     """The statement by which the voice's owner agreed."""
     contact: Annotated[str, Form(f"^({_HTTPS}|{_MAILTO})$", 300, "an https or mailto address")]
-    """Where the voice's owner is reached."""
+    """The address of the voice's owner."""
     preview: Preview
     takes: Annotated[Literal["speech", "text", "both"], Expected('"speech", "text" or "both"')] = (
         "both"
     )
-    """What the character speaks from; "speech" keeps it from speaking text."""
+    """The input that the character converts; "speech" keeps it from speaking text."""
     text: TextSpeech | None = None
-    """How it speaks text, where it has an engine for that, or styles.
+    """Its way of speaking text, where it has an engine for that, or styles.
 
-    A character that converts recordings and says nothing here lets the built-in voice speak, and
-    converts that.
+    A character that converts recordings and has nothing here converts the speech of the built-in
+    voice.
     """
     origin: Origin | None = None
     uses: Uses | None = None
@@ -301,13 +301,13 @@ class Manifest(_Strict):
         AfterValidator(MappingProxyType),
         BeforeValidator(_empty_for_null, json_schema_input_type=Mapping[str, Setting] | None),
     ] = Field(default_factory=lambda: MappingProxyType({}))
-    """What the engine alone understands: one value for each name."""
+    """Settings of the engine: one value for each name."""
     options: Annotated[Mapping[str, JsonValue], AfterValidator(MappingProxyType)] = Field(
         default_factory=lambda: MappingProxyType({})
     )
-    """What the engine alone understands, in any form; the engine checks it."""
+    """Settings of the engine in any form; the engine checks them."""
     schema_address: Annotated[str, Field(alias="$schema")] = ""
-    """Where an editor finds the schema of this file."""
+    """The address of this file's schema, for editors."""
 
 
 class CharacterManifest(Manifest):

@@ -66,7 +66,7 @@ class Tickets:
         claims = f"{voice_id}.{expires_at}"
         if not any(hmac.compare_digest(_signature(key, claims), signature) for key in self._keys):
             raise TicketRefusedError("the ticket's signature is not ours")
-        # What is signed was written by `sign`, so it can be read.
+        # Signed text was written by `sign`, so it can be parsed.
         if self._now() >= datetime.fromtimestamp(int(expires_at), UTC):
             raise TicketRefusedError("the ticket has expired")
         try:

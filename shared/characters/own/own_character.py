@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 MAX_TRIES: Final = 2
-"""How often one training is begun: a killed trainer gets one more try."""
+"""The most tries of one training: a killed trainer gets one more."""
 
 MAX_TRAININGS: Final = 3
-"""How often an owner may ask for a training, after others have failed."""
+"""The most trainings of a character, the failed ones included."""
 
 COLLECTING_DAYS: Final = 7
-"""For how long an owner may read aloud; the sentence of the consent holds as long."""
+"""The time for reading aloud; the sentence of the consent holds as long."""
 
 
 class OwnCharacterStatus(StrEnum):
@@ -49,7 +49,7 @@ class Visibility(StrEnum):
     """Nobody."""
 
     LINK = "link"
-    """Whoever knows the id."""
+    """Everybody who knows the id."""
 
     PUBLIC = "public"
     """Everybody: it is in the list, where the operator allows that."""

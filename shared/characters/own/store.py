@@ -146,7 +146,7 @@ BEGUN: Final = "own_character_limits/begun"
 """The document that says when, and by whom, the characters of the last day were begun."""
 
 _KEPT_LONGER: Final = timedelta(days=1)
-"""By how much Firestore deletes later than the trainer, which deletes the recordings, too."""
+"""The delay of Firestore's deletion after the trainer's, which deletes the recordings, too."""
 
 
 def document_path(character_id: str) -> str:
@@ -216,7 +216,7 @@ def starts_since(document: Mapping[str, Any], since: datetime) -> Sequence[Chara
 
 
 def _failure(error: Mapping[str, Any]) -> TrainingFailure:
-    # Those of before name no recordings.
+    # Older documents name no recordings.
     recordings = tuple(error.get("recordings", ()))
     return TrainingFailure(TrainingErrorCode(error["code"]), error["message"], recordings)
 
