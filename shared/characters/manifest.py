@@ -66,6 +66,7 @@ _MAILTO = r"mailto:[^\s\x1c-\x1f@]+@[^\s\x1c-\x1f@]+"
 Sha256 = Annotated[str, Form(r"^[0-9a-f]{64}$", 64, "64 lower-case hexadecimal digits")]
 HttpsAddress = Annotated[str, Form(rf"^{_HTTPS}$", 300, "an https address")]
 Date = Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")]
+Colour = Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
 Hertz = Annotated[float, Number(20, 2_000)]
 PitchPolicy = Annotated[
     Literal["auto"] | Annotated[float, Field(ge=-MAX_SEMITONES, le=MAX_SEMITONES)],
@@ -168,14 +169,14 @@ class Face(_Strict):
     mouth: Feature
     eyes: Annotated[tuple[Feature, ...], Field(strict=False, max_length=2)] = ()
     """They blink."""
-    skin: Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
+    skin: Colour
     """The colour of the closed lids, and of the skin around the mouth."""
 
 
 class Preview(_Strict):
     """The character's looks on a page."""
 
-    colour: Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
+    colour: Colour
     portrait: Annotated[
         Annotated[str, Field(pattern=rf"^{_FILE_NAME}\.svg$")] | None,
         Expected("the plain name of an .svg file or null"),
@@ -192,9 +193,7 @@ class Origin(_Strict):
     """The address or the file that it was imported from."""
     author: Annotated[str, ShortText(200)] | None = None
     """Its maker."""
-    date: (
-        Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")] | None
-    ) = None
+    date: Date | None = None
     """When it was made."""
     sha256: Sha256 | None = None
     """Of the imported file."""

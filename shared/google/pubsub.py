@@ -108,10 +108,9 @@ class PubSubPublisher:
             raise PublishError(f"Pub/Sub did not accept a message for {self._topic}") from error
 
     async def _publish(
-        self, client: PublisherClient, data: bytes, attributes: Mapping[str, str]
+        self, client: PublisherClient, data: bytes, attributes: Mapping[str, Any]
     ) -> None:
-        named: dict[str, Any] = dict(attributes)
-        pending = client.publish(self._topic, data, retry=_RETRY, timeout=TRY_SECONDS, **named)
+        pending = client.publish(self._topic, data, retry=_RETRY, timeout=TRY_SECONDS, **attributes)
         async with asyncio.timeout(TRY_SECONDS + 1):
             await asyncio.wrap_future(pending)
 

@@ -1,1 +1,1 @@
-"""Needed by every process: settings, logs, time limits."""
+"""Untrusted texts in messages and logs."""

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 ANY: Final = "*"
-"""Stands for every web site in a list of allowed origins."""
+"""Every web site, in a list of allowed origins."""
 
 ANY_PORT: Final = ":*"
-"""Ends an allowed origin whose port does not matter: `http://localhost:*`."""
+"""The end of an allowed origin with any port: `http://localhost:*`."""
 
 
 def is_allowed_origin(origin: str, host: str | None, allowed: Collection[str]) -> bool:
