@@ -1,8 +1,4 @@
-"""Requesting the conversion of a voice: publish the message first, then record it.
-
-A crash between the two repeats the message, which the conversion recognises as a duplicate. In the
-other order a crash would lose the message.
-"""
+"""Requesting the conversion of a voice, and storing its recording."""
 
 from __future__ import annotations
 
@@ -33,7 +29,10 @@ async def request_conversion(
     attributes: Mapping[str, str] | None = None,
     known: Snapshot | None = None,
 ) -> None:
-    """Publish a conversion message and record it in the voice's document.
+    """Publish a conversion message, then record it in the voice's document.
+
+    A crash between the two repeats the message, which the conversion recognises as a duplicate. In
+    the other order a crash would lose it.
 
     Raises:
         PublishError: nothing was published, and nothing recorded.
@@ -47,7 +46,7 @@ async def request_conversion(
 
 
 LIVE: Final = {"way": "live"}
-"""What the notification of a recording says that `live` has stored: it leases the voice itself."""
+"""The metadata of a recording that `live` has stored: `live` leases the voice itself."""
 
 
 async def store_recording(
@@ -59,17 +58,10 @@ async def store_recording(
     content_type: str,
     metadata: Mapping[str, str] | None = None,
 ) -> ObjectFacts:
-    """Store a voice's recording, unless this very recording is stored already.
+    """Store a voice's recording of `size` bytes, unless this very recording is stored.
 
-    Then the answer to our own write was lost, or the client did not get our answer and sends the
-    recording again.
-
-    Args:
-        size: its size in bytes.
-
-    Raises:
-        ObjectExistsError: the voice has another recording.
-        StorageUnavailableError: it is unknown whether it was stored.
+    It is if the answer to our own write was lost, or if the client did not get our answer and sends
+    the recording again. `ObjectExistsError` means that the voice has another recording.
     """
     name = upload_name(voice_id)
     try:
@@ -77,13 +69,13 @@ async def store_recording(
             name, content, content_type=content_type, size=size, metadata=metadata
         )
     except ObjectExistsError:
-        stored = await _stored(uploads, name, content, size, content_type)
+        stored = await _find_same(uploads, name, content, size, content_type)
         if stored is None:
             raise
         return stored
 
 
-async def _stored(
+async def _find_same(
     uploads: Bucket, name: str, content: BinaryIO, size: int, content_type: str
 ) -> ObjectFacts | None:
     """Return the stored object if it is this recording."""

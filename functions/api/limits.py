@@ -148,7 +148,7 @@ def _take_place(
 ) -> Iterator[None]:
     with ExitStack() as stack:
         try:
-            stack.enter_context(places.taken(request))
+            stack.enter_context(places.hold_place(request))
         except NoPlaceError as error:
             detail = (
                 f"{error.most} {things} from your address or its network {are_doing} already; "

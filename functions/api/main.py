@@ -241,7 +241,7 @@ def open_own_character_services(config: ApiSettings) -> OwnCharacterServices | N
 
     return OwnCharacterServices(
         store=clients.open_own_characters(config),
-        recordings=clients.open_own_recordings(config, recordings, clients.open_signer(config)),
+        recordings=clients.open_single_bucket(config, recordings, clients.open_signer(config)),
         open_characters=open_characters,
         wake_trainer=TrainerCall(clients.open_trainer(config, trainer)),
     )

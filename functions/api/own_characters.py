@@ -146,7 +146,7 @@ class OwnCharacterService:
         raise unknown
 
     async def of_owner(self, uid: str) -> Sequence[OwnCharacter]:
-        return await self.services.store.of_owner(uid, _MOST_LISTED)
+        return await self.services.store.find_by_owner(uid, _MOST_LISTED)
 
     async def recordings(self, character: OwnCharacter) -> Sequence[tuple[Kind, str, ObjectFacts]]:
         """List the uploaded recordings: kind, id and facts of each."""
@@ -346,7 +346,7 @@ class OwnCharacterAccess:
         return character.name if is_allowed else None
 
     async def public(self) -> Mapping[str, str]:
-        found = await self.store.public(_MOST_PUBLIC) if self.allows_public else ()
+        found = await self.store.find_public(_MOST_PUBLIC) if self.allows_public else ()
         return {each.character_id: each.name for each in found}
 
 

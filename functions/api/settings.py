@@ -13,8 +13,8 @@ from shared.runtime.settings import (
     CharacterSettings,
     CommaSeparated,
     RecordingSettings,
+    SecretKeys,
     SigningSettings,
-    TicketKeys,
     TopicId,
     WebAddress,
     WebSocketAddress,
@@ -86,7 +86,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     firebase_auth: FirebaseAuth = FirebaseAuth.OFF
     app_check: AppCheckEnforcement = AppCheckEnforcement.OFF
     live_url: WebSocketAddress | None = None
-    live_ticket_keys: TicketKeys = ()
+    live_ticket_keys: SecretKeys = ()
     own_characters_per_day: Annotated[int, Field(ge=0, le=1000)] = 0
     own_characters_per_owner: Annotated[int, Field(ge=1, le=1000)] = 3
     own_characters_public: bool = False

@@ -71,7 +71,7 @@ class ConnectionAdmission:
         if not self.places_left:
             raise RecordingRefusedError(Close.BUSY, "all connections are taken")
         try:
-            with self._per_client.taken(websocket):
+            with self._per_client.hold_place(websocket):
                 self.places_left -= 1
                 try:
                     yield

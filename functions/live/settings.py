@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shared.container.process_plan import read_resources
 from shared.conversion.settings import ConverterSettings
-from shared.runtime.settings import CommaSeparated, TicketKeys  # noqa: TC001 - pydantic reads them
+from shared.runtime.settings import CommaSeparated, SecretKeys  # noqa: TC001 - pydantic reads them
 
 # A client's time beyond the longest recording, because its network may be slow.
 CATCHING_UP_SECONDS: Final = 20.0
@@ -38,7 +38,7 @@ class LiveSettings(ConverterSettings):
     """
 
     allowed_origins: CommaSeparated = ()
-    live_ticket_keys: Annotated[TicketKeys, Field(min_length=1)]
+    live_ticket_keys: Annotated[SecretKeys, Field(min_length=1)]
     sockets: Annotated[int, Field(ge=1, le=1000)] = 40
     sockets_per_client: Annotated[int, Field(ge=0, le=1000)] = 8
     trusted_proxies: Annotated[int, Field(ge=0, le=10)] = 1

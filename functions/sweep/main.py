@@ -106,7 +106,7 @@ def open_own_characters(config: SweepSettings) -> OwnCharacterSweep | None:
 
     store = clients.open_own_characters(config)
     cleaner = OwnCharacterCleaner(
-        store, clients.open_own_recordings(config, recordings), open_characters()
+        store, clients.open_single_bucket(config, recordings), open_characters()
     )
     return OwnCharacterSweep(store, cleaner, clients.open_trainer(config, trainer))
 

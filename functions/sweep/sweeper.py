@@ -132,7 +132,7 @@ class Sweeper:
         """Yield the pages of one search, oldest voices first, at most `PAGES`."""
         end: object = None
         for _ in range(PAGES):
-            found = await self.voices.unchanged(status, since=since, limit=PAGE, after=end)
+            found = await self.voices.find_unchanged(status, since=since, limit=PAGE, after=end)
             yield found
             end = found.end
             if end is None:
@@ -197,7 +197,7 @@ class OwnCharacterSweep:
     async def sweep(self) -> None:
         """Start the trainer if a character waits, and clean up even if that fails."""
         try:
-            for oldest in await self.store.waiting(limit=1):
+            for oldest in await self.store.find_waiting(limit=1):
                 await self.start_trainer()
                 wait = oldest.read_at - oldest.character.updated_at
                 extra = {"event": "trainer_started", "seconds": round(wait.total_seconds())}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from shared.characters.bucket import graph_name, manifest_name, shared_graph_name
 from shared.characters.bundle_files import find_graph
 from shared.characters.manifest import MANIFEST
-from shared.characters.own.recordings import CARD, card_prefix, kept_prefix
+from shared.characters.own.recordings import CARD, card_prefix, progress_prefix
 from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
@@ -54,7 +54,7 @@ class Checkpoints:
 
     def __init__(self, bucket: Bucket, character_id: str, attempt: int, folder: Path) -> None:
         self._bucket = bucket
-        self._prefix = kept_prefix(character_id)
+        self._prefix = progress_prefix(character_id)
         self._attempt = attempt
         self._folder = folder
         self._number = 0

@@ -70,7 +70,7 @@ async def run(config: TrainSettings) -> int:
     is_restarted = config.cloud_run_task_attempt > 0
     try:
         async with Decoder(max_processes=1) as decoder:
-            recordings = clients.open_own_recordings(config, config.own_recordings_bucket)
+            recordings = clients.open_single_bucket(config, config.own_recordings_bucket)
             services = TrainServices(store, recordings, open_characters(), decoder)
             trained = await runner.train_waiting_characters(
                 build(config, services),

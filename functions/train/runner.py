@@ -32,7 +32,7 @@ from shared.characters.own.recordings import (
     MAX_RECORDINGS,
     Kind,
     OwnCharacterCleaner,
-    kept_prefix,
+    progress_prefix,
     recordings_among,
     recordings_prefix,
     withdraw_character,
@@ -110,9 +110,9 @@ class TrainingRunner:
         Raises:
             PassingError: the store or a bucket does not answer; the lease ends by itself.
         """
-        if len(await self.store.in_training(limit=self.at_once)) >= self.at_once:
+        if len(await self.store.find_in_training(limit=self.at_once)) >= self.at_once:
             return False
-        found = await self.store.waiting(limit=1)
+        found = await self.store.find_waiting(limit=1)
         if not found:
             return False
         character_id = found[0].character.character_id
@@ -126,7 +126,7 @@ class TrainingRunner:
             _LOG.error("given up", extra={"event": "own_character_given_up"})
             return True
         # Others may have leased characters at the same moment.
-        holders = await self.store.in_training(limit=self.at_once + 1)
+        holders = await self.store.find_in_training(limit=self.at_once + 1)
         others = [each for each in holders if each.character.character_id != character_id]
         if len(others) >= self.at_once:
             # Each of them may see the other and step back: they come again at different times.
@@ -216,7 +216,7 @@ class TrainingRunner:
             raise
         # Its owner may keep the recordings, but nobody needs the checkpoints any more.
         with suppress(PassingError):
-            await self.recordings.delete_all(kept_prefix(character_id))
+            await self.recordings.delete_all(progress_prefix(character_id))
 
     async def _train_in(self, folder: Path, character: OwnCharacter, progress: _Progress) -> None:
         await self._decode_all(character, folder)
@@ -281,7 +281,7 @@ class TrainingRunner:
         extra = {"event": "own_character_failed", "code": failure.code}
         _LOG.info("own character failed", extra=extra)
         # Nothing of it helps a training with other recordings.
-        await self.recordings.delete_all(kept_prefix(character.character_id))
+        await self.recordings.delete_all(progress_prefix(character.character_id))
         await self._change(
             character, lambda each, now: own.fail(each, character.attempt, failure, now)
         )

@@ -1,4 +1,4 @@
-"""The ids of characters that visitors make of their own voice: nobody can guess one."""
+"""The characters in their bucket, and the ids of visitors' own characters."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ _ID: Final = re.compile(f"{PREFIX}[a-z2-7]{{26}}")
 
 
 def new_character_id() -> str:
-    """Draw an id of 128 random bits."""
+    """Draw an id of 128 random bits, so that nobody can guess it."""
     drawn = base64.b32encode(secrets.token_bytes(_RANDOM_BYTES)).decode()
     return PREFIX + drawn.rstrip("=").lower()
 
 
 def is_own_character(character_id: str) -> bool:
-    """Whether an id is that of a visitor's own character."""
+    """Return whether an id is that of a visitor's own character."""
     return _ID.fullmatch(character_id) is not None
 
 
 _LOG = logging.getLogger(__name__)
 
 MOST_OBJECTS: Final = 50_000
-"""How many objects of the bucket are looked at, so that a bucket that is filled takes no memory."""
+"""The most objects of the bucket that are listed, so that a full bucket does not fill memory."""
 
 ID: Final = re.compile("[a-z][a-z0-9-]{0,31}")
-"""What the id of a character is; a folder of another name has none."""
+"""The form of a character's id; a folder of another name is no character."""
 
 
 class NoSuchCharacterError(LookupError):
-    """The bucket has no character of this id."""
+    pass
 
 
 class IncompleteCharacterError(PassingError):
@@ -68,11 +68,7 @@ class IncompleteCharacterError(PassingError):
 
 @dataclass(frozen=True, slots=True)
 class PublishedCharacter:
-    """A character in the bucket.
-
-    Attributes:
-        portrait: the object of its portrait; None if it is not there.
-    """
+    """A character in the bucket; `portrait` is None if the object is missing."""
 
     manifest: CharacterManifest
     revision: int
@@ -81,36 +77,33 @@ class PublishedCharacter:
 
 
 class CharacterBucket:
-    """The bundles in a bucket."""
+    """The bundles in a bucket.
+
+    Every method raises `StorageUnavailableError` when Cloud Storage does not answer.
+    """
 
     def __init__(self, open_bucket: Callable[[], Bucket]) -> None:
         self._open_bucket = open_bucket
-        # By the name of the object: its generation, and what it says or what is wrong with it.
+        # By the name of the object: its generation, and its manifest or the problem with it.
         self._manifests: dict[str, tuple[int, CharacterManifest | str]] = {}
-        # What the log says of those that are not listed, by the name of the manifest.
-        self._told: dict[str, str] = {}
+        # By the name of a manifest that is not listed: the problem that was logged.
+        self._logged: dict[str, str] = {}
 
     @cached_property
     def _bucket(self) -> Bucket:
         return self._open_bucket()
 
     async def revision(self, character_id: str) -> int:
-        """Return a character's revision, with one small request.
-
-        Raises:
-            NoSuchCharacterError: there is no such character.
-            StorageUnavailableError: Cloud Storage did not answer.
-        """
+        """Return a character's revision, with one small request."""
         return (await self._find_manifest(character_id)).generation
 
     async def read(self, character_id: str) -> PublishedCharacter:
-        """Find a character in the bucket.
+        """Return a character.
 
         Raises:
-            NoSuchCharacterError: there is no such character.
+            NoSuchCharacterError: it is not in the bucket.
             ManifestError: its manifest is wrong.
             IncompleteCharacterError: one of its graphs is missing.
-            StorageUnavailableError: Cloud Storage did not answer.
         """
         found = await self._find_manifest(character_id)
         own, shared, manifest = await asyncio.gather(
@@ -125,16 +118,12 @@ class CharacterBucket:
     ) -> Mapping[str, PublishedCharacter]:
         """Return every complete character, by id and in the order of the ids.
 
-        A wrong or incomplete one is left out and logged, once for what is wrong. Visitors' own
-        characters are left out, too, but for those that are named: their owners decide who may
-        use them.
-
-        Raises:
-            StorageUnavailableError: Cloud Storage did not answer.
+        A wrong or incomplete one is left out and logged, once for each problem. Visitors' own
+        characters are left out unless `with_own` names them: their owners decide who may use them.
         """
         objects = await self._bucket.list(most=MOST_OBJECTS)
         if len(objects) == MOST_OBJECTS:
-            self._tell("", f"the bucket has more than {MOST_OBJECTS} objects; others are left out")
+            self._log_once("", f"the bucket has over {MOST_OBJECTS} objects; others are left out")
         manifests = [
             each
             for each in objects
@@ -142,60 +131,50 @@ class CharacterBucket:
             and (not is_own_character(character_id) or character_id in with_own)
         ]
         by_name = {each.name: each for each in objects}
-        found = await asyncio.gather(*(self._judge(each, by_name) for each in manifests))
+        found = await asyncio.gather(*(self._find_published(each, by_name) for each in manifests))
         published = [each for each in found if each is not None]
         names = {each.name for each in manifests}
         self._manifests = {name: read for name, read in self._manifests.items() if name in names}
-        self._told = {name: told for name, told in self._told.items() if name in {"", *names}}
+        self._logged = {name: each for name, each in self._logged.items() if name in {"", *names}}
         return MappingProxyType({each.manifest.id: each for each in published})
 
     async def read_graph(self, character: PublishedCharacter, role: str) -> bytes:
-        """Read a graph: no more bytes of it than its manifest says, and one.
-
-        Raises:
-            IncompleteCharacterError: it is gone or was replaced.
-            StorageUnavailableError: Cloud Storage did not answer.
-        """
+        """Return a graph, at most one byte more of it than its manifest says."""
         found = character.graphs[role]
-        try:
-            return await self._bucket.read(found.name, found.generation, max_bytes=found.bytes)
-        except ObjectMissingError as error:
-            raise IncompleteCharacterError(str(error)) from error
+        return await self._read_object(found, found.bytes)
 
     async def read_portrait(self, character: PublishedCharacter, max_bytes: int) -> bytes:
-        """Read a character's portrait: no more of it than one byte over the limit.
-
-        Raises:
-            IncompleteCharacterError: it is not there, or was replaced.
-            StorageUnavailableError: Cloud Storage did not answer.
-        """
-        found = character.portrait
-        if found is None:
+        """Return a portrait, at most one byte more of it than the limit."""
+        if character.portrait is None:
             raise IncompleteCharacterError(f"{character.manifest.id} has no portrait")
+        return await self._read_object(character.portrait, max_bytes)
+
+    async def _read_object(self, found: ObjectFacts, max_bytes: int) -> bytes:
         try:
             return await self._bucket.read(found.name, found.generation, max_bytes=max_bytes)
         except ObjectMissingError as error:
+            # It was replaced or removed just now.
             raise IncompleteCharacterError(str(error)) from error
 
-    async def _judge(
+    async def _find_published(
         self, found: ObjectFacts, objects: Mapping[str, ObjectFacts]
     ) -> PublishedCharacter | None:
         try:
             return _published(found, await self._known_manifest(found), objects)
         except (ManifestError, IncompleteCharacterError) as error:
-            self._tell(found.name, f"character {_id_of(found.name)} is not listed: {error}")
+            self._log_once(found.name, f"character {_id_of(found.name)} is not listed: {error}")
             return None
 
-    def _tell(self, name: str, problem: str) -> None:
+    def _log_once(self, name: str, problem: str) -> None:
         """Log why the list lacks something, if that is new: it is read every few seconds."""
-        if self._told.get(name) == problem:
+        if self._logged.get(name) == problem:
             return
-        self._told[name] = problem
+        self._logged[name] = problem
         extra = {"event": "character_not_listed", "character": _id_of(name)}
         _LOG.warning("%s", problem, extra=extra)
 
     async def _known_manifest(self, found: ObjectFacts) -> CharacterManifest:
-        """Read a manifest once, also where the list of which it is one is given up."""
+        """Read a manifest once, even if the whole list is abandoned."""
         generation, known = self._manifests.get(found.name, (None, None))
         if known is None or generation != found.generation:
             try:
@@ -216,13 +195,7 @@ class CharacterBucket:
             raise NoSuchCharacterError(character_id) from error
 
     async def _read_manifest(self, found: ObjectFacts) -> CharacterManifest:
-        try:
-            content = await self._bucket.read(
-                found.name, found.generation, max_bytes=MAX_MANIFEST_BYTES
-            )
-        except ObjectMissingError as error:
-            # It was replaced or removed just now.
-            raise IncompleteCharacterError(str(error)) from error
+        content = await self._read_object(found, MAX_MANIFEST_BYTES)
         folder = Path(found.name).parent
         manifest = parse_manifest(content, folder)
         if manifest.id != folder.name:
@@ -234,7 +207,6 @@ class CharacterBucket:
 
 
 def manifest_name(character_id: str) -> str:
-    """Return the name of a character's manifest in the bucket."""
     return f"{character_id}/{MANIFEST}"
 
 
@@ -244,12 +216,11 @@ def graph_name(character_id: str, graph: GraphFile) -> str:
 
 
 def shared_graph_name(graph: GraphFile) -> str:
-    """Return the name of a graph that several characters share."""
     return f"{ENCODERS}/{graph.sha256}.onnx"
 
 
 def _id_of(name: str) -> str | None:
-    """Return the id of the character whose manifest has this name, or None."""
+    """Return the id of the character whose manifest has this name; None for any other object."""
     folder, _, file = name.rpartition("/")
     is_manifest = file == MANIFEST and ID.fullmatch(folder) is not None and folder != ENCODERS
     return folder if is_manifest else None
@@ -268,7 +239,7 @@ def _published(
 def _find_graph(
     character_id: str, graph: GraphFile, objects: Mapping[str, ObjectFacts]
 ) -> ObjectFacts:
-    """Find a graph: where the command puts it, or under its own name where it was copied."""
+    """Find a graph where the command puts it, or under its own name where it was copied."""
     names = (
         graph_name(character_id, graph),
         shared_graph_name(graph),

@@ -6,15 +6,11 @@ from shared.characters.manifest import ENCODERS
 
 
 class BundleError(ValueError):
-    """A character bundle that will not work; the message is one sentence that says why."""
+    """A character bundle that will not work; the message is one sentence about the reason."""
 
 
 def find_file(folder: Path, name: str) -> Path:
-    """Find a file of a bundle.
-
-    Raises:
-        BundleError: it is missing, or is a link or a folder.
-    """
+    """Return the path of a file of a bundle; `BundleError` if it is missing, a link or a folder."""
     path = folder / name
     if path.is_symlink() or not path.is_file():
         kind = "a link" if path.is_symlink() else "none"
@@ -23,11 +19,7 @@ def find_file(folder: Path, name: str) -> Path:
 
 
 def find_graph(folder: Path, name: str, sha256: str) -> Path:
-    """Find a graph of a bundle: in its folder, or among the encoders that characters share.
-
-    Raises:
-        BundleError: it is in neither place, or is a link or a folder.
-    """
+    """Return the path of a graph: in the bundle's folder, or among the shared encoders."""
     shared = folder.parent / ENCODERS / f"{sha256}.onnx"
     is_elsewhere = not (folder / name).exists() and not (folder / name).is_symlink()
     return (
@@ -38,11 +30,7 @@ def find_graph(folder: Path, name: str, sha256: str) -> Path:
 
 
 def read_file(folder: Path, name: str, max_bytes: int) -> bytes:
-    """Read a file of a bundle.
-
-    Raises:
-        BundleError: it is missing, is a link or a folder, or is too large.
-    """
+    """Return the content of a file; `BundleError` as `find_file`, or if it is too large."""
     path = find_file(folder, name)
     size = path.stat().st_size
     if size > max_bytes:

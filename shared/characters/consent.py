@@ -1,6 +1,6 @@
-"""The sentence with which an owner agrees aloud: today's date, and four words drawn by chance.
+"""The sentence with which an owner gives consent aloud: today's date and four random words.
 
-Nobody has a recording of it beforehand, so whoever speaks it agrees now. It needs no packages: the
+Nobody has a recording of it beforehand, so its speaker consents now. It needs no packages: the
 command shows it at the terminal, and the page in the browser.
 """
 
@@ -14,150 +14,41 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Language = Literal["en", "ja"]
 
 HOLDS_DAYS: Final = 7
-"""For how many days after it was drawn a sentence may be spoken."""
+"""The days after it was drawn on which a sentence may be spoken."""
 
 _WORDS_DRAWN: Final = 4
-# Common, of two syllables or more, and none sounds like another.
-_WORDS: Final[Mapping[Language, tuple[str, ...]]] = MappingProxyType(
-    {
-        "en": (
-            "apple",
-            "basket",
-            "butter",
-            "button",
-            "candle",
-            "carpet",
-            "castle",
-            "chicken",
-            "coffee",
-            "cookie",
-            "cotton",
-            "dinner",
-            "doctor",
-            "elephant",
-            "finger",
-            "flower",
-            "forest",
-            "garden",
-            "hammer",
-            "island",
-            "jacket",
-            "kitchen",
-            "ladder",
-            "lemon",
-            "letter",
-            "market",
-            "mirror",
-            "monkey",
-            "mountain",
-            "music",
-            "number",
-            "orange",
-            "paper",
-            "pencil",
-            "pepper",
-            "picture",
-            "pillow",
-            "pocket",
-            "potato",
-            "rabbit",
-            "river",
-            "saddle",
-            "school",
-            "shoulder",
-            "silver",
-            "spider",
-            "summer",
-            "table",
-            "teacher",
-            "tiger",
-            "tomato",
-            "tower",
-            "umbrella",
-            "village",
-            "water",
-            "window",
-            "winter",
-            "yellow",
-        ),
-        "ja": (
-            "りんご",
-            "みかん",
-            "さくら",
-            "うさぎ",
-            "たまご",
-            "つくえ",
-            "とけい",
-            "ぼうし",
-            "かばん",
-            "めがね",
-            "でんわ",
-            "くるま",
-            "ひこうき",
-            "じてんしゃ",
-            "えんぴつ",
-            "てぶくろ",
-            "かいだん",
-            "だいどころ",
-            "ともだち",
-            "せんせい",
-            "がっこう",
-            "びょういん",
-            "としょかん",
-            "ゆうびん",
-            "こうえん",
-            "しんぶん",
-            "おんがく",
-            "ひまわり",
-            "たんぽぽ",
-            "かたつむり",
-            "にわとり",
-            "きつね",
-            "たぬき",
-            "ペンギン",
-            "パンダ",
-            "ピアノ",
-            "ギター",
-            "カメラ",
-            "トマト",
-            "バナナ",
-            "レモン",
-            "スプーン",
-            "ハンカチ",
-            "ポケット",
-            "カレンダー",
-            "みずうみ",
-            "かみなり",
-            "ゆきだるま",
-            "おにぎり",
-            "やきいも",
-        ),
-    }
+# Common words of two syllables or more, none of which sounds like another.
+_ENGLISH: Final = """
+apple basket butter button candle carpet castle chicken coffee cookie cotton dinner
+doctor elephant finger flower forest garden hammer island jacket kitchen ladder lemon
+letter market mirror monkey mountain music number orange paper pencil pepper picture
+pillow pocket potato rabbit river saddle school shoulder silver spider summer table
+teacher tiger tomato tower umbrella village water window winter yellow
+"""
+_JAPANESE: Final = """
+りんご みかん さくら うさぎ たまご つくえ とけい ぼうし かばん めがね でんわ
+くるま ひこうき じてんしゃ えんぴつ てぶくろ かいだん だいどころ ともだち
+せんせい がっこう びょういん としょかん ゆうびん こうえん しんぶん おんがく
+ひまわり たんぽぽ かたつむり にわとり きつね たぬき ペンギン パンダ ピアノ
+ギター カメラ トマト バナナ レモン スプーン ハンカチ ポケット カレンダー
+みずうみ かみなり ゆきだるま おにぎり やきいも
+"""
+_WORDS: Final[Mapping[Language, Sequence[str]]] = MappingProxyType(
+    {"en": _ENGLISH.split(), "ja": _JAPANESE.split()}
 )
 _MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    "January February March April May June July August September October November December"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ConsentSentence:
-    """What an owner is asked to say."""
+    """The sentence that an owner is asked to say."""
 
     language: Language
     day: dt.date
@@ -165,8 +56,7 @@ class ConsentSentence:
 
     @property
     def month(self) -> str:
-        """The English name of the day's month."""
-        return _MONTHS[self.day.month - 1]
+        return _MONTHS.split()[self.day.month - 1]
 
     @property
     def date(self) -> str:
@@ -177,7 +67,6 @@ class ConsentSentence:
 
     @property
     def text(self) -> str:
-        """All that is said."""
         if self.language == "ja":
             return (
                 f"今日は{self.date}です。わたしの録音から、合成音声を作ることに同意します。"
@@ -190,7 +79,7 @@ class ConsentSentence:
         )
 
     def holds_on(self, day: dt.date) -> bool:
-        """Whether it may still be spoken on a day."""
+        """Return whether it may still be spoken on a day."""
         return dt.timedelta() <= day - self.day <= dt.timedelta(days=HOLDS_DAYS)
 
     @property
@@ -199,7 +88,6 @@ class ConsentSentence:
         return self.day + dt.timedelta(days=HOLDS_DAYS)
 
     def to_json(self) -> str:
-        """Return it as JSON."""
         return json.dumps(
             {"language": self.language, "day": self.day.isoformat(), "words": self.words},
             ensure_ascii=False,
@@ -207,11 +95,7 @@ class ConsentSentence:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError: it is something else.
-        """
+        """Parse the JSON of `to_json`; ValueError if it is none."""
         try:
             said = json.loads(text)
             words = tuple(map(str, said["words"]))
@@ -226,10 +110,6 @@ class ConsentSentence:
 def draw_sentence(
     language: Language, day: dt.date, chance: random.Random | None = None
 ) -> ConsentSentence:
-    """Draw a sentence.
-
-    Args:
-        chance: draws the words; None for the system's, which nobody can foresee.
-    """
+    """Draw a sentence; without `chance`, the system's source makes it unpredictable."""
     words = (chance or random.SystemRandom()).sample(_WORDS[language], _WORDS_DRAWN)
     return ConsentSentence(language, day, tuple(words))

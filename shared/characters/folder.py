@@ -1,4 +1,4 @@
-"""The characters in a bucket of Cloud Storage, as an operator changes them."""
+"""Publication and removal of characters in a bucket of Cloud Storage, by an operator."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class CharacterFolder:
         self._say = say or _say
 
     def put(self, manifest: CharacterManifest) -> None:
-        """Upload a bundle that has been checked: the graphs first, the manifest last.
+        """Upload a checked bundle: the graphs first, the manifest last.
 
         Graphs are named by their SHA-256. So a bundle that is replaced stays whole until the new
-        manifest is there; what only the old one needed is deleted then.
+        manifest is there; objects that only the old one needed are deleted then.
         """
         files = graph_files(manifest)
         for name, path in files.items():
@@ -53,13 +53,11 @@ class CharacterFolder:
         self._delete(manifest.id, keep=names)
 
     def remove(self, character_id: str) -> Sequence[str]:
-        """Delete a character: the manifest first, so that nobody begins to use it.
+        """Delete a character, and return the encoders that no other one needs.
 
-        Raises:
-            ManifestError: there is no such character.
+        The manifest goes first, so that nobody begins to use the character.
         """
-        # Whoever may write to the bucket could have put a manifest among the shared encoders, whose
-        # removal would delete those of all characters.
+        # A manifest among the shared encoders would make this delete those of all characters.
         is_id = ID.fullmatch(character_id) is not None and character_id != ENCODERS
         manifest = self._bucket.get_blob(manifest_name(character_id)) if is_id else None
         if manifest is None:
@@ -69,7 +67,7 @@ class CharacterFolder:
         try:
             return self._unused_encoders()
         except ManifestError:
-            # What a manifest that is wrong needs is unknown.
+            # The needs of a wrong manifest are unknown.
             return ()
 
     def _upload_once(self, name: str, path: Path) -> None:
@@ -106,7 +104,7 @@ class CharacterFolder:
 
 
 def graph_files(manifest: CharacterManifest) -> Mapping[str, Path]:
-    """Return the files of a bundle's graphs by the names that they get in the bucket."""
+    """Return the files of a bundle's graphs by their names in the bucket."""
     files = {}
     for graph in manifest.graphs.values():
         path = find_graph(manifest.folder, graph.file, graph.sha256)

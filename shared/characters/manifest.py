@@ -1,8 +1,7 @@
-"""Character manifests: what `character.json` says, strictly checked; needs pydantic only.
+"""Character manifests: the strictly checked content of `character.json`.
 
 The API shows these facts and the conversion container relies on them. The JSON Schema for editors,
-`characters/character.schema.json`, is made from the models here (see
-shared.characters.manifest_schema).
+`characters/character.schema.json`, is made from the models here (`manifest_schema`).
 """
 
 import json
@@ -52,7 +51,7 @@ MAX_PORTRAIT_BYTES = 64 * 1024
 MAX_GRAPH_BYTES = (1 << 31) - 1
 """The largest protocol buffers message, and so the largest ONNX file."""
 MAX_BUNDLE_BYTES = 1 << 30
-"""How many bytes the graphs of one bundle may have together unless a setting says otherwise."""
+"""The most bytes of all graphs of one bundle, unless a setting says otherwise."""
 MAX_GRAPHS = 8
 MAX_SEMITONES = 24
 MAX_STYLES = 512
@@ -67,6 +66,7 @@ _MAILTO = r"mailto:[^\s\x1c-\x1f@]+@[^\s\x1c-\x1f@]+"
 Sha256 = Annotated[str, Form(r"^[0-9a-f]{64}$", 64, "64 lower-case hexadecimal digits")]
 HttpsAddress = Annotated[str, Form(rf"^{_HTTPS}$", 300, "an https address")]
 Date = Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")]
+Colour = Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
 Hertz = Annotated[float, Number(20, 2_000)]
 PitchPolicy = Annotated[
     Literal["auto"] | Annotated[float, Field(ge=-MAX_SEMITONES, le=MAX_SEMITONES)],
@@ -77,11 +77,11 @@ Setting = Annotated[str | int | float | bool, Expected("a text, a number or true
 
 
 class ManifestError(ValueError):
-    """A manifest that does not say what it must; the message is one sentence about one field."""
+    """A wrong manifest; the message is one sentence about one field."""
 
 
 class _Strict(BaseModel):
-    """One JSON object of a manifest: no unknown fields, no conversions, never changed."""
+    """One JSON object of a manifest: no unknown fields, no conversions, immutable."""
 
     # Built when first used: one model that holds others would be built once more for each of them.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
@@ -105,10 +105,10 @@ class GraphFile(_Strict):
 
 
 class Pitch(_Strict):
-    """How high the character speaks. median_hz lies between low_hz and high_hz."""
+    """The character's pitch. median_hz lies between low_hz and high_hz."""
 
     policy: PitchPolicy
-    """What is done unless a conversion asks otherwise.
+    """The shift of the pitch unless a conversion asks for another.
 
     "auto" moves the speaker's median to median_hz; a number moves it by so many semitones.
     """
@@ -144,13 +144,13 @@ class Limits(_Strict):
         return in_range(longest, info.data.get("min_seconds", 0), 3_600)
 
 
-class Licence(_Strict):
+class CharacterLicence(_Strict):
     """The licence of the character's voice."""
 
     name: Annotated[str, ShortText(200)]
     spdx: Annotated[str, ShortText(64, "an SPDX licence identifier")]
     url: HttpsAddress | None = None
-    """Where it stands; null for a voice that nobody but its owner may use."""
+    """The address of its text; null for a voice that only its owner may use."""
     text: Annotated[str, LongText(30_000)] | None = None
     """The whole text, where the address alone might not last."""
 
@@ -169,38 +169,36 @@ class Face(_Strict):
     mouth: Feature
     eyes: Annotated[tuple[Feature, ...], Field(strict=False, max_length=2)] = ()
     """They blink."""
-    skin: Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
+    skin: Colour
     """The colour of the closed lids, and of the skin around the mouth."""
 
 
 class Preview(_Strict):
-    """How a page shows the character."""
+    """The character's looks on a page."""
 
-    colour: Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
+    colour: Colour
     portrait: Annotated[
         Annotated[str, Field(pattern=rf"^{_FILE_NAME}\.svg$")] | None,
         Expected("the plain name of an .svg file or null"),
     ]
     """A static SVG in the bundle's folder, or null."""
     face: Face | None = None
-    """What moves in the portrait; null if nothing does."""
+    """The moving parts of the portrait; null for a still one."""
 
 
 class Origin(_Strict):
-    """Where an imported voice comes from."""
+    """The source of an imported voice."""
 
     source: Annotated[str, ShortText(300)] | None = None
     """The address or the file that it was imported from."""
     author: Annotated[str, ShortText(200)] | None = None
-    """Who made it."""
-    date: (
-        Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")] | None
-    ) = None
+    """Its maker."""
+    date: Date | None = None
     """When it was made."""
     sha256: Sha256 | None = None
     """Of the imported file."""
     tool: Annotated[str, ShortText(200)] | None = None
-    """What it was trained with."""
+    """The program that trained it."""
     epoch: Annotated[int, WholeNumber(0, 1_000_000_000)] | None = None
     """The training epoch that was exported."""
     step: Annotated[int, WholeNumber(0, 1_000_000_000)] | None = None
@@ -208,7 +206,7 @@ class Origin(_Strict):
 
 
 class Uses(_Strict):
-    """What the voice's owner allows, true or false; absent where the owner has not said."""
+    """The uses that the voice's owner allows (true) or forbids (false); absent if unknown."""
 
     commercial: Allowed = None
     redistribution: Allowed = None
@@ -217,7 +215,6 @@ class Uses(_Strict):
 
     @property
     def forbidden(self) -> tuple[str, ...]:
-        """What the owner forbids: commercial, redistribution, adult, politics."""
         return tuple(use for use, is_allowed in self.model_dump().items() if is_allowed is False)
 
 
@@ -228,11 +225,11 @@ class OfferedStyle(_Strict):
     """The number by which it is asked for."""
     name: Annotated[str, ShortText(80)]
     speaker: Annotated[str, ShortText(80)] | None = None
-    """Who speaks in it, where the character has several speakers."""
+    """Its speaker, where the character has several speakers."""
 
 
 class TextSpeech(_Strict):
-    """How the character speaks text."""
+    """The character's way of speaking text."""
 
     engine: (
         Annotated[str, Form("^[a-z][a-z0-9_]{0,31}$", 32, "the name of an engine or null")] | None
@@ -242,7 +239,7 @@ class TextSpeech(_Strict):
         Mapping[str, Setting],
         AfterValidator(MappingProxyType),
     ] = Field(default_factory=lambda: MappingProxyType({}))
-    """What that engine alone understands: one value for each name."""
+    """Settings of that engine: one value for each name."""
     styles: Annotated[tuple[OfferedStyle, ...], Field(strict=False, max_length=MAX_STYLES)] = ()
     """The styles that can be asked for; the first is used where none is."""
 
@@ -252,7 +249,7 @@ def _empty_for_null(value: object) -> object:
 
 
 class Manifest(_Strict):
-    """What a character bundle says about itself. Unknown fields are refused."""
+    """The manifest of a character bundle. Unknown fields are refused."""
 
     schema_version: Annotated[int, WholeNumber(SCHEMA_VERSION, SCHEMA_VERSION)]
     id: Annotated[
@@ -272,29 +269,29 @@ class Manifest(_Strict):
     ]
     """The ONNX files by the role that the engine gives them."""
     pitch: Pitch | None
-    """How high the character speaks; null if its pitch cannot be steered."""
+    """The character's pitch; null if it cannot be steered."""
     limits: Limits
     credit: Annotated[str, ShortText(300)]
     """The line that must be shown wherever the voice is used."""
     credit_ja: Annotated[str, ShortText(300)] | None = None
     """The same line for pages in Japanese."""
-    licence: Licence
+    licence: CharacterLicence
     terms_url: HttpsAddress | None = None
-    """Where the terms of use stand; null for a voice that nobody but its owner may use."""
+    """The address of the terms of use; null for a voice that only its owner may use."""
     consent: Annotated[str, ShortText(2_000)]
     """The statement by which the voice's owner agreed."""
     contact: Annotated[str, Form(f"^({_HTTPS}|{_MAILTO})$", 300, "an https or mailto address")]
-    """Where the voice's owner is reached."""
+    """The address of the voice's owner."""
     preview: Preview
     takes: Annotated[Literal["speech", "text", "both"], Expected('"speech", "text" or "both"')] = (
         "both"
     )
-    """What the character speaks from; "speech" keeps it from speaking text."""
+    """The input that the character converts; "speech" keeps it from speaking text."""
     text: TextSpeech | None = None
-    """How it speaks text, where it has an engine for that, or styles.
+    """Its way of speaking text, where it has an engine for that, or styles.
 
-    A character that converts recordings and says nothing here lets the built-in voice speak, and
-    converts that.
+    A character that converts recordings and has nothing here converts the speech of the built-in
+    voice.
     """
     origin: Origin | None = None
     uses: Uses | None = None
@@ -303,49 +300,44 @@ class Manifest(_Strict):
         AfterValidator(MappingProxyType),
         BeforeValidator(_empty_for_null, json_schema_input_type=Mapping[str, Setting] | None),
     ] = Field(default_factory=lambda: MappingProxyType({}))
-    """What the engine alone understands: one value for each name."""
+    """Settings of the engine: one value for each name."""
     options: Annotated[Mapping[str, JsonValue], AfterValidator(MappingProxyType)] = Field(
         default_factory=lambda: MappingProxyType({})
     )
-    """What the engine alone understands, in any form; the engine checks it."""
+    """Settings of the engine in any form; the engine checks them."""
     schema_address: Annotated[str, Field(alias="$schema")] = ""
-    """Where an editor finds the schema of this file."""
+    """The address of this file's schema, for editors."""
 
 
 class CharacterManifest(Manifest):
-    """What a character bundle says about itself, and where the bundle lies."""
+    """The content of a character's manifest, and the folder of its bundle."""
 
     folder: Path
 
     @property
     def takes_speech(self) -> bool:
-        """Whether the character converts recordings."""
         return self.takes != "text"
 
     @property
     def takes_text(self) -> bool:
-        """Whether the character speaks text."""
         return self.takes != "speech"
 
     @property
     def forbidden_uses(self) -> tuple[str, ...]:
-        """What the owner forbids results to be used for; see Uses."""
         return self.uses.forbidden if self.uses else ()
 
     @property
     def styles(self) -> tuple[OfferedStyle, ...]:
-        """The styles in which the character speaks text."""
         return self.text.styles if self.text else ()
 
 
 def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
-    """Read the manifest of every character in a folder of bundles, in the order of bundle_folders.
+    """Return the manifest of every character in a folder, in the order of `bundle_folders`.
 
-    A bundle whose manifest is wrong is set aside with a log entry; the first one, and those that
-    come with the service, must be right.
+    A bundle whose manifest is wrong is set aside with a log entry.
 
     Raises:
-        ManifestError: one of these is wrong, or there is no bundle at all.
+        ManifestError: the first one or a built-in one is wrong, or there is no bundle at all.
     """
     manifests = {}
     for path in bundle_folders(folder):
@@ -359,18 +351,15 @@ def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
 
 
 def log_set_aside(name: str, error: ValueError) -> None:
-    """Log that a character's bundle is not served, and why."""
     extra = {"event": "character_set_aside", "character": name}
     _LOG.error("character %s is set aside: %s", name, error, extra=extra)
 
 
 def bundle_folders(folder: Path) -> Sequence[Path]:
-    """Return the character bundles in a folder: those of BUILT_IN first, others by their ids.
+    """Return the bundles in a folder: the built-in ones first, others sorted by id.
 
-    So a new character does not become the default by its name.
-
-    Raises:
-        ManifestError: there is none.
+    So a new character does not become the default by its name. A folder without any bundle is a
+    `ManifestError`.
     """
 
     def place(path: Path) -> tuple[int, str]:
@@ -389,7 +378,7 @@ def read_manifest(path: Path) -> CharacterManifest:
     """Read and check a manifest.
 
     Args:
-        path: the manifest, or the folder in which `character.json` lies.
+        path: the manifest, or the folder of `character.json`.
 
     Raises:
         ManifestError: it is missing, too large, not JSON, a field is missing, unknown or wrong, or
@@ -408,11 +397,7 @@ def read_manifest(path: Path) -> CharacterManifest:
 
 
 def read_content(path: Path) -> bytes:
-    """Read what a manifest's file has, or one byte more than a manifest may have.
-
-    Raises:
-        ManifestError: it is missing, or is no file.
-    """
+    """Return the content of a manifest's file, or one byte more than a manifest may have."""
     if path.exists() and not path.is_file():
         # A pipe would be waited for without an end.
         raise ManifestError(f"{path.name}: expected a file in {path.parent}, found something else.")
@@ -427,11 +412,7 @@ def read_content(path: Path) -> bytes:
 
 
 def parse_manifest(content: bytes, folder: Path) -> CharacterManifest:
-    """Check the content of a manifest that belongs to a folder.
-
-    Raises:
-        ManifestError: see read_manifest.
-    """
+    """Check the content of a manifest that belongs to a folder, as `read_manifest` does."""
     if len(content) > MAX_MANIFEST_BYTES:
         raise ManifestError(f"{MANIFEST}: expected at most {MAX_MANIFEST_BYTES} bytes, found more.")
     said = _parse_json(content)

@@ -1,7 +1,7 @@
-"""The forms that the fields of a manifest may have, each with the words that describe it.
+"""The forms of a manifest's fields, each with the words that describe it.
 
 pydantic says of a wrong text which pattern it does not match; a person wants to know what is
-expected. `Expected` puts the words in place of whatever pydantic finds wrong inside.
+expected. `Expected` replaces pydantic's messages by such words.
 """
 
 import json
@@ -42,65 +42,52 @@ _SEEN_TEXT = rf"^[^{_UNSEEN}]*[^\s{_UNSEEN}][^{_UNSEEN}]*$"
 
 @dataclass(frozen=True)
 class Expected:
-    """Says what is expected wherever the annotated type refuses a value."""
+    """The words for any value that the annotated type refuses."""
 
-    what: str
+    words: str
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Wrap the annotated type's schema."""
         return core_schema.no_info_wrap_validator_function(self._check, handler(source))
 
     def _check(self, value: object, check: ValidatorFunctionWrapHandler) -> object:
         try:
             return check(value)
         except ValidationError:
-            raise unexpected(self.what) from None
+            raise unexpected(self.words) from None
 
 
 def unexpected(expected: str, found: str | None = None) -> PydanticCustomError:
-    """Make the error of a field: what is expected, and what was found if not the value itself."""
+    """Return the error of a field; `found` replaces the value itself in the message."""
     context = {"expected": expected} if found is None else {"expected": expected, "found": found}
     return PydanticCustomError(UNEXPECTED, "expected {expected}", context)
 
 
-@dataclass(frozen=True)
 class Form(GroupedMetadata):
     """A text of a certain form: its pattern, its greatest length, and the words for it."""
 
-    pattern: str
-    longest: int
-    expected: str
+    def __init__(self, pattern: str, longest: int, expected: str, *more: object) -> None:
+        length = StringConstraints(pattern=pattern, max_length=longest)
+        self._parts = (length, Expected(expected), *more)
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
-        yield StringConstraints(pattern=self.pattern, max_length=self.longest)
-        yield Expected(self.expected)
+        return iter(self._parts)
 
 
-@dataclass(frozen=True)
-class ShortText(GroupedMetadata):
-    """A text that is seen: its greatest length, and what it is."""
+class ShortText(Form):
+    """A visible text of at most `longest` characters."""
 
-    longest: int
-    what: str = "a text"
-
-    def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
-        yield from Form(_SEEN_TEXT, self.longest, f"{self.what} of 1 to {self.longest} characters")
-        yield BeforeValidator(_require_seen)
+    def __init__(self, longest: int, noun: str = "a text") -> None:
+        expected = f"{noun} of 1 to {longest} characters"
+        super().__init__(_SEEN_TEXT, longest, expected, BeforeValidator(_require_seen))
 
 
-@dataclass(frozen=True)
-class LongText(GroupedMetadata):
-    """A text of many lines, with whatever it was written with: its greatest length."""
+class LongText(Form):
+    """A text of many lines and any characters."""
 
-    longest: int
-
-    def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
-        yield from Form(_NOT_BLANK, self.longest, f"a text of 1 to {self.longest} characters")
+    def __init__(self, longest: int) -> None:
+        super().__init__(_NOT_BLANK, longest, f"a text of 1 to {longest} characters")
 
 
 @dataclass(frozen=True)
@@ -111,7 +98,6 @@ class Number(GroupedMetadata):
     high: float
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
         yield Field(ge=self.low, le=self.high)
         yield Expected(f"a number from {self.low:g} to {self.high:g}")
 
@@ -124,7 +110,6 @@ class WholeNumber(GroupedMetadata):
     high: int
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
         yield Field(ge=self.low, le=self.high)
         yield BeforeValidator(_whole)
         yield Expected(f"a whole number from {self.low} to {self.high}")
@@ -132,29 +117,24 @@ class WholeNumber(GroupedMetadata):
 
 @dataclass(frozen=True)
 class Entries(GroupedMetadata):
-    """How many entries an object has, both limits included, and what they are."""
+    """The number of entries of an object, both limits included, and a noun for them."""
 
     least: int
     most: int
-    what: str
+    noun: str
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the validator for pydantic."""
         yield Field(min_length=self.least, max_length=self.most)
         yield BeforeValidator(self._check)
 
     def _check(self, value: object) -> object:
         if isinstance(value, Mapping) and not self.least <= len(value) <= self.most:
-            raise unexpected(f"{self.least} to {self.most} {self.what}", str(len(value)))
+            raise unexpected(f"{self.least} to {self.most} {self.noun}", str(len(value)))
         return value
 
 
 def in_range(value: float, low: float, high: float) -> float:
-    """Return a number whose limits follow from other fields.
-
-    Raises:
-        PydanticCustomError: it lies outside of them.
-    """
+    """Return a number whose limits follow from other fields; refuse one outside of them."""
     if not low <= value <= high:
         raise unexpected(f"a number from {low:g} to {high:g}")
     return value
@@ -199,7 +179,7 @@ def _expected_and_found(
 
 
 def _fields_beside(model: type[BaseModel], names: list[str]) -> str:
-    """List the fields that the object has to which the last of some names was given."""
+    """List the fields of the object to which the last of some names was given."""
     for name in names[:-1]:
         if name in model.model_fields:
             model = _model_in(model.model_fields[name].annotation) or model
@@ -208,7 +188,7 @@ def _fields_beside(model: type[BaseModel], names: list[str]) -> str:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Find the model that a field's type names, if it names one."""
+    """Return the model that a field's type names, if it names one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
@@ -217,8 +197,5 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 def _shown(value: object) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    return _cut(printable(json.dumps(value, ensure_ascii=False)))
-
-
-def _cut(text: str) -> str:
+    text = printable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

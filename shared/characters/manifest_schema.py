@@ -20,12 +20,10 @@ class _WithoutTitles(GenerateJsonSchema):
     """Leaves out the titles that only repeat the names of the fields."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Leave out titles of fields."""
         del schema
         return False
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        """Name the dialect of JSON Schema."""
         return {"$schema": self.schema_dialect, **super().generate(schema, mode)}
 
 

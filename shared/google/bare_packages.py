@@ -1,7 +1,8 @@
-"""Importing a module of a package without all that the package itself imports.
+"""Imports of a package's modules without the package's own imports.
 
-A generated package imports every service that it has, in every way in which it can be called. Of
-Pub/Sub's, whoever only publishes needs a third, and the rest is a tenth of a function's start.
+A generated package imports all services that it has, in all ways in which they can be called. A
+program that only publishes needs a third of Pub/Sub's, and the rest is a tenth of a function's
+start.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 def bare_packages(*names: str) -> Iterator[None]:
     """Import modules of some packages without running the packages' own code.
 
-    Afterwards a package that is asked for a name that it has not got yet runs its code after all,
-    so that nobody else notices. A package that was imported before stays as it is.
+    Afterwards a package runs its code after all when it is asked for a name that it lacks, so that
+    other importers notice nothing. A package that was imported before stays as it is.
     """
     bare = [_bare_package(name) for name in names if name not in sys.modules]
     try:

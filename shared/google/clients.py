@@ -1,7 +1,7 @@
-"""Opening the Google clients that two or more deployables use, from a deployable's settings.
+"""Openers of the Google clients that several deployables use.
 
-Each `main.py` calls these functions once. The client libraries are imported inside them, so that a
-deployable imports only those that it uses, which keeps its cold start short.
+The client libraries are imported inside them, so that a deployable imports only those that it uses,
+which keeps its cold start short.
 """
 # ruff: noqa: PLC0415 - see above
 
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = None) -> VoiceStore:
-    """Open the voices' documents in Firestore.
-
-    Args:
-        targets_per_stream: how many watched documents share one stream; None to watch none.
-    """
+    """Open the voices' documents; without `targets_per_stream`, none can be watched."""
     from shared.google.firestore import RenewableClient
     from shared.google.voices import FirestoreVoices
 
@@ -47,7 +43,6 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
 
 
 def open_own_characters(settings: CommonSettings) -> OwnCharacterStore:
-    """Open the documents of visitors' own characters in Firestore."""
     from shared.google.firestore import RenewableClient
     from shared.google.own_characters import FirestoreOwnCharacters
 
@@ -55,44 +50,34 @@ def open_own_characters(settings: CommonSettings) -> OwnCharacterStore:
 
 
 def open_bucket(settings: CommonSettings, name: str, signer: UrlSigner | None = None) -> Bucket:
-    """Open the bucket of recordings or of results; with a signer, it can also sign addresses.
-
-    With several `upload_shards`, it is that many buckets.
-    """
+    """Open the bucket, or its `upload_shards`; only with a signer can it sign addresses."""
     if settings.upload_shards == 1:
-        return _open_one_bucket(settings, name, signer)
+        return open_single_bucket(settings, name, signer)
     from shared.google.sharded_bucket import ShardedBucket, shard_names
 
     names = shard_names(name, settings.upload_shards)
-    return ShardedBucket([_open_one_bucket(settings, each, signer) for each in names])
+    return ShardedBucket([open_single_bucket(settings, each, signer) for each in names])
 
 
-def _open_one_bucket(
+def open_single_bucket(
     settings: CommonSettings, name: str, signer: UrlSigner | None = None
 ) -> Bucket:
+    """Open a bucket that is never sharded, as that of the recordings for own characters."""
     from shared.google.storage import CloudStorageBucket, open_storage_client
 
     return CloudStorageBucket(open_storage_client(settings.project_id), name, signer)
 
 
-def open_own_recordings(
-    settings: CommonSettings, name: str, signer: UrlSigner | None = None
-) -> Bucket:
-    """Open the bucket of the recordings for own characters: one, whatever `upload_shards` says."""
-    return _open_one_bucket(settings, name, signer)
-
-
 def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | None:
-    """Build the opener of the bucket of the characters, or None if there is none.
+    """Return the opener of the characters' bucket, or None if there is no such bucket.
 
-    It is opened when something is first asked of it: for most voices nothing is.
+    Most voices need nothing from it, so it is opened when it is first used.
     """
     name = settings.characters_bucket
-    return None if name is None else partial(_open_one_bucket, settings, name)
+    return None if name is None else partial(open_single_bucket, settings, name)
 
 
 def open_signer(settings: SigningSettings) -> UrlSigner:
-    """Build the signer of addresses: with the HMAC key, the local key, or through IAM."""
     from shared.google.storage import Signer
 
     if settings.signing_hmac_access_id is not None and settings.signing_hmac_secret is not None:
@@ -118,7 +103,7 @@ def open_publisher(settings: CommonSettings, topic: str) -> Publisher:
 
 
 def open_push_verifier(settings: PushSettings) -> TokenVerifier:
-    """Build the verifier that lets in pushes of our own subscription alone."""
+    """Open the verifier that accepts pushes of our own subscription alone."""
     from shared.google.tokens import (
         GOOGLE_CERTIFICATES,
         CertificateCache,
@@ -138,7 +123,6 @@ def open_push_verifier(settings: PushSettings) -> TokenVerifier:
 
 
 def open_trainer(settings: CommonSettings, url: str) -> TrainerStart:
-    """Build the starter of the trainer of visitors' own characters."""
     import google.auth
     import requests
     from google.auth.transport.requests import AuthorizedSession
@@ -152,7 +136,6 @@ def open_trainer(settings: CommonSettings, url: str) -> TrainerStart:
 
 
 def open_kms_key(name: str, seconds: float) -> KmsKey:
-    """Open a key in Cloud KMS."""
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
 

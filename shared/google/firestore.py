@@ -1,8 +1,8 @@
-"""Firestore's client with a connection that can be replaced.
+"""Firestore's client with a connection that can be replaced, and its calls with retries.
 
-A network can forget a connection (a NAT that starts again, an instance that was frozen): what is
-sent goes nowhere, nobody says so, and gRPC keeps using it for minutes. Whoever gets no answer in
-time asks for a new connection here; calls that still wait on the old one keep it for a while.
+A network can forget a connection (a NAT that restarts, an instance that was frozen): then requests
+are lost without an error, and gRPC keeps using it for minutes. A caller without an answer in time
+asks for a new connection here; calls under way keep the old one for a while.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 LEAST_SECONDS: Final = 3.0
-"""How long a connection is used at least: many calls that fail together need one new connection."""
+"""The least life of a connection: many calls that fail together need one new connection."""
 
 GRACE_SECONDS: Final = 60.0
-"""How long the calls on an old connection may go on."""
+"""The time for the calls under way on an old connection."""
 
 
 _CHANNEL_OPTIONS: Final = (
@@ -53,11 +53,7 @@ _CHANNEL_OPTIONS: Final = (
 
 
 class RenewableClient(AsyncClient):
-    """An asynchronous Firestore client whose connection can be replaced while it is used.
-
-    Args:
-        now: a clock in seconds that never goes back.
-    """
+    """An asynchronous Firestore client whose connection can be replaced during use."""
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic, **settings: Any) -> None:
         super().__init__(**settings)
@@ -66,7 +62,7 @@ class RenewableClient(AsyncClient):
         self._closing: set[asyncio.Task[None]] = set()
 
     def renew(self) -> None:
-        """Let the next calls use a new connection; nothing happens if this one is new."""
+        """Open a new connection for the next calls, unless this one is new."""
         old: FirestoreAsyncClient | None = self._firestore_api_internal
         if old is None or self._now() - self._renewed_at < LEAST_SECONDS:
             return
@@ -96,7 +92,6 @@ class RenewableClient(AsyncClient):
         return self._firestore_api_internal
 
     async def aclose(self) -> None:
-        """Close all connections at once."""
         for closing in tuple(self._closing):
             closing.cancel()
         # The client's own `close` leaves the channel open; its other properties would open one.
@@ -107,11 +102,11 @@ class RenewableClient(AsyncClient):
 
 
 CALL_SECONDS: Final = 10.0
-"""How long one call may take with its retries; after that, Pub/Sub delivers the message again."""
+"""The time limit of a call with its retries; after that, Pub/Sub delivers the message again."""
 
 # Every write names the state that it replaces, or says that there is none, so the second try shows
 # whether the first one was applied. Calls whose connection is reset end with Unknown or Cancelled.
-_TRIED_AGAIN: Final = (
+_RETRIED: Final = (
     google_errors.Cancelled,
     google_errors.DeadlineExceeded,
     google_errors.InternalServerError,
@@ -119,21 +114,17 @@ _TRIED_AGAIN: Final = (
     google_errors.ServiceUnavailable,
     google_errors.Unknown,
 )
-_PASSING: Final = (
-    *_TRIED_AGAIN,
-    google_errors.Aborted,
-    google_errors.RetryError,
-)
+_PASSING: Final = (*_RETRIED, google_errors.Aborted, google_errors.RetryError)
 _FIRST_PAUSE_SECONDS: Final = 0.1
 
 ATTEMPT_SECONDS: Final = 4.0
-"""How long one try of a call may take; the next one goes over a new connection."""
+"""The time limit of one try of a call; the next one goes over a new connection."""
 
 _Answer = TypeVar("_Answer")
 
 
 class Calls:
-    """Calls a method of the client until Firestore answers.
+    """Calls methods of the client until Firestore answers.
 
     The library's own retry would stay on the connection of the first try.
     """
@@ -141,7 +132,7 @@ class Calls:
     def __init__(self, client: RenewableClient) -> None:
         self._client = client
         self._retry = AsyncRetry(
-            if_exception_type(*_TRIED_AGAIN),
+            if_exception_type(*_RETRIED),
             initial=_FIRST_PAUSE_SECONDS,
             timeout=CALL_SECONDS,
             on_error=self._take_new_connection,
@@ -150,24 +141,33 @@ class Calls:
     async def call(
         self, call: Callable[..., Awaitable[_Answer]], *arguments: Any, **options: Any
     ) -> _Answer:
-        """Call Firestore until it answers; each try uses the connection of its time."""
         attempt = partial(call, *arguments, retry=None, timeout=ATTEMPT_SECONDS, **options)
         return await self._retry(attempt)()
 
     def _take_new_connection(self, error: Exception) -> None:
-        """Leave a connection on which nothing was answered in time."""
         if isinstance(error, google_errors.DeadlineExceeded):
             self._client.renew()
 
 
 def moment_of(time: Any) -> datetime:
-    """Return a time as a time: a search of several collections brings Firestore's raw ones."""
+    """Return a time as a datetime; a collection group's query returns Firestore's raw ones."""
     return time if isinstance(time, datetime) else DatetimeWithNanoseconds.from_timestamp_pb(time)
 
 
 @contextmanager
+def missing_index(fields: str) -> Iterator[None]:
+    """Turn the refusal of a query whose index is missing into `StoreUnavailableError`."""
+    try:
+        yield
+    except google_errors.FailedPrecondition as error:
+        raise StoreUnavailableError(
+            f"the index on {fields} is missing or still being built, which takes minutes;"
+            f" Firestore says: {error.message}"
+        ) from error
+
+
+@contextmanager
 def passing_errors() -> Iterator[None]:
-    """Turn errors that pass into `StoreUnavailableError`."""
     try:
         yield
     except _PASSING as error:

@@ -1,9 +1,9 @@
-"""Following many documents over few `Listen` streams.
+"""A listener that follows many documents over few `Listen` streams.
 
 Firestore's asynchronous client has no `on_snapshot`, and the synchronous client uses a stream and
-two threads per document. But one `Listen` stream can carry many targets. So this listener watches
-all documents of the process on shared streams: each document is one target, however many clients
-wait for it, and a new stream is opened only when the others are full.
+two threads per document. But one `Listen` stream can carry many targets. So all documents of the
+process share streams: each document is one target, however many clients wait for it, and a new
+stream is opened only when the others are full.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ _LOG = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 5.0
 RECONNECTIONS: Final = 8
-"""How many connections in a row may fail before the waiting clients get an error."""
+"""The most connections in a row that may fail before the waiting clients get an error."""
 
 SILENCE_SECONDS: Final = 10.0
-"""How long a stream may send nothing while an answer is due, before it is opened again.
+"""The longest silence of a stream while an answer is due; after that it is opened again.
 
 A connection can break without an error: a network drops it, or the instance was frozen meanwhile.
 """
 
 FIRST_CHECK_SECONDS: Final = 10.0
-"""How long a document that is not final may have no news before it is read.
+"""The time without news after which a document that is not final is read.
 
-A stream can be open, answer for other documents, and still say nothing of a change.
+A stream can be open, answer for other documents, and still miss a change.
 """
 
 LONGEST_CHECK_SECONDS: Final = 60.0
 """The time between two such reads doubles up to this: at most two reads in a minute."""
 
 CHECK_SECONDS: Final = 4.0
-"""How long such a read may take; after that the stream is opened again."""
+"""The time limit of such a read; after that the stream is opened again."""
 
 _TICK_SECONDS: Final = 1.0  # documents that are due in the same second are read together
 
@@ -87,12 +87,11 @@ class _WatchedDocument:
     patience: float = FIRST_CHECK_SECONDS
 
     @property
-    def waits(self) -> bool:
-        """Whether a change may still come."""
+    def is_awaited(self) -> bool:
         is_final = self.state is not None and self.state.status.is_final
         return self.seen and not is_final and not self.has_failed
 
-    def tell(self, state: Voice | None) -> None:
+    def put_state(self, state: Voice | None) -> None:
         self.seen, self.state = True, state
         self.patience = FIRST_CHECK_SECONDS
         self.check_at = asyncio.get_running_loop().time() + self.patience
@@ -117,12 +116,10 @@ class DocumentListener:
 
     @property
     def stream_count(self) -> int:
-        """How many streams are open."""
         return len(self._streams)
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
-        """Follow one document; see `shared.voices.store.VoiceStore.watch`."""
         latest = LatestState()
         document = self._documents.get(voice_id)
         if document is None or document.has_failed:
@@ -175,21 +172,21 @@ class DocumentListener:
 
 
 class _Connection:
-    """What a stream needs of the client: its connection, database and metadata.
+    """The client's connection, database and metadata.
 
     They are private in the client; its own `on_snapshot` uses the same three.
     """
 
     def __init__(self, client: RenewableClient) -> None:
-        self._client = client
+        self.client = client
 
     @asynccontextmanager
     async def listen(
         self, requests: AsyncIterator[ListenRequest]
     ) -> AsyncIterator[AsyncIterator[ListenResponse | None]]:
-        """Open a stream; it yields None for a message that could not be read."""
-        api = cast("FirestoreAsyncClient", self._client._firestore_api)  # noqa: SLF001
-        metadata = cast("Sequence[tuple[str, str]]", self._client._rpc_metadata)  # noqa: SLF001
+        """Open a stream; it yields None for an unreadable message."""
+        api = cast("FirestoreAsyncClient", self.client._firestore_api)  # noqa: SLF001
+        metadata = cast("Sequence[tuple[str, str]]", self.client._rpc_metadata)  # noqa: SLF001
         # No retry: the client's own would open a new stream without the requests that the broken
         # one had already taken, and then no document would be watched.
         opened = await api.listen(requests=requests, metadata=metadata, retry=None)
@@ -201,27 +198,18 @@ class _Connection:
             stream.cancel()
 
     async def read(self, voice_ids: Sequence[str]) -> dict[str, Voice | None]:
-        """Read documents in one call; those that are missing are None.
-
-        Raises:
-            TimeoutError: Firestore did not answer in time.
-            GoogleAPIError: it refused.
-        """
-        references = [self._client.document(document_path(voice_id)) for voice_id in voice_ids]
+        """Read documents in one call; missing ones are None."""
+        references = [self.client.document(document_path(voice_id)) for voice_id in voice_ids]
         found: dict[str, Voice | None] = {}
         async with asyncio.timeout(CHECK_SECONDS):
             # No retry: a new connection is better than a second try on one that says nothing.
-            async for document in self._client.get_all(references, retry=None):
+            async for document in self.client.get_all(references, retry=None):
                 fields = document.to_dict()
                 found[document.id] = None if fields is None else from_document(document.id, fields)
         return found
 
-    def renew(self) -> None:
-        """Let the next stream use a new connection."""
-        self._client.renew()
-
     def request(self, *, add: _WatchedDocument | None = None, remove: int = 0) -> ListenRequest:
-        database = self._client._database_string  # noqa: SLF001
+        database = self.client._database_string  # noqa: SLF001
         if add is None:
             return ListenRequest(database=database, remove_target=remove)
         name = f"{database}/documents/{document_path(add.voice_id)}"
@@ -231,12 +219,12 @@ class _Connection:
         )
 
     def voice(self, document: Document) -> Voice:
-        fields = cast("dict[str, Any]", firestore_values.decode_dict(document.fields, self._client))
+        fields = cast("dict[str, Any]", firestore_values.decode_dict(document.fields, self.client))
         return from_document(document.name.rpartition("/")[2], fields)
 
 
 class _Stream:
-    """One `Listen` stream with its targets; it connects again when the connection breaks."""
+    """One `Listen` stream with its targets; it reconnects when the connection breaks."""
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
@@ -281,7 +269,7 @@ class _Stream:
                 await self._follow()
                 error: Exception = StoreUnavailableError("Firestore closed the stream")
             except TimeoutError:
-                self._connection.renew()
+                self._connection.client.renew()
                 error = StoreUnavailableError("Firestore did not answer on the stream")
             except Exception as broken:  # noqa: BLE001 - any error must reach the clients
                 error = broken
@@ -298,12 +286,12 @@ class _Stream:
         for document in self._documents.values():
             document.seen = False
             self._requests.put_nowait(self._connection.request(add=document))
-        requests = self._queued_requests(self._requests)
+        requests = _items_of(self._requests)
         try:
             async with asyncio.timeout(None) as self._timeout:
                 self._expect_answers()
                 async with self._connection.listen(requests) as responses:
-                    await _until_one_ends(self._take_all(responses), self._find_missed_changes())
+                    await _until_one_ends(self._handle_all(responses), self._find_missed_changes())
         finally:
             self._timeout = None
 
@@ -313,62 +301,57 @@ class _Stream:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             due = [
-                each for each in self._documents.values() if each.waits and each.check_at <= now()
+                each
+                for each in self._documents.values()
+                if each.is_awaited and each.check_at <= now()
             ]
-            if due and await self._tell_changes(due):
+            if due and await self._read_changes(due):
                 raise StoreUnavailableError("the stream missed a change")
 
-    async def _tell_changes(self, documents: Sequence[_WatchedDocument]) -> bool:
-        """Read documents and tell what changed; return whether anything did."""
+    async def _read_changes(self, documents: Sequence[_WatchedDocument]) -> bool:
+        """Read documents and pass changes on; return whether there were any."""
         before = {document.voice_id: document.state for document in documents}
         has_changed = False
         found = await self._connection.read(tuple(before))
         for document in documents:
             state = found.get(document.voice_id)
             had_news = document.state != before[document.voice_id]
-            if state != document.state and not had_news and document.waits:
-                document.tell(state)
+            if state != document.state and not had_news and document.is_awaited:
+                document.put_state(state)
                 has_changed = True
             document.patience = min(2 * document.patience, LONGEST_CHECK_SECONDS)
             document.check_at = asyncio.get_running_loop().time() + document.patience
         return has_changed
 
-    async def _take_all(self, responses: AsyncIterator[ListenResponse | None]) -> None:
+    async def _handle_all(self, responses: AsyncIterator[ListenResponse | None]) -> None:
         async for response in responses:
             self._has_answered = True
             if response is None:
                 raise StoreUnavailableError("a message from Firestore could not be read")
-            self._take(response)
+            self._handle(response)
             self._expect_answers()
 
     def _expect_answers(self) -> None:
-        """Start the timeout anew if an answer is due, and stop it if none is."""
+        """Restart the timeout if an answer is due, and stop it if none is."""
         if self._timeout is None or self._timeout.expired():
             return
         is_due = any(not (each.seen or each.has_failed) for each in self._documents.values())
         now = asyncio.get_running_loop().time()
         self._timeout.reschedule(now + SILENCE_SECONDS if is_due else None)
 
-    @staticmethod
-    async def _queued_requests(
-        requests: asyncio.Queue[ListenRequest],
-    ) -> AsyncIterator[ListenRequest]:
-        while True:
-            yield await requests.get()
-
-    def _take(self, response: ListenResponse) -> None:
+    def _handle(self, response: ListenResponse) -> None:
         if "document_change" in response:
-            self._take_document(response.document_change)
+            self._handle_document(response.document_change)
         elif "document_delete" in response:
-            self._tell(response.document_delete.removed_target_ids, None)
+            self._put_state(response.document_delete.removed_target_ids, None)
         elif "document_remove" in response:
-            self._tell(response.document_remove.removed_target_ids, None)
+            self._put_state(response.document_remove.removed_target_ids, None)
         elif "filter" in response and response.filter.count == 0:
-            self._tell([response.filter.target_id], None)
+            self._put_state([response.filter.target_id], None)
         elif "target_change" in response:
-            self._take_target_change(response.target_change)
+            self._handle_target_change(response.target_change)
 
-    def _take_document(self, change: DocumentChange) -> None:
+    def _handle_document(self, change: DocumentChange) -> None:
         try:
             voice = self._connection.voice(change.document)
         except (KeyError, TypeError, ValueError) as error:
@@ -376,9 +359,9 @@ class _Stream:
             for document in self._documents_of(change.target_ids):
                 document.fail(UnreadableVoiceError(document.voice_id, error))
             return
-        self._tell(change.target_ids, voice)
+        self._put_state(change.target_ids, voice)
 
-    def _take_target_change(self, change: TargetChange) -> None:
+    def _handle_target_change(self, change: TargetChange) -> None:
         kind = change.target_change_type
         # No target ids mean all targets of the stream.
         documents = self._documents_of(change.target_ids or tuple(self._documents))
@@ -386,7 +369,7 @@ class _Stream:
             for document in documents:
                 # Every existing document was sent before this, so one not seen does not exist.
                 if not document.seen:
-                    document.tell(None)
+                    document.put_state(None)
         elif kind == TargetChange.TargetChangeType.RESET:
             for document in documents:
                 document.seen = False
@@ -398,14 +381,19 @@ class _Stream:
     def _documents_of(self, target_ids: Sequence[int]) -> list[_WatchedDocument]:
         return [self._documents[i] for i in target_ids if i in self._documents]
 
-    def _tell(self, target_ids: Sequence[int], state: Voice | None) -> None:
+    def _put_state(self, target_ids: Sequence[int], state: Voice | None) -> None:
         for document in self._documents_of(target_ids):
-            document.tell(state)
+            document.put_state(state)
 
 
-async def _until_one_ends(*works: Coroutine[Any, Any, None]) -> None:
-    """Run works side by side until one ends or fails, and stop the others."""
-    tasks = [asyncio.create_task(work) for work in works]
+async def _items_of(queue: asyncio.Queue[ListenRequest]) -> AsyncIterator[ListenRequest]:
+    while True:
+        yield await queue.get()
+
+
+async def _until_one_ends(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Run coroutines side by side until one ends or fails, and stop the others."""
+    tasks = [asyncio.create_task(each) for each in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

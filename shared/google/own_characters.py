@@ -1,4 +1,4 @@
-"""Firestore: the adapter that implements `shared.characters.own.store.OwnCharacterStore`."""
+"""The `OwnCharacterStore` in Firestore."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from google.cloud.firestore_v1.transforms import DELETE_FIELD
 from shared.characters.own.store import (
     BEGUN,
     COLLECTION,
-    Begun,
+    CharacterStart,
     OwnCharacterSnapshot,
     UnknownOwnCharacterError,
-    begun_since,
     document_path,
     from_document,
+    starts_since,
     state_path,
     to_document,
     to_state,
 )
-from shared.google.firestore import Calls, moment_of, passing_errors
-from shared.voices.store import COMPETITION_LIMIT, ConflictError, StoreUnavailableError
+from shared.google.firestore import Calls, missing_index, moment_of, passing_errors
+from shared.voices.store import COMPETITION_LIMIT, ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,12 @@ _CHANGED: Final = (
 
 
 class FirestoreOwnCharacters:
-    """An `OwnCharacterStore` in Firestore."""
+    """An `OwnCharacterStore` in Firestore.
+
+    The starts of the last day are in one document. It is written together with the character's, if
+    it is still as it was read; `ConflictError` if it has changed `COMPETITION_LIMIT` times in a
+    row.
+    """
 
     def __init__(
         self,
@@ -58,27 +63,18 @@ class FirestoreOwnCharacters:
         self._now = now
 
     async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
-        """Write a new document; `DayLimitReachedError` if a day's number is reached.
-
-        What was begun in the last day is in one document, which is written together with the
-        character's, if it is still as it was read.
-
-        Raises:
-            ConflictError: others began theirs first `COMPETITION_LIMIT` times in a row.
-        """
-        await self._take_place(Begun(character.created_at, by), limits, character)
+        await self._take_place(CharacterStart(character.created_at, by), limits, character)
 
     async def take_place(self, *, limits: DayLimits, by: str) -> None:
-        """Count a further training; raises as `create`."""
-        await self._take_place(Begun(self._now(), by), limits)
+        await self._take_place(CharacterStart(self._now(), by), limits)
 
     async def _take_place(
-        self, place: Begun, limits: DayLimits, character: OwnCharacter | None = None
+        self, place: CharacterStart, limits: DayLimits, character: OwnCharacter | None = None
     ) -> None:
         for _ in range(COMPETITION_LIMIT):
             with passing_errors():
                 known = await self._call(self._client.document(BEGUN).get)
-                begun = begun_since(known.to_dict() or {}, self._now() - _DAY)
+                begun = starts_since(known.to_dict() or {}, self._now() - _DAY)
                 limits.require_place(begun, place.by)
                 try:
                     await self._begin(character, known, [*begun, place])
@@ -94,7 +90,7 @@ class FirestoreOwnCharacters:
         self,
         character: OwnCharacter | None,
         known: DocumentSnapshot[Any],
-        begun: Sequence[Begun],
+        begun: Sequence[CharacterStart],
     ) -> None:
         batch = self._client.batch()
         limits, content = self._client.document(BEGUN), {"begun": [asdict(each) for each in begun]}
@@ -116,7 +112,6 @@ class FirestoreOwnCharacters:
         return found.key_sha256 == character.key_sha256
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
-        """Read a document; `UnknownOwnCharacterError` if there is none."""
         with passing_errors():
             document = await self._call(self._reference(character_id).get)
         if not document.exists:
@@ -126,7 +121,6 @@ class FirestoreOwnCharacters:
     async def replace(
         self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
     ) -> OwnCharacterSnapshot:
-        """Write over the state of `snapshot`; `ConflictError` if that is gone."""
         option = self._client.write_option(last_update_time=snapshot.revision)
         # An update keeps the fields that it does not name.
         document = dict.fromkeys(_DERIVED, DELETE_FIELD) | to_document(character)
@@ -142,57 +136,40 @@ class FirestoreOwnCharacters:
         return OwnCharacterSnapshot(character, written.update_time, moment_of(written.update_time))
 
     async def delete(self, character_id: str) -> None:
-        """Delete a document, if there is one."""
         batch = self._client.batch()
         batch.delete(self._reference(character_id))
         batch.delete(self._state(character_id))
         with passing_errors():
             await self._call(batch.commit)
 
-    async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters that a trainer may take, those that wait longest first."""
+    async def find_waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         return await self._read("train_at", "<=", limit)
 
-    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters that a trainer holds, whose lease has not ended."""
+    async def find_in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         return await self._read("train_at", ">", limit)
 
-    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters whose recordings are to be deleted."""
+    async def find_to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         return await self._read("clean_at", "<=", limit)
 
-    async def public(self, limit: int) -> Sequence[OwnCharacter]:
-        """Read the characters that their owners show to everybody, those that changed first."""
+    async def find_public(self, limit: int) -> Sequence[OwnCharacter]:
         return [each.character for each in await self._read("public_at", "<=", limit)]
 
-    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
-        """Read the characters of a Firebase uid, those that were begun last first.
-
-        Raises:
-            StoreUnavailableError: Firestore does not answer, or its index is not built yet.
-        """
+    async def find_by_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
         query = (
             self._client.collection(COLLECTION)
             .where(filter=FieldFilter("owner", "==", owner))
             .order_by("created_at", direction=BaseQuery.DESCENDING)
             .limit(limit)
         )
-        with passing_errors():
-            try:
-                found = await self._call(query.get)
-            except google_errors.FailedPrecondition as error:
-                raise StoreUnavailableError(
-                    f"the index on owner and created_at of {COLLECTION} is missing or still being"
-                    f" built, which takes minutes; Firestore says: {error.message}"
-                ) from error
+        with passing_errors(), missing_index(f"owner and created_at of {COLLECTION}"):
+            found = await self._call(query.get)
         return [_snapshot(document).character for document in found]
 
     async def aclose(self) -> None:
-        """Close the client's connection."""
         await self._client.aclose()
 
     async def _read(self, field: str, when: str, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read the characters whose moment in a field, which has an index, has come or not."""
+        """Read the characters whose moment in an indexed field has come, or has not."""
         query = (
             self._client.collection(COLLECTION)
             .where(filter=FieldFilter(field, when, self._now()))

@@ -1,8 +1,8 @@
-"""Cloud Pub/Sub: the adapter that implements `shared.ports.Publisher`.
+"""The `Publisher` on Cloud Pub/Sub.
 
-A network can forget a connection (a NAT that starts again, an instance that was frozen): what is
-sent goes nowhere, nobody says so, and gRPC keeps using it for a minute. So a message that is not
-accepted in time is published again over a new connection. It may arrive twice, as any message may.
+A network can forget a connection (a NAT that restarts, an instance that was frozen): then messages
+are lost without an error, and gRPC keeps using it for a minute. So a message that is not accepted
+in time is published again over a new connection. It may arrive twice, as any message may.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 TRY_SECONDS: Final = 4.0
-"""How long one try to publish a message may take."""
+"""The time limit of one try to publish a message."""
 
 TRIES: Final = 3
-"""How often a message is published; after that, whoever wanted it says so or is asked again."""
+"""The most tries to publish a message."""
 
 CLOSE_SECONDS: Final = 10.0
-"""How long the messages on an old connection may take; and closing, when the publisher ends."""
+"""The time for the messages on an old connection, and for closing the publisher."""
 
 _NO_ANSWER: Final = (DeadlineExceeded, RetryError, ServiceUnavailable, TimeoutError)
 
@@ -71,7 +71,6 @@ class _Transport(PublisherGrpcTransport):
 
     @classmethod
     def create_channel(cls, host: str, **settings: Any) -> Any:  # type: ignore[override]
-        """Open the channel; see PublisherGrpcTransport."""
         options = [*settings.pop("options", ()), _OWN_CONNECTIONS]
         return super().create_channel(host, options=options, **settings)
 
@@ -88,11 +87,7 @@ def open_publisher_client() -> PublisherClient:
 
 
 class PubSubPublisher:
-    """A `Publisher` that uses Cloud Pub/Sub.
-
-    Args:
-        topic: the topic's full name, `projects/P/topics/T`.
-    """
+    """A `Publisher` on a topic, given its full name `projects/P/topics/T`."""
 
     def __init__(self, open_client: Callable[[], PublisherClient], topic: str) -> None:
         self._open_client = open_client
@@ -101,7 +96,6 @@ class PubSubPublisher:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
-        """Publish a message; see `Publisher.publish`."""
         try:
             for _ in range(TRIES - 1):
                 client = self._client
@@ -114,10 +108,9 @@ class PubSubPublisher:
             raise PublishError(f"Pub/Sub did not accept a message for {self._topic}") from error
 
     async def _publish(
-        self, client: PublisherClient, data: bytes, attributes: Mapping[str, str]
+        self, client: PublisherClient, data: bytes, attributes: Mapping[str, Any]
     ) -> None:
-        named: dict[str, Any] = dict(attributes)
-        pending = client.publish(self._topic, data, retry=_RETRY, timeout=TRY_SECONDS, **named)
+        pending = client.publish(self._topic, data, retry=_RETRY, timeout=TRY_SECONDS, **attributes)
         async with asyncio.timeout(TRY_SECONDS + 1):
             await asyncio.wrap_future(pending)
 
@@ -131,7 +124,7 @@ class PubSubPublisher:
         closing.add_done_callback(self._closing.discard)
 
     async def aclose(self) -> None:
-        """Send what is still buffered and stop the client's threads."""
+        """Send the buffered messages and stop the client's threads."""
         for closing in tuple(self._closing):
             closing.cancel()
         async with asyncio.timeout(CLOSE_SECONDS):

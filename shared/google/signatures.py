@@ -1,7 +1,8 @@
-"""Signing addresses with an HMAC key of a service account: without a call, and without its own key.
+"""Signatures with an HMAC key of a service account, and with a key in Cloud KMS.
 
-The client library signs with `GOOG4-RSA-SHA256` alone, so the canonical request is made here.
-Sources: https://cloud.google.com/storage/docs/authentication/signatures and
+An HMAC key signs without a request and without the account's own key. The client library signs with
+`GOOG4-RSA-SHA256` alone, so the canonical request is built here. Sources:
+https://cloud.google.com/storage/docs/authentication/signatures and
 https://cloud.google.com/storage/docs/authentication/canonical-requests
 """
 
@@ -12,11 +13,11 @@ import hashlib
 import hmac
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from google.auth.transport.requests import AuthorizedSession
     from google.cloud.storage import Blob
@@ -28,7 +29,7 @@ _SCOPE: Final = ("auto", "storage", "goog4_request")
 
 @dataclass(frozen=True, slots=True)
 class HmacSigner:
-    """Signs addresses with an HMAC key."""
+    """Signs the address of one request about an object with an HMAC key."""
 
     access_id: str
     secret: str = field(repr=False)
@@ -43,11 +44,6 @@ class HmacSigner:
         headers: dict[str, str] | None = None,
         response_disposition: str | None = None,
     ) -> str:
-        """Return the address for one request about an object; makes no request itself.
-
-        Args:
-            headers: that the request must have, beside `Host`.
-        """
         endpoint = blob.client.api_endpoint.rstrip("/")
         path = f"/{blob.bucket.name}/{quote(blob.name, safe='/~')}"
         signed_at = self.now()
@@ -55,40 +51,32 @@ class HmacSigner:
         scope = "/".join((date[:8], *_SCOPE))
         signed = {name.lower(): value for name, value in (headers or {}).items()}
         signed["host"] = urlsplit(endpoint).netloc
+        names = sorted(signed)
         query = {
             "X-Goog-Algorithm": ALGORITHM,
             "X-Goog-Credential": f"{self.access_id}/{scope}",
             "X-Goog-Date": date,
             "X-Goog-Expires": str(int((expires_at - signed_at).total_seconds())),
-            "X-Goog-SignedHeaders": ";".join(sorted(signed)),
+            "X-Goog-SignedHeaders": ";".join(names),
         }
         if response_disposition is not None:
             query["response-content-disposition"] = response_disposition
         canonical_query = "&".join(
             f"{_quoted(name)}={_quoted(value)}" for name, value in sorted(query.items())
         )
-        request = _canonical_request(method, path, canonical_query, signed)
-        digest = hashlib.sha256(request.encode()).hexdigest()
+        lines = (f"{name}:{' '.join(str(signed[name]).split())}" for name in names)
+        request = (method, path, canonical_query, *lines, "", ";".join(names), "UNSIGNED-PAYLOAD")
+        digest = hashlib.sha256("\n".join(request).encode()).hexdigest()
         signature = signature_of(self.secret, scope, f"{ALGORITHM}\n{date}\n{scope}\n{digest}")
         return f"{endpoint}{path}?{canonical_query}&X-Goog-Signature={signature.hex()}"
 
 
 def signature_of(secret: str, scope: str, string_to_sign: str) -> bytes:
-    """Return the signature of a string."""
+    """Return the signature of a string with the key derived for a scope."""
     key = f"GOOG4{secret}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), hashlib.sha256)
     return hmac.digest(key, string_to_sign.encode(), hashlib.sha256)
-
-
-def _canonical_request(
-    method: str, path: str, canonical_query: str, signed: Mapping[str, Any]
-) -> str:
-    names = sorted(signed)
-    lines = [f"{name}:{' '.join(str(signed[name]).split())}" for name in names]
-    return "\n".join(
-        (method, path, canonical_query, *lines, "", ";".join(names), "UNSIGNED-PAYLOAD")
-    )
 
 
 def _quoted(text: str) -> str:
@@ -113,11 +101,7 @@ class KmsKey:
         self._seconds = seconds
 
     def sign(self, data: bytes) -> bytes:
-        """Return the ECDSA signature of data's SHA-256, in DER.
-
-        Raises:
-            KeyManagementError: Cloud KMS refuses, or does not answer in time.
-        """
+        """Return the ECDSA signature of the data's SHA-256, in DER."""
         digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
         try:
             answer = self._session.post(

@@ -1,4 +1,4 @@
-"""Cloud Storage: the adapter that implements `shared.ports.Bucket`.
+"""The `Bucket` in Cloud Storage.
 
 `google-cloud-storage` is synchronous, so every call that waits for the network runs in a thread.
 Each bucket has threads of its own, so slow calls to one bucket do not delay those to the other.
@@ -14,7 +14,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar
 
 import requests
 from google.api_core import exceptions as google_errors
@@ -38,52 +38,47 @@ if TYPE_CHECKING:
     from google.auth.credentials import Credentials
     from google.cloud.storage import Blob
 
+    from shared.google.signatures import HmacSigner
+
 
 CONNECT_SECONDS: Final = 3.0
-"""How long connecting may take, and how long nothing may be taken of what is sent."""
+"""The time limit of connecting, and of a pause in sending."""
 
 SILENCE_SECONDS: Final = 6.0
-"""How long one request to Cloud Storage may stay without another byte of its response."""
+"""The longest wait for the next byte of a response."""
 
 RETRY_SECONDS: Final = 10.0
-"""How long a failed call is tried again; after that, Pub/Sub delivers the message again.
+"""The time for retries of a failed call; after that, Pub/Sub delivers the message again.
 
 With the last try's connection and silence it stays below 20 s. The library's default of two minutes
 is longer than a conversion may take, so that an outage would fail voices.
 """
 
 CALL_SECONDS: Final = 120.0
-"""How long a call may take in all, of a large network for example, while bytes keep coming."""
+"""The time limit of a whole call, for example for a large network, while bytes keep coming."""
 
 EMPTY_CONTENT_TYPE: Final = "application/octet-stream"
-"""The content type of what was emptied."""
 
 WRITE_END_SECONDS: Final = 3.0
-"""How long to wait for a cancelled write to end; a stopping instance has ten seconds in all."""
+"""The longest wait for a cancelled write to end; a stopping instance has ten seconds in all."""
 
 SIGN_SECONDS: Final = RETRY_SECONDS
-"""How long to wait for a signature; the library's request to IAM has no time limit to set."""
+"""The longest wait for a signature; the library's request to IAM has no time limit to set."""
 
 CALLS_AT_ONCE: Final = 10
-"""How many calls to a bucket run at the same time: as many as its client keeps connections."""
+"""The most concurrent calls to a bucket, and the connections that its client keeps open."""
 
 SIGNATURES_AT_ONCE: Final = 32
-"""How many addresses are signed at the same time."""
 
 _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs addresses with a key, or without one through IAM's signBlob.
+    """Signs addresses with a service account's key, or without one through IAM's signBlob."""
 
-    Attributes:
-        credentials: holds the key, or gets the access token for signBlob.
-        service_account: the account that signs through IAM; None to sign with the key.
-    """
-
-    credentials: Credentials
-    service_account: str | None = None
+    credentials: Credentials  # hold the key, or get the access token for signBlob
+    service_account: str | None = None  # the account that signs through IAM; None to use the key
 
     def arguments(self) -> Mapping[str, object]:
         """Return the arguments of `Blob.generate_signed_url`; may refresh the access token."""
@@ -100,48 +95,21 @@ class Signer:
             "access_token": self.credentials.token,
         }
 
-    def sign_url(
-        self,
-        blob: Blob,
-        method: str,
-        expires_at: datetime,
-        *,
-        headers: dict[str, str] | None = None,
-        response_disposition: str | None = None,
-    ) -> str:
-        """Return the address for one request about an object; may call IAM's signBlob."""
+    def sign_url(self, blob: Blob, method: str, expires_at: datetime, **conditions: Any) -> str:
         url = blob.generate_signed_url(
-            version="v4",
-            expiration=expires_at,
-            method=method,
-            headers=headers,
-            response_disposition=response_disposition,
-            **self.arguments(),
+            version="v4", expiration=expires_at, method=method, **self.arguments(), **conditions
         )
         return str(url)
 
 
-class UrlSigner(Protocol):
-    """Signs the address for one request about an object."""
-
-    def sign_url(
-        self,
-        blob: Blob,
-        method: str,
-        expires_at: datetime,
-        *,
-        headers: dict[str, str] | None = None,
-        response_disposition: str | None = None,
-    ) -> str:
-        """Return the address."""
-        ...
+UrlSigner: TypeAlias = "Signer | HmacSigner"
 
 
 class CloudStorageBucket:
-    """A `Bucket` in Cloud Storage; see the port for what its methods do.
+    """A `Bucket` in Cloud Storage.
 
     Args:
-        client: the Cloud Storage client, best from `storage_connections.open_storage_client`.
+        client: a client of `open_storage_client`.
         signer: signs addresses; None where none are needed.
     """
 
@@ -167,11 +135,6 @@ class CloudStorageBucket:
         }
 
     async def connect(self) -> None:
-        """Open a connection ahead of time.
-
-        Raises:
-            StorageUnavailableError: Cloud Storage did not answer.
-        """
         ask = self._bucket.blob("nothing").exists
         # The connection is open whatever the answer is.
         with _storage_errors(self.name), suppress(google_errors.ClientError):
@@ -180,11 +143,6 @@ class CloudStorageBucket:
     async def sign_upload(
         self, name: str, *, content_type: str, max_bytes: int, lifetime: timedelta
     ) -> SignedUpload:
-        """Make the address for one upload of at most `max_bytes` to a name not yet used.
-
-        Raises:
-            StorageUnavailableError: it could not be signed.
-        """
         headers = {
             "Content-Type": content_type,
             "x-goog-content-length-range": f"1,{max_bytes}",
@@ -198,31 +156,20 @@ class CloudStorageBucket:
     async def sign_download(
         self, name: str, *, lifetime: timedelta, filename: str
     ) -> tuple[str, datetime]:
-        """Return an address to read an object from, and when it expires.
-
-        Raises:
-            StorageUnavailableError: it could not be signed.
-        """
         expires_at = self._now() + lifetime
         disposition = f'inline; filename="{filename}"'
         url = await self._sign(name, "GET", expires_at, response_disposition=disposition)
         return url, expires_at
 
     async def read(self, name: str, generation: int, *, max_bytes: int) -> bytes:
-        """Read one generation of an object, at most `max_bytes + 1` bytes of it.
-
-        Raises:
-            ObjectMissingError: it does not exist.
-            StorageUnavailableError: Cloud Storage did not answer.
-        """
         blob = self._bucket.blob(name, generation=generation)
         with _storage_errors(f"{self.name}/{name}#{generation}"):
             try:
                 return await self._call(
                     blob.download_as_bytes,
                     end=max_bytes,
-                    # Whoever uploads may say that it is compressed (Content-Encoding); unpacked by
-                    # the library, which knows no limit, it could take all memory.
+                    # An upload may claim to be compressed (Content-Encoding); the library, which
+                    # knows no limit, could fill all memory when it unpacks it.
                     raw_download=True,
                     # In one request instead of several chunks.
                     single_shot_download=True,
@@ -241,16 +188,12 @@ class CloudStorageBucket:
         size: int | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> ObjectFacts:
-        """Write an object of a name not yet used; `content` is read while it is sent.
+        """Write an object of an unused name; `content` is read while it is sent.
 
-        When cancelled, it waits until the write has ended, at most `WRITE_END_SECONDS`, so that a
-        deletion that follows comes after the write. An object that a slower write leaves behind is
-        deleted at the next delivery of its message or by the bucket's lifecycle. It is not deleted
+        When cancelled, it waits for the write to end, at most `WRITE_END_SECONDS`, so that a
+        deletion that follows comes after the write. The next delivery of its message or the
+        bucket's lifecycle deletes an object that a slower write leaves behind. It is not deleted
         here, because it may already be in use, as a recording is.
-
-        Raises:
-            ObjectExistsError: the name is used.
-            StorageUnavailableError: Cloud Storage did not answer.
         """
         blob = self._bucket.blob(name)
         if metadata:
@@ -269,24 +212,12 @@ class CloudStorageBucket:
         return _facts(blob)
 
     async def find(self, name: str) -> ObjectFacts:
-        """Find the facts of an object.
-
-        Raises:
-            ObjectMissingError: it does not exist.
-            StorageUnavailableError: Cloud Storage did not answer.
-        """
         blob = self._bucket.blob(name)
         with _storage_errors(f"{self.name}/{name}"):
             await self._call(blob.reload, **self._retrying)
         return _facts(blob)
 
     async def list(self, prefix: str = "", *, most: int | None = None) -> Sequence[ObjectFacts]:
-        """Return the objects whose names begin with `prefix`; see `Bucket`.
-
-        Raises:
-            StorageUnavailableError: Cloud Storage did not answer, or has no such bucket.
-        """
-
         def facts() -> Sequence[ObjectFacts]:
             # One after the other, because the library's objects are ten times as large.
             listed = self._bucket.list_blobs(prefix=prefix, max_results=most, **self._retrying)
@@ -299,11 +230,6 @@ class CloudStorageBucket:
             raise StorageUnavailableError(f"there is no bucket {self.name}") from error
 
     async def delete(self, name: str, generation: int | None = None) -> None:
-        """Delete an object, or one generation of it; it is no error if it does not exist.
-
-        Raises:
-            StorageUnavailableError: Cloud Storage did not answer.
-        """
         blob = self._bucket.blob(name, generation=generation)
         try:
             with _storage_errors(f"{self.name}/{name}"):
@@ -312,11 +238,6 @@ class CloudStorageBucket:
             return
 
     async def empty(self, name: str, generation: int | None = None) -> None:
-        """Replace an object's content by nothing, so that its name stays used; see `Bucket`.
-
-        Raises:
-            StorageUnavailableError: Cloud Storage did not answer.
-        """
         blob = self._bucket.blob(name)
         with (
             suppress(ObjectExistsError, ObjectMissingError),
@@ -331,29 +252,14 @@ class CloudStorageBucket:
             )
 
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
-        """Delete every object whose name begins with `prefix`, except the one named.
-
-        Raises:
-            StorageUnavailableError: Cloud Storage did not answer; some may be deleted.
-        """
-        for blob in await self._blobs(prefix):
-            if blob.name != except_for:
-                await self.delete(blob.name)
-
-    async def _blobs(self, prefix: str) -> Sequence[Blob]:
-        with _storage_errors(f"{self.name}/{prefix}"):
-            return await self._call(
-                lambda: [*self._bucket.list_blobs(prefix=prefix, **self._retrying)]
-            )
+        for found in await self.list(prefix):
+            if found.name != except_for:
+                await self.delete(found.name)
 
     async def _sign(self, name: str, method: str, expires_at: datetime, **more: Any) -> str:
         if self._signer is None:
             raise RuntimeError(f"bucket {self.name} was opened without a Signer and cannot sign")
-        signer, blob = self._signer, self._bucket.blob(name)
-
-        def sign() -> str:
-            return signer.sign_url(blob, method, expires_at, **more)
-
+        sign = partial(self._signer.sign_url, self._bucket.blob(name), method, expires_at, **more)
         # In a thread, because signing through IAM makes a request.
         with _storage_errors(f"{self.name}/{name}"):
             async with asyncio.timeout(SIGN_SECONDS):
@@ -371,7 +277,7 @@ async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], _Answer]) -
 
 
 async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
-    """Await work; when cancelled, wait a little for the work to end before passing that on."""
+    """Await a coroutine; when cancelled, let it end within `WRITE_END_SECONDS`."""
     working = asyncio.ensure_future(work)
     try:
         await asyncio.shield(working)
@@ -409,11 +315,8 @@ def _storage_errors(what: str) -> Iterator[None]:
         raise StorageUnavailableError(f"Cloud Storage did not answer for {what}") from error
 
 
-CONNECTIONS: Final = 10
-"""How many connections are kept open."""
-
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-"""Seconds before the first probe of a silent connection, between probes, and how many probes.
+"""Seconds before the first probe of a silent connection, between probes, and their number.
 
 Not every system has all of them. Probes also keep a NAT from forgetting an unused connection.
 """
@@ -430,32 +333,6 @@ def open_storage_client(project: str) -> Client:
     return client
 
 
-class RenewingAdapter(HTTPAdapter):
-    """Forgets all its connections that are not in use when one of them fails."""
-
-    def __init__(self) -> None:
-        super().__init__(pool_maxsize=CONNECTIONS)
-
-    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
-        """Send a request; see HTTPAdapter.
-
-        Raises:
-            requests.ConnectionError: it could not be sent, or no answer came.
-            requests.Timeout: no answer came in time.
-        """
-        try:
-            response = super().send(request, **options)
-            _require_whole_head(response)
-        except (requests.ConnectionError, requests.Timeout):
-            self.poolmanager.clear()
-            raise
-        return response
-
-    def init_poolmanager(self, *arguments: Any, **settings: Any) -> None:
-        """Make the pool of connections; see HTTPAdapter."""
-        super().init_poolmanager(*arguments, **settings, socket_options=_socket_options())
-
-
 def _require_whole_head(response: requests.Response) -> None:
     # http.client takes the end of the connection for the end of the headers.
     if response.status_code in _WITHOUT_BODY:
@@ -465,10 +342,26 @@ def _require_whole_head(response: requests.Response) -> None:
         raise requests.ConnectionError("the connection ended in the headers of the answer")
 
 
-def _socket_options() -> Sequence[tuple[int, int, int]]:
-    probes = ((getattr(socket, name, None), value) for name, value in _KEEPALIVE)
-    return [
-        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-        *((socket.IPPROTO_TCP, option, value) for option, value in probes if option is not None),
-    ]
+class RenewingAdapter(HTTPAdapter):
+    """Drops all its idle connections when one of them fails."""
+
+    def __init__(self) -> None:
+        super().__init__(pool_maxsize=CALLS_AT_ONCE)
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
+        try:
+            response = super().send(request, **options)
+            _require_whole_head(response)
+        except (requests.ConnectionError, requests.Timeout):
+            self.poolmanager.clear()
+            raise
+        return response
+
+    def init_poolmanager(self, *arguments: Any, **settings: Any) -> None:
+        probes = ((getattr(socket, name, None), value) for name, value in _KEEPALIVE)
+        options = [
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            *((socket.IPPROTO_TCP, each, value) for each, value in probes if each is not None),
+        ]
+        super().init_poolmanager(*arguments, **settings, socket_options=options)

@@ -1,4 +1,4 @@
-"""Verifying identity tokens: those of Pub/Sub's pushes and those of signed-in visitors.
+"""Verification of identity tokens: of Pub/Sub's pushes, of signed-in visitors and of App Check.
 
 Google's own verifier fetches the certificates at every call. Here they are kept for as long as
 their server allows, so a push costs one signature check and no request.
@@ -39,7 +39,7 @@ FIREBASE_CERTIFICATES: Final = (
 )
 
 REMOVED_SIGNATURE: Final = "SIGNATURE_REMOVED_BY_GOOGLE"
-"""What Cloud Run puts in place of a signature that it has verified itself.
+"""Cloud Run's replacement of a signature that it has verified itself.
 
 https://cloud.google.com/run/docs/troubleshooting#signature-removed
 """
@@ -48,32 +48,26 @@ CLOCK_SKEW_SECONDS: Final = 60
 FETCH_SECONDS: Final = 5.0
 _FIRST_WORDS: Final = re.compile(r"[A-Za-z' ]{1,60}")
 LEAST_SECONDS_BETWEEN_FETCHES: Final = 30.0
-"""How often a token with an unknown key id may cause a fetch: strangers can invent key ids."""
+"""The least time between fetches for unknown key ids, which strangers can invent."""
 
 GRACE_SECONDS: Final = 3600.0
-"""How long expired certificates are still used while new ones cannot be fetched.
+"""The time for which expired certificates serve while new ones can't be fetched.
 
 Google changes its keys far less often.
 """
 
 SECONDS_AFTER_A_FAILURE: Final = 5.0
-"""How long after a failed fetch no other is tried; requests in that time fail at once."""
+"""The pause after a failed fetch; requests in that time fail at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Public certificates by key id (PEM), and for how many seconds they may be kept."""
-
-    by_key_id: Mapping[str, str]
+    by_key_id: Mapping[str, str]  # public certificates or keys as PEM
     lifetime_seconds: float
 
 
 def by_key_id(answer: Any) -> Mapping[str, str]:
-    """Return the certificates of an answer that is a JSON object of them.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """Return the certificates of an answer that must be a JSON object of them."""
     if not isinstance(answer, dict):
         raise TypeError("the answer is not an object of certificates")
     return answer
@@ -82,11 +76,7 @@ def by_key_id(answer: Any) -> Mapping[str, str]:
 def fetch_certificates(
     address: str, read: Callable[[Any], Mapping[str, str]] = by_key_id
 ) -> Certificates:
-    """Fetch certificates over HTTPS; their lifetime is the response's `max-age`.
-
-    Raises:
-        CertificatesUnavailableError: the server did not answer with certificates.
-    """
+    """Fetch certificates over HTTPS; their lifetime is the response's `max-age`."""
     try:
         response = requests.get(address, timeout=FETCH_SECONDS)
         response.raise_for_status()
@@ -98,11 +88,7 @@ def fetch_certificates(
 
 
 class CertificateCache:
-    """Keeps certificates for as long as they may be kept.
-
-    Args:
-        monotonic: seconds of a clock that never goes back.
-    """
+    """Keeps certificates for their lifetime."""
 
     def __init__(
         self, fetch: Callable[[], Certificates], monotonic: Callable[[], float] = time.monotonic
@@ -117,36 +103,21 @@ class CertificateCache:
     async def for_key(self, key_id: str) -> Mapping[str, str]:
         """Return all certificates; fetch them again if they are old or lack `key_id`.
 
-        If the fetch fails, certificates that have the key are used for `GRACE_SECONDS` longer.
-
-        Raises:
-            CertificatesUnavailableError: new certificates are needed and could not be fetched.
+        If the fetch fails, certificates that have the key are used for `GRACE_SECONDS` longer;
+        after that, it raises `CertificatesUnavailableError`.
         """
         async with self._one_fetch:
-            if self._needs_fetch(key_id):
-                await self._renew(key_id)
-        return self._certificates.by_key_id
-
-    @property
-    def _age(self) -> float:
-        return self._monotonic() - self._fetched_at
-
-    @property
-    def _lifetime(self) -> float:
-        return max(self._certificates.lifetime_seconds, LEAST_SECONDS_BETWEEN_FETCHES)
-
-    def _needs_fetch(self, key_id: str) -> bool:
-        unknown = key_id not in self._certificates.by_key_id
-        return self._age >= (LEAST_SECONDS_BETWEEN_FETCHES if unknown else self._lifetime)
-
-    async def _renew(self, key_id: str) -> None:
-        try:
-            self._certificates = await self._fetch_unless_it_just_failed()
-            self._fetched_at = self._monotonic()
-        except CertificatesUnavailableError:
             is_known = key_id in self._certificates.by_key_id
-            if not is_known or self._age >= self._lifetime + GRACE_SECONDS:
-                raise
+            lifetime = max(self._certificates.lifetime_seconds, LEAST_SECONDS_BETWEEN_FETCHES)
+            age = self._monotonic() - self._fetched_at
+            if age >= (lifetime if is_known else LEAST_SECONDS_BETWEEN_FETCHES):
+                try:
+                    self._certificates = await self._fetch_unless_it_just_failed()
+                    self._fetched_at = self._monotonic()
+                except CertificatesUnavailableError:
+                    if not is_known or age >= lifetime + GRACE_SECONDS:
+                        raise
+        return self._certificates.by_key_id
 
     async def _fetch_unless_it_just_failed(self) -> Certificates:
         if self._monotonic() - self._failed_at < SECONDS_AFTER_A_FAILURE:
@@ -158,69 +129,58 @@ class CertificateCache:
             raise
 
 
+@dataclass(frozen=True, slots=True)
 class GoogleTokenVerifier:
     """A `TokenVerifier` for the OIDC tokens of one Pub/Sub subscription or scheduler job.
 
-    Args:
-        audience: the audience that the token must name.
+    Attributes:
         email: the service account that the token must name.
-        signature_may_be_removed: whether only IAM's invokers can reach this service. A token whose
-            signature was removed is then one that Cloud Run has verified.
+        signature_may_be_removed: only IAM's invokers can reach this service, so Cloud Run has
+            verified a token whose signature was removed.
     """
 
-    def __init__(
-        self,
-        certificates: CertificateCache,
-        *,
-        audience: str,
-        email: str,
-        signature_may_be_removed: bool = False,
-    ) -> None:
-        self._certificates = certificates
-        self._audience = audience
-        self._email = email
-        self._signature_may_be_removed = signature_may_be_removed
+    certificates: CertificateCache
+    audience: str
+    email: str
+    signature_may_be_removed: bool = False
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
-        """Return the token's claims; see `TokenVerifier.verify`."""
-        if self._signature_may_be_removed and (authorization or "").endswith(
-            f".{REMOVED_SIGNATURE}"
-        ):
-            claims = _unexpired_claims(authorization, self._audience)
+
+        token = _token(authorization)
+        if self.signature_may_be_removed and token.endswith(f".{REMOVED_SIGNATURE}"):
+            claims = _unexpired_claims(token, self.audience)
         else:
-            token = _token(authorization)
-            claims = await verified_claims(token, self._certificates, self._audience)
+            claims = await verified_claims(token, self.certificates, self.audience)
         if claims.get("iss") not in GOOGLE_ISSUERS:
             raise TokenRefusedError("the token was not issued by Google")
         # Any Google account can get a token for this audience, so the e-mail decides.
-        if claims.get("email_verified") is not True or claims.get("email") != self._email:
-            raise TokenRefusedError(f"the token is not one of {self._email}")
+        if claims.get("email_verified") is not True or claims.get("email") != self.email:
+            raise TokenRefusedError(f"the token is not one of {self.email}")
         return claims
 
 
+@dataclass(frozen=True, slots=True)
 class FirebaseTokenVerifier:
-    """A `TokenVerifier` for visitors who signed in with Firebase Authentication."""
+    """A `TokenVerifier` for visitors who signed in with Firebase; `sub` is the uid."""
 
-    def __init__(self, certificates: CertificateCache, *, project_id: str) -> None:
-        self._certificates = certificates
-        self._project_id = project_id
+    certificates: CertificateCache
+    project_id: str
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
-        """Return the token's claims; `sub` is the uid. See `TokenVerifier.verify`."""
         token = _token(authorization)
-        claims = await verified_claims(token, self._certificates, self._project_id)
-        if claims.get("iss") != f"https://securetoken.google.com/{self._project_id}":
-            raise TokenRefusedError(f"the token was not issued for project {self._project_id}")
+        claims = await verified_claims(token, self.certificates, self.project_id)
+        if claims.get("iss") != f"https://securetoken.google.com/{self.project_id}":
+            raise TokenRefusedError(f"the token was not issued for project {self.project_id}")
         if not claims.get("sub"):
             raise TokenRefusedError("the token names no user")
         return claims
 
 
-def _unexpired_claims(authorization: str | None, audience: str) -> Mapping[str, Any]:
+def _unexpired_claims(token: str, audience: str) -> Mapping[str, Any]:
     """Return the claims of a token whose signature Cloud Run has checked and removed."""
     # The library decodes the signature's base64 even if it does not verify the signature.
-    token = _token(authorization).removesuffix(REMOVED_SIGNATURE)
-    claims = _read(lambda: jwt.decode(token, verify=False))
+    unsigned = token.removesuffix(REMOVED_SIGNATURE)
+    claims = _read(lambda: jwt.decode(unsigned, verify=False))
     if not isinstance(claims, dict) or claims.get("aud") != audience:
         raise TokenRefusedError(f"the token is not made out to {audience}")
     expiry = claims.get("exp")
@@ -239,15 +199,11 @@ def _token(authorization: str | None) -> str:
 async def verified_claims(
     token: str, certificates: CertificateCache, audience: str | None
 ) -> Mapping[str, Any]:
-    """Return the claims of a token after checking its signature, its times and its audience.
+    """Return the claims of a token after checking its signature, times and audience.
 
     Args:
-        token: the token, without any scheme before it.
-        audience: whom it must be made out to; None if the caller checks that.
-
-    Raises:
-        TokenRefusedError: the token proves nothing.
-        CertificatesUnavailableError: the token could not be checked now.
+        token: without any scheme before it.
+        audience: None if the caller checks it.
     """
     key_id = str(_read(lambda: jwt.decode_header(token).get("kid", "")))
     known = await certificates.for_key(key_id)
@@ -264,7 +220,7 @@ async def verified_claims(
 
 
 def _read(use_library: Callable[[], Any]) -> Any:
-    """Let the library read a token; any error of the library means that the token is refused.
+    """Return the library's reading of a token; any of its errors refuses the token.
 
     The library's messages can contain the token or other text of the sender, which must not appear
     in a log or an answer. Only the words before that are kept.
@@ -283,44 +239,30 @@ APP_CHECK_KEYS: Final = "https://firebaseappcheck.googleapis.com/v1/jwks"
 APP_CHECK_ISSUER: Final = "https://firebaseappcheck.googleapis.com/"
 
 
+@dataclass(frozen=True, slots=True)
 class AppCheckTokenVerifier:
-    """A `TokenVerifier` for App Check tokens, which come in a header of their own."""
+    """A `TokenVerifier` for App Check tokens; the claim `sub` is the app's id."""
 
-    def __init__(self, keys: CertificateCache, *, project_id: str) -> None:
-        self._keys = keys
-        self._project_id = project_id
+    keys: CertificateCache
+    project_id: str
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
-        """Return the token's claims; `sub` is the app's id.
-
-        Args:
-            authorization: the header `X-Firebase-AppCheck`: the token, without a scheme.
-
-        Raises:
-            TokenRefusedError: the header is missing or proves nothing.
-            CertificatesUnavailableError: the token could not be checked now.
-        """
+        """Verify the header `X-Firebase-AppCheck`, a token without a scheme."""
         if not authorization:
             raise TokenRefusedError("the request has no header X-Firebase-AppCheck")
-        claims = await verified_claims(authorization, self._keys, None)
+        claims = await verified_claims(authorization, self.keys, None)
         if not str(claims.get("iss", "")).startswith(APP_CHECK_ISSUER):
             raise TokenRefusedError("the token was not issued by App Check")
         audience = claims.get("aud")
-        if not isinstance(audience, list) or f"projects/{self._project_id}" not in audience:
-            raise TokenRefusedError(f"the token was not issued for project {self._project_id}")
+        if not isinstance(audience, list) or f"projects/{self.project_id}" not in audience:
+            raise TokenRefusedError(f"the token was not issued for project {self.project_id}")
         if not claims.get("sub"):
             raise TokenRefusedError("the token names no app")
         return claims
 
 
 def keys_of_set(answer: Any) -> Mapping[str, str]:
-    """Return the RSA keys of a JSON Web Key Set (RFC 7517) by key id (PEM).
-
-    Raises:
-        KeyError: a key lacks a part.
-        TypeError: it is no key set.
-        ValueError: a key's numbers cannot be read.
-    """
+    """Return the RSA keys (PEM) of a JSON Web Key Set (RFC 7517) by key id."""
     return {key["kid"]: _pem(key) for key in answer["keys"] if key["kty"] == "RSA"}
 
 

@@ -1,4 +1,4 @@
-"""Starts the job that makes visitors' own characters, or wakes the local cloud's trainer."""
+"""The start of the job that trains own characters, or the call that wakes the local trainer."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class TrainerUnavailableError(PassingError):
 class TrainerStart:
     """Starts a trainer with a request without a body.
 
-    In Google Cloud the address is a job's `:run`, and the session's identity may run that job; the
-    execution then finds what waits by itself.
+    In Google Cloud the address is a job's `:run`, which the session's identity may call; the job
+    finds its work by itself.
     """
 
     def __init__(self, session: AuthorizedSession | requests.Session, url: str) -> None:
@@ -31,7 +31,6 @@ class TrainerStart:
         self._url = url
 
     async def __call__(self) -> None:
-        """Send the request."""
         await asyncio.to_thread(self._post)
 
     def _post(self) -> None:

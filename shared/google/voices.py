@@ -1,27 +1,25 @@
-"""Firestore: the adapter that implements `shared.voices.store.VoiceStore`.
+"""The `VoiceStore` in Firestore.
 
-`replace` sends the document's update time as a precondition. So Firestore itself does the
-compare-and-set, without a transaction, which would need a second round trip.
+`replace` sends the document's update time as a precondition, so Firestore itself does the
+compare-and-set, without the second round trip of a transaction.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from google.api_core import exceptions as google_errors
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.field_path import FieldPath
 from google.cloud.firestore_v1.transforms import DELETE_FIELD
 
-from shared.google.firestore import Calls, moment_of, passing_errors
+from shared.google.firestore import Calls, missing_index, moment_of, passing_errors
 from shared.voices.store import (
     COLLECTION,
     SHARDS,
     ConflictError,
     FoundVoices,
     Snapshot,
-    StoreUnavailableError,
     UnknownVoiceError,
     UnreadableVoiceError,
     VoiceExistsError,
@@ -31,7 +29,7 @@ from shared.voices.store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
@@ -45,8 +43,11 @@ if TYPE_CHECKING:
     from shared.voices.voice import Status, Voice
 
 
+_SWEEP_INDEX: Final = f"sweep_shard, status and updated_at of all collections {COLLECTION}"
+
+
 class FirestoreVoices:
-    """A `shared.voices.store.VoiceStore` in Firestore."""
+    """A `shared.voices.store.VoiceStore` in Firestore; without a listener it can't watch."""
 
     def __init__(self, client: RenewableClient, listener: DocumentListener | None = None) -> None:
         self._client = client
@@ -54,7 +55,6 @@ class FirestoreVoices:
         self._call = Calls(client).call
 
     async def create(self, voice: Voice) -> None:
-        """Write a new document; `VoiceExistsError` if there is another one."""
         with passing_errors():
             try:
                 await self._call(self._reference(voice.voice_id).create, to_document(voice))
@@ -64,7 +64,6 @@ class FirestoreVoices:
                     raise VoiceExistsError(f"there is a voice {voice.voice_id} already") from error
 
     async def read(self, voice_id: str) -> Snapshot:
-        """Read a document; `UnknownVoiceError` if there is none."""
         with passing_errors():
             document = await self._call(self._reference(voice_id).get)
         if not document.exists:
@@ -72,7 +71,6 @@ class FirestoreVoices:
         return _snapshot(document)
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
-        """Write `voice` over the state of `snapshot`; `ConflictError` if that is gone."""
         option = self._client.write_option(last_update_time=snapshot.revision)
         with passing_errors():
             try:
@@ -89,18 +87,15 @@ class FirestoreVoices:
         return Snapshot(voice, written.update_time, written.update_time)
 
     async def delete(self, voice_id: str) -> None:
-        """Delete a document, if there is one."""
         with passing_errors():
             await self._call(self._reference(voice_id).delete)
 
-    async def unchanged(
+    async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
-        """Read the voices of a status that changed last before `since`, oldest first.
+        """Query the composite index of the collection group; see `VoiceStore`.
 
-        See `VoiceStore.unchanged`. It needs the composite index of the collection group on
-        `sweep_shard`, `status` and `updated_at`, all ascending. If that is missing or still being
-        built, the `StoreUnavailableError` says so.
+        It has `sweep_shard`, `status` and `updated_at`, all ascending.
         """
         query = (
             self._client.collection_group(COLLECTION)
@@ -113,7 +108,7 @@ class FirestoreVoices:
         if after is not None:
             # Firestore adds this order anyway, but a cursor needs it written down.
             query = query.order_by(FieldPath.document_id()).start_after(cast("list[Any]", after))
-        with passing_errors(), _missing_index():
+        with passing_errors(), missing_index(_SWEEP_INDEX):
             documents = await self._call(query.get)
         snapshots, unreadable = [], []
         for document in documents:
@@ -124,17 +119,11 @@ class FirestoreVoices:
         return FoundVoices(snapshots, unreadable, _end_of(documents, limit))
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
-        """Follow a document; see `VoiceStore.watch`.
-
-        Raises:
-            RuntimeError: the store was opened without a listener.
-        """
         if self._listener is None:
             raise RuntimeError("this store was opened without a DocumentListener and cannot watch")
         return self._listener.watch(voice_id)
 
     async def aclose(self) -> None:
-        """Close the listener's streams and the client's connection."""
         if self._listener is not None:
             await self._listener.aclose()
         await self._client.aclose()
@@ -152,19 +141,8 @@ def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
 
 
 def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any] | None:
-    """Return the cursor after a page, None if the page is not full and therefore the last."""
+    """Return the cursor after a page; None if the page is not full and therefore the last."""
     if len(documents) < limit:
         return None
     last = documents[-1]
     return [last.get("updated_at"), last.reference]
-
-
-@contextmanager
-def _missing_index() -> Iterator[None]:
-    try:
-        yield
-    except google_errors.FailedPrecondition as error:
-        raise StoreUnavailableError(
-            "the index on sweep_shard, status and updated_at of all collections voices is missing "
-            f"or still being built, which takes minutes; Firestore says: {error.message}"
-        ) from error

@@ -1,9 +1,9 @@
-"""Serving a deployable as a function of Cloud Functions.
+"""A deployable as a function of Cloud Functions.
 
 The Functions Framework loads the module that names the function, opens the port, and only then
 starts the worker process that handles requests. Settings are checked while the module is loaded, so
-that a function with wrong settings does not start. The clients are opened in the worker process, at
-its first request, because gRPC's do not survive the fork.
+that a function with wrong settings does not start. The worker process opens the clients at its
+first request, because gRPC's do not survive the fork.
 """
 
 from __future__ import annotations
@@ -27,14 +27,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 TARGET_VARIABLE: Final = "FUNCTION_TARGET"
-"""The Functions Framework's variable for the name of the function that it serves."""
+"""The Functions Framework's variable for the name of the served function."""
 
 _Settings = TypeVar("_Settings", bound=CommonSettings)
 _Services = TypeVar("_Services")
-
-
-def _accept(_config: CommonSettings) -> None:
-    """Check nothing further."""
 
 
 def cloud_function(
@@ -42,12 +38,12 @@ def cloud_function(
     kind: type[_Settings],
     open_services: Callable[[_Settings], _Services],
     build: Callable[[_Settings, _Services], ASGIApp],
-    check: Callable[[_Settings], None] = _accept,
+    check: Callable[[_Settings], None] | None = None,
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return the function that hands every request to a deployable's application.
 
-    If the Functions Framework is about to serve this function and the settings are wrong, the
-    process exits with status 2 and one line per variable on standard error.
+    If the Functions Framework is about to serve it and the settings are wrong, the process exits
+    with status 2 and prints one line per variable on standard error.
     """
 
     @cache
@@ -66,17 +62,15 @@ def cloud_function(
         return cast("Response", application())  # a function may answer with any ASGI application
 
     if os.environ.get(TARGET_VARIABLE) == name:
-        _require_settings(kind, check)
+        try:
+            config = settings.load(kind)
+            if check is not None:
+                check(config)
+        except SettingsError as error:
+            print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
+            sys.exit(2)
     function.__name__ = name
     return cast(
         "Callable[[Request], Awaitable[Response]]",
         functions_framework.aio.http(function),
     )
-
-
-def _require_settings(kind: type[_Settings], check: Callable[[_Settings], None]) -> None:
-    try:
-        check(settings.load(kind))
-    except SettingsError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
-        sys.exit(2)

@@ -1,4 +1,4 @@
-"""Which client a request or a WebSocket counts for, and which networks around it."""
+"""The client that a request or a WebSocket counts for, its networks, and their limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SITE_PREFIX: Final = 64
 
 ALLOWANCES: Final[Mapping[str, int]] = MappingProxyType({"/48": 4, "/56": 2, "/64": 1, "": 1})
-"""How many times the allowance of one client each kind of network has, the largest first.
+"""The allowance of each kind of network as a multiple of one client's, the largest first.
 
 A visitor's connection has a /64, but providers hand out a /56 or a /48, which holds 256 or 65 536
 of them (RFC 6177). Their allowances grow little, because one client may have such a network alone.
@@ -30,14 +30,14 @@ def network_of(connection: HTTPConnection, trusted_proxies: int) -> str:
 
     Every proxy appends to `X-Forwarded-For`, so only the last entries can be trusted. An external
     Application Load Balancer writes two, the visitor's address and its own
-    (https://docs.cloud.google.com/load-balancing/docs/https#x-forwarded-for_header). Cloud Run
-    reached at its own address writes one, the visitor's; Google does not document this, but others
-    have measured it. The entries before come from the visitor and may contain anything. A visitor
-    with one IPv6 address has all 2^64 of its network, so the network counts as one client; the
-    larger networks around it are counted, too (`ALLOWANCES`).
+    (https://docs.cloud.google.com/load-balancing/docs/https#x-forwarded-for_header). Cloud Run at
+    its own address writes one, the visitor's; Google does not document this, but others have
+    measured it. The entries before come from the visitor and may contain anything. A visitor with
+    one IPv6 address has all 2^64 of its network, so the network counts as one client; the larger
+    networks around it are counted, too (`ALLOWANCES`).
 
     Args:
-        trusted_proxies: how many of the last entries our own proxies have written. With 0, or if
+        trusted_proxies: the number of last entries that our own proxies have written. With 0, or if
             entries are missing, the connection's own address counts.
     """
     entries = ",".join(connection.headers.getlist("x-forwarded-for")).rsplit(",", trusted_proxies)
@@ -73,48 +73,36 @@ def networks_of(client: str) -> list[tuple[str, str]]:
 
 
 class NoPlaceError(Exception):
-    """A client or its network has taken all its places."""
-
     def __init__(self, most: int) -> None:
         super().__init__(f"all {most} places of this client or its network are taken")
         self.most = most
 
 
 class PlacesPerClient:
-    """Counts the places that clients have taken.
-
-    Args:
-        most: how many places one client has; 0 for no limit.
-        trusted_proxies: how many of our own proxies have written into `X-Forwarded-For`.
-    """
+    """Counts the places that clients use; `most` is one client's number, 0 for no limit."""
 
     def __init__(self, most: int, trusted_proxies: int) -> None:
         self._most = most
         self._trusted_proxies = trusted_proxies
-        self._taken: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Count the networks that have taken a place."""
-        return len(self._taken)
+        return len(self._used)
 
     @contextmanager
-    def taken(self, connection: HTTPConnection) -> Iterator[None]:
-        """Take a place for a request or a WebSocket, for as long as it lasts.
-
-        Raises:
-            NoPlaceError: its client, or a network around it, has no place left.
-        """
+    def hold_place(self, connection: HTTPConnection) -> Iterator[None]:
+        """Hold a place while a request or a WebSocket lasts; `NoPlaceError` if none is left."""
         networks = networks_of(network_of(connection, self._trusted_proxies))
         for kind, network in networks:
             most = ALLOWANCES[kind] * self._most
-            if most and self._taken[network] >= most:
+            if most and self._used[network] >= most:
                 raise NoPlaceError(most)
         counted = [network for _, network in networks]
-        self._taken.update(counted)
+        self._used.update(counted)
         try:
             yield
         finally:
-            self._taken.subtract(counted)
+            self._used.subtract(counted)
             for network in counted:
-                if not self._taken[network]:
-                    del self._taken[network]
+                if not self._used[network]:
+                    del self._used[network]

@@ -1,12 +1,12 @@
-"""Logging as Cloud Logging reads it: one JSON object per line on standard output.
+"""Logs as Cloud Logging reads them: one JSON object per line on standard output.
 
 The fields of a record's `extra={"event": ..., ...}` become fields of the entry. The voice and the
 trace of the current request are added to every entry.
 
-A voice_id lets whoever knows it use the voice, and the id of a visitor's own character lets whoever
-knows it speak with that voice, so no entry contains one. Wherever one would be
-written, also in messages and stack traces, its pseudonym is written instead: a hash with a secret
-key. Who has the key can look a visitor's voice up:
+A person who knows a voice_id can use the voice, and one who knows the id of a visitor's own
+character can speak with it, so no entry contains one. Also in messages and stack traces, an id is
+replaced by its pseudonym: a hash with a secret key. With the key, an operator can look a visitor's
+voice up:
 
     LOG_KEY=... python -m shared.runtime.logs VOICE_ID
 """
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -45,10 +46,9 @@ _SECRET_IDS: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|own-[a-z2-7]{26}",
     re.IGNORECASE,
 )
-"""Those of voices, and those of visitors' own characters (shared.characters.bucket)."""
+"""The ids of voices, and of visitors' own characters (shared.characters.bucket)."""
 
 KEY_VARIABLE: Final = "LOG_KEY"
-"""The environment variable that holds the key of the pseudonyms."""
 
 LOCAL_KEY: Final = "a key that everybody knows"
 """The key of the local cloud, whose logs anybody may read."""
@@ -66,8 +66,6 @@ def pseudonym(voice_id: str, key: str) -> str:
 
 
 class CloudLoggingFormatter(logging.Formatter):
-    """Formats records as Cloud Logging's structured entries."""
-
     def __init__(self, project_id: str, key: str, *, has_traces: bool = False) -> None:
         super().__init__()
         self._has_traces = has_traces
@@ -75,7 +73,6 @@ class CloudLoggingFormatter(logging.Formatter):
         self._key = key
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of JSON."""
         entry: dict[str, Any] = {
             "severity": record.levelname,
             "message": _cut(record.getMessage()),
@@ -98,7 +95,6 @@ class CloudLoggingFormatter(logging.Formatter):
 
 
 def _cut(text: str) -> str:
-    """Leave out the middle of a text that is too long."""
     left_out = len(text) - MOST_CHARACTERS
     if left_out <= 0:
         return text
@@ -107,7 +103,7 @@ def _cut(text: str) -> str:
 
 
 def configure(project_id: str, level: str, key: str, *, has_traces: bool = False) -> None:
-    """Send every log record of this process to standard output, formatted for Cloud Logging."""
+    """Send all log records of this process to standard output, formatted for Cloud Logging."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(CloudLoggingFormatter(project_id, key, has_traces=has_traces))
     root = logging.getLogger()
@@ -117,30 +113,29 @@ def configure(project_id: str, level: str, key: str, *, has_traces: bool = False
         logging.getLogger(name).setLevel(least)
 
 
-@contextmanager
-def about_voice(voice_id: str) -> Iterator[None]:
+def about_voice(voice_id: str) -> AbstractContextManager[None]:
     """Add the voice's pseudonym to every entry that is logged inside."""
-    token = _VOICE_ID.set(voice_id)
-    try:
-        yield
-    finally:
-        _VOICE_ID.reset(token)
+    return _set(_VOICE_ID, voice_id)
+
+
+def about_trace(trace_id: str | None) -> AbstractContextManager[None]:
+    """Add a request's trace id, 32 hexadecimal digits, to every entry that is logged inside."""
+    return _set(_TRACE_ID, trace_id)
 
 
 @contextmanager
-def about_trace(trace_id: str | None) -> Iterator[None]:
-    """Add a request's trace id, 32 hexadecimal digits, to every entry that is logged inside."""
-    token = _TRACE_ID.set(trace_id)
+def _set(variable: ContextVar[str | None], value: str | None) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _TRACE_ID.reset(token)
+        variable.reset(token)
 
 
 def main(arguments: list[str]) -> int:
-    """Print what the logs call each voice; return the exit code."""
+    """Print the pseudonym of each voice; return the exit code."""
     if not arguments:
-        print("which voice? python -m shared.runtime.logs VOICE_ID", file=sys.stderr)  # noqa: T201
+        print("Which voice? python -m shared.runtime.logs VOICE_ID", file=sys.stderr)  # noqa: T201
         return 2
     for voice_id in arguments:
         print(pseudonym(voice_id, os.environ.get(KEY_VARIABLE, LOCAL_KEY)))  # noqa: T201
@@ -155,13 +150,12 @@ _HEADERS: Final = {
 
 
 class TraceMiddleware:
-    """ASGI middleware: adds the request's trace to every entry that is logged during it."""
+    """ASGI middleware that adds the request's trace to every entry logged during it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request with its trace set."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,8 +1,9 @@
-"""Whether a page of some web site may use the service."""
+"""The web sites whose pages may use the service."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -15,19 +16,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 ANY: Final = "*"
-"""Stands for every web site in a list of allowed origins."""
+"""Every web site, in a list of allowed origins."""
 
 ANY_PORT: Final = ":*"
-"""Ends an allowed origin whose port does not matter: `http://localhost:*`."""
+"""The end of an allowed origin with any port: `http://localhost:*`."""
 
 
 def is_allowed_origin(origin: str, host: str | None, allowed: Collection[str]) -> bool:
-    """Return whether pages of an origin may use the service.
-
-    Args:
-        origin: the request's header `Origin`.
-        host: the request's header `Host`; pages from there are always allowed.
-    """
+    """Return whether pages of an origin may use the service; those of `host` always may."""
     if ANY in allowed or origin in allowed or (host and _place_of(origin) == host):
         return True
     pattern = _any_port_pattern(allowed)
@@ -38,7 +34,7 @@ def is_own_host(host: str, allowed: Collection[str]) -> bool:
     """Return whether a request was sent to this service under a name of its own.
 
     A page may give its own site's name the address of this machine (DNS rebinding); then a browser
-    takes the service for a part of that site. It cannot give away addresses and `localhost`.
+    takes the service for a part of that site. It can't give away addresses and `localhost`.
 
     Args:
         host: the request's header `Host`.
@@ -49,7 +45,7 @@ def is_own_host(host: str, allowed: Collection[str]) -> bool:
 
 
 class AllowedOriginsMiddleware(CORSMiddleware):
-    """ASGI middleware: lets pages of the allowed origins read the answers (CORS)."""
+    """ASGI middleware that lets pages of the allowed origins read answers (CORS)."""
 
     def __init__(self, app: ASGIApp, allowed: Collection[str], headers: Sequence[str]) -> None:
         super().__init__(
@@ -64,7 +60,6 @@ class AllowedOriginsMiddleware(CORSMiddleware):
 
 
 def _name_in(host: str) -> str:
-    """Return the name in a `Host` header, an empty text if there is none."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -72,15 +67,12 @@ def _name_in(host: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return bool(ip_address(name))
+    return False
 
 
 def _place_of(origin: str) -> str | None:
-    """Return the host and port of an origin; None if it is none."""
     try:
         return urlsplit(origin).netloc or None
     except ValueError:
@@ -88,6 +80,5 @@ def _place_of(origin: str) -> str | None:
 
 
 def _any_port_pattern(allowed: Collection[str]) -> str | None:
-    """Return a regular expression for the origins whose port does not matter, None without any."""
     origins = [each.removesuffix(ANY_PORT) for each in allowed if each.endswith(ANY_PORT)]
     return "|".join(rf"{re.escape(origin)}(:[0-9]+)?" for origin in origins) or None

@@ -1,4 +1,4 @@
-"""What a service does at SIGTERM and Ctrl-C."""
+"""Signals, locks and files of a process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def on_signal(number: int, act: Callable[[], object]) -> None:
-    """Call a function in the running event loop when a signal comes."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(number, act)
@@ -27,9 +26,9 @@ def on_signal(number: int, act: Callable[[], object]) -> None:
 
 @contextmanager
 def lock_file(path: Path) -> Iterator[None]:
-    """Keep other processes out of the context; the system ends the lock of a process that ends.
+    """Keep other processes out of the context, by a lock that ends with its process.
 
-    Where the system has no such locks (Windows), a service is one process, and nobody is kept out.
+    A system without such locks (Windows) runs a service as one process, and nothing is locked.
     """
     try:
         import fcntl  # noqa: PLC0415 - see above
@@ -42,11 +41,7 @@ def lock_file(path: Path) -> Iterator[None]:
 
 
 def read_at_most(path: Path, most: int) -> bytes:
-    """Read a file of at most so many bytes.
-
-    Raises:
-        OSError: it cannot be read, is larger, or is a pipe or a device, which may never end.
-    """
+    """Read a file of at most `most` bytes; `OSError` if it is larger, a pipe or a device."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "expected a file, found something else", str(path))
     with path.open("rb") as file:
@@ -59,7 +54,7 @@ def read_at_most(path: Path, most: int) -> bytes:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside its place, then put it there at once."""
+    """Write a file beside its place, then move it there at once."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -79,5 +74,5 @@ _IN_PLACE: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def plain_text(text: str) -> str:
-    """Return a text as a terminal may show it: nothing in it steers the terminal or turns text."""
+    """Return a text without characters that steer a terminal or turn the text's direction."""
     return "".join(each if each.isprintable() or each in _SPACES else _IN_PLACE for each in text)

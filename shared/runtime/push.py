@@ -1,4 +1,4 @@
-"""The `Authorization` header of requests that Cloud Run has let through."""
+"""The routes of pushed messages, and the `Authorization` header behind Cloud Run."""
 
 from __future__ import annotations
 
@@ -32,12 +32,9 @@ def authorization_of(headers: Mapping[str, str]) -> str | None:
     """Return the `Authorization` header of a request, None if there is none.
 
     A request with `X-Serverless-Authorization` is refused. Cloud Run checks that header instead and
-    passes `Authorization` on unchecked, so anybody who may call the service could forge a token
-    without a signature. Neither Pub/Sub nor Cloud Scheduler sends that header.
+    passes `Authorization` on unchecked, so any permitted caller could forge a token without a
+    signature. Neither Pub/Sub nor Cloud Scheduler sends that header.
     https://cloud.google.com/run/docs/authenticating/service-to-service
-
-    Raises:
-        TokenRefusedError: the request carries `X-Serverless-Authorization`.
     """
     if _CHECKED_INSTEAD in headers:
         raise TokenRefusedError("the request carries X-Serverless-Authorization")
@@ -51,7 +48,7 @@ LARGEST_BODY: Final = 256 * 1024
 
 
 class OverloadedError(PassingError):
-    """This instance has as much work as it may have; another one can take the message."""
+    """This instance has all the work that it may have; another one can take the message."""
 
 
 class AbandonedError(PassingError):
@@ -59,7 +56,7 @@ class AbandonedError(PassingError):
 
 
 class AbortedPushError(PassingError):
-    """The sender has closed the connection, and sends the message again."""
+    """The sender has closed the connection; it will send the message again."""
 
 
 def push_route(
@@ -94,7 +91,6 @@ def push_route(
 def push_app(
     verifier: TokenVerifier, handle: Callable[[PushMessage], Awaitable[None]]
 ) -> Starlette:
-    """Return an application with `POST /` for pushes and `GET /healthz` for probes."""
     return app_with_probe(push_route("/", verifier, handle))
 
 

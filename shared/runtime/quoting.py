@@ -1,4 +1,4 @@
-"""Texts of strangers in messages, logs and reports: names out of files that somebody has made."""
+"""Untrusted texts in messages, logs and reports, such as names out of files."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import Final
 
 _LONGEST_QUOTED: Final = 80
 _LONGEST_PRINTABLE: Final = 1_000
-_LARGEST_NUMBER: Final = 1 << 1_000
-"""Python writes no whole number of more than some thousand digits."""
+_LARGEST_NUMBER: Final = 1 << 1_000  # Python writes no number of more than some thousand digits
 
 
 def quoted(value: object) -> str:
     """Return a value out of a file as a message may show it: quoted, short and in one line.
 
-    Characters that cannot be seen, that end a line, turn the text or steer a terminal are escaped.
-    Of what is neither a text, bytes nor a number, only the kind is told.
+    Characters that are invisible, end a line, turn the text or steer a terminal are escaped. A
+    value that is neither a text, bytes nor a number is shown by its type alone.
     """
     if isinstance(value, str | bytes):
         return _cut(repr(value[: _LONGEST_QUOTED + 1]), _LONGEST_QUOTED)
@@ -28,15 +27,11 @@ def quoted(value: object) -> str:
 def printable(text: str) -> str:
     """Return a sentence that may repeat a text out of a file, with the same escapes.
 
-    It stays as it is if it is one line of visible characters: what libraries say of a file, and
-    names of files.
+    One line of visible characters stays as it is.
     """
-    shown = "".join(_escaped(each) for each in text[: _LONGEST_PRINTABLE + 1])
+    begin = text[: _LONGEST_PRINTABLE + 1]
+    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in begin)
     return _cut(shown, _LONGEST_PRINTABLE)
-
-
-def _escaped(character: str) -> str:
-    return character if character.isprintable() else repr(character)[1:-1]
 
 
 def _cut(text: str, most: int) -> str:

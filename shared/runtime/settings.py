@@ -1,8 +1,8 @@
-"""The chain of timeouts, derived from one number.
+"""The settings of the deployables, and the chain of timeouts, derived from one number.
 
 conversion deadline < request timeout <= acknowledgement deadline. So a conversion ends before its
-request is cut off, and a message is not delivered again while its request still runs.
-Terraform derives the same chain in `infra/terraform/locals.tf`; a test compares the two.
+request is cut off, and a message is not delivered again while its request still runs. Terraform
+derives the same chain in `infra/terraform/locals.tf`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from shared.runtime import logs
 from shared.voices.tickets import LEAST_KEY_CHARACTERS
 
 REQUEST_MARGIN_SECONDS: Final = 25
-"""How long a request may take beside the conversion; it may wait for a dead worker's lease."""
+"""The time of a request beside the conversion; it may wait for a dead worker's lease."""
 
 ACKNOWLEDGEMENT_MARGIN_SECONDS: Final = 30
-"""How much longer than a conversion Pub/Sub waits; at least as long as the request's margin."""
+"""The time that Pub/Sub waits beside the conversion; at least the request's margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,10 @@ class Timeouts:
 
     @property
     def request(self) -> int:
-        """Cloud Run's request timeout."""
         return self.conversion_deadline + REQUEST_MARGIN_SECONDS
 
     @property
     def acknowledgement(self) -> int:
-        """The acknowledgement deadline of the push subscription."""
         return self.conversion_deadline + ACKNOWLEDGEMENT_MARGIN_SECONDS
 
 
@@ -55,22 +53,19 @@ TopicId = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9._~+%-]{2,254}$")]
 ServiceAccount = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$")]
 
 
-def _check_web_address(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise ValueError("must begin with http:// or https://")
-    return text.rstrip("/")
+def _begins_with(*schemes: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not text.startswith(schemes):
+            raise ValueError(f"must begin with {' or '.join(schemes)}")
+        return text
+
+    return AfterValidator(check)
 
 
-WebAddress = Annotated[str, AfterValidator(_check_web_address)]
-
-
-def _check_web_socket_address(text: str) -> str:
-    if not text.startswith(("ws://", "wss://")):
-        raise ValueError("must begin with ws:// or wss://")
-    return text
-
-
-WebSocketAddress = Annotated[str, AfterValidator(_check_web_socket_address)]
+WebAddress = Annotated[
+    str, _begins_with("http://", "https://"), AfterValidator(lambda text: text.rstrip("/"))
+]
+WebSocketAddress = Annotated[str, _begins_with("ws://", "wss://")]
 
 
 def _split_at_commas(text: object) -> object:
@@ -88,19 +83,14 @@ SecretKeys = Annotated[
 ]
 """Secret keys, separated by commas."""
 
-TicketKeys = SecretKeys
-"""Secret keys for the tickets of `live`, separated by commas; see `shared.voices.tickets`."""
-
 
 class Environment(StrEnum):
-    """Where the service runs."""
-
     PRODUCTION = "production"
     LOCAL = "local"
 
 
 class PushVerification(StrEnum):
-    """Whether a push must carry a valid identity token.
+    """The checks of a push's identity token.
 
     ON checks everything. PLATFORM is for a service that only IAM's invokers may call: Cloud Run has
     verified the token and removed its signature, so only the claims are checked. OFF checks
@@ -117,11 +107,11 @@ class SettingsError(ValueError):
 
 
 class EnvironmentSettings(BaseModel):
-    """Settings that the environment holds: PROJECT_ID is the variable of `project_id`.
+    """Settings in the environment: PROJECT_ID is the variable of `project_id`.
 
-    A value that the constructor is given takes the place of the environment's. The package
-    pydantic-settings, which reads files, command lines and stores of secrets as well, would take a
-    twelfth of a function's start.
+    An argument of the constructor replaces the environment's value. The package pydantic-settings,
+    which reads files, command lines and stores of secrets as well, would take a twelfth of a
+    function's start.
     """
 
     # Built when first used: of a deployable's settings and all their bases only the last one is.
@@ -135,32 +125,20 @@ class EnvironmentSettings(BaseModel):
 
 
 class CommonSettings(EnvironmentSettings):
-    """The settings that every deployable has.
-
-    Attributes:
-        project_id: the Google Cloud project.
-        environment: production, or the local cloud, which needs no tokens and may use a key file.
-        log_level: the least severity that is logged.
-        log_key: the key of the pseudonyms that the logs give to voices.
-        traces: where the steps of voices go: `google` for Cloud Trace, the address of a collector
-            that takes OTLP over HTTP (`http://.../v1/traces`), or, in the local cloud, a file; None
-            for nowhere.
-        trace_ratio: the share of voices whose steps go there.
-        uploads_bucket: the bucket of the recordings.
-        upload_shards: over how many buckets recordings and results are spread, each; see
-            `shared.google.sharded_bucket`.
-        conversion_deadline_seconds: the one number that all timeouts derive from.
-    """
+    """The settings of every deployable."""
 
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
-    log_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    log_key: Annotated[SecretStr, Field(min_length=32)] | None = None  # of the logs' pseudonyms
+    # The destination of voices' steps: `google` for Cloud Trace, the address of a collector that
+    # takes OTLP over HTTP (`http://.../v1/traces`), or, in the local cloud, a file.
     traces: Annotated[str, Field(min_length=1)] | None = None
-    trace_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
+    trace_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0  # the share of voices that is traced
     uploads_bucket: BucketName
+    # The number of buckets of recordings, and of results; see `shared.google.sharded_bucket`.
     upload_shards: Annotated[int, Field(ge=1, le=32)] = 1
-    conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60
+    conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60  # see `Timeouts`
 
     @model_validator(mode="after")
     def _check_log_key(self) -> Self:
@@ -176,17 +154,15 @@ class CommonSettings(EnvironmentSettings):
 
     @property
     def pseudonym_key(self) -> str:
-        """The key of the pseudonyms that the logs give to voices."""
         return logs.LOCAL_KEY if self.log_key is None else self.log_key.get_secret_value()
 
     def configure_logs(self) -> None:
-        """Log in this process as the settings say."""
+        """Configure the logs of this process."""
         has_traces = self.traces is not None
         logs.configure(self.project_id, self.log_level, self.pseudonym_key, has_traces=has_traces)
 
     @property
     def timeouts(self) -> Timeouts:
-        """The chain of timeouts."""
         return Timeouts(self.conversion_deadline_seconds)
 
     def require_local(self, variable: str, value: object) -> None:
@@ -199,17 +175,11 @@ class CommonSettings(EnvironmentSettings):
 
 
 class PushSettings(CommonSettings):
-    """The settings of a deployable that receives pushes.
-
-    Attributes:
-        push_verification: how the token of a push is verified.
-        push_audience: the audience that the token must name.
-        push_service_account: the service account that the token must name.
-    """
+    """The settings of a deployable that receives pushes."""
 
     push_verification: PushVerification = PushVerification.ON
-    push_audience: str = ""
-    push_service_account: ServiceAccount | None = None
+    push_audience: str = ""  # the audience that the token must name
+    push_service_account: ServiceAccount | None = None  # the account that the token must name
 
     @model_validator(mode="after")
     def _check_push(self) -> Self:
@@ -223,19 +193,12 @@ class PushSettings(CommonSettings):
 
 
 class SigningSettings(CommonSettings):
-    """The settings of a deployable that signs addresses.
-
-    Attributes:
-        results_bucket: the bucket of the converted audio.
-        signing_service_account: the account that signs through IAM, without a key.
-        signing_key_file: a service account's key file; only for the local cloud.
-        signing_hmac_access_id: names the HMAC key that signs instead, without any call to IAM.
-        signing_hmac_secret: that key, from Secret Manager.
-    """
+    """The settings of a deployable that signs addresses."""
 
     results_bucket: BucketName
-    signing_service_account: ServiceAccount | None = None
-    signing_key_file: str | None = None
+    signing_service_account: ServiceAccount | None = None  # signs through IAM, without a key
+    signing_key_file: str | None = None  # a service account's; only for the local cloud
+    # The HMAC key that signs instead, without any call to IAM: its name, and the key itself.
     signing_hmac_access_id: Annotated[str, Field(pattern=r"^[A-Z0-9]{24,128}$")] | None = None
     signing_hmac_secret: Annotated[SecretStr, Field(min_length=16)] | None = None
 
@@ -256,27 +219,15 @@ class SigningSettings(CommonSettings):
 
 
 class CharacterSettings(CommonSettings):
-    """The settings of a deployable that lists or loads characters.
+    """The settings of a deployable that lists or loads characters."""
 
-    Attributes:
-        characters_bucket: the bucket with the character bundles that do not come with the image;
-            None if there is none.
-        characters_refresh_seconds: how long what is known of that bucket is used before it is
-            asked again.
-    """
-
-    characters_bucket: BucketName | None = None
+    characters_bucket: BucketName | None = None  # of the bundles that do not come with the image
+    # The time after which that bucket is read again.
     characters_refresh_seconds: Annotated[float, Field(gt=0, le=30)] = 20.0
 
 
 class RecordingSettings(CommonSettings):
-    """The settings of a deployable that limits which recordings are converted.
-
-    Attributes:
-        min_seconds: the length of the shortest recording.
-        max_seconds: the length of the longest recording.
-        max_upload_bytes: the size of the largest recording.
-    """
+    """The limits of the recordings that are converted."""
 
     min_seconds: Annotated[float, Field(gt=0, le=60)] = 1.0
     max_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
@@ -299,28 +250,14 @@ _Settings = TypeVar("_Settings", bound=EnvironmentSettings)
 
 
 def load(kind: type[_Settings], **overrides: Any) -> _Settings:
-    """Read settings from the environment.
-
-    Args:
-        kind: which settings.
-        **overrides: values that replace the environment's.
-
-    Raises:
-        SettingsError: a setting is missing or wrong; the message has one line per variable.
-    """
+    """Read settings from the environment or `overrides`; `SettingsError` if one is wrong."""
     try:
         return kind(**overrides)
     except ValidationError as error:
-        raise SettingsError("\n".join(map(_explain, _causes(error)))) from None
-
-
-def _causes(error: ValidationError) -> list[Any]:
-    """Return the problems without those that only follow from another one.
-
-    A default that is computed from other fields cannot be computed when one of them is wrong.
-    """
-    problems: list[Any] = error.errors()
-    return [each for each in problems if each["type"] != "default_factory_not_called"]
+        problems: list[Any] = error.errors()
+        # A default that is computed from other fields can't be computed when one of them is wrong.
+        causes = [each for each in problems if each["type"] != "default_factory_not_called"]
+        raise SettingsError("\n".join(map(_explain, causes))) from None
 
 
 def _explain(problem: Any) -> str:

@@ -1,9 +1,9 @@
 """Traces as OpenTelemetry's spans: to Cloud Trace, to a collector, or into a file.
 
 Cloud Storage's notifications carry no context of a trace, and a message may be lost and published
-again by somebody else. So nothing is handed on: a voice's trace is the pseudonym that the logs give
-to it, which every deployable computes from the voice_id and the logs' key. With it, a trace names
-no voice to whoever has not got the key, and log entries and steps of a voice have the same trace.
+again by another deployable. So none is handed on: the trace of a voice is its pseudonym in the
+logs, which every deployable computes from the voice_id and the logs' key, and its first step has
+the first half of that as its id.
 
 OpenTelemetry is imported only where there are traces.
 """
@@ -11,15 +11,14 @@ OpenTelemetry is imported only where there are traces.
 
 from __future__ import annotations
 
-import atexit
 import random
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from shared.ports import NO_TRACES, TraceStep
 from shared.runtime.logs import pseudonym
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+    from opentelemetry.sdk.trace.id_generator import IdGenerator
+    from opentelemetry.trace import Span
 
     from shared.ports import Fact, Traces
     from shared.runtime.settings import CommonSettings
@@ -45,13 +46,13 @@ https://docs.cloud.google.com/stackdriver/docs/reference/telemetry/v1.traces.pos
 _GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/trace.append"
 
 EXPORT_SECONDS: Final = 10.0
-"""How long sending a batch of steps may take; nobody waits for it but the end of the process."""
+"""The time limit of sending a batch of steps; only the end of the process waits for it."""
 
-_PARENT: ContextVar[int | None] = ContextVar("parent_span", default=None)
+_BEGUN_TRACE: ContextVar[int] = ContextVar("begun_trace", default=0)
+"""The trace whose first step is being made."""
 
 
 def open_traces(settings: CommonSettings, deployable: str) -> Traces:
-    """Open the traces that the settings name."""
     if settings.traces is None:
         return NO_TRACES
     from opentelemetry.sdk.resources import Resource
@@ -62,38 +63,57 @@ def open_traces(settings: CommonSettings, deployable: str) -> Traces:
     if settings.traces == GOOGLE or settings.traces.startswith("http"):
         processor = BatchSpanProcessor(_open_exporter(settings.traces))
     else:
-        processor = SimpleSpanProcessor(_lines(Path(settings.traces)))
-    atexit.register(processor.shutdown)
+        processor = SimpleSpanProcessor(_file_exporter(Path(settings.traces)))
     return SpanTraces(processor, resource, settings.pseudonym_key, settings.trace_ratio)
 
 
-@dataclass(frozen=True, slots=True)
+class _IdGenerator:
+    """Draws the ids of steps; a trace and its first step have ids that follow from the voice."""
+
+    def generate_trace_id(self) -> int:
+        return _BEGUN_TRACE.get()
+
+    def generate_span_id(self) -> int:
+        begun = _BEGUN_TRACE.get()
+        return _first_step(begun) if begun else random.getrandbits(64) or 1
+
+    def is_trace_id_random(self) -> bool:
+        return False
+
+
 class SpanTraces:
     """Hands the steps of voices to a processor of spans.
 
-    Attributes:
+    Args:
         ratio: the share of voices that have a trace; all deployables choose the same ones.
     """
 
-    processor: SpanProcessor
-    resource: Resource
-    key: str
-    ratio: float = 1.0
-    _random: random.Random = field(default_factory=random.Random)
+    def __init__(
+        self, processor: SpanProcessor, resource: Resource, key: str, ratio: float = 1.0
+    ) -> None:
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+
+        ids = cast("IdGenerator", _IdGenerator())
+        self.provider = TracerProvider(TraceIdRatioBased(ratio), resource, id_generator=ids)
+        self.provider.add_span_processor(processor)
+        self._tracer = self.provider.get_tracer(__name__)
+        self._key = key
 
     @contextmanager
     def step(self, voice_id: str, name: str) -> Iterator[TraceStep]:
-        """Take what happens inside for a step; see `Traces.step`."""
-        span_id, parent, step = self._new_id(), _PARENT.get(), TraceStep()
-        token, begin = _PARENT.set(span_id), time.time()
+        from opentelemetry.trace import use_span
+
+        begin, step = time.time(), TraceStep()
+        span = self._start(voice_id, name, begin)
         try:
-            yield step
+            with use_span(span, record_exception=False, set_status_on_exception=False):
+                yield step
         except BaseException as error:
             step.error = step.error or type(error).__name__
             raise
         finally:
-            _PARENT.reset(token)
-            self._end(voice_id, name, (begin, time.time()), step, (span_id, parent))
+            _end(span, step, max(begin, time.time()))
 
     def add(
         self,
@@ -105,60 +125,50 @@ class SpanTraces:
         facts: Mapping[str, Fact] | None = None,
         is_first: bool = False,
     ) -> None:
-        """Add a step that is over; see `Traces.add`."""
         if isinstance(begin, str):
             try:
                 begin = datetime.fromisoformat(begin).timestamp()
             except ValueError:
                 return
-        times = (begin, time.time() if end is None else end)
-        ids = (None if is_first else self._new_id(), _PARENT.get())
-        self._end(voice_id, name, times, TraceStep(dict(facts or {})), ids)
+        span = self._start(voice_id, name, begin, is_first=is_first)
+        # Clocks of two machines differ: a step that seems to end before it began took no time.
+        end = max(begin, time.time() if end is None else end)
+        _end(span, TraceStep(dict(facts or {})), end)
 
-    def _new_id(self) -> int:
-        return self._random.randrange(1, 1 << 64)
+    def _start(self, voice_id: str, name: str, begin: float, *, is_first: bool = False) -> Span:
+        from opentelemetry import trace
+        from opentelemetry.context import Context
 
-    def _end(
-        self,
-        voice_id: str,
-        name: str,
-        times: tuple[float, float],
-        step: TraceStep,
-        ids: tuple[int | None, int | None],
-    ) -> None:
-        """Hand a step on, if its voice is one of those that have a trace.
+        trace_id = int(pseudonym(voice_id, self._key), 16)
+        start = partial(self._tracer.start_span, name, start_time=_nanoseconds(begin))
+        if is_first:
+            token = _BEGUN_TRACE.set(trace_id)
+            try:
+                return start(Context())
+            finally:
+                _BEGUN_TRACE.reset(token)
+        parent = trace.get_current_span()
+        if parent.get_span_context().trace_id != trace_id:
+            first = _first_step(trace_id)
+            sampled = trace.TraceFlags(trace.TraceFlags.SAMPLED)
+            parent = trace.NonRecordingSpan(
+                trace.SpanContext(trace_id, first, is_remote=True, trace_flags=sampled)
+            )
+        return start(trace.set_span_in_context(parent))
 
-        Args:
-            times: its begin and end, in seconds since 1970.
-            ids: its own, None for the first step of the voice; and that of the step around it, None
-                for the first step of the voice.
-        """
-        trace_id = int(pseudonym(voice_id, self.key), 16)
-        # As OpenTelemetry's TraceIdRatioBased decides.
-        if trace_id & ((1 << 64) - 1) >= self.ratio * (1 << 64):
-            return
-        from opentelemetry.sdk.trace import ReadableSpan
-        from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
-        def context(span_id: int | None) -> SpanContext:
-            # The first step's id follows from the trace's, so that nobody has to be told it.
-            known = span_id or trace_id >> 64 or 1
-            return SpanContext(trace_id, known, is_remote=False, trace_flags=TraceFlags(1))
+def _end(span: Span, step: TraceStep, end: float) -> None:
+    from opentelemetry.trace import StatusCode
 
-        own, around = ids
-        failed = Status(StatusCode.ERROR, step.error)
-        span = ReadableSpan(
-            name,
-            context(own),
-            parent=None if own is None else context(around),
-            resource=self.resource,
-            attributes=step.facts,
-            status=Status() if step.error is None else failed,
-            start_time=_nanoseconds(times[0]),
-            # Clocks of two machines differ: what came "before" it was sent took no time.
-            end_time=_nanoseconds(max(times)),
-        )
-        self.processor.on_end(span)
+    span.set_attributes(step.facts)
+    if step.error is not None:
+        span.set_status(StatusCode.ERROR, step.error)
+    span.end(_nanoseconds(end))
+
+
+def _first_step(trace_id: int) -> int:
+    """Return the id of a trace's first step, which every deployable can compute."""
+    return trace_id >> 64 or 1
 
 
 def _nanoseconds(seconds: float) -> int:
@@ -178,15 +188,15 @@ def _open_exporter(address: str) -> Any:
     return OTLPSpanExporter(GOOGLE_ENDPOINT, timeout=EXPORT_SECONDS, session=session)
 
 
-def _lines(path: Path) -> Any:
+def _file_exporter(path: Path) -> Any:
     """Return an exporter that appends each span to a file, as a line of JSON."""
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-    class Lines(SpanExporter):
+    class FileExporter(SpanExporter):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-            # Several processes append to the file: what is written at once stays together.
+            # Several processes append to the file, so a batch is written at once.
             with path.open("a", encoding="utf-8") as file:
                 file.write("".join(f"{span.to_json(indent=None)}\n" for span in spans))
             return SpanExportResult.SUCCESS
 
-    return Lines()
+    return FileExporter()

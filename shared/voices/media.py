@@ -1,7 +1,7 @@
-"""Containers and media types: which recordings are accepted, and which type a result has.
+"""Containers and media types of recordings and results.
 
-This module is pure: it looks only at bytes and names and decodes nothing. The first bytes of a
-recording decide what it is (`sniff`), never the media type that the client has sent.
+This module is pure: it decodes nothing. The first bytes of a recording tell its container
+(`sniff`), never the media type that the client has sent.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SNIFF_BYTES: Final = 65_536
-"""How many bytes of a recording `sniff` needs, so that it can look behind an ID3 tag."""
+"""The bytes of a recording that `sniff` needs to look behind an ID3 tag."""
 
 LONGEST_CONTENT_TYPE: Final = 200
 """The most characters of a content type; recorders name a container and up to two codecs."""
 
 
 class Container(StrEnum):
-    """The containers that recordings may have."""
-
     WEBM = "webm"
     MATROSKA = "matroska"
     MP4 = "mp4"
@@ -54,7 +52,7 @@ CONTENT_TYPES: Final[Mapping[Container, tuple[str, ...]]] = MappingProxyType(
         Container.ADTS: ("audio/aac", "audio/aacp"),
     }
 )
-"""The media types that name a container; the first of each is the canonical one.
+"""The media types that name a container, the canonical one first.
 
 Some recorders label audio alone as video, and some label AAC in MP4 as audio/aac.
 """
@@ -74,27 +72,25 @@ _MAGIC: Final = (
     (4, b"ftyp", Container.MP4),
     (8, b"WAVE", Container.WAV),
 )
-_RESULT_TYPES: Final[Mapping[OutputFormat, str]] = MappingProxyType(
+_RESULT_CONTAINERS: Final = MappingProxyType(
     {
-        OutputFormat.WAV: "audio/wav",
-        OutputFormat.MP3: "audio/mpeg",
-        OutputFormat.M4A: "audio/mp4",
-        OutputFormat.OGG: "audio/ogg",
+        OutputFormat.WAV: Container.WAV,
+        OutputFormat.MP3: Container.MP3,
+        OutputFormat.M4A: Container.MP4,
+        OutputFormat.OGG: Container.OGG,
     }
 )
 
 
 class UnsupportedContentTypeError(ValueError):
-    """A text is not a media type that recordings may have."""
+    pass
 
 
 def parse_content_type(text: str) -> str:
     """Return the media type in `text`, in lower case and without parameters.
 
-    `audio/webm;codecs=opus` becomes `audio/webm`.
-
-    Raises:
-        UnsupportedContentTypeError: recordings may not have it; the message lists those they may.
+    `audio/webm;codecs=opus` becomes `audio/webm`. The message of `UnsupportedContentTypeError`
+    lists the types that recordings may have.
     """
     media_type = _media_type(text)
     if media_type not in ALLOWED_UPLOADS:
@@ -106,7 +102,7 @@ def parse_content_type(text: str) -> str:
 
 
 def content_type_matches(container: Container, content_type: str) -> bool:
-    """Return whether `content_type`, without its parameters, names `container`.
+    """Return whether `content_type` names `container`; parameters are ignored.
 
     WebM is a kind of Matroska, and only a name inside the file distinguishes the two, so the types
     of both match both.
@@ -117,27 +113,21 @@ def content_type_matches(container: Container, content_type: str) -> bool:
 
 
 def _media_type(text: str) -> str:
-    """Return the media type without parameters, or an empty text if it is no valid header."""
+    """Return the media type without parameters; an empty text if `text` is no valid header."""
     is_header = len(text) <= LONGEST_CONTENT_TYPE and text.isascii() and text.isprintable()
     return text.partition(";")[0].strip().lower() if is_header else ""
 
 
 def result_content_type(output_format: OutputFormat) -> str:
-    """Return the media type of a result in `output_format`."""
-    return _RESULT_TYPES[output_format]
+    return CONTENT_TYPES[_RESULT_CONTAINERS[output_format]][0]
 
 
 def result_extension(output_format: OutputFormat) -> str:
-    """Return the file name extension of a result in `output_format`, with its dot."""
     return f".{output_format.value}"
 
 
 def sniff(head: bytes) -> Container | None:
-    """Return a recording's container by its first bytes, None if it is no `Container`.
-
-    Args:
-        head: the beginning of the recording; `SNIFF_BYTES` of it are enough.
-    """
+    """Return the container of a recording that begins with `head` (`SNIFF_BYTES` are enough)."""
     if head.startswith(b"ID3"):
         return _sniff_behind_id3(head)
     if head.startswith(b"\x1aE\xdf\xa3"):
@@ -162,7 +152,7 @@ def _sniff_behind_id3(head: bytes) -> Container:
 
 
 def _sniff_mpeg_frame(head: bytes) -> Container | None:
-    """Recognise an MPEG audio frame header (ISO/IEC 11172-3, 13818-3 and, for ADTS, 13818-7)."""
+    """Recognise an MPEG audio frame header (ISO/IEC 11172-3, 13818-3; ADTS: 13818-7)."""
     if len(head) < 4 or head[0] != 0xFF:  # noqa: PLR2004 - a header's length and sync byte
         return None
     version_and_layer, rates = head[1], head[2]

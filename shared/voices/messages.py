@@ -1,4 +1,4 @@
-"""The messages between the deployables, and how they are read from a push."""
+"""The messages between the deployables, and their parsers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,16 @@ from shared.voices.voice import Input, InvalidVoiceIdError, parse_voice_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FINALIZE: Final = "OBJECT_FINALIZE"
-"""The event type of a finished upload."""
+FINALIZE: Final = "OBJECT_FINALIZE"  # the event type of a finished upload
 
 
 class MalformedMessageError(ValueError):
-    """A message has the wrong form; delivering it again cannot help."""
+    """A message has the wrong form; delivering it again can't help."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushMessage:
-    """One message as Pub/Sub pushes it.
-
-    Attributes:
-        published_at: when it was published, in RFC 3339.
-    """
+    """One message as Pub/Sub pushes it; `published_at` is in RFC 3339."""
 
     data: bytes
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -38,12 +33,7 @@ class PushMessage:
 
 @dataclass(frozen=True, slots=True)
 class UploadEvent:
-    """A notification of Cloud Storage about an object.
-
-    Attributes:
-        event_type: `OBJECT_FINALIZE` for a finished upload.
-        happened_at: when it happened, in RFC 3339.
-    """
+    """A notification of Cloud Storage about an object; `happened_at` is in RFC 3339."""
 
     event_type: str
     name: str
@@ -54,11 +44,7 @@ class UploadEvent:
 
 @dataclass(frozen=True, slots=True)
 class ConversionMessage:
-    """A request to convert a voice from exactly this upload.
-
-    Attributes:
-        client: the voice's `client`.
-    """
+    """A request to convert a voice from exactly this upload."""
 
     voice_id: str
     upload: Input
@@ -70,11 +56,7 @@ class ConversionMessage:
 
 
 def parse_push(body: bytes) -> PushMessage:
-    """Read the body of a push request.
-
-    Raises:
-        MalformedMessageError: it is no push of Pub/Sub; the message says why.
-    """
+    """Parse the body of a push request."""
     envelope = _json_object(body, "the request's body")
     message = envelope.get("message")
     if not isinstance(message, dict):
@@ -96,11 +78,7 @@ def parse_push(body: bytes) -> PushMessage:
 
 
 def parse_upload_event(message: PushMessage) -> UploadEvent:
-    """Read a notification of Cloud Storage.
-
-    Raises:
-        MalformedMessageError: the message is none; the error says why.
-    """
+    """Parse a notification of Cloud Storage."""
     resource = _json_object(message.data, "the notification's object resource")
     attributes = message.attributes
     try:
@@ -123,11 +101,6 @@ def parse_upload_event(message: PushMessage) -> UploadEvent:
 
 
 def parse_conversion_message(message: PushMessage) -> ConversionMessage:
-    """Read a conversion message.
-
-    Raises:
-        MalformedMessageError: the message is none; the error says why.
-    """
     fields = _json_object(message.data, "the conversion message")
     upload, client = fields.get("upload"), fields.get("client")
     if not isinstance(upload, dict):

@@ -1,6 +1,6 @@
 """Objects in the two buckets: their names, their properties, and the errors about them.
 
-This module is pure; `shared.ports` is the port through which objects are read and written.
+This module is pure; the port to the buckets is in `shared.ports`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ObjectMissingError(LookupError):
-    """The object, or this generation of it, does not exist."""
+    pass
 
 
 class ObjectExistsError(Exception):
@@ -24,19 +24,15 @@ class ObjectExistsError(Exception):
 
 
 class StorageUnavailableError(PassingError):
-    """Cloud Storage did not answer."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class SignedUpload:
-    """What a client needs to upload one recording.
-
-    Attributes:
-        url: the address; it works once, for this object, size and type, until `expires_at`.
-    """
+    """A signed request with which a client uploads one recording."""
 
     method: str
-    url: str
+    url: str  # works once, for this object, size and type, until `expires_at`
     headers: Mapping[str, str]
     expires_at: datetime
     max_bytes: int
@@ -44,8 +40,6 @@ class SignedUpload:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """The properties of an object as it was found or written."""
-
     bucket: str
     name: str
     generation: int
@@ -53,7 +47,6 @@ class ObjectFacts:
     bytes: int
 
     def as_input(self) -> Input:
-        """Return the object as a voice's recording."""
         return Input(self.bucket, self.name, self.generation, self.content_type, self.bytes)
 
 
@@ -63,12 +56,11 @@ def upload_name(voice_id: str) -> str:
 
 
 def result_name(voice_id: str, attempt: int, extension: str) -> str:
-    """Return the name of the result of one attempt at a voice."""
     return f"{parse_voice_id(voice_id)}/{attempt}.{extension}"
 
 
 def voice_of_upload(name: str) -> str | None:
-    """Return the voice_id in the name of an upload, or None if it is no name of an upload."""
+    """Return the voice_id in the name of an upload; None for any other name."""
     try:
         return parse_voice_id(name)
     except InvalidVoiceIdError:

@@ -1,8 +1,7 @@
 """The port to the voices' documents, and `change`, through which every change of a voice goes.
 
-Two adapters implement it: Firestore (`shared.google.voices`) and the local cloud's
-memory.
-Both return the store's time with every read, so that leases never depend on a worker's clock.
+Firestore (`shared.google.voices`) and the local cloud's memory implement it. Every read returns the
+store's time, so that leases never depend on a worker's clock.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from shared.voices.voice import (
     ErrorCode,
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
 
 
 COMPETITION_LIMIT: Final = 10
-"""How often a change is tried while other writers change the same document."""
+"""The most tries of a change while other writers change the same document."""
 
 
 class UnknownVoiceError(LookupError):
-    """There is no document of this voice_id: it was never created, was deleted, or has expired."""
+    """There is no document of this voice_id: it never existed, was deleted, or expired."""
 
     def __init__(self, voice_id: str) -> None:
         super().__init__(f"there is no voice {voice_id}; it was never created, or it was deleted")
@@ -44,7 +43,7 @@ class UnknownVoiceError(LookupError):
 
 
 class UnreadableVoiceError(ValueError):
-    """A document exists, but this version of the code cannot read it as a voice."""
+    """This version of the code can't read a document as a voice."""
 
     def __init__(self, voice_id: str, reason: Exception) -> None:
         super().__init__(
@@ -55,72 +54,55 @@ class UnreadableVoiceError(ValueError):
 
 
 class VoiceExistsError(Exception):
-    """Another document of this voice_id exists already."""
+    pass
 
 
 class ConflictError(PassingError):
-    """Another writer has changed the document since it was read."""
+    pass
 
 
 class StoreUnavailableError(PassingError):
-    """The store did not answer."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A voice as it was read.
-
-    Attributes:
-        voice: the voice.
-        revision: opaque; identifies this state of the document for `replace`.
-        read_at: the store's time when it was read or written.
-    """
+    """A voice as it was read."""
 
     voice: Voice
-    revision: object
-    read_at: datetime
+    revision: object  # opaque; identifies this state of the document for `replace`
+    read_at: datetime  # the store's time when it was read or written
 
 
 @dataclass(frozen=True, slots=True)
 class FoundVoices:
-    """One page of search results.
-
-    Attributes:
-        snapshots: the voices.
-        unreadable: the errors of documents that could not be read as voices.
-        end: opaque; where the next page begins, None if this page is the last.
-    """
+    """One page of search results."""
 
     snapshots: Sequence[Snapshot]
-    unreadable: Sequence[UnreadableVoiceError] = ()
-    end: object = None
+    unreadable: Sequence[UnreadableVoiceError] = ()  # the errors of documents that are no voices
+    end: object = None  # opaque; the place where the next page begins, None after the last page
 
 
 class VoiceStore(Protocol):
-    """Where the voices' documents are kept.
+    """The store of the voices' documents.
 
     Every method raises `StoreUnavailableError` when the store does not answer.
     """
 
     async def create(self, voice: Voice) -> None:
-        """Write a new document.
-
-        If the very same one is there, only the answer to an earlier try was lost: that is a
-        success.
+        """Write a new document; the very same one being there already is a success.
 
         Raises:
             VoiceExistsError: another document of this voice_id exists.
         """
-        ...
 
     async def read(self, voice_id: str) -> Snapshot:
         """Read a document.
 
         Raises:
             UnknownVoiceError: it does not exist.
-            UnreadableVoiceError: it cannot be read as a voice.
+            UnreadableVoiceError: it can't be read as a voice.
         """
-        ...
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         """Write `voice` if the document is still the one of `snapshot`: compare-and-set.
@@ -128,40 +110,34 @@ class VoiceStore(Protocol):
         Raises:
             ConflictError: the document was changed or deleted.
         """
-        ...
 
     async def delete(self, voice_id: str) -> None:
-        """Delete a document; it is no error if it does not exist."""
-        ...
+        """Delete a document, if it exists."""
 
-    async def unchanged(
+    async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
-        """Read the voices of a status that last changed before `since`, oldest first.
+        """Return the voices that have had a status since before `since`, oldest first.
 
         Args:
-            status: which voices; not a final one, because stores need not find those.
-            since: a voice that changed at this time or later is not returned.
+            status: not a final one, because stores need not find those.
+            since: excluded.
             limit: the most documents to read.
-            after: the `end` of the page before this one; None for the first page.
+            after: the `end` of the previous page; None for the first page.
 
         Returns:
             The page; `read_at` of its snapshots is not earlier than the query.
         """
-        ...
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
-        """Follow a document: its current state, then every later one; None while it is missing.
+        """Follow a document: its current state, then each later one; None while it is missing.
 
-        States that follow each other quickly may be skipped, but never the last one. The iterator
-        raises `StoreUnavailableError` when the connection is lost for good, and
-        `UnreadableVoiceError` when the document cannot be read as a voice.
+        States in quick succession may be skipped, but never the last one. The iterator raises
+        `StoreUnavailableError` when the connection is lost for good, and `UnreadableVoiceError`
+        when the document can't be read as a voice.
         """
-        ...
 
-    async def aclose(self) -> None:
-        """Close the store's connections."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 async def change(
@@ -170,22 +146,20 @@ async def change(
     transition: Callable[[Voice, datetime], Voice],
     known: Snapshot | None = None,
 ) -> Snapshot:
-    """Apply a transition of a voice to a stored one; retry when another writer was first.
+    """Apply a transition to a stored voice; retry when another writer was first.
 
     If the stored voice equals the one that was to be written, only the reply to our own write was
     lost: that is a success. So two writers of the very same state both succeed. A writer that must
     be the only one writes something unique; a worker's lease has a random length for this reason.
 
     Args:
-        store: where the voice is kept.
-        voice_id: which voice.
-        transition: takes the stored voice and the store's time, and returns the next state.
+        transition: takes the stored voice and the store's time, and returns the next state; its
+            exceptions are passed on.
         known: the voice as it was just read; saves a read unless the voice has changed since.
 
     Raises:
         UnknownVoiceError: there is no such voice.
         ConflictError: other writers were first `COMPETITION_LIMIT` times in a row.
-        Exception: the transition refused; any exception of it is passed on.
     """
     wanted: Voice | None = None
     for _ in range(COMPETITION_LIMIT):
@@ -203,7 +177,7 @@ async def change(
 
 
 class LatestState:
-    """One waiting client's view of a document: older states are replaced, never queued."""
+    """One waiting client's view of a document: newer states replace older ones."""
 
     def __init__(self) -> None:
         self._arrived = asyncio.Event()
@@ -211,17 +185,14 @@ class LatestState:
         self._error: StoreUnavailableError | UnreadableVoiceError | None = None
 
     def put(self, state: Voice | None) -> None:
-        """Replace the state that has not been taken yet."""
         self._state = state
         self._arrived.set()
 
     def fail(self, error: StoreUnavailableError | UnreadableVoiceError) -> None:
-        """End the client's iteration with an error."""
         self._error = error
         self._arrived.set()
 
     async def states(self) -> AsyncGenerator[Voice | None]:
-        """Yield the newest state each time there is a new one."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -230,27 +201,22 @@ class LatestState:
             yield self._state
 
 
-_Part = TypeVar("_Part", Input, Options, Result, Speaking)
-
 COLLECTION: Final = "voices"
 """The name of each of the collections that hold one document per voice."""
 
 SHARDS: Final = 16
-"""Over how many collections, and parts of the sweep's index, the voices are spread.
+"""The number of the voices' collections, and of the parts of the sweep's index.
 
-Firestore asks that a new collection begins with at most 500 writes a second and grows by half
-every five minutes (https://cloud.google.com/firestore/docs/best-practices). So there are several
-of them, `shards/0/voices` to `shards/15/voices`; rules, lifetimes and indexes hold for all
-collections of one name.
-
-Firestore takes about 500 writes a second where an index begins with a field that only grows, such
-as a time: all go to the same place. With the part before the time, each part takes as many. One
-query reads up to 30 parts.
+A new collection should begin with at most 500 writes a second and grow by half every five minutes
+(https://cloud.google.com/firestore/docs/best-practices). So there are several, `shards/0/voices` to
+`shards/15/voices`; rules, lifetimes and indexes hold for all collections of one name. An index that
+begins with a time takes as few writes, because all go to the same place; with the number before the
+time, each part takes as many. One query reads up to 30 parts.
 """
 
 
 def voice_shard(voice_id: str) -> int:
-    """Return the collection of a voice; while it is not final, also its part of the index."""
+    """Return the number of a voice's collection, and of its part of the sweep's index."""
     return zlib.crc32(voice_id.encode()) % SHARDS
 
 
@@ -260,10 +226,10 @@ def document_path(voice_id: str) -> str:
 
 
 def to_document(voice: Voice) -> dict[str, Any]:
-    """Return the document of a voice; the voice_id is its name, not a field.
+    """Return the document of a voice, which is named by the voice_id.
 
-    The field `sweep_shard` is there only while the voice is not final. The sweep's index begins
-    with it, so final voices are not in the index: writing the result adds nothing to it.
+    `sweep_shard` is there only while the voice is not final. The sweep's index begins with it, so
+    final voices are not in the index: writing the result adds nothing to it.
     """
     document = asdict(voice)
     del document["voice_id"]
@@ -278,11 +244,7 @@ def to_document(voice: Voice) -> dict[str, Any]:
 
 
 def conversion_answer(voice: Voice) -> dict[str, Any]:
-    """Build the answer to a client who waits for a voice that is done.
-
-    Raises:
-        ValueError: the voice has no result.
-    """
+    """Return the answer to a client who waits for a voice that is done."""
     result = voice.result
     if result is None:
         raise ValueError(f"voice {voice.voice_id} is done without a result")
@@ -299,36 +261,27 @@ def conversion_answer(voice: Voice) -> dict[str, Any]:
 def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
     """Return the voice of a document.
 
-    Unknown fields are ignored. A later version of the code may have added them: another deployable
-    may already run that version, or have run it before a rollback.
-
-    Raises:
-        KeyError, TypeError, ValueError: the document was not written by `to_document`.
+    Unknown fields are ignored: another version of the code may have added them. A document that
+    `to_document` did not write raises KeyError, TypeError or ValueError.
     """
     options = dict(document["options"])
     options["output_format"] = OutputFormat(options["output_format"])
-    options["speaking"] = _optional(Speaking, options.get("speaking"))
+    options["speaking"] = _part(Speaking, options.get("speaking"))
     error = document["error"]
     parts = {
         "voice_id": voice_id,
         "status": Status(document["status"]),
         "options": _part(Options, options),
-        "input": _optional(Input, document["input"]),
-        "result": _optional(Result, document["result"]),
+        "input": _part(Input, document["input"]),
+        "result": _part(Result, document["result"]),
         "error": error and Failure(ErrorCode(error["code"]), error["message"]),
     }
     return Voice(**_known(Voice, document) | parts)
 
 
-def _optional(kind: type[_Part], document: Mapping[str, Any] | None) -> _Part | None:
-    return None if document is None else _part(kind, document)
+def _part(kind: type[Any], document: Mapping[str, Any] | None) -> Any:
+    return None if document is None else kind(**_known(kind, document))
 
 
-def _part(kind: type[_Part], document: Mapping[str, Any]) -> _Part:
-    return kind(**_known(kind, document))
-
-
-def _known(
-    kind: type[Voice | Input | Options | Result | Speaking], document: Mapping[str, Any]
-) -> dict[str, Any]:
+def _known(kind: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
     return {each.name: document[each.name] for each in fields(kind) if each.name in document}

@@ -1,8 +1,8 @@
-"""Tickets for the service `live`: the api signs them, `live` verifies them without asking anybody.
+"""Tickets for the service `live`: the api signs them, `live` verifies them by itself.
 
-A ticket is the permission to bring the recording of one voice over a WebSocket. It names the voice
-and the time at which it expires, and is signed by HMAC-SHA256 (RFC 2104) with a key that both
-deployables have. Clients pass it on without looking into it.
+A ticket permits bringing the recording of one voice over a WebSocket. It names the voice and the
+time at which it expires, and is signed by HMAC-SHA256 (RFC 2104) with a key that both deployables
+have.
 """
 
 from __future__ import annotations
@@ -34,18 +34,12 @@ class TicketRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A signed ticket."""
-
     text: str
     expires_at: datetime
 
 
 class Tickets:
-    """Signs and verifies tickets.
-
-    Raises:
-        ValueError: there is no key.
-    """
+    """Signs tickets with the first of its keys, and verifies those of all."""
 
     def __init__(
         self,
@@ -58,18 +52,13 @@ class Tickets:
         self._now = now
 
     def sign(self, voice_id: str, lifetime: timedelta) -> Ticket:
-        """Return a ticket for a voice."""
         # Whole seconds, because the ticket contains no fraction.
         expires_at = (self._now() + lifetime).replace(microsecond=0)
         claims = f"{parse_voice_id(voice_id)}.{int(expires_at.timestamp())}"
         return Ticket(f"{claims}.{_signature(self._keys[0], claims)}", expires_at)
 
     def verify(self, text: str) -> str:
-        """Return the voice_id of a ticket.
-
-        Raises:
-            TicketRefusedError: the ticket is not valid; the message says why, for the log.
-        """
+        """Return the voice_id of a ticket; the `TicketRefusedError` says why, for the log."""
         parts = text.split(".")
         if len(text) > _LONGEST or len(parts) != _PARTS or not text.isascii():
             raise TicketRefusedError("this is no ticket")
@@ -77,7 +66,7 @@ class Tickets:
         claims = f"{voice_id}.{expires_at}"
         if not any(hmac.compare_digest(_signature(key, claims), signature) for key in self._keys):
             raise TicketRefusedError("the ticket's signature is not ours")
-        # What is signed was written by `sign`, so it can be read.
+        # Signed text was written by `sign`, so it can be parsed.
         if self._now() >= datetime.fromtimestamp(int(expires_at), UTC):
             raise TicketRefusedError("the ticket has expired")
         try:

@@ -1,7 +1,8 @@
-"""The base of all errors that pass: trying the same again later can help.
+"""The states of a voice and the transitions between them.
 
-Every error of this kind is derived from `PassingError`, wherever it is defined. So the places that
-answer 503, hand a message back or leave a voice for the next sweep catch this one class.
+This module is pure. A transition takes the stored voice and the store's time, and returns the next
+state. It raises `ForbiddenTransitionError` if the voice can't get there from its status. One that
+takes an `attempt` raises `LeaseLostError` if that attempt no longer owns the voice.
 """
 
 from __future__ import annotations
@@ -17,35 +18,30 @@ if TYPE_CHECKING:
 
 
 class PassingError(Exception):
-    """Something failed for a reason that passes; trying again later can help."""
+    """An error that may go away by itself: the same may work later."""
 
 
 class PublishError(PassingError):
-    """A topic did not accept a message."""
+    pass
 
 
 LEASE: Final = timedelta(seconds=4)
-"""How long a worker owns a voice without renewing its lease, at least.
-
-It is short so that another worker soon takes over the voice of a worker that was killed.
-"""
+"""The shortest lease, so that another worker soon takes over the voice of one that was killed."""
 
 LONGEST_LEASE: Final = timedelta(seconds=20)
 """The longest lease, of a worker that has worked for long or whose store answers slowly."""
 
 MOST_ATTEMPTS: Final = 5
-"""How many attempts at a voice may fail; attempts that were handed back do not count."""
+"""The most attempts that may fail; attempts that were handed back do not count."""
 
 CONVERTED_WITHIN: Final = timedelta(hours=1)
-"""How long after its creation a voice is still converted, if no message reached a worker before."""
+"""The age up to which a voice is converted if no message has reached a worker before."""
 
 RETENTION: Final = timedelta(days=1)
-"""How long a voice's document is kept: as long as the buckets keep its objects."""
+"""The lifetime of a voice's document, and of its objects in the buckets."""
 
 
 class Status(StrEnum):
-    """Where a voice is on its way; it only moves forward."""
-
     WAITING = "waiting"
     QUEUED = "queued"
     CONVERTING = "converting"
@@ -54,7 +50,6 @@ class Status(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more happens to the voice."""
         return self in {Status.DONE, Status.FAILED}
 
 
@@ -70,7 +65,7 @@ TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
 
 
 class ErrorCode(StrEnum):
-    """Why a voice failed. The codes are part of the API and never change their meaning."""
+    """The reason for which a voice failed. Codes are part of the API and keep their meaning."""
 
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     CONTENT_TYPE_MISMATCH = "content_type_mismatch"
@@ -107,12 +102,10 @@ SUSPICIOUS: Final = frozenset(
         ErrorCode.UNSUPPORTED_FORMAT,
     }
 )
-"""How recordings end that no recorder makes; silence and a wrong length are visitors' mistakes."""
+"""The failures of recordings that no recorder makes; silence is a visitor's mistake."""
 
 
 class OutputFormat(StrEnum):
-    """The formats a result can have."""
-
     WAV = "wav"
     MP3 = "mp3"
     M4A = "m4a"
@@ -120,8 +113,6 @@ class OutputFormat(StrEnum):
 
 
 class VoiceError(Exception):
-    """A permanent error of one voice: trying again cannot help."""
-
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
@@ -129,12 +120,10 @@ class VoiceError(Exception):
 
 
 class InvalidVoiceIdError(ValueError):
-    """A text is not a voice_id."""
+    pass
 
 
 class ForbiddenTransitionError(Exception):
-    """A voice cannot go from its status to the wanted one."""
-
     def __init__(self, voice: Voice, wanted: Status) -> None:
         super().__init__(f"voice {voice.voice_id} is {voice.status} and cannot become {wanted}")
         self.voice = voice
@@ -142,8 +131,6 @@ class ForbiddenTransitionError(Exception):
 
 
 class LeaseHeldError(PassingError):
-    """Another worker owns the voice."""
-
     def __init__(self, voice: Voice, remaining: timedelta) -> None:
         super().__init__(f"voice {voice.voice_id} is leased by attempt {voice.attempt}")
         self.voice = voice
@@ -151,24 +138,20 @@ class LeaseHeldError(PassingError):
 
 
 class AttemptsExhaustedError(Exception):
-    """As many attempts at a voice have failed as may."""
+    pass
 
 
 class LeaseLostError(PassingError):
-    """The worker's attempt is no longer the voice's: it must commit nothing."""
+    """The worker's attempt no longer owns the voice, so it must commit nothing."""
 
 
 def new_voice_id() -> str:
-    """Make a voice_id: an RFC 4122 UUID version 4 in its canonical form."""
+    """Create a voice_id: an RFC 4122 UUID version 4 in its canonical form."""
     return str(uuid.uuid4())
 
 
 def parse_voice_id(text: str) -> str:
-    """Return `text` if it is a canonical version 4 UUID.
-
-    Raises:
-        InvalidVoiceIdError: it is not; the message says what a voice_id looks like.
-    """
+    """Return `text` if it is a canonical version 4 UUID; raise `InvalidVoiceIdError` if not."""
     try:
         parsed = uuid.UUID(text)
     except ValueError:
@@ -183,89 +166,62 @@ def parse_voice_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Speaking:
-    """How a text is to be spoken.
+    """The way in which a text is spoken."""
 
-    Attributes:
-        speed: how fast; 2 is twice as fast as the character speaks by itself.
-        pitch: by how many semitones higher.
-        intonation: how lively; 1 is the character's own way, 0 is flat.
-        volume: by what factor louder.
-        pauses: by what factor the pauses are longer.
-        style: id of one of the character's styles; 0 is its usual one.
-    """
-
-    speed: float = 1.0
-    pitch: float = 0.0
-    intonation: float = 1.0
-    volume: float = 1.0
-    pauses: float = 1.0
-    style: int = 0
+    speed: float = 1.0  # 2 is twice as fast as the character's own speed
+    pitch: float = 0.0  # semitones by which the voice is higher
+    intonation: float = 1.0  # 1 is the character's own liveliness, 0 is flat
+    volume: float = 1.0  # factor of loudness
+    pauses: float = 1.0  # factor of the pauses' length
+    style: int = 0  # id of one of the character's styles; 0 is its usual one
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the visitor asked for.
-
-    Attributes:
-        pitch_shift: semitones, or None to move the speaker's median to the character's.
-        speaking: how the text is to be spoken; None if the voice is made from a recording.
-    """
-
-    pitch_shift: float | None = None
+    pitch_shift: float | None = None  # semitones; None moves the median to the character's
     output_format: OutputFormat = OutputFormat.WAV
     content_type: str = "audio/webm"
-    speaking: Speaking | None = None
+    speaking: Speaking | None = None  # None if the voice is made from a recording
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The recording, or the text, as it lies in the uploads bucket.
-
-    Attributes:
-        seconds: a recording's length; None until it was decoded, and for a text.
-    """
+    """The recording or the text in the uploads bucket."""
 
     bucket: str
     object: str
     generation: int
     content_type: str
     bytes: int
-    seconds: float | None = None
+    seconds: float | None = None  # None for a text, and until a recording was decoded
 
     def is_same_upload(self, other: Input) -> bool:
-        """Whether both name the same bucket/object#generation: the identity of an upload."""
+        """Return whether both name the same bucket/object#generation."""
         mine = (self.bucket, self.object, self.generation)
         return mine == (other.bucket, other.object, other.generation)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The converted audio as it lies in the results bucket.
-
-    Attributes:
-        object: the object's name, unique per voice and attempt.
-        url: where it can be read until `url_expires_at`, without further permission.
-        url_expires_at: when `url` stops working.
-        sha256: hexadecimal digest of its content.
-        phones: of a text, where the voice knows them, for lips: each phone as Open JTalk names it,
-            with the milliseconds at which it begins ("o:120 h:205 a:260"); "" otherwise.
-    """
+    """The converted audio in the results bucket."""
 
     bucket: str
-    object: str
-    url: str
+    object: str  # unique per voice and attempt
+    url: str  # signed; readable without further permission until `url_expires_at`
     url_expires_at: datetime
     content_type: str
     bytes: int
     seconds: float
-    sha256: str
+    sha256: str  # hexadecimal
     synthetic: Mapping[str, str] = field(default_factory=dict)
+    # For lips, if known: each phone of a text as Open JTalk names it, with the millisecond at which
+    # it begins ("o:120 h:205 a:260").
     phones: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a voice failed: a code for programs and a sentence for people."""
+    """The reason for a failure: a code for programs and a sentence for people."""
 
     code: ErrorCode
     message: str
@@ -273,18 +229,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One recording or text and what becomes of it; the document `shards/N/voices/{voice_id}`.
+    """One recording or text and its conversion; the document `shards/N/voices/{voice_id}`.
 
-    A text is content of a visitor, as a recording is: it lies in the uploads bucket and is in no
-    document and in no message.
-
-    Attributes:
-        voice_id: version 4 UUID; whoever holds it may see the voice.
-        owner: Firebase uid of the signed-in visitor, or None.
-        client: pseudonym of the network that it was created from, for as long as it is converted;
-            None if that is unknown. Converters share their places out by it.
-        attempt: number of the current conversion attempt: the fencing token. 0 before the first.
-        timings: milliseconds per stage of the conversion.
+    A text is a visitor's content as a recording is: it lies in the uploads bucket and appears in no
+    document or message.
     """
 
     voice_id: str
@@ -294,36 +242,35 @@ class Voice:
     expire_at: datetime
     status: Status = Status.WAITING
     options: Options = field(default_factory=Options)
-    owner: str | None = None
+    owner: str | None = None  # Firebase uid of the signed-in visitor
+    # Pseudonym of the network that created the voice, so that converters can share their capacity
+    # fairly; None if unknown, and once the voice is final.
     client: str | None = None
     input: Input | None = None
-    attempt: int = 0
+    attempt: int = 0  # number of the current attempt, 0 before the first: the fencing token
     handed_back: int = 0
     lease_expires_at: datetime | None = None
     stage: str | None = None
     result: Result | None = None
     error: Failure | None = None
-    timings: Mapping[str, float] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)  # milliseconds per stage
 
     @property
     def is_text(self) -> bool:
-        """Whether the voice is made from a text."""
         return self.options.speaking is not None
 
     def lease_remaining(self, now: datetime) -> timedelta:
-        """The time for which the current attempt still owns the voice; zero if none does."""
+        """Return how long the current attempt still owns the voice; zero if none does."""
         if self.status is not Status.CONVERTING or self.lease_expires_at is None:
             return timedelta(0)
         return max(self.lease_expires_at - now, timedelta(0))
 
     @property
     def counted_attempts(self) -> int:
-        """How many attempts were made, without those that were handed back."""
         return self.attempt - self.handed_back
 
     @property
     def has_attempts_left(self) -> bool:
-        """Whether another attempt at the voice may be made."""
         return self.counted_attempts < MOST_ATTEMPTS
 
 
@@ -336,7 +283,6 @@ def create(
     owner: str | None = None,
     client: str | None = None,
 ) -> Voice:
-    """Return a new voice that waits for its recording."""
     return Voice(
         voice_id=parse_voice_id(voice_id),
         character=character,
@@ -350,29 +296,17 @@ def create(
 
 
 def upload_has_expired(voice: Voice, now: datetime, lifetime: timedelta) -> bool:
-    """Return whether a voice waits for a recording that can no longer come."""
+    """Return whether a voice waits for a recording that can no longer arrive."""
     return voice.status is Status.WAITING and now > voice.created_at + 2 * lifetime
 
 
 def queue(voice: Voice, now: datetime, upload: Input) -> Voice:
-    """Record that the voice's recording was uploaded and its conversion was requested.
-
-    Raises:
-        ForbiddenTransitionError: the voice is no longer waiting.
-    """
     return replace(_move(voice, Status.QUEUED, now), input=upload)
 
 
 def queue_again(voice: Voice, now: datetime, upload: Input) -> Voice:
-    """Record that the conversion of a voice that no worker owns was requested once more.
-
-    Raises:
-        LeaseHeldError: a worker owns it.
-        ForbiddenTransitionError: the voice is done or failed.
-    """
-    remaining = voice.lease_remaining(now)
-    if remaining > timedelta(0):
-        raise LeaseHeldError(voice, remaining)
+    """Record that the conversion of a voice that no worker holds was requested once more."""
+    _require_unleased(voice, now)
     if voice.status is Status.WAITING:
         return queue(voice, now, upload)
     if voice.status.is_final:
@@ -382,21 +316,13 @@ def queue_again(voice: Voice, now: datetime, upload: Input) -> Voice:
 
 
 def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE) -> Voice:
-    """Give the voice to a worker, as the next attempt.
-
-    Raises:
-        LeaseHeldError: another attempt's lease has not ended.
-        AttemptsExhaustedError: as many attempts have failed as may.
-        ForbiddenTransitionError: the voice is done or failed.
-    """
-    remaining = voice.lease_remaining(now)
-    if remaining > timedelta(0):
-        raise LeaseHeldError(voice, remaining)
-    taken = _move(voice, Status.CONVERTING, now)
+    """Give the voice to a worker, as the next attempt; `AttemptsExhaustedError` if none is left."""
+    _require_unleased(voice, now)
+    leased = _move(voice, Status.CONVERTING, now)
     if not voice.has_attempts_left:
         raise AttemptsExhaustedError(f"{voice.attempt} attempts were made")
     return replace(
-        taken,
+        leased,
         input=upload,
         attempt=voice.attempt + 1,
         lease_expires_at=now + length,
@@ -407,21 +333,12 @@ def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE)
 def renew(
     voice: Voice, now: datetime, attempt: int, stage: str | None, length: timedelta = LEASE
 ) -> Voice:
-    """Keep the voice for `length` for the worker of `attempt`, which works on `stage` now.
-
-    Raises:
-        LeaseLostError: the voice belongs to another attempt or to nobody.
-    """
     _require_attempt(voice, attempt)
     return replace(voice, updated_at=now, lease_expires_at=now + length, stage=stage)
 
 
 def release(voice: Voice, now: datetime, attempt: int, *, counts: bool) -> Voice:
-    """Hand the voice back at once, so that another worker can take it over.
-
-    Raises:
-        LeaseLostError: the voice belongs to another attempt or to nobody.
-    """
+    """Give up the lease, so that another worker can take over at once."""
     _require_attempt(voice, attempt)
     return replace(
         voice,
@@ -441,61 +358,29 @@ def finish(
     seconds: float | None,
     timings: Mapping[str, float],
 ) -> Voice:
-    """End the voice with its result; `seconds` is the length of the recording, None for a text.
-
-    Raises:
-        LeaseLostError: the voice belongs to another attempt or to nobody.
-    """
+    """End the voice with its result; `seconds` is the length of the recording, None for a text."""
     held = _require_attempt(voice, attempt)
-    return replace(
-        _move(voice, Status.DONE, now),
-        input=replace(held, seconds=seconds),
-        client=None,
-        lease_expires_at=None,
-        stage=None,
-        result=result,
-        timings=timings,
-    )
+    done = _end(voice, Status.DONE, now)
+    return replace(done, input=replace(held, seconds=seconds), result=result, timings=timings)
 
 
 def fail_attempt(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:
-    """End the voice with the error that its worker found.
-
-    Raises:
-        LeaseLostError: the voice belongs to another attempt or to nobody.
-    """
+    """End the voice with the error that its worker found."""
     _require_attempt(voice, attempt)
     return fail(voice, now, error)
 
 
 def fail(voice: Voice, now: datetime, error: VoiceError) -> Voice:
-    """End the voice with an error, even if a worker owns it.
-
-    Raises:
-        ForbiddenTransitionError: the voice is done or failed.
-    """
-    return replace(
-        _move(voice, Status.FAILED, now),
-        client=None,
-        lease_expires_at=None,
-        stage=None,
-        error=Failure(error.code, error.message),
-    )
+    return replace(_end(voice, Status.FAILED, now), error=Failure(error.code, error.message))
 
 
 def refuse(voice: Voice, now: datetime, error: VoiceError) -> Voice:
-    """End a voice that still waits for its recording with an error.
-
-    Raises:
-        ForbiddenTransitionError: the voice is no longer waiting.
-    """
     if voice.status is not Status.WAITING:
         raise ForbiddenTransitionError(voice, Status.FAILED)
     return fail(voice, now, error)
 
 
 def expire(voice: Voice, now: datetime) -> Voice:
-    """End a voice whose recording can no longer come; raises like `refuse`."""
     message = (
         "The text did not arrive; please send it again."
         if voice.is_text
@@ -505,15 +390,8 @@ def expire(voice: Voice, now: datetime) -> Voice:
 
 
 def give_up(voice: Voice, now: datetime) -> Voice:
-    """End a voice that will not be tried again.
-
-    Raises:
-        LeaseHeldError: a worker still owns it and may succeed.
-        ForbiddenTransitionError: the voice is done or failed.
-    """
-    remaining = voice.lease_remaining(now)
-    if remaining > timedelta(0):
-        raise LeaseHeldError(voice, remaining)
+    """End a voice that will not be tried again; `LeaseHeldError` if a worker may still succeed."""
+    _require_unleased(voice, now)
     error = VoiceError(
         ErrorCode.ATTEMPTS_EXHAUSTED,
         "The conversion was tried several times and failed each time; please record again.",
@@ -525,6 +403,16 @@ def _move(voice: Voice, wanted: Status, now: datetime) -> Voice:
     if wanted not in TRANSITIONS[voice.status]:
         raise ForbiddenTransitionError(voice, wanted)
     return replace(voice, status=wanted, updated_at=now)
+
+
+def _end(voice: Voice, wanted: Status, now: datetime) -> Voice:
+    return replace(_move(voice, wanted, now), client=None, lease_expires_at=None, stage=None)
+
+
+def _require_unleased(voice: Voice, now: datetime) -> None:
+    remaining = voice.lease_remaining(now)
+    if remaining > timedelta(0):
+        raise LeaseHeldError(voice, remaining)
 
 
 def _require_attempt(voice: Voice, attempt: int) -> Input:

@@ -68,7 +68,7 @@ class MemoryBucket:
         self._require_reach()
         stored = self.objects.get(name)
         if stored is None or stored.generation != generation:
-            raise ObjectMissingError(name)
+            raise ObjectMissingError(f"{self.name}/{name}#{generation} is not there")
         return stored.data[: max_bytes + 1]
 
     async def write(
@@ -82,7 +82,7 @@ class MemoryBucket:
     ) -> ObjectFacts:
         self._require_reach()
         if name in self.objects:
-            raise ObjectExistsError(name)
+            raise ObjectExistsError(f"{self.name}/{name} is there already")
         data = content.read()
         assert size is None or size == len(data)
         generation = self.put(name, data, content_type)
@@ -93,7 +93,7 @@ class MemoryBucket:
         self._require_reach()
         stored = self.objects.get(name)
         if stored is None:
-            raise ObjectMissingError(name)
+            raise ObjectMissingError(f"{self.name}/{name} is not there")
         return ObjectFacts(
             self.name, name, stored.generation, stored.content_type, len(stored.data)
         )

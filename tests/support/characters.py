@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from shared.characters.manifest import (
+    CharacterLicence,
     CharacterManifest,
     CharacterName,
     GraphFile,
-    Licence,
     Limits,
     Pitch,
     Preview,
@@ -28,7 +28,9 @@ def a_manifest(
         pitch=Pitch(policy="auto", median_hz=220.0, log_std=0.2, low_hz=100.0, high_hz=500.0),
         limits=Limits(min_seconds=1.0, max_seconds=10.0),
         credit="Voice: somebody",
-        licence=Licence(name="CC BY 4.0", spdx="CC-BY-4.0", url="https://licence.example/"),
+        licence=CharacterLicence(
+            name="CC BY 4.0", spdx="CC-BY-4.0", url="https://licence.example/"
+        ),
         terms_url="https://terms.example/",
         consent="Somebody agreed.",
         contact="mailto:somebody@voice.example",

@@ -225,8 +225,8 @@ class OwnCharacterStoreContract:
     ) -> None:
         newer, older = a_public(PAST + timedelta(hours=1)), a_public(PAST)
         await kept(store, newer, older, a_ready(PAST), a_begun(PAST))
-        assert await store.public(limit=10) == [older, newer]
-        assert await store.public(limit=1) == [older]
+        assert await store.find_public(limit=10) == [older, newer]
+        assert await store.find_public(limit=1) == [older]
 
         await change_own(
             store,
@@ -234,7 +234,7 @@ class OwnCharacterStoreContract:
             lambda each, now: own_character.share(each, own.Visibility.LINK, now),
         )
 
-        assert await store.public(limit=10) == [newer]
+        assert await store.find_public(limit=10) == [newer]
 
     async def test_an_owner_finds_all_characters_of_an_account_and_nobody_elses(
         self, store: OwnCharacterStore
@@ -243,13 +243,13 @@ class OwnCharacterStoreContract:
         ready, begun, failed = a_ready(hours[1]), a_begun(hours[2]), a_failed(hours[0])
         others = [replace(a_begun(NOW), owner=owner) for owner in ("uid2", "UID", None)]
         await kept(store, ready, *others, begun, failed)
-        assert await store.of_owner("uid", limit=10) == [begun, ready, failed]
-        assert await store.of_owner("uid", limit=2) == [begun, ready]
-        assert await store.of_owner("nobody", limit=10) == []
+        assert await store.find_by_owner("uid", limit=10) == [begun, ready, failed]
+        assert await store.find_by_owner("uid", limit=2) == [begun, ready]
+        assert await store.find_by_owner("nobody", limit=10) == []
 
         await store.delete(begun.character_id)
 
-        assert await store.of_owner("uid", limit=10) == [ready, failed]
+        assert await store.find_by_owner("uid", limit=10) == [ready, failed]
 
     async def test_an_owner_has_so_many_of_the_places_of_a_day(
         self, store: OwnCharacterStore
@@ -284,20 +284,20 @@ class OwnCharacterStoreContract:
         lapsed, held = a_leased(PAST + timedelta(hours=2)), a_leased(datetime.now(UTC))
         await kept(store, newer, older, lapsed, held, a_begun(PAST), a_ready(PAST), a_failed(PAST))
 
-        found = [each.character for each in await store.waiting(limit=10)]
+        found = [each.character for each in await store.find_waiting(limit=10)]
 
         assert found == [older, newer, lapsed]
-        assert len(await store.waiting(limit=2)) == 2
+        assert len(await store.find_waiting(limit=2)) == 2
 
     async def test_those_that_a_trainer_holds_are_found(self, store: OwnCharacterStore) -> None:
         now = datetime.now(UTC)
         held, more = a_leased(now), a_reported(now)
         await kept(store, held, more, a_leased(PAST), a_queued(now), a_ready(now), a_begun(now))
 
-        found = {each.character.character_id for each in await store.in_training(limit=10)}
+        found = {each.character.character_id for each in await store.find_in_training(limit=10)}
 
         assert found == {held.character_id, more.character_id}
-        assert len(await store.in_training(limit=1)) == 1
+        assert len(await store.find_in_training(limit=1)) == 1
 
     async def test_those_whose_recordings_are_to_go_are_found(
         self, store: OwnCharacterStore
@@ -307,6 +307,6 @@ class OwnCharacterStoreContract:
         others = (a_begun(today), a_queued(PAST), a_cleaned(PAST), a_kept(PAST))
         await kept(store, over, failed, ready, *others)
 
-        found = {each.character.character_id for each in await store.to_clean(limit=10)}
+        found = {each.character.character_id for each in await store.find_to_clean(limit=10)}
 
         assert found == {each.character_id for each in (over, failed, ready)}

@@ -145,7 +145,7 @@ class VoiceStoreContract:
             await store.create(voice)
 
         since = begin + timedelta(seconds=3)
-        found = (await store.unchanged(Status.WAITING, since=since, limit=1000)).snapshots
+        found = (await store.find_unchanged(Status.WAITING, since=since, limit=1000)).snapshots
 
         ours = [snapshot.voice for snapshot in found if snapshot.voice in waiting]
         assert ours == [waiting[1], waiting[2], waiting[0]]
@@ -158,7 +158,7 @@ class VoiceStoreContract:
         for _ in range(3):
             await store.create(a_queued())
 
-        found = await store.unchanged(Status.QUEUED, since=NOW + timedelta(days=1), limit=2)
+        found = await store.find_unchanged(Status.QUEUED, since=NOW + timedelta(days=1), limit=2)
 
         assert len(found.snapshots) == 2
 
@@ -172,7 +172,7 @@ class VoiceStoreContract:
         found: list[Voice] = []
         end: object = None
         while True:
-            page = await store.unchanged(
+            page = await store.find_unchanged(
                 Status.WAITING, since=begin + timedelta(minutes=1), limit=3, after=end
             )
             assert len(page.snapshots) <= 3
@@ -188,7 +188,7 @@ class VoiceStoreContract:
         voice = replace(a_waiting(), updated_at=NOW - timedelta(days=9000))
         await store.create(voice)
         since = voice.updated_at + timedelta(seconds=1)
-        found = await store.unchanged(Status.WAITING, since=since, limit=1000)
+        found = await store.find_unchanged(Status.WAITING, since=since, limit=1000)
         (snapshot,) = (s for s in found.snapshots if s.voice == voice)
 
         await store.replace(snapshot, replace(voice, character="other"))

@@ -21,7 +21,7 @@ from infra.local.commands.verify import run_verify
 from infra.local.commands.visitor import RecordingRequest, Visitor
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST
-from shared.characters.own.recordings import kept_prefix
+from shared.characters.own.recordings import progress_prefix
 from shared.runtime.settings import SettingsError
 from shared.speech.graphs.bundle_folders import seal_manifest
 from tests.support.buckets import MemoryBucket
@@ -174,7 +174,7 @@ async def test_a_file_that_is_verified(
 
 async def test_a_checkpoint_of_a_training(tmp_path: Path) -> None:
     bucket, stamp = MemoryBucket("recordings"), "a" * 64
-    prefix = f"{kept_prefix('own-a')}{stamp}/000001-00000"
+    prefix = f"{progress_prefix('own-a')}{stamp}/000001-00000"
     bucket.put(f"{prefix}1-lessons.pickle", b"small")
     bucket.put(f"{prefix}2-others.pickle", b"large")
     listed = bucket.list

@@ -21,7 +21,11 @@ from shared.characters.own.own_character import (
     is_to_clean,
     is_waiting,
 )
-from shared.characters.own.store import Begun, OwnCharacterSnapshot, UnknownOwnCharacterError
+from shared.characters.own.store import (
+    CharacterStart,
+    OwnCharacterSnapshot,
+    UnknownOwnCharacterError,
+)
 from shared.voices.store import (
     ConflictError,
     FoundVoices,
@@ -215,7 +219,7 @@ class MemoryVoices:
         if self._entries.pop(voice_id, None):
             self._tell(voice_id, None)
 
-    async def unchanged(
+    async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
         """Read the voices of a status that changed last before `since`, oldest first."""
@@ -266,16 +270,16 @@ class MemoryOwnCharacters:
         self._revisions = count(1)
         self._entries: dict[str, tuple[OwnCharacter, int]] = {}
         # Deleting a character does not give its place of the day back.
-        self._begun: list[Begun] = []
+        self._begun: list[CharacterStart] = []
 
     async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
         """Write a new document; `DayLimitReachedError` if a day's number is reached."""
-        self._take_place(Begun(character.created_at, by), limits)
+        self._take_place(CharacterStart(character.created_at, by), limits)
         self._write(character)
 
     async def take_place(self, *, limits: DayLimits, by: str) -> None:
         """Count a further training; `DayLimitReachedError` if a day's number is reached."""
-        self._take_place(Begun(self._now(), by), limits)
+        self._take_place(CharacterStart(self._now(), by), limits)
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
         """Read a document; `UnknownOwnCharacterError` if there is none."""
@@ -298,11 +302,11 @@ class MemoryOwnCharacters:
         """Delete a document, if there is one."""
         self._entries.pop(character_id, None)
 
-    async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+    async def find_waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters that a trainer may take, those that wait longest first."""
         return self._found(lambda each: is_waiting(each, self._now()))[:limit]
 
-    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+    async def find_in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters that a trainer holds, whose lease has not ended."""
         return self._found(
             lambda each: (
@@ -310,15 +314,15 @@ class MemoryOwnCharacters:
             )
         )[:limit]
 
-    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+    async def find_to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters whose recordings are to be deleted."""
         return self._found(lambda each: is_to_clean(each, self._now()))[:limit]
 
-    async def public(self, limit: int) -> Sequence[OwnCharacter]:
+    async def find_public(self, limit: int) -> Sequence[OwnCharacter]:
         """Read the characters that their owners show to everybody, those that changed first."""
         return [each.character for each in self._found(is_public)[:limit]]
 
-    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+    async def find_by_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
         """Read the characters of a Firebase uid, those that were begun last first."""
         found = [each for each, _ in self._entries.values() if each.owner == owner]
         return sorted(found, key=lambda each: each.created_at, reverse=True)[:limit]
@@ -326,7 +330,7 @@ class MemoryOwnCharacters:
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
 
-    def _take_place(self, begun: Begun, limits: DayLimits) -> None:
+    def _take_place(self, begun: CharacterStart, limits: DayLimits) -> None:
         since = self._now() - timedelta(days=1)
         self._begun = [each for each in self._begun if each.at > since]
         limits.require_place(self._begun, begun.by)

@@ -60,7 +60,7 @@ class LocalTrainer:
     def __init__(
         self, config: ApiSettings, options: OwnCharacterOptions, store: OwnCharacterStore
     ) -> None:
-        recordings = clients.open_own_recordings(
+        recordings = clients.open_single_bucket(
             config, names.OWN_RECORDINGS_BUCKET, clients.open_signer(config)
         )
         open_characters = partial(clients.open_bucket, config, names.CHARACTERS_BUCKET)

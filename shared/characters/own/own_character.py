@@ -1,6 +1,8 @@
-"""The states of a character that a visitor makes, and the transitions between them.
+"""The states of a visitor's own character, and the transitions between them.
 
-This module is pure: every transition takes the time and returns the next state.
+This module is pure: a transition takes the time and returns the next state. It raises
+`NotAllowedError` if the state does not permit it. One that takes an `attempt` raises
+`TakenOverError` if another attempt has taken over.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import hmac
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,18 +21,16 @@ if TYPE_CHECKING:
 
 
 MAX_TRIES: Final = 2
-"""How often one training is begun: a killed trainer gets one more try."""
+"""The most tries of one training: a killed trainer gets one more."""
 
 MAX_TRAININGS: Final = 3
-"""How often an owner may ask for a training, after others have failed."""
+"""The most trainings of a character, the failed ones included."""
 
 COLLECTING_DAYS: Final = 7
-"""For how long an owner may read aloud; the sentence of the consent holds as long."""
+"""The time for reading aloud; the sentence of the consent holds as long."""
 
 
 class OwnCharacterStatus(StrEnum):
-    """Where a character is."""
-
     COLLECTING = "collecting"
     QUEUED = "queued"
     TRAINING = "training"
@@ -38,21 +38,25 @@ class OwnCharacterStatus(StrEnum):
     FAILED = "failed"
 
 
+_OPEN: Final = frozenset({OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED})
+"""The states in which recordings can be added."""
+
+
 class Visibility(StrEnum):
-    """Who may speak with a character, besides its owner."""
+    """The people who may speak with a character, besides its owner."""
 
     PRIVATE = "private"
     """Nobody."""
 
     LINK = "link"
-    """Whoever knows the id."""
+    """Everybody who knows the id."""
 
     PUBLIC = "public"
     """Everybody: it is in the list, where the operator allows that."""
 
 
 class TrainingErrorCode(StrEnum):
-    """Why a training failed."""
+    """The reason for which a training failed."""
 
     RECORDINGS_REFUSED = "recordings_refused"
     ANOTHER_VOICE = "another_voice"
@@ -70,7 +74,7 @@ class TrainingErrorCode(StrEnum):
 
 
 class NotAllowedError(Exception):
-    """The character is in a state in which this is not possible; the message says which."""
+    """The character's state does not permit this; the message names the state."""
 
 
 class TakenOverError(Exception):
@@ -79,8 +83,6 @@ class TakenOverError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TrainingFailure:
-    """Why a training failed."""
-
     code: TrainingErrorCode
     message: str
     recordings: tuple[str, ...] = ()
@@ -88,7 +90,7 @@ class TrainingFailure:
 
 @dataclass(frozen=True, slots=True)
 class TypedConsent:
-    """What the owner has typed and agreed to."""
+    """The consent that the owner has typed."""
 
     owner: str
     contact: str
@@ -97,31 +99,24 @@ class TypedConsent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCharacter:
-    """A character that a visitor makes.
-
-    Attributes:
-        owner: the Firebase uid of its owner; None without a sign-in.
-        expire_at: when it is deleted unless it is ready by then; None for one that is ready.
-        attempt: the fencing token: which attempt holds the lease; never the same one twice.
-        share: how much of that stage is done, 0 to 1.
-    """
+    """A character that a visitor makes."""
 
     character_id: str
     status: OwnCharacterStatus
     name: str
     key_sha256: str
-    owner: str | None
+    owner: str | None  # Firebase uid; None without a sign-in
     consent: TypedConsent
     sentence: ConsentSentence
     created_at: datetime
     updated_at: datetime
-    expire_at: datetime | None
+    expire_at: datetime | None  # deleted then unless it is ready; None if it is
     trainings: int = 0
-    attempt: int = 0
+    attempt: int = 0  # number of the attempt that holds the lease, never reused: the fencing token
     tries: int = 0
     lease_expires_at: datetime | None = None
     stage: str | None = None
-    share: float | None = None
+    share: float | None = None  # the part of `stage` that is done, 0 to 1
     error: TrainingFailure | None = None
     has_recordings: bool = True
     keeps_recordings: bool = False
@@ -129,18 +124,18 @@ class OwnCharacter:
     visibility: Visibility = Visibility.PRIVATE
 
     def is_key(self, key: str) -> bool:
-        """Whether this is the owner's secret."""
+        """Return whether `key` is the owner's secret."""
         return hmac.compare_digest(digest_of(key), self.key_sha256)
 
     def is_owned_by(self, uid: str | None, key: str | None) -> bool:
-        """Whether a visitor is its owner: by the sign-in if it has one, otherwise by the secret."""
+        """Return whether a visitor owns it: by the sign-in, or without one by the secret."""
         if self.owner is not None:
             return uid == self.owner
         return key is not None and self.is_key(key)
 
 
 def digest_of(key: str) -> str:
-    """Return what is stored of an owner's secret."""
+    """Return the stored digest of an owner's secret."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -154,7 +149,6 @@ def begin(
     sentence: ConsentSentence,
     now: datetime,
 ) -> OwnCharacter:
-    """Begin a character, for which recordings can be uploaded then."""
     return OwnCharacter(
         character_id=character_id,
         status=OwnCharacterStatus.COLLECTING,
@@ -170,23 +164,15 @@ def begin(
 
 
 def require_collecting(character: OwnCharacter) -> None:
-    """Refuse to change the recordings of a character that is trained or ready.
-
-    Raises:
-        NotAllowedError: it is.
-    """
-    if character.status not in {OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED}:
+    """Refuse to change the recordings of a character that is being trained or ready."""
+    if character.status not in _OPEN:
         raise NotAllowedError(
             f"this character is {character.status.value}; its recordings cannot change any more"
         )
 
 
 def queue(character: OwnCharacter, now: datetime) -> OwnCharacter:
-    """Ask for a training; asking again while it waits or runs changes nothing.
-
-    Raises:
-        NotAllowedError: the character is ready, or too many trainings have failed.
-    """
+    """Request a training; a further request while it waits or runs changes nothing."""
     if character.status in {OwnCharacterStatus.QUEUED, OwnCharacterStatus.TRAINING}:
         return character
     require_collecting(character)
@@ -207,7 +193,7 @@ def queue(character: OwnCharacter, now: datetime) -> OwnCharacter:
 
 
 def is_waiting(character: OwnCharacter, now: datetime) -> bool:
-    """Whether a trainer may take the character: nobody has it, or its trainer has died."""
+    """Return whether a trainer may take the character: nobody trains it, or the trainer died."""
     if character.status is OwnCharacterStatus.QUEUED:
         return True
     until = character.lease_expires_at
@@ -215,17 +201,13 @@ def is_waiting(character: OwnCharacter, now: datetime) -> bool:
 
 
 def lease(character: OwnCharacter, now: datetime, seconds: float) -> OwnCharacter:
-    """Begin an attempt; after the last one, the training has failed.
-
-    Raises:
-        NotAllowedError: there is nothing to train, or somebody trains it.
-    """
+    """Begin an attempt; after the last one, the training has failed."""
     if not is_waiting(character, now):
         raise NotAllowedError(f"this character is {character.status.value}")
     if character.tries >= MAX_TRIES:
         message = "The training was interrupted too often; please try again later."
         failure = TrainingFailure(TrainingErrorCode.ATTEMPTS_EXHAUSTED, message)
-        return _failed(character, failure, now)
+        return _end(character, OwnCharacterStatus.FAILED, now, error=failure)
     return replace(
         character,
         status=OwnCharacterStatus.TRAINING,
@@ -240,11 +222,7 @@ def report(
     character: OwnCharacter, attempt: int, stage: str | None, share: float | None, *,
     now: datetime, seconds: float,
 ) -> OwnCharacter:  # fmt: skip
-    """Say how far an attempt is, and keep its lease.
-
-    Raises:
-        TakenOverError: it is not this attempt's any more.
-    """
+    """Record the progress of an attempt, and extend its lease."""
     _require_attempt(character, attempt)
     return replace(
         character,
@@ -256,60 +234,40 @@ def report(
 
 
 def finish(character: OwnCharacter, attempt: int, now: datetime) -> OwnCharacter:
-    """End a training that has made a character.
-
-    Raises:
-        TakenOverError: it is not this attempt's any more.
-    """
+    """End a training that has made a character."""
     _require_attempt(character, attempt)
-    return replace(
-        character,
-        status=OwnCharacterStatus.READY,
-        lease_expires_at=None,
-        stage=None,
-        share=None,
-        expire_at=None,
-        has_bundle=True,
-        updated_at=now,
-    )
+    return _end(character, OwnCharacterStatus.READY, now, expire_at=None, has_bundle=True)
 
 
 def without_recordings(character: OwnCharacter, now: datetime) -> OwnCharacter:
-    """Note that the recordings of a character are deleted."""
+    """Record that the recordings of a character are deleted."""
     return replace(character, has_recordings=False, updated_at=now)
 
 
-def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
-    """Whether recordings are to be deleted: of a ready one, or of one whose time is over."""
+def clean_at(character: OwnCharacter) -> datetime | None:
+    """Return the time from which the recordings of a ready or an expired one must be deleted."""
     if character.status is OwnCharacterStatus.READY:
-        return character.has_recordings and not character.keeps_recordings
-    is_over = character.expire_at is not None and character.expire_at <= now
-    return is_over and character.status in {
-        OwnCharacterStatus.COLLECTING,
-        OwnCharacterStatus.FAILED,
-    }
+        is_kept = character.keeps_recordings or not character.has_recordings
+        return None if is_kept else character.updated_at
+    return character.expire_at if character.status in _OPEN else None
+
+
+def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
+    since = clean_at(character)
+    return since is not None and since <= now
 
 
 def fail(
     character: OwnCharacter, attempt: int, failure: TrainingFailure, now: datetime
 ) -> OwnCharacter:
-    """End a training that cannot succeed with these recordings.
-
-    Raises:
-        TakenOverError: it is not this attempt's any more.
-    """
     _require_attempt(character, attempt)
-    return _failed(character, failure, now)
+    return _end(character, OwnCharacterStatus.FAILED, now, error=failure)
 
 
 def give_back(
     character: OwnCharacter, now: datetime, *, attempt: int, counts: bool
 ) -> OwnCharacter:
-    """End an attempt, so that the next one can begin at once.
-
-    Raises:
-        TakenOverError: it is not this attempt's any more.
-    """
+    """End an attempt, so that the next one can begin at once."""
     _require_attempt(character, attempt)
     return replace(
         character,
@@ -320,15 +278,17 @@ def give_back(
     )
 
 
-def _failed(character: OwnCharacter, failure: TrainingFailure, now: datetime) -> OwnCharacter:
+def _end(
+    character: OwnCharacter, status: OwnCharacterStatus, now: datetime, **changes: Any
+) -> OwnCharacter:
     return replace(
         character,
-        status=OwnCharacterStatus.FAILED,
+        status=status,
         lease_expires_at=None,
         stage=None,
         share=None,
-        error=failure,
         updated_at=now,
+        **changes,
     )
 
 
@@ -341,23 +301,18 @@ def _require_attempt(character: OwnCharacter, attempt: int) -> None:
 
 
 def is_public(character: OwnCharacter) -> bool:
-    """Whether its owner shows it to everybody, and it can be used."""
+    """Return whether its owner shows it to everybody, and it can be used."""
     return character.has_bundle and character.visibility is Visibility.PUBLIC
 
 
 def rename(character: OwnCharacter, name: str, now: datetime) -> OwnCharacter:
-    """Give a character another name."""
     if name == character.name:
         return character
     return replace(character, name=name, updated_at=now)
 
 
 def share(character: OwnCharacter, visibility: Visibility, now: datetime) -> OwnCharacter:
-    """Share a character, or withdraw it.
-
-    Raises:
-        NotAllowedError: nothing can be shared yet.
-    """
+    """Share a character, or withdraw it; one without a bundle can't be shared."""
     if visibility is character.visibility:
         return character
     if not character.has_bundle and visibility is not Visibility.PRIVATE:
@@ -366,30 +321,26 @@ def share(character: OwnCharacter, visibility: Visibility, now: datetime) -> Own
 
 
 def keep_recordings(character: OwnCharacter, *, is_wanted: bool, now: datetime) -> OwnCharacter:
-    """Keep the recordings when the training is done, or not any longer.
+    """Decide whether the recordings are kept when the training is done.
 
     A ready character that was waiting for more recordings is ready again without them.
     """
     if is_wanted == character.keeps_recordings:
         return character
-    waits = character.status in {OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED}
+    waits = character.status in _OPEN
     status = OwnCharacterStatus.READY if waits and character.has_bundle else character.status
     return replace(character, keeps_recordings=is_wanted, status=status, updated_at=now)
 
 
 def is_to_train_again(character: OwnCharacter) -> bool:
-    """Whether a character that is there can be trained anew with the recordings that were kept."""
+    """Return whether a finished character can be retrained with its kept recordings."""
     has_kept = character.keeps_recordings and character.has_recordings
     has_ended = character.status in {OwnCharacterStatus.READY, OwnCharacterStatus.FAILED}
     return character.has_bundle and has_ended and has_kept
 
 
 def reopen(character: OwnCharacter, sentence: ConsentSentence, now: datetime) -> OwnCharacter:
-    """Collect more recordings for a better training; the character stays as it is until then.
-
-    Raises:
-        NotAllowedError: its recordings are deleted, or it is being made.
-    """
+    """Collect more recordings for a better training; the character stays as it is until then."""
     if not is_to_train_again(character):
         raise NotAllowedError(
             "only a character that is ready, and whose recordings were kept, is trained again"

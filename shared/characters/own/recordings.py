@@ -1,4 +1,4 @@
-"""The names of the recordings that an owner has made for a character, in their bucket."""
+"""The objects of an owner's recordings for a character, and their deletion."""
 
 from __future__ import annotations
 
@@ -29,27 +29,25 @@ MAX_TOTAL_BYTES: Final = 120_000_000
 
 
 class Kind(StrEnum):
-    """What a recording is for."""
-
     SPEECH = "speech"
     CONSENT = "consent"
 
 
 def recordings_prefix(character_id: str, kind: Kind | None = None) -> str:
-    """Return how the names of a character's recordings begin: of all, or of one kind."""
+    """Return the prefix of the names of a character's recordings: all, or of one kind."""
     return f"{character_id}/" if kind is None else f"{character_id}/{kind.value}/"
 
 
-def kept_prefix(character_id: str) -> str:
-    """Return how the names begin under which a training keeps what it has done so far.
+def progress_prefix(character_id: str) -> str:
+    """Return the prefix of the names under which a training saves its progress.
 
-    They lie among the character's recordings, of which they have parts, and go with them.
+    They lie among the character's recordings, of which they have parts, and are deleted with them.
     """
     return f"{character_id}/kept/"
 
 
 def recordings_among(objects: Iterable[ObjectFacts]) -> Sequence[ObjectFacts]:
-    """Return the objects that an owner has brought; a training keeps others beside them."""
+    """Return the objects that an owner has uploaded; a training saves others beside them."""
     return [each for each in objects if each.name.split("/")[1] in set(Kind)]
 
 
@@ -59,15 +57,14 @@ def new_recording_name(character_id: str, kind: Kind) -> str:
 
 
 def recording_name(character_id: str, kind: Kind, recording_id: str) -> str:
-    """Return the name of a recording."""
     return f"{recordings_prefix(character_id, kind)}{recording_id}"
 
 
-def beyond_all_limits(recordings: Iterable[ObjectFacts]) -> Sequence[ObjectFacts]:
-    """Return those of a character's recordings that came last and are far too many.
+def recordings_over_limits(recordings: Iterable[ObjectFacts]) -> Sequence[ObjectFacts]:
+    """Return the newest of a character's recordings if they are far too many.
 
-    The api counts what was uploaded before it signs an address, so many addresses that are used at
-    once bring more than it allows. An owner who keeps to it never has twice as much.
+    The api counts uploads before it signs an address, so many addresses that are used at once bring
+    more than it allows. An honest owner never has twice as much.
     """
     beyond, count, size = [], 0, 0
     for each in sorted(recordings, key=lambda each: each.generation):
@@ -82,15 +79,12 @@ CARD: Final = "card.json"
 
 
 def card_prefix(character_id: str) -> str:
-    """Return how the names of the objects of a character's card begin, in the characters' bucket.
-
-    They are for its owner alone.
-    """
+    """Return the prefix of the objects of a character's card, which are for its owner alone."""
     return f"{character_id}/card/"
 
 
 def own_sounds_prefix(character_id: str) -> str:
-    """Return how the names of those sounds begin that are parts of the owner's recordings."""
+    """Return the prefix of those sounds that are parts of the owner's recordings."""
     return f"{card_prefix(character_id)}own-"
 
 
@@ -102,7 +96,7 @@ _GENERATIONS_PER_SECOND: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterCleaner:
-    """Cleans up after owners and trainers."""
+    """Deletes the leftovers of owners and trainers."""
 
     store: OwnCharacterStore
     recordings: Bucket
@@ -110,15 +104,12 @@ class OwnCharacterCleaner:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def clean(self) -> None:
-        """Delete the recordings of ready characters, and all of those whose time is over.
+        """Delete the recordings of ready characters, and all of expired ones.
 
-        An upload address works for some minutes, whatever becomes of its character. So what comes
-        late is deleted, too, and what is more than the api lets an owner bring.
-
-        Raises:
-            PassingError: the store or a bucket does not answer.
+        An upload address works for some minutes after the character's end. So recordings that
+        arrive late are deleted, too, and those beyond what the api allows.
         """
-        for snapshot in await self.store.to_clean(limit=_CLEANED_AT_ONCE):
+        for snapshot in await self.store.find_to_clean(limit=_CLEANED_AT_ONCE):
             character_id = snapshot.character.character_id
             await self.recordings.delete_all(recordings_prefix(character_id))
             await self.characters.delete_all(own_sounds_prefix(character_id))
@@ -133,15 +124,15 @@ class OwnCharacterCleaner:
         for character_id, objects in groupby(found, lambda each: each.name.split("/")[0]):
             all_of_it = list(objects)
             kept = await self._still_wants_recordings(character_id)
-            for each in beyond_all_limits(recordings_among(all_of_it)) if kept else all_of_it:
+            for each in recordings_over_limits(recordings_among(all_of_it)) if kept else all_of_it:
                 await self.recordings.delete(each.name, each.generation)
         await self._withdraw_orphans()
 
     async def _withdraw_orphans(self) -> None:
-        """Remove bundles whose characters were deleted while they were published.
+        """Remove bundles whose characters were deleted during publication.
 
-        A trainer that finds the document gone does that itself, unless it is killed before. Those
-        that are older than a day were looked at often enough.
+        A trainer that finds the document gone does that itself, unless it is killed before. Bundles
+        older than a day were checked often enough.
         """
         since = (self.now() - _LOOKED_AT).timestamp() * _GENERATIONS_PER_SECOND
         for found in await self.characters.list(PREFIX):

@@ -1,4 +1,4 @@
-"""The port to the documents of visitors' own characters, and how they are changed."""
+"""The port to the documents of visitors' own characters, and `change_own`, which changes them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from shared.characters.own.own_character import (
     TrainingFailure,
     TypedConsent,
     Visibility,
+    clean_at,
     is_public,
 )
 from shared.voices.store import COMPETITION_LIMIT, ConflictError
@@ -25,18 +26,12 @@ if TYPE_CHECKING:
 
 
 class DayLimit(StrEnum):
-    """Which number of a day is reached."""
-
     ALL = "all"
     OWNER = "owner"
 
 
 class DayLimitReachedError(Exception):
-    """As many characters were begun in the last day as may be.
-
-    Args:
-        limit: by everybody together, or by this one owner.
-    """
+    """A day's limit of new characters is reached: of all owners, or of this one."""
 
     def __init__(self, limit: DayLimit) -> None:
         super().__init__(limit.value)
@@ -44,13 +39,8 @@ class DayLimitReachedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """That a character was begun, which a deletion does not undo.
-
-    Attributes:
-        at: when.
-        by: whose, by a name that says nothing to others.
-    """
+class CharacterStart:
+    """The start of a character, which a deletion does not undo; `by` is the owner's pseudonym."""
 
     at: datetime
     by: str
@@ -58,22 +48,13 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class DayLimits:
-    """How many characters may be begun in a day.
-
-    Attributes:
-        by_all: by everybody together.
-        by_owner: by one owner.
-    """
+    """The most characters that all owners together, and one owner, may begin in a day."""
 
     by_all: int
     by_owner: int
 
-    def require_place(self, begun: Sequence[Begun], by: str) -> None:
-        """Refuse one more; `begun` is what was begun in the last day.
-
-        Raises:
-            DayLimitReachedError: a number is reached; the owner's own is named first.
-        """
+    def require_place(self, begun: Sequence[CharacterStart], by: str) -> None:
+        """Refuse one more if a limit is reached; the owner's own is named first."""
         if sum(each.by == by for each in begun) >= self.by_owner:
             raise DayLimitReachedError(DayLimit.OWNER)
         if len(begun) >= self.by_all:
@@ -81,92 +62,58 @@ class DayLimits:
 
 
 class UnknownOwnCharacterError(LookupError):
-    """There is no document of this id: it was never created, was deleted, or has expired."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterSnapshot:
-    """A character as it was read.
-
-    Attributes:
-        character: the character.
-        revision: opaque; identifies this state of the document for `replace`.
-        read_at: the store's time when it was read or written.
-    """
-
     character: OwnCharacter
-    revision: object
-    read_at: datetime
+    revision: object  # opaque; identifies this state of the document for `replace`
+    read_at: datetime  # the store's time when it was read or written
 
 
 class OwnCharacterStore(Protocol):
-    """Where the documents of visitors' own characters are kept.
+    """The store of the documents of visitors' own characters.
 
     Every method raises `StoreUnavailableError` when the store does not answer.
     """
 
     async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
-        """Write a new document.
+        """Write a new document; `DayLimitReachedError` if a day's limit is reached.
 
-        Args:
-            character: has just been begun.
-            limits: how many may be begun in a day.
-            by: whose it is, for their own number; says nothing to others.
-
-        Raises:
-            DayLimitReachedError: nothing is written.
+        `by` is the owner's pseudonym, for the owner's own limit.
         """
-        ...
 
     async def take_place(self, *, limits: DayLimits, by: str) -> None:
-        """Count a further training as a new character is counted; raises as `create`."""
-        ...
+        """Count a further training as a new character; raises as `create`."""
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
-        """Read a document.
-
-        Raises:
-            UnknownOwnCharacterError: it does not exist.
-        """
-        ...
+        """Read a document; `UnknownOwnCharacterError` if it does not exist."""
 
     async def replace(
         self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
     ) -> OwnCharacterSnapshot:
-        """Write `character` if the document is still the one of `snapshot`.
-
-        Raises:
-            ConflictError: the document was changed or deleted.
-        """
-        ...
+        """Compare and set; `ConflictError` if the document changed since `snapshot`."""
 
     async def delete(self, character_id: str) -> None:
-        """Delete a document; it is no error if it does not exist."""
-        ...
+        """Delete a document, if it exists."""
 
-    async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters that a trainer may take, those that wait longest first."""
-        ...
+    async def find_waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Return characters that a trainer may take, longest waiting first."""
 
-    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters that a trainer holds, whose lease has not ended."""
-        ...
+    async def find_in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Return characters that a trainer holds, whose lease has not ended."""
 
-    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters whose recordings are to be deleted."""
-        ...
+    async def find_to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Return characters whose recordings must be deleted."""
 
-    async def public(self, limit: int) -> Sequence[OwnCharacter]:
-        """Read the characters that their owners show to everybody, those that changed first."""
-        ...
+    async def find_public(self, limit: int) -> Sequence[OwnCharacter]:
+        """Return the characters that everybody may use, earliest change first."""
 
-    async def of_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
-        """Read the characters of a Firebase uid, those that were begun last first."""
-        ...
+    async def find_by_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
+        """Return the characters of a Firebase uid, newest first."""
 
-    async def aclose(self) -> None:
-        """Close what it is connected with."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 async def change_own(
@@ -174,13 +121,7 @@ async def change_own(
     character_id: str,
     transition: Callable[[OwnCharacter, datetime], OwnCharacter],
 ) -> OwnCharacter:
-    """Apply a transition to a stored character; retry when another writer was first.
-
-    Raises:
-        UnknownOwnCharacterError: there is no such character.
-        ConflictError: other writers were first `COMPETITION_LIMIT` times in a row.
-        Exception: the transition refused; any exception of it is passed on.
-    """
+    """Apply a transition to a stored character; retry when another writer was first."""
     for _ in range(COMPETITION_LIMIT):
         snapshot = await store.read(character_id)
         wanted = transition(snapshot.character, snapshot.read_at)
@@ -205,11 +146,10 @@ BEGUN: Final = "own_character_limits/begun"
 """The document that says when, and by whom, the characters of the last day were begun."""
 
 _KEPT_LONGER: Final = timedelta(days=1)
-"""By how much Firestore deletes later than the trainer, which deletes the recordings, too."""
+"""The delay of Firestore's deletion after the trainer's, which deletes the recordings, too."""
 
 
 def document_path(character_id: str) -> str:
-    """Return the path of a character's document."""
     return f"{COLLECTION}/{character_id}"
 
 
@@ -226,13 +166,12 @@ def to_state(character: OwnCharacter) -> dict[str, Any]:
 
 
 def to_document(character: OwnCharacter) -> dict[str, Any]:
-    """Return the document of a character; the id is its name, not a field.
+    """Return the document of a character, which is named by the id.
 
-    Four fields follow from the others, each for one query or lifetime: `train_at`, from when on a
-    trainer may take it; `clean_at`, from when on its recordings are to be deleted; `public_at`,
-    since when everybody may use it; `delete_at`, when Firestore deletes the document, should nobody
-    else have done so. Each is missing where there is no such moment, so that the index has nothing
-    of it.
+    Four fields follow from the others, each for one query or lifetime: a trainer may take it from
+    `train_at` on, its recordings must be deleted from `clean_at` on, everybody may use it since
+    `public_at`, and Firestore deletes it at `delete_at` if nothing else does. A field without such
+    a time is missing, so that the index does not have it.
     """
     document = asdict(character)
     del document["character_id"]
@@ -243,7 +182,7 @@ def to_document(character: OwnCharacter) -> dict[str, Any]:
         document["error"]["code"] = character.error.code.value
     moments = {
         "train_at": _train_at(character),
-        "clean_at": _clean_at(character),
+        "clean_at": clean_at(character),
         "public_at": character.updated_at if is_public(character) else None,
         "delete_at": character.expire_at and character.expire_at + _KEPT_LONGER,
     }
@@ -251,10 +190,9 @@ def to_document(character: OwnCharacter) -> dict[str, Any]:
 
 
 def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacter:
-    """Return the character of a document; fields that are unknown are ignored.
+    """Return the character of a document; unknown fields are ignored.
 
-    Raises:
-        KeyError, TypeError, ValueError: the document was not written by `to_document`.
+    A document that `to_document` did not write raises KeyError, TypeError or ValueError.
     """
     known = {
         each.name: document[each.name] for each in fields(OwnCharacter) if each.name in document
@@ -271,14 +209,14 @@ def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacte
     return OwnCharacter(**known | parts)
 
 
-def begun_since(document: Mapping[str, Any], since: datetime) -> Sequence[Begun]:
-    """Return what was begun after some moment, from the document `BEGUN`."""
-    begun = [Begun(each["at"], each["by"]) for each in document.get("begun", [])]
+def starts_since(document: Mapping[str, Any], since: datetime) -> Sequence[CharacterStart]:
+    """Return the starts after some time, from the document `BEGUN`."""
+    begun = [CharacterStart(each["at"], each["by"]) for each in document.get("begun", [])]
     return [each for each in begun if each.at > since]
 
 
 def _failure(error: Mapping[str, Any]) -> TrainingFailure:
-    # Those of before name no recordings.
+    # Older documents name no recordings.
     recordings = tuple(error.get("recordings", ()))
     return TrainingFailure(TrainingErrorCode(error["code"]), error["message"], recordings)
 
@@ -287,14 +225,3 @@ def _train_at(character: OwnCharacter) -> datetime | None:
     if character.status is OwnCharacterStatus.TRAINING:
         return character.lease_expires_at or character.updated_at
     return character.updated_at if character.status is OwnCharacterStatus.QUEUED else None
-
-
-def _clean_at(character: OwnCharacter) -> datetime | None:
-    if character.status is OwnCharacterStatus.READY:
-        is_kept = character.keeps_recordings or not character.has_recordings
-        return None if is_kept else character.updated_at
-    return (
-        character.expire_at
-        if character.status in {OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAILED}
-        else None
-    )

@@ -218,19 +218,6 @@ async def test_a_deletion_while_the_connection_was_broken_is_noticed(
         assert await until(states, None) is None
 
 
-async def test_closing_the_listener_ends_every_watch_with_an_error(
-    store: FirestoreVoices, listener: DocumentListener
-) -> None:
-    snapshot = await stored(store, a_waiting())
-
-    async with store.watch(snapshot.voice.voice_id) as states:
-        await anext(states)
-        await listener.aclose()
-        with pytest.raises(StoreUnavailableError, match="the listener was closed"):
-            await anext(states)
-    assert listener.stream_count == 0
-
-
 async def test_one_unreadable_document_does_not_disturb_other_watchers(
     store: FirestoreVoices, client: AsyncClient
 ) -> None:

@@ -64,7 +64,7 @@ async def test_an_invalid_document_does_not_hide_the_others(
     await store.create(whole)
 
     since = long_ago + timedelta(seconds=1)
-    found = await store.unchanged(Status.WAITING, since=since, limit=1000)
+    found = await store.find_unchanged(Status.WAITING, since=since, limit=1000)
 
     assert broken.voice_id in [error.voice_id for error in found.unreadable]
     assert whole in [snapshot.voice for snapshot in found.snapshots]
@@ -101,12 +101,12 @@ async def test_a_search_goes_through_all_collections_page_by_page(store: Firesto
     assert len({document_path(voice.voice_id).rpartition("/")[0] for voice in voices}) > 1
 
     found, since = list[str](), long_ago + timedelta(minutes=1)
-    page = await store.unchanged(Status.WAITING, since=since, limit=2)
+    page = await store.find_unchanged(Status.WAITING, since=since, limit=2)
     while page.snapshots:
         found += [snapshot.voice.voice_id for snapshot in page.snapshots]
         if page.end is None:
             break
-        page = await store.unchanged(Status.WAITING, since=since, limit=2, after=page.end)
+        page = await store.find_unchanged(Status.WAITING, since=since, limit=2, after=page.end)
 
     ours = [voice.voice_id for voice in voices]
     assert [voice_id for voice_id in found if voice_id in ours] == ours

@@ -59,10 +59,10 @@ class BarrierVoices:
     async def delete(self, voice_id: str) -> None:
         await self._voices.delete(voice_id)
 
-    async def unchanged(
+    async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
-        return await self._voices.unchanged(status, since=since, limit=limit, after=after)
+        return await self._voices.find_unchanged(status, since=since, limit=limit, after=after)
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
         return self._voices.watch(voice_id)

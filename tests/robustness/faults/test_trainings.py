@@ -37,8 +37,8 @@ from shared.characters.own.recordings import (
     CARD,
     Kind,
     card_prefix,
-    kept_prefix,
     new_recording_name,
+    progress_prefix,
     recordings_prefix,
 )
 from shared.characters.own.store import DayLimits, UnknownOwnCharacterError
@@ -147,7 +147,7 @@ class Workshop:
 
     async def kept(self, character: OwnCharacter) -> set[str]:
         """Return which files of its training are in the bucket."""
-        found = await self.recordings.list(kept_prefix(character.character_id))
+        found = await self.recordings.list(progress_prefix(character.character_id))
         return {each.name.rpartition("-")[2].removesuffix(".pickle") for each in found}
 
     async def until_hanging(self, character: OwnCharacter, stage: str) -> None:
@@ -199,7 +199,7 @@ async def workshop(cloud: FaultyCloud, tmp_path: Path) -> AsyncIterator[Workshop
         tmp_path,
         {**os.environ, **told},
         store,
-        clients.open_own_recordings(config, names.OWN_RECORDINGS_BUCKET),
+        clients.open_single_bucket(config, names.OWN_RECORDINGS_BUCKET),
         open_characters(),
     )
     opened.behave({})

@@ -541,7 +541,7 @@ async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(
     problem(await owner.send("POST", "/again"), 409, "own_character_busy")
     await workshop.change(owner.id, lease, finish)
     put_character(workshop.characters, owner.id)
-    assert await workshop.store.to_clean(10) == []
+    assert await workshop.store.find_to_clean(10) == []
     ready = await owner.shown()
     assert (ready["can_train_again"], len(ready["recordings"])) == (True, 2)
 
@@ -560,7 +560,7 @@ async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(
     gone = (await owner.patch(keeps_recordings=False)).json()
 
     assert (gone["status"], gone["can_train_again"]) == ("ready", False)
-    found = [each.character.character_id for each in await workshop.store.to_clean(10)]
+    found = [each.character.character_id for each in await workshop.store.find_to_clean(10)]
     assert found == [owner.id]
 
 
@@ -572,7 +572,7 @@ async def test_who_does_not_want_more_recordings_after_all_has_the_character_as_
     kept = await reusable.patch(keeps_recordings=False)
 
     assert kept.json()["status"] == "ready"
-    assert len(await workshop.store.to_clean(10)) == 1
+    assert len(await workshop.store.find_to_clean(10)) == 1
 
 
 async def test_a_further_training_takes_a_place_of_the_day(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shared.characters.manifest import GraphFile
 
 
-class Stage:
+class BucketStage:
     """A bucket of characters."""
 
     def __init__(self) -> None:
@@ -45,15 +45,15 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def stage() -> BucketStage:
+    return BucketStage()
 
 
 def test_the_bucket_is_opened_when_something_is_asked_for() -> None:
-    assert Stage().opened == 0
+    assert BucketStage().opened == 0
 
 
-async def test_the_complete_characters_are_listed_by_id(stage: Stage) -> None:
+async def test_the_complete_characters_are_listed_by_id(stage: BucketStage) -> None:
     stage.put("taro")
     stage.put("ada")
 
@@ -74,7 +74,7 @@ async def test_the_complete_characters_are_listed_by_id(stage: Stage) -> None:
     ids=["the character's", "shared", "copied"],
 )
 async def test_a_graph_is_found_where_it_may_lie(
-    stage: Stage, place: Callable[[GraphFile], str]
+    stage: BucketStage, place: Callable[[GraphFile], str]
 ) -> None:
     stage.objects.put(place(stage.put_manifest("ada")), GRAPH)
 
@@ -85,7 +85,7 @@ async def test_a_graph_is_found_where_it_may_lie(
 
 @pytest.mark.parametrize("uploaded", [None, b"half of it"])
 async def test_a_character_without_all_of_its_graphs_is_neither_listed_nor_read(
-    stage: Stage, uploaded: bytes | None
+    stage: BucketStage, uploaded: bytes | None
 ) -> None:
     entry = stage.put_manifest("ada")
     stage.put("taro")
@@ -99,7 +99,7 @@ async def test_a_character_without_all_of_its_graphs_is_neither_listed_nor_read(
         await stage.characters.read("ada")
 
 
-async def test_a_wrong_manifest_is_not_listed(stage: Stage) -> None:
+async def test_a_wrong_manifest_is_not_listed(stage: BucketStage) -> None:
     stage.put("ada", engine=7)
 
     assert await stage.characters.list() == {}
@@ -107,7 +107,9 @@ async def test_a_wrong_manifest_is_not_listed(stage: Stage) -> None:
         await stage.characters.read("ada")
 
 
-async def test_what_is_wrong_is_logged_once_and_again_when_something_else_is(stage: Stage) -> None:
+async def test_what_is_wrong_is_logged_once_and_again_when_something_else_is(
+    stage: BucketStage,
+) -> None:
     """The list is read every few seconds, and whoever fills the bucket could fill the log."""
     with log_book() as book:
         for number in range(30):
@@ -129,7 +131,7 @@ async def test_what_is_wrong_is_logged_once_and_again_when_something_else_is(sta
 
 
 async def test_a_bucket_that_somebody_fills_is_read_to_a_limit(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: BucketStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.characters.bucket.MOST_OBJECTS", 4)
     stage.put("ada")
@@ -142,7 +144,7 @@ async def test_a_bucket_that_somebody_fills_is_read_to_a_limit(
 
 
 async def test_thousands_of_manifests_are_listed_in_a_time_that_grows_with_their_number(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: BucketStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each was looked up in a table of all objects that was made for it alone."""
     stage.put("ada")
@@ -167,7 +169,7 @@ async def test_thousands_of_manifests_are_listed_in_a_time_that_grows_with_their
     assert looked_at <= 3
 
 
-async def test_a_manifest_under_another_name_is_not_listed(stage: Stage) -> None:
+async def test_a_manifest_under_another_name_is_not_listed(stage: BucketStage) -> None:
     stage.put("ada")
     stage.objects.put(manifest_name("taro"), stage.objects.objects[manifest_name("ada")].data)
 
@@ -175,14 +177,14 @@ async def test_a_manifest_under_another_name_is_not_listed(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("name", ["nobody", "../ada", "encoders", "", "Ada", "a/b"])
-async def test_a_character_that_there_is_not_is_not_found(stage: Stage, name: str) -> None:
+async def test_a_character_that_there_is_not_is_not_found(stage: BucketStage, name: str) -> None:
     stage.put("ada")
 
     with pytest.raises(NoSuchCharacterError):
         await stage.characters.revision(name)
 
 
-async def test_the_revision_changes_with_the_manifest(stage: Stage) -> None:
+async def test_the_revision_changes_with_the_manifest(stage: BucketStage) -> None:
     stage.put("ada")
     before = await stage.characters.revision("ada")
     stage.put("ada", b"another network")
@@ -191,7 +193,7 @@ async def test_the_revision_changes_with_the_manifest(stage: Stage) -> None:
     assert (await stage.characters.read("ada")).revision != before
 
 
-async def test_a_graph_that_was_replaced_meanwhile_is_incomplete(stage: Stage) -> None:
+async def test_a_graph_that_was_replaced_meanwhile_is_incomplete(stage: BucketStage) -> None:
     entry = stage.put("ada")
     character = await stage.characters.read("ada")
     stage.objects.put(graph_name("ada", entry), b"something")
@@ -200,7 +202,7 @@ async def test_a_graph_that_was_replaced_meanwhile_is_incomplete(stage: Stage) -
         await stage.characters.read_graph(character, "harmonic")
 
 
-async def test_a_manifest_is_read_again_only_when_it_has_changed(stage: Stage) -> None:
+async def test_a_manifest_is_read_again_only_when_it_has_changed(stage: BucketStage) -> None:
     stage.put("ada")
     first = (await stage.characters.list())["ada"].manifest
     assert (await stage.characters.list())["ada"].manifest is first
@@ -210,7 +212,9 @@ async def test_a_manifest_is_read_again_only_when_it_has_changed(stage: Stage) -
     assert (await stage.characters.list())["ada"].manifest.credit == "Voice: somebody else"
 
 
-async def test_what_a_list_has_read_that_was_given_up_is_not_read_again(stage: Stage) -> None:
+async def test_what_a_list_has_read_that_was_given_up_is_not_read_again(
+    stage: BucketStage,
+) -> None:
     """Otherwise a bucket of very many characters would never be listed in time."""
     for name in ("ada", "eva", "ida", "taro"):
         stage.put(name)
@@ -235,7 +239,7 @@ async def test_what_a_list_has_read_that_was_given_up_is_not_read_again(stage: S
     assert sorted(read) == [f"{name}/character.json" for name in ("ada", "eva", "ida", "taro")]
 
 
-async def test_a_bucket_out_of_reach_is_not_an_empty_one(stage: Stage) -> None:
+async def test_a_bucket_out_of_reach_is_not_an_empty_one(stage: BucketStage) -> None:
     stage.put("ada")
     stage.objects.is_out_of_reach = True
 

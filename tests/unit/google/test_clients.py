@@ -36,8 +36,8 @@ def a_config(**changes: Any) -> ConvertSettings:
     return ConvertSettings(**(fields | changes))
 
 
-def test_the_local_cloud_pushes_without_tokens_and_production_does_not() -> None:
-    production = a_config(
+def a_production_config() -> ConvertSettings:
+    return a_config(
         environment="production",
         push_verification="on",
         push_audience="https://push.example",
@@ -47,8 +47,10 @@ def test_the_local_cloud_pushes_without_tokens_and_production_does_not() -> None
         signing_service_account="signer@p.example",
     )
 
+
+def test_the_local_cloud_pushes_without_tokens_and_production_does_not() -> None:
     assert isinstance(clients.open_push_verifier(a_config()), NoTokenNeeded)
-    assert isinstance(clients.open_push_verifier(production), GoogleTokenVerifier)
+    assert isinstance(clients.open_push_verifier(a_production_config()), GoogleTokenVerifier)
 
 
 def test_the_trainer_is_started_with_the_identity_of_the_account_and_locally_without(
@@ -61,19 +63,10 @@ def test_the_trainer_is_started_with_the_identity_of_the_account_and_locally_wit
         return Credentials("the token"), "p"
 
     monkeypatch.setattr("google.auth.default", default)
-    production = a_config(
-        environment="production",
-        push_verification="on",
-        push_audience="https://push.example",
-        push_service_account="pusher@p.example",
-        log_key="k" * 32,
-        signing_key_file=None,
-        signing_service_account="signer@p.example",
-    )
 
     local = clients.open_trainer(a_config(), "http://127.0.0.1:1")
     assert not asked
-    deployed = clients.open_trainer(production, "https://run.example/jobs/train:run")
+    deployed = clients.open_trainer(a_production_config(), "https://run.example/jobs/train:run")
 
     assert type(local.session) is requests.Session
     assert isinstance(deployed.session, AuthorizedSession)
@@ -86,7 +79,7 @@ def test_the_recordings_of_own_characters_are_in_one_bucket_however_many_shards_
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
     config = a_config(upload_shards=4)
 
-    assert clients.open_own_recordings(config, "my-own-recordings").name == "my-own-recordings"
+    assert clients.open_single_bucket(config, "my-own-recordings").name == "my-own-recordings"
     assert isinstance(clients.open_bucket(config, "my-uploads"), ShardedBucket)
 
 

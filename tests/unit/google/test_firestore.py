@@ -97,7 +97,7 @@ async def test_a_store_that_was_never_used_opens_no_channel_to_close_it() -> Non
 
 async def search(error: Exception) -> None:
     voices = FirestoreVoices(cast("RenewableClient", RefusingClient(error)))
-    await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
+    await voices.find_unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
 
 
 async def test_before_its_index_is_built_a_search_says_what_is_missing_and_where() -> None:
@@ -116,7 +116,7 @@ async def test_so_does_the_search_for_the_characters_of_an_account() -> None:
     store = FirestoreOwnCharacters(cast("RenewableClient", RefusingClient(error)))
 
     with pytest.raises(StoreUnavailableError, match="index on owner and created_at") as refused:
-        await store.of_owner("uid", limit=50)
+        await store.find_by_owner("uid", limit=50)
 
     assert WHERE in str(refused.value)
 
@@ -164,7 +164,7 @@ async def test_a_call_is_repeated_after_a_reset_connection(
 ) -> None:
     voices = FirestoreVoices(cast("RenewableClient", ResettingClient(kind("Stream removed"))))
 
-    found = await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
+    found = await voices.find_unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
 
     assert found.snapshots == []
 
@@ -173,7 +173,7 @@ async def test_a_call_that_is_not_answered_is_repeated_over_a_new_connection() -
     client = ResettingClient(google_errors.DeadlineExceeded("nothing came"))
     voices = FirestoreVoices(cast("RenewableClient", client))
 
-    await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
+    await voices.find_unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
 
     assert client.renewals == 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -52,7 +52,7 @@ CLOSED = google_errors.Cancelled("closed")
 """Sent by the test to close a connection cleanly."""
 
 
-class FakeStream:
+class FakeListenStream:
     """One connection: its requests, and the test's answers."""
 
     def __init__(self, requests: AsyncIterator[ListenRequest]) -> None:
@@ -87,14 +87,14 @@ class FakeStream:
             self._reading.cancel()
 
 
-class FakeClient:
-    """As much of Firestore's client as the listener uses; `refusals` come before connections."""
+class FakeFirestore:
+    """The part of Firestore's client that the listener uses; `refusals` come first."""
 
     _database_string = DATABASE
     _rpc_metadata = ()
 
     def __init__(self) -> None:
-        self.streams: list[FakeStream] = []
+        self.streams: list[FakeListenStream] = []
         self.refusals: list[Exception] = []
         self.attempts = 0
         self.stored: dict[str, Voice | None] = {}
@@ -125,22 +125,22 @@ class FakeClient:
             yield SimpleNamespace(id=name, to_dict=lambda fields=fields: fields)
 
     @property
-    def _firestore_api(self) -> FakeClient:
+    def _firestore_api(self) -> FakeFirestore:
         return self
 
     async def listen(
         self, *, requests: AsyncIterator[ListenRequest], metadata: Any, retry: Any
-    ) -> FakeStream:
+    ) -> FakeListenStream:
         assert (metadata, retry) == ((), None)
         self.attempts += 1
         if self.refusals:
             raise self.refusals.pop(0)
-        self.streams.append(FakeStream(requests))
+        self.streams.append(FakeListenStream(requests))
         self._connected.set()
         return self.streams[-1]
 
 
-def listening(client: FakeClient, targets_per_stream: int = 100) -> DocumentListener:
+def listening(client: FakeFirestore, targets_per_stream: int = 100) -> DocumentListener:
     return DocumentListener(cast("RenewableClient", client), targets_per_stream=targets_per_stream)
 
 
@@ -160,9 +160,22 @@ def told(kind: str, *target_ids: int, code: int = 0) -> ListenResponse:
     return ListenResponse(target_change=change)
 
 
+@asynccontextmanager
+async def watched(
+    listener: DocumentListener, client: FakeFirestore, voice: Voice
+) -> AsyncIterator[tuple[AsyncIterator[Voice | None], FakeListenStream]]:
+    """Watch a voice on the first stream, which has sent it."""
+    async with listener.watch(voice.voice_id) as states:
+        await settle()
+        stream = client.streams[0]
+        stream.answer(changed(voice, stream.target_of(voice)))
+        assert await anext(states) == voice
+        yield states, stream
+
+
 @in_virtual_time
 async def test_a_document_deleted_or_removed_or_filtered_away_is_gone() -> None:
-    client, voice = FakeClient(), a_waiting()
+    client, voice = FakeFirestore(), a_waiting()
     async with listening(client).watch(voice.voice_id) as states:
         await settle()
         stream = client.streams[0]
@@ -180,7 +193,7 @@ async def test_a_document_deleted_or_removed_or_filtered_away_is_gone() -> None:
 
 @in_virtual_time
 async def test_an_existing_document_is_not_reported_as_deleted() -> None:
-    client, voice, queued = FakeClient(), a_waiting(), a_queued()
+    client, voice, queued = FakeFirestore(), a_waiting(), a_queued()
     async with listening(client).watch(voice.voice_id) as states:
         await settle()
         stream = client.streams[0]
@@ -200,19 +213,16 @@ async def test_an_existing_document_is_not_reported_as_deleted() -> None:
 
 @in_virtual_time
 async def test_after_a_reset_a_document_that_is_not_sent_again_is_gone() -> None:
-    client, voice = FakeClient(), a_waiting()
-    async with listening(client).watch(voice.voice_id) as states:
-        await settle()
-        stream = client.streams[0]
-        stream.answer(changed(voice, stream.target_of(voice)), told("CURRENT"))
-        assert await anext(states) == voice
+    client, voice = FakeFirestore(), a_waiting()
+    async with watched(listening(client), client, voice) as (states, stream):
+        stream.answer(told("CURRENT"))
         stream.answer(told("RESET"), told("CURRENT"))
         assert await anext(states) is None
 
 
 @in_virtual_time
 async def test_words_about_a_target_that_was_left_are_ignored() -> None:
-    client, voice, other = FakeClient(), a_waiting(), a_waiting()
+    client, voice, other = FakeFirestore(), a_waiting(), a_waiting()
     listener = listening(client)
     async with listener.watch(voice.voice_id) as states:
         async with listener.watch(other.voice_id):
@@ -228,7 +238,7 @@ async def test_words_about_a_target_that_was_left_are_ignored() -> None:
 
 @in_virtual_time
 async def test_one_unreadable_document_does_not_end_the_stream_of_the_others() -> None:
-    client, voice, broken = FakeClient(), a_waiting(), a_waiting()
+    client, voice, broken = FakeFirestore(), a_waiting(), a_waiting()
     listener = listening(client)
     async with (
         listener.watch(broken.voice_id) as unreadable,
@@ -251,7 +261,7 @@ async def test_one_unreadable_document_does_not_end_the_stream_of_the_others() -
 
 @in_virtual_time
 async def test_closing_the_listener_ends_every_watch() -> None:
-    listener = listening(FakeClient())
+    listener = listening(FakeFirestore())
     async with listener.watch(a_waiting().voice_id) as states:
         await listener.aclose()
         with pytest.raises(StoreUnavailableError, match="was closed"):
@@ -261,7 +271,7 @@ async def test_closing_the_listener_ends_every_watch() -> None:
 
 @in_virtual_time
 async def test_a_refused_target_fails_its_waiters_and_a_later_one_asks_anew() -> None:
-    client, voice, other = FakeClient(), a_waiting(), a_waiting()
+    client, voice, other = FakeFirestore(), a_waiting(), a_waiting()
     listener = listening(client)
     async with AsyncExitStack() as stack:
         refused = await stack.enter_async_context(listener.watch(voice.voice_id))
@@ -296,13 +306,12 @@ def test_after_a_broken_connection_every_document_is_requested_again(
 ) -> None:
     @in_virtual_time
     async def run() -> None:
-        client, voice, other = FakeClient(), a_waiting(), a_waiting()
+        client, voice, other = FakeFirestore(), a_waiting(), a_waiting()
         listener = listening(client)
-        async with listener.watch(voice.voice_id) as states, listener.watch(other.voice_id):
-            await settle()
-            first = client.streams[0]
-            first.answer(changed(voice, first.target_of(voice)))
-            assert await anext(states) == voice
+        async with (
+            watched(listener, client, voice) as (states, first),
+            listener.watch(other.voice_id),
+        ):
             client.refusals = [google_errors.ServiceUnavailable("not yet")]
             first.answer(ending)
             await client.until_connected(2)
@@ -319,7 +328,7 @@ def test_after_a_broken_connection_every_document_is_requested_again(
 
 @in_virtual_time
 async def test_permanent_connection_failures_end_every_watch_with_an_error() -> None:
-    client, voice = FakeClient(), a_waiting()
+    client, voice = FakeFirestore(), a_waiting()
     client.refusals = [google_errors.ServiceUnavailable("down")] * (RECONNECTIONS + 1)
     listener = listening(client)
 
@@ -328,18 +337,14 @@ async def test_permanent_connection_failures_end_every_watch_with_an_error() -> 
             await anext(states)
         assert (client.attempts, len(client.refusals)) == (RECONNECTIONS + 1, 0)
 
-        async with listener.watch(voice.voice_id) as later:
-            await settle()
-            stream = client.streams[0]
-            stream.answer(changed(voice, stream.target_of(voice)))
-            assert await anext(later) == voice
+        async with watched(listener, client, voice):
             await asyncio.sleep(0)
     assert listener.stream_count == 0
 
 
 @in_virtual_time
 async def test_a_connection_that_worked_for_a_while_may_break_any_number_of_times() -> None:
-    client, voice = FakeClient(), a_waiting()
+    client, voice = FakeFirestore(), a_waiting()
     async with listening(client).watch(voice.voice_id) as states:
         for number in range(3 * RECONNECTIONS):
             await client.until_connected(number + 1)
@@ -352,28 +357,26 @@ async def test_a_connection_that_worked_for_a_while_may_break_any_number_of_time
 
 @in_virtual_time
 async def test_a_stream_that_does_not_answer_is_replaced_and_the_waiters_get_their_state() -> None:
-    client, voice, other, done = FakeClient(), a_waiting(), a_waiting(), a_done()
+    client, voice, other, done = FakeFirestore(), a_waiting(), a_waiting(), a_done()
     listener = listening(client)
-    async with listener.watch(voice.voice_id) as states:
-        await settle()
-        dead = client.streams[0]
-        dead.answer(changed(voice, dead.target_of(voice)))
-        assert await anext(states) == voice
+    async with (
+        watched(listener, client, voice) as (states, dead),
         # From here on the stream is dead; only a new watcher can notice.
-        async with listener.watch(other.voice_id) as others:
-            await client.until_connected(2)
-            await settle()
-            second = client.streams[1]
-            second.answer(changed(done, second.target_of(voice)))
-            second.answer(changed(other, second.target_of(other)))
-            assert (await anext(states), await anext(others)) == (done, other)
+        listener.watch(other.voice_id) as others,
+    ):
+        await client.until_connected(2)
+        await settle()
+        second = client.streams[1]
+        second.answer(changed(done, second.target_of(voice)))
+        second.answer(changed(other, second.target_of(other)))
+        assert (await anext(states), await anext(others)) == (done, other)
     assert dead.is_cancelled
     assert client.attempts == 2
 
 
 @in_virtual_time
 async def test_a_silent_stream_is_replaced_even_while_watchers_are_added() -> None:
-    client, loop = FakeClient(), asyncio.get_running_loop()
+    client, loop = FakeFirestore(), asyncio.get_running_loop()
     listener = listening(client)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(listener.watch(a_waiting().voice_id))
@@ -387,12 +390,9 @@ async def test_a_silent_stream_is_replaced_even_while_watchers_are_added() -> No
 
 @in_virtual_time
 async def test_a_stream_may_be_silent_for_hours_when_nothing_is_due() -> None:
-    client, voice = FakeClient(), a_waiting()
-    async with listening(client).watch(voice.voice_id) as states:
-        await settle()
-        stream = client.streams[0]
-        stream.answer(changed(voice, stream.target_of(voice)), told("CURRENT"))
-        assert await anext(states) == voice
+    client, voice = FakeFirestore(), a_waiting()
+    async with watched(listening(client), client, voice) as (states, stream):
+        stream.answer(told("CURRENT"))
         client.stored[voice.voice_id] = voice
         await asyncio.sleep(10 * 3600)
         stream.answer(changed(voice, stream.target_of(voice)))
@@ -402,7 +402,7 @@ async def test_a_stream_may_be_silent_for_hours_when_nothing_is_due() -> None:
 
 @in_virtual_time
 async def test_a_firestore_that_never_answers_ends_every_watch_with_an_error() -> None:
-    client = FakeClient()
+    client = FakeFirestore()
     async with listening(client).watch(a_waiting().voice_id) as states:
         with pytest.raises(StoreUnavailableError, match="did not answer on the stream"):
             await anext(states)
@@ -421,7 +421,7 @@ async def test_a_firestore_that_never_answers_ends_every_watch_with_an_error() -
 def test_a_permanent_error_is_reported_at_once(kind: type[Exception]) -> None:
     @in_virtual_time
     async def run() -> None:
-        client = FakeClient()
+        client = FakeFirestore()
         client.refusals = [kind("no")]
         async with listening(client).watch(a_waiting().voice_id) as states:
             with pytest.raises(StoreUnavailableError, match="no"):
@@ -433,7 +433,7 @@ def test_a_permanent_error_is_reported_at_once(kind: type[Exception]) -> None:
 
 @in_virtual_time
 async def test_a_full_stream_is_joined_by_another() -> None:
-    client = FakeClient()
+    client = FakeFirestore()
     listener = listening(client, targets_per_stream=2)
     async with AsyncExitStack() as stack:
         for _ in range(5):
@@ -444,12 +444,8 @@ async def test_a_full_stream_is_joined_by_another() -> None:
 
 @in_virtual_time
 async def test_a_change_that_a_silent_stream_does_not_tell_is_found_and_told() -> None:
-    client, voice = FakeClient(), a_queued()
-    async with listening(client).watch(voice.voice_id) as states:
-        await settle()
-        stream = client.streams[0]
-        stream.answer(changed(voice, stream.target_of(voice)))
-        assert await anext(states) == voice
+    client, voice = FakeFirestore(), a_queued()
+    async with watched(listening(client), client, voice) as (states, _):
         done = replace(a_done(), voice_id=voice.voice_id)
         client.stored[voice.voice_id] = done
 
@@ -462,14 +458,9 @@ async def test_a_change_that_a_silent_stream_does_not_tell_is_found_and_told() -
 
 @in_virtual_time
 async def test_a_silent_document_is_read_at_most_twice_in_a_minute() -> None:
-    client, voice = FakeClient(), a_queued()
+    client, voice = FakeFirestore(), a_queued()
     client.stored[voice.voice_id] = voice
-    async with listening(client).watch(voice.voice_id) as states:
-        await settle()
-        stream = client.streams[0]
-        stream.answer(changed(voice, stream.target_of(voice)))
-        assert await anext(states) == voice
-
+    async with watched(listening(client), client, voice):
         await asyncio.sleep(60)
         assert len(client.reads) == 2
         await asyncio.sleep(600)
@@ -480,12 +471,8 @@ async def test_a_silent_document_is_read_at_most_twice_in_a_minute() -> None:
 
 @in_virtual_time
 async def test_documents_that_are_final_are_not_read() -> None:
-    client, voice = FakeClient(), a_done()
-    async with listening(client).watch(voice.voice_id) as states:
-        await settle()
-        stream = client.streams[0]
-        stream.answer(changed(voice, stream.target_of(voice)))
-        assert await anext(states) == voice
+    client, voice = FakeFirestore(), a_done()
+    async with watched(listening(client), client, voice):
         await asyncio.sleep(600)
 
     assert client.reads == []
@@ -493,16 +480,12 @@ async def test_documents_that_are_final_are_not_read() -> None:
 
 @in_virtual_time
 async def test_silent_documents_of_one_stream_are_read_together() -> None:
-    client, voices = FakeClient(), [a_queued() for _ in range(5)]
+    client, voices = FakeFirestore(), [a_queued() for _ in range(5)]
     client.stored = {voice.voice_id: voice for voice in voices}
     listener = listening(client)
     async with AsyncExitStack() as stack:
         for voice in voices:
-            states = await stack.enter_async_context(listener.watch(voice.voice_id))
-            await settle()
-            stream = client.streams[0]
-            stream.answer(changed(voice, stream.target_of(voice)))
-            await anext(states)
+            await stack.enter_async_context(watched(listener, client, voice))
         await asyncio.sleep(FIRST_CHECK_SECONDS + 1.5)
 
     assert sorted(client.reads) == sorted(client.stored)
@@ -510,14 +493,9 @@ async def test_silent_documents_of_one_stream_are_read_together() -> None:
 
 @in_virtual_time
 async def test_a_connection_on_which_nothing_is_answered_is_opened_again() -> None:
-    client, voice = FakeClient(), a_queued()
+    client, voice = FakeFirestore(), a_queued()
     client.is_deaf = True
-    async with listening(client).watch(voice.voice_id) as states:
-        await settle()
-        stream = client.streams[0]
-        stream.answer(changed(voice, stream.target_of(voice)))
-        assert await anext(states) == voice
-
+    async with watched(listening(client), client, voice):
         async with asyncio.timeout(FIRST_CHECK_SECONDS + CHECK_SECONDS + 1):
             await client.until_connected(2)
 

@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from shared.google.sharded_bucket import ShardedBucket, shard_names, shard_of
-from shared.voices.objects import ObjectMissingError, result_name
+from shared.voices.objects import result_name
 from shared.voices.voice import new_voice_id
+from tests.support.bucket_contract import BucketContract
 from tests.support.buckets import MemoryBucket
 
 SHARDS = 3
@@ -23,9 +24,19 @@ def bucket(shards: list[MemoryBucket]) -> ShardedBucket:
     return ShardedBucket(shards)
 
 
-async def write(bucket: ShardedBucket, name: str) -> str:
+async def write_speech(bucket: ShardedBucket, name: str) -> str:
     facts = await bucket.write(name, io.BytesIO(b"speech"), content_type="audio/webm")
     return facts.bucket
+
+
+class TestShardedBucket(BucketContract):
+    """The contract, on the fixture `bucket` of this module."""
+
+
+class TestMemoryBucket(BucketContract):
+    @pytest.fixture
+    def bucket(self) -> MemoryBucket:
+        return MemoryBucket("uploads")
 
 
 def test_the_first_bucket_is_the_one_that_there_is_without_shards() -> None:
@@ -35,7 +46,7 @@ def test_the_first_bucket_is_the_one_that_there_is_without_shards() -> None:
 
 async def test_voices_are_spread_evenly(bucket: ShardedBucket, shards: list[MemoryBucket]) -> None:
     for _ in range(300):
-        await write(bucket, new_voice_id())
+        await write_speech(bucket, new_voice_id())
 
     assert all(70 <= len(shard.objects) <= 130 for shard in shards)
 
@@ -46,10 +57,10 @@ async def test_all_that_belongs_to_a_voice_is_in_one_bucket(bucket: ShardedBucke
         signed = await bucket.sign_upload(
             voice_id, content_type="audio/webm", max_bytes=10, lifetime=timedelta(minutes=1)
         )
-        written = await write(bucket, voice_id)
+        written = await write_speech(bucket, voice_id)
 
         assert f"/{written}/" in signed.url
-        assert await write(bucket, result_name(voice_id, 1, "wav")) == written
+        assert await write_speech(bucket, result_name(voice_id, 1, "wav")) == written
         url, _ = await bucket.sign_download(
             result_name(voice_id, 1, "wav"), lifetime=timedelta(minutes=1), filename="a.wav"
         )
@@ -65,13 +76,6 @@ async def test_what_was_written_before_there_were_so_many_buckets_is_found(
     assert (await bucket.find(voice_id)).bucket == "uploads"
     assert await bucket.read(voice_id, generation, max_bytes=10) == b"speech"
     assert [facts.name for facts in await bucket.list(voice_id)] == [voice_id]
-
-
-async def test_what_is_nowhere_is_missing(bucket: ShardedBucket) -> None:
-    with pytest.raises(ObjectMissingError):
-        await bucket.find(new_voice_id())
-    with pytest.raises(ObjectMissingError):
-        await bucket.read(new_voice_id(), 1, max_bytes=10)
 
 
 async def test_erasing_a_voice_leaves_nothing_in_any_bucket(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from google.cloud.storage import Client
 
 
-class FakeClient:
+class FakeStorage:
     """Stands in for Cloud Storage's client and its bucket."""
 
     def __init__(
@@ -35,7 +35,7 @@ class FakeClient:
     ) -> None:
         self._blob = FakeBlob(sign, delete)
 
-    def bucket(self, _name: str) -> FakeClient:
+    def bucket(self, _name: str) -> FakeStorage:
         return self
 
     def blob(self, _name: str, **_which: Any) -> FakeBlob:
@@ -80,7 +80,7 @@ class Gate:
             self._opened.set()
 
 
-def bucket_of(client: FakeClient) -> CloudStorageBucket:
+def bucket_of(client: FakeStorage) -> CloudStorageBucket:
     return CloudStorageBucket(cast("Client", client), "uploads", Signer(AnonymousCredentials()))
 
 
@@ -94,7 +94,7 @@ def test_a_missing_signature_times_out_early_enough_for_a_redelivery() -> None:
 
     async def run() -> None:
         with pytest.raises(StorageUnavailableError, match="uploads/a"):
-            await signed(bucket_of(FakeClient(sign=gate.pass_by)))
+            await signed(bucket_of(FakeStorage(sign=gate.pass_by)))
         assert asyncio.get_running_loop().time() == pytest.approx(SIGN_SECONDS)
 
     with gate.closed(), asyncio.Runner(loop_factory=GivenUpThreadsLoop) as runner:
@@ -104,14 +104,14 @@ def test_a_missing_signature_times_out_early_enough_for_a_redelivery() -> None:
 async def test_many_visitors_addresses_are_signed_at_the_same_time() -> None:
     # Each signature waits for all others: fewer at once would never come to an end.
     together = threading.Barrier(SIGNATURES_AT_ONCE, timeout=STUCK_SECONDS)
-    bucket = bucket_of(FakeClient(sign=lambda: void(together.wait())))
+    bucket = bucket_of(FakeStorage(sign=lambda: void(together.wait())))
 
     await asyncio.gather(*(signed(bucket) for _ in range(SIGNATURES_AT_ONCE)))
 
 
 async def test_slow_calls_keep_no_signature_waiting() -> None:
     gate = Gate()
-    bucket = bucket_of(FakeClient(delete=gate.pass_by))
+    bucket = bucket_of(FakeStorage(delete=gate.pass_by))
     with gate.closed():
         slow = [asyncio.create_task(bucket.delete("a")) for _ in range(4 * CALLS_AT_ONCE)]
         await settle()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import logging
 import sys
@@ -185,7 +184,7 @@ def test_a_command_prints_what_the_logs_call_a_voice(
 
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [logged_as(voice_id), pseudonym(voice_id, KEY)]
-    assert "which voice?" in printed.err
+    assert "Which voice?" in printed.err
 
 
 async def test_voices_handled_at_the_same_time_are_not_mixed_up() -> None:
@@ -268,38 +267,6 @@ async def test_scopes_other_than_requests_pass_unchanged() -> None:
     assert seen == ["lifespan"]
 
 
-def test_no_library_logs_a_token_at_any_level(
-    root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", output)
-    logs.configure("p", "DEBUG", KEY)
-
-    # What an HTTP/2 server does with the headers of each request.
-    sent = hpack.Encoder().encode([("authorization", "Bearer secret")], huffman=False)
-    ((name, value),) = hpack.Decoder().decode(sent, raw=True)
-    root_logger.debug("%r has been read", name)
-
-    assert b"secret" in value
-    assert "has been read" in output.getvalue()
-    assert "secret" not in output.getvalue()
-
-
-async def test_successful_requests_of_our_own_are_not_logged(
-    root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", output)
-    logs.configure("p", "INFO", KEY)
-
-    transport = httpx.MockTransport(lambda _: httpx.Response(204))
-    async with httpx.AsyncClient(transport=transport) as client:
-        assert (await client.get("http://convert.test/warmup")).is_success
-    root_logger.info("warmed up")
-
-    assert [json.loads(line)["message"] for line in output.getvalue().splitlines()] == ["warmed up"]
-
-
 @pytest.fixture
 def root_logger() -> Iterator[logging.Logger]:
     """The root logger, put back as it was."""
@@ -309,14 +276,44 @@ def root_logger() -> Iterator[logging.Logger]:
     root.handlers[:], root.level = handlers, level
 
 
-def test_a_configured_process_logs_to_standard_output_from_its_level_on(
-    root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", output)
+def messages(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [json.loads(line)["message"] for line in capsys.readouterr().out.splitlines()]
 
+
+def test_no_library_logs_a_token_at_any_level(
+    root_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("p", "DEBUG", KEY)
+
+    # What an HTTP/2 server does with the headers of each request.
+    sent = hpack.Encoder().encode([("authorization", "Bearer secret")], huffman=False)
+    ((name, value),) = hpack.Decoder().decode(sent, raw=True)
+    root_logger.debug("%r has been read", name)
+
+    assert b"secret" in value
+    output = capsys.readouterr().out
+    assert "has been read" in output
+    assert "secret" not in output
+
+
+async def test_successful_requests_of_our_own_are_not_logged(
+    root_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("p", "INFO", KEY)
+
+    transport = httpx.MockTransport(lambda _: httpx.Response(204))
+    async with httpx.AsyncClient(transport=transport) as client:
+        assert (await client.get("http://convert.test/warmup")).is_success
+    root_logger.info("warmed up")
+
+    assert messages(capsys) == ["warmed up"]
+
+
+def test_a_configured_process_logs_to_standard_output_from_its_level_on(
+    root_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
     logs.configure("p", "WARNING", KEY)
     root_logger.info("too little")
     root_logger.warning("enough")
 
-    assert [json.loads(line)["message"] for line in output.getvalue().splitlines()] == ["enough"]
+    assert messages(capsys) == ["enough"]

@@ -75,6 +75,19 @@ def test_the_steps_of_every_deployable_are_in_the_one_trace_of_the_voice(tmp_pat
     assert services == ["api", "convert"]
 
 
+def test_a_step_inside_the_step_of_another_voice_stays_in_its_own_trace(tmp_path: Path) -> None:
+    path, voice_id, other_id = tmp_path / "traces", new_voice_id(), new_voice_id()
+    traces = opened(path)
+
+    with traces.step(other_id, "attempt"):
+        traces.add(voice_id, "wait", 1.0, 2.0)
+
+    wait = spans_in(path)[0]
+    trace = pseudonym(voice_id, KEY)
+    assert wait["context"]["trace_id"] == f"0x{trace}"
+    assert wait["parent_id"] == f"0x{trace[:16]}"
+
+
 def test_no_trace_contains_a_voice_id(tmp_path: Path) -> None:
     path, voice_id = tmp_path / "traces", new_voice_id()
 
@@ -184,7 +197,7 @@ def test_a_collector_is_sent_the_steps_in_otlp(collector: tuple[str, list[Taken]
     assert isinstance(traces, SpanTraces)
 
     traces.add(new_voice_id(), "publish", 1.0, 2.0)
-    traces.processor.shutdown()
+    traces.provider.shutdown()
 
     (one,) = taken
     (spans,) = one.request.resource_spans
@@ -224,7 +237,7 @@ def send_a_step_to_cloud_trace() -> None:
     traces = open_traces(settings_with(traces="google", environment="production"), "api")
     assert isinstance(traces, SpanTraces)
     traces.add(new_voice_id(), "voice", 1.0, 2.0, is_first=True)
-    traces.processor.shutdown()
+    traces.provider.shutdown()
 
 
 def test_cloud_trace_is_sent_the_steps_with_the_deployables_own_credentials(

@@ -89,7 +89,7 @@ class FailingVoices(MemoryVoices):
         super().__init__()
         self._error = error
 
-    async def unchanged(
+    async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
         del status, since, limit, after

@@ -229,7 +229,7 @@ class EndlessVoices(MemoryVoices):
 
     searches = 0
 
-    async def unchanged(
+    async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
         del status, since
@@ -254,10 +254,10 @@ class DamagedVoices(MemoryVoices):
 
     damaged = UnreadableVoiceError(new_voice_id(), KeyError("options"))
 
-    async def unchanged(
+    async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
-        found = await super().unchanged(status, since=since, limit=limit, after=after)
+        found = await super().find_unchanged(status, since=since, limit=limit, after=after)
         return replace(found, unreadable=[self.damaged] if status is Status.QUEUED else ())
 
 

@@ -52,7 +52,7 @@ async def test_the_index_is_the_one_that_the_sweeps_query_needs(
 ) -> None:
     client = FirestoreClient()
     voices = FirestoreVoices(cast("RenewableClient", client))
-    await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
+    await voices.find_unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
 
     index = terraform.resources["google_firestore_index", "sweep"]
     fields = [(field["field_path"], field["order"]) for field in index["fields"]]

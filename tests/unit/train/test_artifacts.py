@@ -12,8 +12,8 @@ from shared.characters.own import own_character as own
 from shared.characters.own.own_character import OwnCharacterStatus
 from shared.characters.own.recordings import (
     Kind,
-    kept_prefix,
     new_recording_name,
+    progress_prefix,
     recordings_prefix,
 )
 from shared.characters.own.store import change_own
@@ -34,7 +34,7 @@ OLD, NEW = "a" * 64, "b" * 64
 
 def kept_by(stage: Stage, character: OwnCharacter) -> dict[str, int]:
     """Return which attempt has made each file that is kept."""
-    prefix = kept_prefix(character.character_id)
+    prefix = progress_prefix(character.character_id)
     names = [each.removeprefix(prefix) for each in stage.recordings.objects if prefix in each]
     orders = [name.split("/")[1].split("-", 2) for name in names]
     return {file.removesuffix(".pickle"): int(attempt) for attempt, _, file in orders}
@@ -186,6 +186,6 @@ class TestFiles:
         self, bucket: MemoryBucket, tmp_path: Path
     ) -> None:
         for name in ("../../x.pt", f"{OLD}/000001-000001-../x.pt", f"{OLD}/1-1-x.pt"):
-            bucket.put(f"{kept_prefix('own-x')}{name}", b"x")
+            bucket.put(f"{progress_prefix('own-x')}{name}", b"x")
         await self.attempt(bucket, tmp_path, 1).restore()
         assert not (tmp_path / "1").exists()

@@ -499,12 +499,12 @@ async def test_no_more_characters_are_trained_at_once_than_may_be(
 
     async def counted(self: runner.TrainingRunner, character: object) -> None:
         nonlocal most
-        most = max(most, len(await store.in_training(limit=10)))
+        most = max(most, len(await store.find_in_training(limit=10)))
         await make(self, character)  # type: ignore[arg-type]
 
     monkeypatch.setattr(runner.TrainingRunner, "_make", counted)
     async with asyncio.timeout(60):
-        while await store.waiting(limit=1):
+        while await store.find_waiting(limit=1):
             await asyncio.gather(*(each.train_next() for each in runners))
     assert {(await stage.stored(each)).status for each in characters} == {OwnCharacterStatus.READY}
     assert {(await stage.stored(each)).tries for each in characters} == {1}

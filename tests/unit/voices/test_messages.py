@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.google.pubsub import PubSubPublisher
 from shared.voices.messages import (
     ConversionMessage,
     MalformedMessageError,
@@ -18,15 +16,8 @@ from shared.voices.messages import (
     parse_push,
     parse_upload_event,
 )
-from shared.voices.voice import PublishError
 from tests.support.messages import conversion_message, envelope, upload_notification
 from tests.support.voices import an_upload
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from google.api_core.retry import Retry
-    from google.cloud.pubsub_v1 import PublisherClient
 
 VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
 UPLOAD = an_upload(VOICE_ID)
@@ -167,53 +158,3 @@ def wish(**changes: Any) -> bytes:
 def test_a_malformed_conversion_message_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedMessageError):
         parse_conversion_message(PushMessage(data))
-
-
-class FakePublisherClient:
-    """As much of Pub/Sub's client as a publisher uses."""
-
-    def __init__(self, outcome: Exception | None = None) -> None:
-        self.outcome = outcome
-        self.sent: list[tuple[str, bytes, Mapping[str, str]]] = []
-        self.is_stopped = False
-
-    def publish(
-        self,
-        topic: str,
-        data: bytes,
-        *,
-        retry: Retry,
-        timeout: float,
-        **attributes: str,
-    ) -> Future[str]:
-        assert timeout > 0
-        assert retry.timeout == timeout
-        self.sent.append((topic, data, attributes))
-        sending: Future[str] = Future()
-        if self.outcome is None:
-            sending.set_result("1")
-        else:
-            sending.set_exception(self.outcome)
-        return sending
-
-    def stop(self) -> None:
-        self.is_stopped = True
-
-
-async def test_a_message_is_published_with_its_attributes() -> None:
-    client = FakePublisherClient()
-    publisher = PubSubPublisher(lambda: cast("PublisherClient", client), "projects/p/topics/t")
-
-    await publisher.publish(b"content", {"voice_id": "1"})
-    await publisher.aclose()
-
-    assert client.sent == [("projects/p/topics/t", b"content", {"voice_id": "1"})]
-    assert client.is_stopped
-
-
-async def test_a_message_that_was_not_accepted_raises_the_documented_error() -> None:
-    client = FakePublisherClient(RuntimeError("down"))
-    publisher = PubSubPublisher(lambda: cast("PublisherClient", client), "projects/p/topics/t")
-
-    with pytest.raises(PublishError, match="did not accept a message for projects/p/topics/t"):
-        await publisher.publish(b"content", {})

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-import ast
+import inspect
+import re
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,29 +69,14 @@ def queue_again(voice: Voice, now: datetime = AFTER_THE_LEASE) -> Voice:
 
 
 def finish(voice: Voice) -> Voice:
+    result = a_result(voice.voice_id)
     return voices_of.finish(
-        voice, LATER, voice.attempt, a_result(voice.voice_id), seconds=2.5, timings={"decode": 1.0}
+        voice, LATER, voice.attempt, result, seconds=2.5, timings={"decode": 1.0}
     )
 
 
 def fail_attempt(voice: Voice) -> Voice:
     return voices_of.fail_attempt(voice, LATER, voice.attempt, ERROR)
-
-
-def fail(voice: Voice) -> Voice:
-    return voices_of.fail(voice, LATER, ERROR)
-
-
-def refuse(voice: Voice) -> Voice:
-    return voices_of.refuse(voice, LATER, ERROR)
-
-
-def expire(voice: Voice) -> Voice:
-    return voices_of.expire(voice, LATER)
-
-
-def give_up(voice: Voice) -> Voice:
-    return voices_of.give_up(voice, AFTER_THE_LEASE)
 
 
 def renew(voice: Voice) -> Voice:
@@ -99,6 +85,16 @@ def renew(voice: Voice) -> Voice:
 
 def release(voice: Voice) -> Voice:
     return voices_of.release(voice, LATER, voice.attempt, counts=False)
+
+
+def at(moment: datetime, act: Callable[..., Voice], *arguments: object) -> Callable[[Voice], Voice]:
+    return update_wrapper(lambda voice: act(voice, moment, *arguments), act)
+
+
+fail = at(LATER, voices_of.fail, ERROR)
+refuse = at(LATER, voices_of.refuse, ERROR)
+expire = at(LATER, voices_of.expire)
+give_up = at(AFTER_THE_LEASE, voices_of.give_up)
 
 
 ALLOWED: dict[Callable[[Voice], Voice], dict[str, str]] = {
@@ -275,9 +271,12 @@ def test_requesting_a_conversion_again_changes_only_the_time() -> None:
         assert queue_again(voice) == replace(voice, updated_at=AFTER_THE_LEASE)
 
 
-def test_a_conversion_is_not_requested_again_while_a_worker_has_the_voice() -> None:
+@pytest.mark.parametrize("act", [queue_again, voices_of.give_up])
+def test_a_voice_that_a_worker_has_is_neither_requested_again_nor_given_up(
+    act: Callable[[Voice, datetime], Voice],
+) -> None:
     with pytest.raises(LeaseHeldError) as caught:
-        queue_again(a_converting(), LATER)
+        act(a_converting(), LATER)
 
     assert caught.value.remaining == LEASE - 3 * SECOND
 
@@ -359,15 +358,6 @@ def test_attempts_that_were_handed_back_do_not_count() -> None:
 def test_a_finished_voice_stays_finished_although_its_attempts_are_used_up(state: str) -> None:
     with pytest.raises(ForbiddenTransitionError):
         lease(replace(EVERY_STATE[state](), attempt=MOST_ATTEMPTS))
-
-
-def test_a_voice_that_a_worker_has_is_not_given_up() -> None:
-    voice = a_converting()
-
-    with pytest.raises(LeaseHeldError) as caught:
-        voices_of.give_up(voice, LATER)
-
-    assert caught.value.remaining == LEASE - 3 * SECOND
 
 
 @pytest.mark.parametrize(
@@ -478,52 +468,18 @@ def test_an_error_carries_its_code_and_sentence() -> None:
 
 
 def test_the_codes_are_those_of_the_api_for_ever() -> None:
-    assert {code.value for code in ErrorCode} == {
-        "attempts_exhausted",
-        "content_type_mismatch",
-        "corrupt",
-        "deadline_exceeded",
-        "internal",
-        "no_audio",
-        "nothing_to_say",
-        "silent",
-        "source_missing",
-        "speech_not_taken",
-        "text_not_taken",
-        "text_too_long",
-        "text_unreadable",
-        "too_complex",
-        "too_large",
-        "too_long",
-        "too_short",
-        "unknown_character",
-        "unknown_style",
-        "unsupported_format",
-        "upload_expired",
-    }
+    assert " ".join(sorted(ErrorCode)) == (
+        "attempts_exhausted content_type_mismatch corrupt deadline_exceeded internal no_audio"
+        " nothing_to_say silent source_missing speech_not_taken text_not_taken text_too_long"
+        " text_unreadable too_complex too_large too_long too_short unknown_character unknown_style"
+        " unsupported_format upload_expired"
+    )
 
 
 def test_the_module_is_pure() -> None:
-    tree = ast.parse(Path(voices_of.__file__).read_text())
-    imported = {
-        name
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
+    imported = re.findall(
+        r"^ *(?:from|import) ([\w.]+)", inspect.getsource(voices_of), re.MULTILINE
+    )
 
-    assert imported == {
-        "__future__",
-        "collections.abc",
-        "dataclasses",
-        "datetime",
-        "enum",
-        "shared.voices.voice",
-        "typing",
-        "uuid",
-    }
+    standard = "__future__ collections.abc dataclasses datetime enum typing uuid"
+    assert " ".join(sorted(set(imported))) == standard
