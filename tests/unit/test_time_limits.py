@@ -92,7 +92,6 @@ LIMITED_ELSEWHERE: Final = {
     "shared/speech/decoding/subprocesses.py _send": "run has one",
     "shared/speech/decoding/subprocesses.py _spawned_send": "run has one",
     "shared/speech/decoding/subprocesses.py is_running": "the socket does not block",
-    "shared/speech/decoding/subprocesses.py _spawned_send": "run has one",
     "shared/speech/decoding/subprocesses.py _report_process": "run and open have one",
     "shared/speech/decoding/process_output.py _read": "listening_seconds, in the session",
     "shared/speech/decoding/process_output.py receive": "run, open or the session has one",
