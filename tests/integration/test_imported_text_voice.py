@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_text_is_spoken_by_an_aivmx_voice_that_was_imported_with_the_two_commands_of_the_readme(
+def test_a_text_is_spoken_by_an_aivmx_voice_that_was_imported_with_the_two_printed_commands(
     tmp_path: Path,
 ) -> None:
     characters = tmp_path / "characters"
@@ -28,7 +28,7 @@ def test_a_text_is_spoken_by_an_aivmx_voice_that_was_imported_with_the_two_comma
     shutil.copy(FOLDER / "tiny.aivmx", tmp_path / "voice.aivmx")
     output = tmp_path / "speech.wav"
 
-    import_as_printed(tmp_path, ".onnx", ".aivmx")
+    import_as_printed(tmp_path, ".onnx", ".aivmx", page="characters/README.md")
     manifest = json.loads((characters / "kana" / "character.json").read_text("utf-8"))
     style = manifest["text"]["styles"][1]["id"]
     variables = {"CHARACTERS_DIR": str(characters)}

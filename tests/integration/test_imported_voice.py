@@ -83,10 +83,10 @@ def characters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return characters
 
 
-def import_as_printed(folder: Path, *kinds: str) -> None:
-    """Run README's commands for files of some kinds; the consent is in a file instead of asked."""
+def import_as_printed(folder: Path, *kinds: str, page: str = "README.md") -> None:
+    """Run a page's commands for files of some kinds; the consent is in a file instead of asked."""
     (folder / "consent.toml").write_text(CONSENT)
-    printed = commands((ROOT / "README.md").read_text("utf-8"), "nox -s character -- ")
+    printed = commands((ROOT / page).read_text("utf-8"), "nox -s character -- ")
     wanted = [line for line in printed if line[1].endswith(kinds)]
     assert [line[0] for line in wanted] == ["encoder", "import"]
     for line in wanted:

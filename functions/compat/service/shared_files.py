@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -74,6 +73,8 @@ def run_folder() -> Iterator[Path]:
     A killed process leaves its folder. The lock on a file in it ends with the last process of the
     run, so the next run can tell which folders nobody uses any more, and removes them.
     """
+    import fcntl  # noqa: PLC0415 - Windows does not have it
+
     _remove_unused()
     folder, owner = Path(tempfile.mkdtemp(prefix=_PREFIX)), os.getpid()
     try:
@@ -86,6 +87,8 @@ def run_folder() -> Iterator[Path]:
 
 
 def _remove_unused() -> None:
+    import fcntl  # noqa: PLC0415 - Windows does not have it
+
     for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
         try:
             # Not through a link, which somebody else could have laid there.
