@@ -1,4 +1,4 @@
-"""What two or more deployables need, in layers.
+"""Code that several deployables share, in layers.
 
 `voices` and `characters` say what a voice and a character are, `ports` holds the protocols of what
 is outside, `google` their implementations with Google Cloud, `http` what serves requests, `process`

@@ -61,7 +61,7 @@ SPEAKING: Final[Mapping[str, str]] = {
     "pauses": "a factor",
     "style": "id of one of the character's styles",
 }
-"""How a text may be spoken."""
+"""Options of spoken text."""
 
 DEFAULT_CHARACTER: Final = bundle_folders(ROOT / "characters")[0].name
 WEB_ROOT: Final = ROOT / "web" / "page" / "dist"

@@ -47,7 +47,7 @@ BESIDE_THE_MODULE: Final = (
     "functions/*/requirements.txt",
     "functions/convert/Dockerfile",
 )
-"""What the tests of the module read, and one source for each archive."""
+"""The files that the tests of the module read, and one source for each archive."""
 STEPS: Final = (
     ("init", "-backend=false", "-input=false", "-no-color"),
     ("validate", "-no-color"),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 BAR: Final = 40
-"""How many characters the longest bar has."""
+"""The characters of the longest bar."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 SUBPROTOCOL: Final = Subprotocol("voice-avatar.live.v1")
 PIECE: Final = 500
-"""How many bytes are sent at a time; a recorder gives about as many each 60 ms."""
+"""The bytes of one message; a recorder gives about as many each 60 ms."""
 
 FIRST_SAMPLE_BYTES: Final = 4
 

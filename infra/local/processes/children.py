@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 STOP_SECONDS: Final = 6.0
-"""How long a process may take to stop before it is killed."""
+"""The limit of a process's stop, after which it is killed."""
 
 READY_SECONDS: Final = 90.0
 PROBE_PAUSE_SECONDS: Final = 0.05

@@ -96,7 +96,7 @@ class RestartableApp:
 
 
 ANSWER_SECONDS: Final = 180.0
-"""How long an answer may take; Cloud Scheduler's default."""
+"""The limit of an answer: Cloud Scheduler's default."""
 
 
 async def post_regularly(client: httpx.AsyncClient, url: str, period_seconds: float) -> NoReturn:

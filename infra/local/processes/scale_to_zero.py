@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 STOP_SECONDS: Final = 5.0
-"""How long an instance may take to stop: less than whoever started the autoscaler gives it."""
+"""The limit of an instance's stop: less than the autoscaler's own."""
 
 _PROBE_PAUSE_SECONDS: Final = 0.01
 _END_SECONDS: Final = 1.0
@@ -233,7 +233,7 @@ def _is_up(starting: asyncio.Task[Instance] | None) -> bool:
 _LOG = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 3600.0
-"""How long an instance may be silent; Cloud Run's longest request, and clients give up earlier."""
+"""The limit of an instance's silence: Cloud Run's longest request. Clients give up earlier."""
 
 # They describe one connection, not the message (RFC 9110, 7.6.1).
 _CONNECTION_HEADERS: Final = frozenset(

@@ -116,7 +116,9 @@ class MethodNotAllowedError(
     """The specified method is not allowed against this resource."""
 
 
-class ConflictError(StorageError, status=409, code="BucketAlreadyOwnedByYou", reason="conflict"):
+class BucketConflictError(
+    StorageError, status=409, code="BucketAlreadyOwnedByYou", reason="conflict"
+):
     """The request conflicts with the bucket's state."""
 
 

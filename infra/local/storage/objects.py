@@ -232,7 +232,7 @@ class Buckets:
         """Make a bucket from a resource."""
         name = checked_bucket_name(body.get("name"))
         if name in self._buckets:
-            raise errors.ConflictError(f"The bucket {name} exists already.")
+            raise errors.BucketConflictError(f"The bucket {name} exists already.")
         bucket = StoredBucket(name, project, self._now(), _checked_bucket_fields(body))
         self._buckets[name] = bucket
         return bucket
@@ -240,7 +240,7 @@ class Buckets:
     def delete_bucket(self, name: str) -> None:
         """Remove an empty bucket."""
         if self.bucket(name).objects:
-            raise errors.ConflictError(f"The bucket {name} is not empty.")
+            raise errors.BucketConflictError(f"The bucket {name} is not empty.")
         del self._buckets[name]
 
     def find(

@@ -32,7 +32,7 @@ LOUDEST = np.float32(0.5)
 SOFTEST = 1e-6
 """The smallest magnitude that is amplified so far."""
 PRIOR_FRAMES = 40.0
-"""How many frames of an average speaker are heard beside the recording's: few tell little."""
+"""The frames of an average speaker that count beside the recording's, because few tell little."""
 
 _TRIAL_FRAMES = 10
 

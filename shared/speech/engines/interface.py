@@ -82,7 +82,7 @@ class Stream(Protocol):
 
     @property
     def wanted(self) -> int:
-        """How many more samples of the recording it needs, at least, before it returns any."""
+        """The samples of the recording that it needs at least before it returns any."""
 
     def push(self, samples: Samples) -> Samples:
         """Take samples, float32 [N]; return those that can be heard now, within -0.99..0.99.

@@ -48,7 +48,7 @@ class KokoroFiles:
 
 
 def is_installed(find: Callable[[str], Path | None] | None = None) -> bool:
-    """Whether the packages are installed; their files are not read."""
+    """Return whether the packages are installed, without reading their files."""
     find = find or _folder_of
     return all(find(name) is not None for name in (_VOICES_PACKAGE, *_NETWORK_PACKAGES))
 

@@ -59,7 +59,7 @@ class Synthesizer(Protocol):
 
     @property
     def harmonics(self) -> int:
-        """How many harmonics its source has, with noise each; 0 if it takes no pitch."""
+        """The harmonics of its source, with noise each; 0 if it takes no pitch."""
 
     def speak(
         self, features: Array, contour: Contour | None, speaker: int, noise: "SynthesizerNoise"

@@ -36,7 +36,7 @@ class TextError(ValueError):
 
 @dataclass(frozen=True)
 class SpeechOptions(Speaking):
-    """How a text is spoken: the options of every visitor, and those of other programs.
+    """Options of spoken text: those of every visitor, and those of other programs.
 
     `tempo_dynamics` is how much the tempo changes within a sentence, 1 for the character's own way.
     Silences are in seconds. The same seed (not negative) gives the same samples.

@@ -53,7 +53,7 @@ class History:
         self._kept = np.zeros((2 * capacity, *shape), np.float32)
         self._used = 0
         self.count = 0
-        """How many values were appended so far."""
+        """The number of values that were appended so far."""
 
     def append(self, values: NDArray[np.floating]) -> None:
         if self._used + len(values) > len(self._kept):
@@ -85,7 +85,7 @@ _CUTOFF = 0.95  # of half the new rate
 class Resampler(Protocol):
     @property
     def delay(self) -> int:
-        """How many samples must follow one, at least, before it is given."""
+        """The samples that must follow one, at least, before it is returned."""
 
     def push(self, samples: Samples) -> Samples:
         """Take the next samples and return those at the new rate that are certain."""
@@ -211,7 +211,7 @@ class StreamAnalysis:
 
     @property
     def delay(self) -> int:
-        """How many samples of the recording must follow a frame, at least, before it counts."""
+        """The samples of the recording that must follow a frame, at least, before it counts."""
         return self._resampler.delay
 
     def push(self, samples: Samples) -> None:

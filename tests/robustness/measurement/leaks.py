@@ -46,7 +46,7 @@ from infra.local.commands.visitor import (
 )
 from infra.local.configuration.options import CloudOptions
 from shared.conversion.characters import return_memory
-from shared.google.storage import CONNECTIONS, CloudStorageBucket
+from shared.google.storage import CALLS_AT_ONCE, CloudStorageBucket
 from shared.voices.objects import StorageUnavailableError
 from tests.integration.served import SAMPLE
 from tools.benchmarks.report import Report, Table
@@ -160,7 +160,7 @@ async def open_connections() -> None:
     for bucket in _open(CloudStorageBucket):
         # On a busy machine one may be late; it is opened when it is first needed.
         with suppress(StorageUnavailableError):
-            await asyncio.gather(*(bucket.connect() for _ in range(CONNECTIONS)))
+            await asyncio.gather(*(bucket.connect() for _ in range(CALLS_AT_ONCE)))
 
 
 @dataclass

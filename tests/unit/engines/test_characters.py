@@ -223,7 +223,7 @@ def test_the_encoder_hears_what_the_published_one_hears_in_another_implementatio
     encoder: GraphSession,
 ) -> None:
     with np.load(REFERENCE) as reference:
-        wave = np.asarray(reference["wave"], np.float32) / 32_768
+        wave = np.asarray(reference["wave"], np.float32) / np.float32(32_768)
         expected = reference["content"].astype(np.float32)
 
     found = hear(encoder, wave)
