@@ -37,7 +37,7 @@ locals {
       "shared/runtime/**/*.py",
       "shared/voices/**/*.py",
     ]
-    on_upload   = [
+    on_upload = [
       "functions/__init__.py",
       "functions/on_upload/**/*.py",
       "shared/*.py",
@@ -53,7 +53,7 @@ locals {
       "shared/runtime/**/*.py",
       "shared/voices/**/*.py",
     ]
-    sweep       = [
+    sweep = [
       "functions/__init__.py",
       "functions/sweep/**/*.py",
       "shared/*.py",
