@@ -89,7 +89,8 @@ async def create_voice(
     api.retry_schedule.count_served()
     facts = {"character": voice.character, "kind": "text" if voice.is_text else "recording"}
     with about_voice(voice.voice_id):
-        _LOG.info("voice created", extra={"event": "voice_created", **facts})
+        extra = {"event": "voice_created", "character": voice.character, "kind": facts["kind"]}
+        _LOG.info("voice created", extra=extra)
     api.traces.add(voice.voice_id, "voice", begin, facts=facts, is_first=True)
     return schemas.VoiceCreated(
         voice_id=voice.voice_id,

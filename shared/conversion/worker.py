@@ -399,8 +399,9 @@ def _log_duplicate(reason: Exception) -> None:
 
 
 def _log_start(lease: Lease, *, cold: bool) -> None:
+    event = "conversion_started" if lease.attempt == 1 else "lease_taken_over"
     extra: dict[str, Any] = {
-        "event": "conversion_started" if lease.attempt == 1 else "lease_taken_over",
+        "event": event,
         "attempt": lease.attempt,
         "character": lease.voice.character,
         "cold": cold,

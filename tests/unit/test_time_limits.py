@@ -68,7 +68,6 @@ LIMITED_ELSEWHERE: Final = {
     "infra/local/processes/scale_to_zero.py keep_minimum": "until an instance ends",
     "infra/local/processes/scale_to_zero.py _watch": "until the instance ends or is stuck",
     "functions/compat/text_socket.py _speak_after": "what was asked before; speaking has limits",
-    "shared/google/listener.py _queued_requests": "until the stream ends",
     "infra/local/processes/children.py run_in_background": "it was cancelled",
     "infra/local/processes/children.py wait": "whoever calls it has one",
     "infra/local/processes/children.py stop": "it was killed",

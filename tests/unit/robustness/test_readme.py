@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-FAULTS = ROOT / "tests" / "robustness"
+FAULTS = ROOT / "tests" / "robustness" / "faults"
 
 
 def rows() -> list[list[str]]:
