@@ -2,8 +2,8 @@
  * What owners read aloud: sentences that hold all sounds of their language, often, and enough of
  * them for more than five minutes. All were written for this project (MIT, as its code).
  */
-import english from "../../../../training/kokoro/texts/hina_en.txt?raw";
-import japanese from "../../../../training/kokoro/texts/hina_ja.txt?raw";
+import english from "../../../../tools/training/sources/texts/hina_en.txt?raw";
+import japanese from "../../../../tools/training/sources/texts/hina_ja.txt?raw";
 import moreEnglish from "./sentences_en.txt?raw";
 
 /** How many letters are read in a second at an ordinary speed. */
