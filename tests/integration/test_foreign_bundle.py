@@ -19,7 +19,7 @@ READ_CHARACTERS = (
     "tests/unit/container/test_process_plan.py",
     "tests/unit/local/test_commands.py",
     "tests/unit/characters/test_manifest.py",
-    "tests/unit/engines/test_ned.py",
+    "tests/unit/engines/test_characters.py",
     "tests/unit/terraform/test_archives.py",
 )
 """Tests that read the folder of the characters, from every part of the project that lists it."""

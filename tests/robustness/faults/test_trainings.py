@@ -72,7 +72,7 @@ PATIENCE = 90
 TRAINING_PATIENCE = 1200
 STAND_IN = """
 import json, pathlib, runpy, sys
-here = pathlib.Path(__file__).parent.parent
+here = pathlib.Path(__file__).parents[2]
 character = sys.argv[sys.argv.index("--as") + 1]
 behaviour = json.loads((here / "behaviours.json").read_text()).get(character, "train")
 sys.argv[1:1] = [behaviour, {bundle!r}]
