@@ -1,78 +1,30 @@
 locals {
-  # What a function's source archive holds, at the paths it has in the repository. A test imports
-  # each function from exactly these files. The api's own files are named without those of the
-  # folders below it: one of them is the page, with thousands of packages that build it.
+  # The source that the functions and the container share, at its paths in the repository.
+  shared_patterns = [
+    "functions/__init__.py",
+    "shared/*.py",
+    "shared/characters/__init__.py",
+    "shared/characters/bucket.py",
+    "shared/characters/consent.py",
+    "shared/characters/manifest.py",
+    "shared/characters/manifest_fields.py",
+    "shared/characters/manifest_schema.py",
+    "shared/characters/own/**/*.py",
+    "shared/google/**/*.py",
+    "shared/runtime/**/*.py",
+    "shared/voices/**/*.py",
+  ]
+
+  # What a function's archive holds besides. A test imports each function from exactly these files.
   archive_patterns = {
-    api = [
-      "characters/*/character.json",
-      "characters/*/portrait.svg",
-      "functions/__init__.py",
-      "functions/api/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
-    dead_letter = [
-      "functions/__init__.py",
-      "functions/dead_letter/**/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
-    on_upload = [
-      "functions/__init__.py",
-      "functions/on_upload/**/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
-    sweep = [
-      "functions/__init__.py",
-      "functions/sweep/**/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
+    api         = ["characters/*/character.json", "characters/*/portrait.svg", "functions/api/**/*.py"]
+    dead_letter = ["functions/dead_letter/**/*.py"]
+    on_upload   = ["functions/on_upload/**/*.py"]
+    sweep       = ["functions/sweep/**/*.py"]
   }
   archive_files = {
-    for name, patterns in local.archive_patterns : name => {
-      for path in setunion([for pattern in patterns : fileset(local.source_root, pattern)]...) :
+    for name, own in local.archive_patterns : name => {
+      for path in setunion([for pattern in concat(local.shared_patterns, own) : fileset(local.source_root, pattern)]...) :
       path => file("${local.source_root}/${path}")
     }
   }

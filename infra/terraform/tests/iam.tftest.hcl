@@ -159,7 +159,7 @@ run "a_closed_api" {
       length(google_cloud_run_v2_service_iam_member.public_api) == 0
       && length(terraform_data.invoker_check) == 0
       && length(google_monitoring_uptime_check_config.api) == 0
-      && length(google_monitoring_alert_policy.down) == 0
+      && !contains(keys(google_monitoring_alert_policy.metric), "The api is down")
     )
     error_message = "public_api = false leaves the api open to everybody, or watches whether everybody can call it"
   }

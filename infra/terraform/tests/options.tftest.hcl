@@ -146,19 +146,7 @@ run "watching" {
 
   assert {
     condition = alltrue([
-      for policy in [
-        google_monitoring_alert_policy.dead_letters,
-        google_monitoring_alert_policy.down[0],
-        google_monitoring_alert_policy.errors,
-        google_monitoring_alert_policy.failing,
-        google_monitoring_alert_policy.lost,
-        google_monitoring_alert_policy.memory,
-        google_monitoring_alert_policy.not_starting,
-        google_monitoring_alert_policy.objective,
-        google_monitoring_alert_policy.stuck,
-        google_monitoring_alert_policy.unexpected,
-        google_monitoring_alert_policy.wait,
-      ] :
+      for policy in concat(values(google_monitoring_alert_policy.metric), values(google_monitoring_alert_policy.log)) :
       toset(policy.notification_channels) == toset(["projects/demo-project/notificationChannels/1", "projects/demo-project/notificationChannels/2"])
       && length(policy.documentation[0].content) > 200
     ])
@@ -167,10 +155,10 @@ run "watching" {
 
   assert {
     condition = (
-      google_monitoring_alert_policy.wait.conditions[0].condition_threshold[0].threshold_value == 3000
-      && google_monitoring_alert_policy.errors.conditions[0].condition_threshold[0].threshold_value == 0.05
-      && google_monitoring_alert_policy.stuck.conditions[0].condition_threshold[0].threshold_value == 90
-      && alltrue([for condition in google_monitoring_alert_policy.dead_letters.conditions : condition.condition_threshold[0].threshold_value == 0])
+      google_monitoring_alert_policy.metric["Visitors wait too long"].conditions[0].condition_threshold[0].threshold_value == 3000
+      && google_monitoring_alert_policy.metric["Conversions fail"].conditions[0].condition_threshold[0].threshold_value == 0.05
+      && google_monitoring_alert_policy.metric["Voices are stuck"].conditions[0].condition_threshold[0].threshold_value == 90
+      && alltrue([for condition in google_monitoring_alert_policy.metric["Dead letters"].conditions : condition.condition_threshold[0].threshold_value == 0])
     )
     error_message = "an alert has another threshold than the objectives say"
   }
@@ -180,8 +168,8 @@ run "watching" {
     condition = (
       google_monitoring_slo.wait.goal == 0.95
       && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].range[0].max == 3000
-      && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].distribution_filter == google_monitoring_alert_policy.wait.conditions[0].condition_threshold[0].filter
-      && { for condition in google_monitoring_alert_policy.objective.conditions : regex("\"([0-9]+s)\"", condition.condition_threshold[0].filter)[0] => floor(10 * condition.condition_threshold[0].threshold_value) } == { "21600s" = 56, "3600s" = 134 }
+      && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].distribution_filter == google_monitoring_alert_policy.metric["Visitors wait too long"].conditions[0].condition_threshold[0].filter
+      && { for condition in google_monitoring_alert_policy.metric["The objective is at risk"].conditions : regex("\"([0-9]+s)\"", condition.condition_threshold[0].filter)[0] => floor(10 * condition.condition_threshold[0].threshold_value) } == { "21600s" = 56, "3600s" = 134 }
     )
     error_message = "the objective is another than the variables say, or an alert on it comes too late"
   }
@@ -204,23 +192,23 @@ run "watching" {
       google_monitoring_uptime_check_config.api[0].http_check[0].path == "/api/v1/characters"
       && google_monitoring_uptime_check_config.api[0].http_check[0].use_ssl
       && google_monitoring_uptime_check_config.api[0].monitored_resource[0].labels.host == trimprefix(output.api_url, "https://")
-      && strcontains(google_monitoring_alert_policy.down[0].conditions[0].condition_threshold[0].filter, google_monitoring_uptime_check_config.api[0].uptime_check_id)
+      && strcontains(google_monitoring_alert_policy.metric["The api is down"].conditions[0].condition_threshold[0].filter, google_monitoring_uptime_check_config.api[0].uptime_check_id)
     )
     error_message = "nobody notices when the api does not answer"
   }
 
   assert {
     condition = (
-      strcontains(google_monitoring_alert_policy.failing.conditions[0].condition_threshold[0].filter, "service_name = \"voice-avatar-api\"")
-      && strcontains(google_monitoring_alert_policy.failing.conditions[0].condition_threshold[0].filter, "response_code_class = \"5xx\"")
-      && strcontains(google_monitoring_alert_policy.failing.conditions[0].condition_threshold[0].filter, "response_code != \"504\"")
+      strcontains(google_monitoring_alert_policy.metric["The api fails"].conditions[0].condition_threshold[0].filter, "service_name = \"voice-avatar-api\"")
+      && strcontains(google_monitoring_alert_policy.metric["The api fails"].conditions[0].condition_threshold[0].filter, "response_code_class = \"5xx\"")
+      && strcontains(google_monitoring_alert_policy.metric["The api fails"].conditions[0].condition_threshold[0].filter, "response_code != \"504\"")
     )
     error_message = "the api's failures are not counted, or those who waited long enough are counted as failures"
   }
 
   assert {
     condition = alltrue([
-      for policy in [google_monitoring_alert_policy.memory, google_monitoring_alert_policy.not_starting, google_monitoring_alert_policy.unexpected] :
+      for policy in [google_monitoring_alert_policy.log["Instances run out of memory"], google_monitoring_alert_policy.log["A revision does not start"], google_monitoring_alert_policy.log["The program has an error"]] :
       alltrue([for name in ["api", "convert", "dead-letter", "on-upload", "sweep"] : strcontains(policy.conditions[0].condition_matched_log[0].filter, "\"voice-avatar-${name}\"")])
       && policy.alert_strategy[0].notification_rate_limit[0].period == "3600s"
     ])

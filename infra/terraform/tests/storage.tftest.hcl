@@ -104,7 +104,7 @@ run "no_bucket_of_characters" {
     condition = (
       length(google_storage_bucket.characters) == 0
       && length(google_storage_bucket_iam_member.reads_characters) == 0
-      && length(google_monitoring_alert_policy.broken_character) == 0
+      && !contains(keys(google_monitoring_alert_policy.log), "A character does not work")
       && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "CHARACTERS_BUCKET"]) == 0
     )
     error_message = "there is a bucket of characters that nobody asked for"
@@ -156,10 +156,10 @@ run "a_bucket_of_characters" {
 
   assert {
     condition = (
-      strcontains(google_monitoring_alert_policy.broken_character[0].conditions[0].condition_matched_log[0].filter, "\"voice-avatar-convert\"")
-      && strcontains(google_monitoring_alert_policy.broken_character[0].conditions[0].condition_matched_log[0].filter, "jsonPayload.event=\"character_broken\"")
-      && toset(google_monitoring_alert_policy.broken_character[0].notification_channels) == toset(["projects/demo-project/notificationChannels/1"])
-      && length(google_monitoring_alert_policy.broken_character[0].documentation[0].content) > 200
+      strcontains(google_monitoring_alert_policy.log["A character does not work"].conditions[0].condition_matched_log[0].filter, "\"voice-avatar-convert\"")
+      && strcontains(google_monitoring_alert_policy.log["A character does not work"].conditions[0].condition_matched_log[0].filter, "jsonPayload.event=\"character_broken\"")
+      && toset(google_monitoring_alert_policy.log["A character does not work"].notification_channels) == toset(["projects/demo-project/notificationChannels/1"])
+      && length(google_monitoring_alert_policy.log["A character does not work"].documentation[0].content) > 200
     )
     error_message = "nobody is told of a character that does not work, or what to do about it"
   }
