@@ -14,7 +14,6 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from shared.conversion.characters import unknown_character
 from shared.conversion.worker import CharacterLateError
 from shared.runtime.push import AbandonedError, OverloadedError
 from shared.runtime.traces import SpanTraces
@@ -61,12 +60,6 @@ async def test_a_message_ends_with_its_voice_done(stage: Stage, book: LogBook) -
     # Nothing went wrong on the way, and a first attempt leaves nothing to search for.
     assert [entry for entry in book.entries if entry["severity"] == "ERROR"] == []
     assert stage.conversion.searches == 0
-
-
-def test_a_new_worker_has_neither_converted_nor_hung() -> None:
-    worker = Stage().worker
-
-    assert (worker.has_converted, worker.is_stuck) == (False, False)
 
 
 @in_virtual_time
@@ -322,14 +315,6 @@ async def test_a_thread_that_outlives_its_voice_for_too_long_makes_the_process_s
 
 
 @in_virtual_time
-async def test_a_voice_error_at_the_deadline_is_the_voices_error(stage: Stage) -> None:
-    stage.conversion.error = VoiceError(ErrorCode.TOO_LONG, "It is too long.")
-    await stage.handle_new()
-
-    assert not stage.worker.is_stuck
-
-
-@in_virtual_time
 async def test_waiting_in_the_queue_does_not_count_towards_the_deadline() -> None:
     stage = Stage(running=1, waiting=1)
     first, second = await stage.add(), await stage.add()
@@ -397,14 +382,6 @@ async def test_a_voice_whose_character_is_loading_takes_no_place_from_others() -
     await first
     assert await stage.status(slow) is Status.DONE
     assert stage.characters.lent == 0
-
-
-@in_virtual_time
-async def test_an_unknown_character_fails_the_voice(stage: Stage) -> None:
-    stage.characters.error = unknown_character("mei")
-    message = await stage.handle_new()
-
-    assert await stage.error_code(message) is ErrorCode.UNKNOWN_CHARACTER
 
 
 @pytest.mark.parametrize("seconds", [DEADLINE + 1, DEADLINE - 10])
