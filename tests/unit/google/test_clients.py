@@ -4,7 +4,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import requests
 from google.auth.transport.requests import AuthorizedSession
 from google.oauth2.credentials import Credentials
@@ -20,6 +19,8 @@ from shared.ports import NoTokenNeeded
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def a_config(**changes: Any) -> ConvertSettings:
