@@ -27,10 +27,9 @@ locals {
 
   # Agents that exist only once something asks for them, and that IAM members below name.
   agents = toset(concat(
-    ["pubsub.googleapis.com"],
+    ["cloudfunctions.googleapis.com", "pubsub.googleapis.com"],
     var.kms_key == null ? [] : [
       "artifactregistry.googleapis.com",
-      "cloudfunctions.googleapis.com",
       "firestore.googleapis.com",
       "run.googleapis.com",
       "secretmanager.googleapis.com",

@@ -168,7 +168,7 @@ resource "google_cloudfunctions2_function" "this" {
     all_traffic_on_latest_revision   = true
     available_cpu                    = "1"
     available_memory                 = each.value.memory
-    environment_variables            = merge(each.value.environment, local.environment_functions, each.key == "api" ? merge(local.environment_signing, local.environment_live_offer, local.environment_default_character) : {})
+    environment_variables            = merge(each.value.environment, local.environment_functions, each.key == "api" ? merge(local.environment_app_check, local.environment_signing, local.environment_live_offer, local.environment_default_character) : {})
     ingress_settings                 = each.value.ingress
     max_instance_count               = each.value.max_instances
     max_instance_request_concurrency = each.value.concurrency

@@ -35,6 +35,7 @@ locals {
   environment_common = {
     CONVERSION_DEADLINE_SECONDS = tostring(local.timeouts.conversion_deadline)
     ENVIRONMENT                 = "production"
+    FIRESTORE_DATABASE          = google_firestore_database.this.name
     LOG_LEVEL                   = var.log_level
     PROJECT_ID                  = var.project_id
     UPLOADS_BUCKET              = google_storage_bucket.uploads.name
@@ -59,6 +60,7 @@ locals {
     WAIT_SECONDS            = tostring(var.wait_seconds)
     WARM_UPS_AT_ONCE        = tostring(var.warm_ups_at_once)
   }
+  environment_app_check = var.app_check == null ? {} : { APP_CHECK_APP = var.app_check.app_id }
   environment_convert = {
     CONCURRENCY             = tostring(local.convert_concurrency)
     MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)

@@ -61,10 +61,11 @@ variable "api_concurrency" {
 }
 
 variable "app_check" {
-  description = "Lets only your own pages use the api: requests about voices must carry a token of Firebase App Check with reCAPTCHA Enterprise. The Firebase console shows `app_id` and `site_key` when you register the page there. null switches this off."
+  description = "Lets only your own pages use the api: requests about voices must carry a token of Firebase App Check with reCAPTCHA Enterprise, which costs US$ 1 per 1000 visitors beyond 10 000 a month (docs/deploy.md). The Firebase console shows `app_id` and `site_key` when you register the page there. `firestore` requires the token for reads of Firestore, too, from every app of the project. null switches this off."
   type = object({
-    app_id   = string
-    site_key = string
+    app_id    = string
+    firestore = optional(bool, false)
+    site_key  = string
   })
   default = null
 
@@ -329,6 +330,18 @@ variable "custom_domain" {
   validation {
     condition     = var.custom_domain == null || can(regex("^([a-z0-9]([a-z0-9-]*[a-z0-9])?\\.)+[a-z]{2,}$", var.custom_domain))
     error_message = "custom_domain must be a domain name such as \"voice.example.com\", without https:// and without a path."
+  }
+}
+
+variable "database_id" {
+  description = "The Firestore database with the documents of voices, and its rules. In a project whose default database belongs to something else, or to another deployment, write a name of your own: this one then has a database of its own beside it. It cannot be changed later without losing the documents."
+  type        = string
+  default     = "(default)"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^(\\(default\\)|[a-z][a-z0-9-]{2,61}[a-z0-9])$", var.database_id))
+    error_message = "database_id must be \"(default)\", or 4 to 63 lower-case letters, digits and hyphens, beginning with a letter and not ending with a hyphen."
   }
 }
 

@@ -23,6 +23,7 @@ module "voice_avatar" {
   convert_image               = var.convert_image
   convert_memory              = var.convert_memory
   custom_domain               = var.custom_domain
+  database_id                 = var.database_id
   default_character           = var.default_character
   deletion_protection         = var.deletion_protection
   delivery_attempts           = var.delivery_attempts

@@ -343,7 +343,17 @@ run "a_page_under_the_domain" {
 
 run "only_pages_of_the_site" {
   variables {
-    app_check = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    app_check = { app_id = "1:123456789012:web:0123456789abcdef", firestore = true, site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+  }
+
+  assert {
+    condition = (
+      google_firebase_app_check_recaptcha_enterprise_config.page[0].token_ttl == "86400s"
+      && google_firebase_app_check_service_config.firestore[0].service_id == "firestore.googleapis.com"
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["APP_CHECK_APP"] == var.app_check.app_id
+      && jsondecode(output.page_configuration).firebase.appId == var.app_check.app_id
+    )
+    error_message = "a visit costs more than one assessment a day, or another app or Firestore needs none"
   }
 
   assert {

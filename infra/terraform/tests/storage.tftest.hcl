@@ -186,3 +186,39 @@ run "a_key_for_a_database_that_was_made_without_one" {
 
   expect_failures = [google_firestore_database.this]
 }
+
+# In a project with another deployment, or with an app that uses Firestore already.
+run "a_database_beside_the_default_one" {
+  variables {
+    database_id = "voice-avatar"
+  }
+
+  assert {
+    condition = (
+      google_firestore_database.this.name == "voice-avatar"
+      && google_firebaserules_release.firestore.name == "cloud.firestore/voice-avatar"
+      && alltrue([for name, function in google_cloudfunctions2_function.this : function.service_config[0].environment_variables["FIRESTORE_DATABASE"] == "voice-avatar"])
+      && jsondecode(output.page_configuration).firebase.databaseId == "voice-avatar"
+    )
+    error_message = "the rules of the default database are replaced, or a service or the page uses that database"
+  }
+}
+
+run "a_database_that_others_made_is_not_destroyed" {
+  state_key = "imported"
+
+  variables {
+    deletion_protection = false
+  }
+
+  override_resource {
+    target = google_firestore_database.this
+    values = { create_time = "2020-01-01T00:00:00Z" }
+  }
+  override_resource {
+    target = time_static.first_apply
+    values = { rfc3339 = "2026-01-01T00:00:00Z" }
+  }
+
+  expect_failures = [google_firestore_database.this]
+}

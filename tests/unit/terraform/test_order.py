@@ -51,6 +51,7 @@ def test_everything_waits_until_the_apis_are_known(terraform: TerraformModule) -
         (
             """
             google_artifact_registry_repository_iam_member.build
+            google_artifact_registry_repository_iam_member.functions_agent
             google_project_iam_member.build_logs
             google_project_iam_member.build_sources
             google_service_account_iam_member.signs_for_itself
