@@ -31,8 +31,9 @@ def phone_of(label: str) -> str:
 def estimate_seconds(phones: Iterable[str]) -> float:
     """Estimate how long phones take at usual speed, without the pauses between sentences.
 
-    The estimate is within a fifth of the built-in engine, for single kana that are repeated, too. Phones are those of Open JTalk or of
-    Style-Bert-VITS2; silence takes no time, a sign takes a pause.
+    The estimate is within a fifth of the built-in engine, for single kana that are repeated, too.
+    Phones are those of Open JTalk or of Style-Bert-VITS2; silence takes no time, a sign takes a
+    pause.
     """
     return sum(map(_seconds_of, phones))
 
