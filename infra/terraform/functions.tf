@@ -58,7 +58,7 @@ locals {
       concurrency   = var.api_concurrency
       description   = "HTTP API: voices, upload addresses, results"
       environment   = merge(local.environment_common, local.environment_api, local.environment_characters, local.environment_own_characters_api, local.environment_traces)
-      ingress       = var.custom_domain == null ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
+      ingress       = local.is_open ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
       max_instances = var.max_instances.api
       memory        = "512Mi"
       min_instances = var.function_min_instances.api

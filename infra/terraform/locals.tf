@@ -14,8 +14,12 @@ locals {
   # redeliveries come at most `maximum_backoff` apart, the first ones closer.
   patience = max(300, 10 * (var.delivery_attempts - 3))
 
-  # Who writes into X-Forwarded-For, after what the visitor has sent: Cloud Run the visitor's
-  # address, or a load balancer that address and its own.
+  # Whether api and live answer at their run.app addresses.
+  is_open = var.custom_domain == null || var.keep_run_address
+
+  # Who writes into X-Forwarded-For, after what the visitor has sent: Cloud Run the visitor's address, or
+  # a load balancer that address and its own. At a run.app address it is one in any case
+  # (shared/runtime/limits.py).
   trusted_proxies = var.custom_domain == null ? 1 : 2
 
   # One conversion computes while another waits; shared/container/process_plan.py says the same. The

@@ -16,7 +16,7 @@ variable "additional_domains" {
 
   validation {
     condition     = length(var.additional_domains) <= 99
-    error_message = "additional_domains must be 99 at most, because a certificate of Google has 100 domains at most."
+    error_message = "additional_domains must be 99 at most: Certificate Manager gives a project 100 certificates."
   }
 }
 
@@ -444,6 +444,13 @@ variable "gpu_regions" {
     condition     = alltrue([for region in var.gpu_regions : can(regex("^[a-z]+-[a-z]+[0-9]+$", region))])
     error_message = "gpu_regions holds something that is not a region; write regions such as \"europe-west4\"."
   }
+}
+
+variable "keep_run_address" {
+  description = "Whether api and live go on answering under their run.app addresses beside custom_domain, so that pages which use these addresses work on until yours is published again. Set it to false when the domain works: then every request passes Cloud Armor."
+  type        = bool
+  default     = true
+  nullable    = false
 }
 
 variable "kms_key" {

@@ -63,15 +63,15 @@ run "a_domain_with_a_limit" {
     condition = (
       one([for rule in google_compute_security_policy.api[0].rule : rule.rate_limit_options[0].rate_limit_threshold[0].count if rule.action == "throttle"]) == 30
       && google_compute_backend_service.api[0].security_policy == google_compute_security_policy.api[0].id
-      && google_compute_managed_ssl_certificate.api[0].managed[0].domains == tolist(["voice.example.com"])
-      && can(regex("^voice-avatar-api-[0-9a-f]{8}$", google_compute_managed_ssl_certificate.api[0].name))
+      && google_compute_target_https_proxy.api[0].certificate_map == "//certificatemanager.googleapis.com/${google_certificate_manager_certificate_map.api[0].id}"
+      && keys(output.dns_records) == ["voice.example.com"]
     )
     error_message = "the load balancer has no limit, or no certificate for the domain"
   }
 
   assert {
-    condition     = google_cloudfunctions2_function.this["api"].service_config[0].ingress_settings == "ALLOW_INTERNAL_AND_GCLB"
-    error_message = "the limit can be gone around by the api's own address"
+    condition     = google_cloudfunctions2_function.this["api"].service_config[0].ingress_settings == "ALLOW_ALL"
+    error_message = "the page that is published loses the api before the domain works"
   }
 
   assert {
@@ -399,17 +399,21 @@ run "addresses_signed_with_an_hmac_key" {
 run "several_domains" {
   variables {
     additional_domains = ["voice.example.org", "koe.example.jp"]
+    keep_run_address   = false
     custom_domain      = "voice.example.com"
     page               = { folder = "./tests/page" }
   }
 
   assert {
     condition = (
-      google_compute_managed_ssl_certificate.api[0].managed[0].domains == tolist(["voice.example.com", "koe.example.jp", "voice.example.org"])
+      { for entry in google_certificate_manager_certificate_map_entry.domain : entry.hostname => entry.certificates[0] } == { for domain, certificate in google_certificate_manager_certificate.domain : domain => certificate.id }
+      && alltrue([for domain, certificate in google_certificate_manager_certificate.domain : certificate.managed[0].domains == tolist([domain])])
+      && toset(keys(google_certificate_manager_certificate.domain)) == toset(["voice.example.com", "koe.example.jp", "voice.example.org"])
+      && google_cloudfunctions2_function.this["api"].service_config[0].ingress_settings == "ALLOW_INTERNAL_AND_GCLB"
       && toset(flatten(google_compute_url_map.api[0].host_rule[*].hosts)) == toset(["voice.example.com", "koe.example.jp", "voice.example.org"])
       && contains(google_storage_bucket.uploads.cors[0].origin, "https://koe.example.jp")
       && output.api_url == "https://voice.example.com"
     )
-    error_message = "a domain has no certificate, no page, or may not upload"
+    error_message = "a domain has no certificate of its own, no page, or may not upload, or the limit can be gone around"
   }
 }

@@ -127,7 +127,6 @@ def test_what_cannot_go_while_it_is_used_goes_after_the_next_one_came(
     assert first == {
         "compute_backend_bucket",
         "compute_backend_service",
-        "compute_managed_ssl_certificate",
         "compute_security_policy",
         "firebaserules_ruleset",
         "firestore_index",

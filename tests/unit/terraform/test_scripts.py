@@ -1,4 +1,4 @@
-"""The scripts that an apply runs, with a stand-in that refuses what gcloud and Cloud Build refuse."""
+"""The scripts that an apply runs, with a stand-in that refuses as gcloud and Cloud Build do."""
 
 from __future__ import annotations
 
