@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
-RESOURCE = r"(?<!data\.)\b((?:google|random|terraform|time)_\w+\.\w+)"
+RESOURCE = r"(?<!data\.)\b((?:(?:google|random|terraform|time)_\w+|local)\.\w+)"
 SECRETS_OF = {
     "google_cloud_run_v2_service.convert": {"c2pa", "hmac", "log_key", "watermark"},
     "google_cloud_run_v2_service.live": {
@@ -22,17 +22,16 @@ SECRETS_OF = {
 
 def before(terraform: TerraformModule, resource: str) -> set[str]:
     """Return all resources that are made before one."""
-    seen, unread = set[str](), [str(terraform.resources[*resource.split(".")])]
+    seen, unread = set[str](), [resource]
     while unread:
-        expressions = unread.pop()
-        found = set(re.findall(rf"{RESOURCE}|\blocal\.(\w+)", expressions))
-        for name, local in found - seen:
-            seen.add((name, local))
-            if local in terraform.locals:
-                unread.append(str(terraform.locals[local]))
-            elif tuple(name.split(".")) in terraform.resources:
-                unread.append(str(terraform.resources[*name.split(".")]))
-    return {name for name, _ in seen if name}
+        kind, _, name = unread.pop().partition(".")
+        body = terraform.locals[name] if kind == "local" else terraform.resources[kind, name]
+        for each in set(re.findall(RESOURCE, str(body))) - seen:
+            kind, _, name = each.partition(".")
+            if name in terraform.locals or (kind, name) in terraform.resources:
+                unread.append(each)
+                seen.add(each)
+    return seen
 
 
 def test_everything_waits_until_the_apis_are_known(terraform: TerraformModule) -> None:
