@@ -26,8 +26,11 @@ from pydantic import (
 from shared.runtime import logs
 from shared.voices.tickets import LEAST_KEY_CHARACTERS
 
-REQUEST_MARGIN_SECONDS: Final = 25
-"""The time of a request beside the conversion; it may wait for a dead worker's lease."""
+QUEUE_SECONDS: Final = 15
+"""The most time for which a message waits for its turn; no answer to it would be a refusal."""
+
+REQUEST_MARGIN_SECONDS: Final = QUEUE_SECONDS + 10
+"""The time of a request beside the conversion; it may wait for a dead worker's lease, too."""
 
 ACKNOWLEDGEMENT_MARGIN_SECONDS: Final = 30
 """The time that Pub/Sub waits beside the conversion; at least the request's margin."""
@@ -129,6 +132,7 @@ class CommonSettings(EnvironmentSettings):
 
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
+    firestore_database: Annotated[str, Field(min_length=1)] = "(default)"
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     log_key: Annotated[SecretStr, Field(min_length=32)] | None = None  # of the logs' pseudonyms
     # The destination of voices' steps: `google` for Cloud Trace, the address of a collector that
