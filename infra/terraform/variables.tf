@@ -242,10 +242,9 @@ variable "content_credentials" {
 }
 
 variable "content_credentials_key" {
-  description = "The private key of content_credentials as PEM (PKCS 8, curve P-256), where it is not in Cloud KMS. It goes into Secret Manager when certificates change, and not into the state."
+  description = "The private key of content_credentials as PEM (PKCS 8, curve P-256), where it is not in Cloud KMS. It goes into Secret Manager when certificates change, and not into the state. A saved plan has it, as it has every variable."
   type        = string
   default     = null
-  ephemeral   = true
   sensitive   = true
 
   validation {
