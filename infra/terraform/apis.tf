@@ -6,6 +6,7 @@ locals {
       "cloudbuild.googleapis.com",
       "cloudfunctions.googleapis.com",
       "cloudscheduler.googleapis.com",
+      "containeranalysis.googleapis.com",
       "firebaserules.googleapis.com",
       "firestore.googleapis.com",
       "iam.googleapis.com",
