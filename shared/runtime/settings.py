@@ -26,8 +26,11 @@ from pydantic import (
 from shared.runtime import logs
 from shared.voices.tickets import LEAST_KEY_CHARACTERS
 
-REQUEST_MARGIN_SECONDS: Final = 25
-"""The time of a request beside the conversion; it may wait for a dead worker's lease."""
+QUEUE_SECONDS: Final = 15
+"""The most time for which a message waits for its turn; no answer to it would be a refusal."""
+
+REQUEST_MARGIN_SECONDS: Final = QUEUE_SECONDS + 10
+"""The time of a request beside the conversion; it may wait for a dead worker's lease, too."""
 
 ACKNOWLEDGEMENT_MARGIN_SECONDS: Final = 30
 """The time that Pub/Sub waits beside the conversion; at least the request's margin."""
