@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyworld
 import soundfile
 import torch
 from torch import Tensor, nn
@@ -36,7 +35,14 @@ from tools.training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, VOICING_SHAR
 from tools.training.decoder.sound_judges import SoundJudges, spectral_distance
 from tools.training.decoder.stream import leave_out_weights, take_in_weights
 from tools.training.recordings.learner import contour, scale_of
-from tools.training.recordings.lessons import Lesson, Pair, Preparation, joined, with_silence
+from tools.training.recordings.lessons import (
+    Lesson,
+    Pair,
+    Preparation,
+    joined,
+    voiced_frames,
+    with_silence,
+)
 from tools.training.recordings.selection import readers_in
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import RecordingsError
@@ -48,7 +54,7 @@ _OWN, _STRANGERS = 26, 12
 _SHARES = (0.45, 0.45, 0.1)  # of recordings, pairs and readers as themselves
 _VERSIONS = 2
 _STEPS, _RATE, _VECTORS, _JUDGES = 6_000, 5e-4, 8.0, 1.3
-_WARM, _BEFORE_JUDGES, _JUDGES_BEGIN, _LEAST = 200, 400, 600, 0.02
+_WARM, _BEFORE_JUDGES, _JUDGES_BEGIN, _LEAST = 0.03, 400, 600, 0.02
 _CONTENT_NOISE = 0.07
 _AVERAGED = 0.002
 
@@ -67,14 +73,11 @@ def with_sound(lessons: Iterator[Lesson], spoken: Sequence[Utterance]) -> list[S
     made = []
     for lesson, utterance in zip(lessons, spoken, strict=True):
         frames, wave = len(lesson.log_f0), with_silence(utterance)
-        hertz, _ = pyworld.harvest(
-            wave.astype(np.float64), utterance.rate, f0_floor=60, f0_ceil=600, frame_period=10.0
-        )
         sound = resample(wave, utterance.rate, OUTPUT_RATE)
         sound = np.resize(np.pad(sound, (0, OUTPUT_HOP)), frames * OUTPUT_HOP)
         loud = sound.reshape(frames, -1)[lesson.speaking]
         level = _SPEECH_RMS / max(float(np.sqrt((loud**2).mean())), 1e-4)
-        voiced = (np.resize(hertz, frames) > 0) | (lesson.log_f0 > 0)
+        voiced = voiced_frames(wave, utterance.rate, frames) | (lesson.log_f0 > 0)
         if lesson.speaking.any() and lesson.log_f0.any() and frames > CROP:
             made.append(SoundLesson(lesson, voiced, (sound * level).astype(np.float32)))
     return made
@@ -126,7 +129,7 @@ class SoundLessons:
             (lesson.log_f0[frames] > 0).astype(np.float32),
             one.voiced[frames].astype(np.float32),
             one.wave[first * OUTPUT_HOP : (first + CROP) * OUTPUT_HOP],
-            np.int64(reader + 1 if kind == 2 else 0),
+            np.array(reader + 1 if kind == 2 else 0),
         )
 
 
@@ -214,7 +217,7 @@ def learn(
     average = [one.detach().clone() for one in voices.parameters()]
     told = []
     for step in range(steps):
-        rate = _RATE * min(1, (step + 1) / _WARM) * _LEAST ** ((step / steps) ** 1.3)
+        rate = _RATE * min(1, (step + 1) / (_WARM * steps)) * _LEAST ** ((step / steps) ** 1.3)
         rates = (rate, rate * _VECTORS, rate * _JUDGES)
         for group, each in zip([*teacher.param_groups, *referee.param_groups], rates, strict=True):
             group["lr"] = each

@@ -278,6 +278,14 @@ def _envelopes_by_rate(utterances: Sequence[Utterance]) -> dict[int, Envelopes]:
     return {rate: Envelopes(rate, float(np.percentile(all_, 90))) for rate, all_ in highest.items()}
 
 
+def voiced_frames(wave: Floats, rate: int, frames: int) -> NDArray[np.bool_]:
+    """Where Harvest finds a pitch: in more frames than the engine does, bool [frames]."""
+    hertz, _ = pyworld.harvest(
+        wave.astype(np.float64), rate, f0_floor=60, f0_ceil=600, frame_period=1_000 * FRAME_SECONDS
+    )
+    return np.asarray(np.resize(hertz, frames) > 0)
+
+
 def with_silence(utterance: Utterance) -> Floats:
     """The utterance with short silences around it, at a level of its own."""
     pad = round(PAD_SECONDS * utterance.rate)
