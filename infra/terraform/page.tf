@@ -34,6 +34,7 @@ locals {
     firestoreEmulator = null
     # The page's policy allows this socket, and the page offers what only live can do.
     live          = local.live_url
+    operator      = var.operator
     ownCharacters = local.has_own
     signIn        = var.firebase_authentication
   })

@@ -671,6 +671,21 @@ variable "notification_channels" {
   }
 }
 
+variable "operator" {
+  description = "Who runs the service: the page names it to visitors before they record or type. `contact` is an e-mail address or a page, `privacy` the address of your privacy policy. null: the page says \"This service\"."
+  type = object({
+    name    = string
+    contact = optional(string)
+    privacy = optional(string)
+  })
+  default = null
+
+  validation {
+    condition     = try(startswith(var.operator.privacy, "https://"), true)
+    error_message = "operator.privacy must be the https address of your privacy policy, such as \"https://example.com/privacy\"."
+  }
+}
+
 variable "own_characters" {
   description = "Lets visitors make characters of their own voice, in the page or by the API; null: off, and nothing of it is there. Needs characters. `per_day` is how many all visitors together may begin in a day, `per_owner` how many one visitor may, `public` whether owners may show a character to everybody, `at_once` how many are trained at the same time by a job with 2 CPUs and 4 GiB, `training_seconds` how long one training may take. One training costs about US$ 0.01 (docs/own-characters.md). `pytorch_index` is the address of PyTorch's packages for CPUs, which https://pytorch.org/get-started/locally/ shows after --index-url (Linux, Pip, CPU); `image` is the trainer's image if Cloud Build shall not build it."
   type = object({

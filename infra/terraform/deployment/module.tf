@@ -49,6 +49,7 @@ module "voice_avatar" {
   notice                      = var.notice
   notice_languages            = var.notice_languages
   notification_channels       = var.notification_channels
+  operator                    = var.operator
   own_characters              = var.own_characters
   page                        = var.page
   project_id                  = var.project_id

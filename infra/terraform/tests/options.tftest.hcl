@@ -91,6 +91,7 @@ run "a_domain_with_a_limit" {
 run "owners" {
   variables {
     firebase_authentication = { email = true }
+    operator                = { name = "Ada's Museum", contact = "ada@example.org" }
   }
 
   assert {
@@ -107,6 +108,11 @@ run "owners" {
   assert {
     condition     = jsondecode(output.page_configuration).signIn == { anonymous = true, email = true }
     error_message = "the page does not know how visitors sign in"
+  }
+
+  assert {
+    condition     = jsondecode(output.page_configuration).operator == { contact = "ada@example.org", name = "Ada's Museum", privacy = null }
+    error_message = "the page does not know who runs the service"
   }
 
   # The second one renews a visitor's token after an hour.
