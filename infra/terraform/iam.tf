@@ -155,12 +155,21 @@ resource "google_storage_bucket_iam_member" "reads_uploads" {
   member = google_service_account.this[each.key].member
 }
 
-# Signing without a key: IAM signs for whoever may create tokens of the account, here itself.
+# Signing without a key: IAM signs for whoever has this one right on the account, here the account itself.
+resource "google_project_iam_custom_role" "signer" {
+  role_id     = "${replace(var.name, "-", "_")}_signer_${random_id.suffix.hex}"
+  project     = var.project_id
+  title       = "${var.name}: sign addresses"
+  permissions = ["iam.serviceAccounts.signBlob"]
+
+  depends_on = [time_sleep.apis]
+}
+
 resource "google_service_account_iam_member" "signs_for_itself" {
   for_each = toset(concat(["api", "convert"], local.has_live ? ["live"] : []))
 
   service_account_id = google_service_account.this[each.key].name
-  role               = "roles/iam.serviceAccountTokenCreator"
+  role               = google_project_iam_custom_role.signer.id
   member             = google_service_account.this[each.key].member
 }
 

@@ -4,6 +4,8 @@ locals {
   own     = var.own_characters == null ? 0 : 1
   has_own = var.own_characters != null
 
+  backup_days = try(var.own_characters.backup_days, 0)
+
   # A training and the start of the next one: the job begins none that would not end in time.
   training_job_seconds = try(2 * var.own_characters.training_seconds, 0)
 

@@ -672,9 +672,10 @@ variable "notification_channels" {
 }
 
 variable "own_characters" {
-  description = "Lets visitors make characters of their own voice, in the page or by the API; null: off, and nothing of it is there. Needs characters. `per_day` is how many all visitors together may begin in a day, `per_owner` how many one visitor may, `public` whether owners may show a character to everybody, `at_once` how many are trained at the same time by a job with 2 CPUs and 4 GiB, `training_seconds` how long one training may take. One training costs about US$ 0.01 (docs/own-characters.md). `pytorch_index` is the address of PyTorch's packages for CPUs, which https://pytorch.org/get-started/locally/ shows after --index-url (Linux, Pip, CPU); `image` is the trainer's image if Cloud Build shall not build it."
+  description = "Lets visitors make characters of their own voice, in the page or by the API; null: off, and nothing of it is there. Needs characters. `per_day` is how many all visitors together may begin in a day, `per_owner` how many one visitor may, `public` whether owners may show a character to everybody, `at_once` how many are trained at the same time by a job with 2 CPUs and 4 GiB, `backup_days` how long a daily backup of the documents is kept (0: no backups, and no recovery of a moment of the last seven days), `training_seconds` how long one training may take. One training costs about US$ 0.01 (docs/own-characters.md). `pytorch_index` is the address of PyTorch's packages for CPUs, which https://pytorch.org/get-started/locally/ shows after --index-url (Linux, Pip, CPU); `image` is the trainer's image if Cloud Build shall not build it."
   type = object({
     at_once          = optional(number, 1)
+    backup_days      = optional(number, 7)
     image            = optional(string)
     per_day          = optional(number, 20)
     per_owner        = optional(number, 3)
@@ -695,6 +696,11 @@ variable "own_characters" {
       floor(var.own_characters[value]) == var.own_characters[value] && var.own_characters[value] >= 1 && var.own_characters[value] <= most
     ]), false)
     error_message = "own_characters needs whole numbers: per_day 1 to 1000, per_owner 1 to 100, at_once 1 to 20."
+  }
+
+  validation {
+    condition     = var.own_characters == null || try(floor(var.own_characters.backup_days) == var.own_characters.backup_days && var.own_characters.backup_days >= 0 && var.own_characters.backup_days <= 98, false)
+    error_message = "own_characters.backup_days must be a whole number from 0 to 98, the 14 weeks that Google keeps a backup at most."
   }
 
   validation {

@@ -153,6 +153,12 @@ run "watching" {
     error_message = "an alert reaches nobody, or does not say what to do"
   }
 
+  # As many as docs/deploy.md and tools/benchmarks/cost.py say that Google may charge for.
+  assert {
+    condition     = sum([for policy in google_monitoring_alert_policy.metric : length(policy.conditions)]) == 12
+    error_message = "the alerts have another number of conditions on metrics"
+  }
+
   assert {
     condition = (
       google_monitoring_alert_policy.metric["Visitors wait too long"].conditions[0].condition_threshold[0].threshold_value == 3000

@@ -340,11 +340,14 @@ run "bad_values_9" {
   command = plan
 
   variables {
-    compat = { voicevox_speakers = { one = "mei" } }
-    live   = {}
+    own_characters = { backup_days = 0.5, pytorch_index = "https://packages.example/cpu" }
+    characters     = {}
+    compat         = { voicevox_speakers = { one = "mei" } }
+    live           = {}
   }
 
   expect_failures = [
+    var.own_characters,
     var.compat,
   ]
 }
