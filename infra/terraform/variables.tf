@@ -394,6 +394,13 @@ variable "error_rate_objective" {
   }
 }
 
+variable "external_load_balancer" {
+  description = "Whether a load balancer of yours serves custom_domain: then the module makes the network endpoint groups (output network_endpoint_groups) and no load balancer, certificate or address."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "firebase_authentication" {
   description = "Lets signed-in visitors own their voices; null switches owners off. Chooses the ways to sign in."
   type = object({
@@ -737,6 +744,11 @@ variable "page" {
   }
 
   validation {
+    condition     = var.page == null || !var.external_load_balancer
+    error_message = "page is served by the module's own load balancer: leave it out with external_load_balancer, and host the page behind yours."
+  }
+
+  validation {
     condition     = var.page == null || !var.domain_restricted_sharing
     error_message = "page needs a public bucket, which an organisation with domain_restricted_sharing refuses; host the page elsewhere."
   }
@@ -811,6 +823,17 @@ variable "region" {
   validation {
     condition     = can(regex("^[a-z]+-[a-z]+[0-9]+$", var.region))
     error_message = "region must be a region such as \"europe-west1\", not a zone (\"europe-west1-b\") and not a multi-region (\"eu\")."
+  }
+}
+
+variable "repository" {
+  description = "A repository of Artifact Registry that exists, for all images: projects/P/locations/L/repositories/R. null makes one."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.repository == null || can(regex("^projects/[^/]+/locations/[^/]+/repositories/[^/]+$", var.repository))
+    error_message = "repository must be projects/P/locations/L/repositories/R, or null for one of the module's own."
   }
 }
 
