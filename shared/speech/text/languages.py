@@ -10,6 +10,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from shared.speech.text.normalisation import plain_text
 from shared.voices.voice import EnglishWords
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def divide(
     unread: list[Unread] = []
     # Numbers and signs alone belong to the sentence before them, or else to the one after them.
     waiting = ""
-    for sentence in _SENTENCES.findall(text):
+    for sentence in _SENTENCES.findall(plain_text(text)):
         for part in _readable_parts(sentence):
             if isinstance(part, Unread):
                 unread.append(part)
