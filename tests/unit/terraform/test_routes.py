@@ -199,7 +199,7 @@ def test_behind_the_load_balancer_every_route_of_the_other_apis_leads_to_live(
     synthesis = Synthesis(admission, SpeechLimits())
     routes = [
         *openai.build(nobody, synthesis).routes,
-        *elevenlabs.build({}, nobody, synthesis).routes,
+        *elevenlabs.build({}, nobody, nobody, synthesis).routes,
         *text_socket.build(text_socket.SpeechSockets(nobody, synthesis)).routes,
     ]
     served = {re.sub(r"\{\w+\}.*$", "*", cast("Route", route).path) for route in routes}
