@@ -153,7 +153,9 @@ class TestElevenLabs(HttpErrorContract):
     def app(self, synthesis: Synthesis, meter: Meter) -> ASGIApp:
         admission = synthesis._admission  # noqa: SLF001 - the one that is full
         recordings = Recordings(self.decoder, admission, RecordingLimits(max_bytes=100_000))
-        return elevenlabs.build({"ned": a_speaker("ned")}, recordings, synthesis, meter)
+        characters = {"ned": a_speaker("ned")}
+        speakers = text_speakers(Sentences())
+        return elevenlabs.build(characters, speakers, recordings, synthesis, meter)
 
     async def send(self, client: httpx.AsyncClient, *, large: bool, **options: Any) -> Any:
         tone = write_wav(0.3 * np.sin(np.arange(RATE) / 20).astype(np.float32), RATE)
