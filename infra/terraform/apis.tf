@@ -18,7 +18,7 @@ locals {
       "storage.googleapis.com",
     ],
     var.app_check == null ? [] : ["firebaseappcheck.googleapis.com", "recaptchaenterprise.googleapis.com"],
-    var.custom_domain == null ? [] : ["compute.googleapis.com"],
+    var.custom_domain == null ? [] : ["certificatemanager.googleapis.com", "compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
     local.has_traces ? ["cloudtrace.googleapis.com", "telemetry.googleapis.com"] : [],
@@ -27,10 +27,9 @@ locals {
 
   # Agents that exist only once something asks for them, and that IAM members below name.
   agents = toset(concat(
-    ["pubsub.googleapis.com"],
+    ["cloudfunctions.googleapis.com", "pubsub.googleapis.com"],
     var.kms_key == null ? [] : [
       "artifactregistry.googleapis.com",
-      "cloudfunctions.googleapis.com",
       "firestore.googleapis.com",
       "run.googleapis.com",
       "secretmanager.googleapis.com",

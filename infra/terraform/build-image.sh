@@ -9,7 +9,9 @@ if ! command -v gcloud >/dev/null; then
     exit 1
 fi
 
+# Of a person's token gcloud does not know whose quota to count on, unless it is told.
 exec gcloud builds submit . \
+    --billing-project="$PROJECT_ID" \
     --quiet \
     --config=infra/terraform/cloudbuild.yaml \
     --gcs-source-staging-dir="$STAGING" \

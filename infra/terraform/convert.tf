@@ -1,33 +1,20 @@
 locals {
-  # Everything the image is made of; its content decides whether there is a new image.
+  # Everything the image is made of beside shared_patterns; its content decides whether there is a new image.
   image_patterns = [
     ".dockerignore",
     ".gcloudignore",
     "characters/**",
-    "functions/__init__.py",
     "functions/compat/**",
     "functions/convert/**",
     "functions/live/**",
     "functions/live_and_compat/**",
-    "shared/*.py",
-    "shared/characters/__init__.py",
-    "shared/characters/bucket.py",
     "shared/characters/bundle_files.py",
-    "shared/characters/consent.py",
-    "shared/characters/manifest.py",
-    "shared/characters/manifest_fields.py",
-    "shared/characters/manifest_schema.py",
-    "shared/characters/own/**/*.py",
     "shared/container/**/*.py",
     "shared/conversion/**/*.py",
-    "shared/google/**/*.py",
-    "shared/runtime/**/*.py",
-    "shared/runtime/**/*.py",
     "shared/speech/**",
-    "shared/voices/**/*.py",
   ]
   image_files = [
-    for path in sort(setunion([for pattern in local.image_patterns : fileset(local.source_root, pattern)]...)) :
+    for path in sort(setunion([for pattern in concat(local.shared_patterns, local.image_patterns) : fileset(local.source_root, pattern)]...)) :
     path if !strcontains(path, "__pycache__/")
   ]
   image_tag = "${substr(sha256(join("\n", [

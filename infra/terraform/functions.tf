@@ -1,78 +1,30 @@
 locals {
-  # What a function's source archive holds, at the paths it has in the repository. A test imports
-  # each function from exactly these files. The api's own files are named without those of the
-  # folders below it: one of them is the page, with thousands of packages that build it.
+  # The source that the functions and the container share, at its paths in the repository.
+  shared_patterns = [
+    "functions/__init__.py",
+    "shared/*.py",
+    "shared/characters/__init__.py",
+    "shared/characters/bucket.py",
+    "shared/characters/consent.py",
+    "shared/characters/manifest.py",
+    "shared/characters/manifest_fields.py",
+    "shared/characters/manifest_schema.py",
+    "shared/characters/own/**/*.py",
+    "shared/google/**/*.py",
+    "shared/runtime/**/*.py",
+    "shared/voices/**/*.py",
+  ]
+
+  # What a function's archive holds besides. A test imports each function from exactly these files.
   archive_patterns = {
-    api = [
-      "characters/*/character.json",
-      "characters/*/portrait.svg",
-      "functions/__init__.py",
-      "functions/api/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
-    dead_letter = [
-      "functions/__init__.py",
-      "functions/dead_letter/**/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
-    on_upload = [
-      "functions/__init__.py",
-      "functions/on_upload/**/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
-    sweep = [
-      "functions/__init__.py",
-      "functions/sweep/**/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
+    api         = ["characters/*/character.json", "characters/*/portrait.svg", "functions/api/**/*.py"]
+    dead_letter = ["functions/dead_letter/**/*.py"]
+    on_upload   = ["functions/on_upload/**/*.py"]
+    sweep       = ["functions/sweep/**/*.py"]
   }
   archive_files = {
-    for name, patterns in local.archive_patterns : name => {
-      for path in setunion([for pattern in patterns : fileset(local.source_root, pattern)]...) :
+    for name, own in local.archive_patterns : name => {
+      for path in setunion([for pattern in concat(local.shared_patterns, own) : fileset(local.source_root, pattern)]...) :
       path => file("${local.source_root}/${path}")
     }
   }
@@ -106,7 +58,7 @@ locals {
       concurrency   = var.api_concurrency
       description   = "HTTP API: voices, upload addresses, results"
       environment   = merge(local.environment_common, local.environment_api, local.environment_characters, local.environment_own_characters_api, local.environment_traces)
-      ingress       = var.custom_domain == null ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
+      ingress       = local.is_open ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
       max_instances = var.max_instances.api
       memory        = "512Mi"
       min_instances = var.function_min_instances.api
@@ -216,7 +168,7 @@ resource "google_cloudfunctions2_function" "this" {
     all_traffic_on_latest_revision   = true
     available_cpu                    = "1"
     available_memory                 = each.value.memory
-    environment_variables            = merge(each.value.environment, local.environment_functions, each.key == "api" ? merge(local.environment_signing, local.environment_live_offer, local.environment_default_character) : {})
+    environment_variables            = merge(each.value.environment, local.environment_functions, each.key == "api" ? merge(local.environment_app_check, local.environment_signing, local.environment_live_offer, local.environment_default_character) : {})
     ingress_settings                 = each.value.ingress
     max_instance_count               = each.value.max_instances
     max_instance_request_concurrency = each.value.concurrency

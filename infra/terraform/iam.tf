@@ -78,6 +78,15 @@ resource "google_artifact_registry_repository_iam_member" "build" {
   member     = google_service_account.this["build"].member
 }
 
+# Its own roles reach it some minutes after the API is enabled: too late for the first functions.
+resource "google_artifact_registry_repository_iam_member" "functions_agent" {
+  project    = var.project_id
+  location   = google_artifact_registry_repository.this.location
+  repository = google_artifact_registry_repository.this.repository_id
+  role       = "roles/artifactregistry.reader"
+  member     = google_project_service_identity.this["cloudfunctions.googleapis.com"].member
+}
+
 # Erasing needs the rights to find and delete objects, but not to write or change them. Google keeps
 # the id of a deleted role reserved for up to 37 days.
 resource "google_project_iam_custom_role" "eraser" {

@@ -235,7 +235,7 @@ resource "google_cloud_run_v2_service" "live" {
   # As for convert. A service that can be replaced can be switched off in an incident, too.
   deletion_protection = false
   description         = "Converts voices while visitors speak"
-  ingress             = var.custom_domain == null ? "INGRESS_TRAFFIC_ALL" : "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
+  ingress             = local.is_open ? "INGRESS_TRAFFIC_ALL" : "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
   # Visitors' browsers open the connections: a ticket of the api is what lets them in.
   invoker_iam_disabled = true
   labels               = var.labels

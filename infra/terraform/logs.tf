@@ -30,7 +30,7 @@ resource "google_logging_project_exclusion" "voice_ids" {
   name        = "${var.name}-voice-ids"
   project     = var.project_id
   description = "Addresses that contain a voice_id, which lets whoever reads it use the voice"
-  filter      = "(resource.type=\"cloud_run_revision\" OR resource.type=\"http_load_balancer\") AND httpRequest.requestUrl=~\"/api/v1/(conversion|voices)/\""
+  filter      = "(resource.labels.service_name=\"${local.names.api}\" OR resource.labels.url_map_name=\"${local.names.api}\") AND httpRequest.requestUrl=~\"/api/v1/(conversion|voices)/\""
 
   depends_on = [time_sleep.apis]
 }

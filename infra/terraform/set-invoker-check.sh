@@ -11,6 +11,7 @@ fi
 
 exec gcloud run services update "$SERVICE" \
     "$CHECK" \
+    --billing-project="$PROJECT_ID" \
     --quiet \
     --project="$PROJECT_ID" \
     --region="$REGION"

@@ -16,7 +16,7 @@ variable "additional_domains" {
 
   validation {
     condition     = length(var.additional_domains) <= 99
-    error_message = "additional_domains must be 99 at most, because a certificate of Google has 100 domains at most."
+    error_message = "additional_domains must be 99 at most: Certificate Manager gives a project 100 certificates."
   }
 }
 
@@ -61,10 +61,11 @@ variable "api_concurrency" {
 }
 
 variable "app_check" {
-  description = "Lets only your own pages use the api: requests about voices must carry a token of Firebase App Check with reCAPTCHA Enterprise. The Firebase console shows `app_id` and `site_key` when you register the page there. null switches this off."
+  description = "Lets only your own pages use the api: requests about voices must carry a token of Firebase App Check with reCAPTCHA Enterprise, which costs US$ 1 per 1000 visitors beyond 10 000 a month (docs/deploy.md). The Firebase console shows `app_id` and `site_key` when you register the page there. `firestore` requires the token for reads of Firestore, too, from every app of the project. null switches this off."
   type = object({
-    app_id   = string
-    site_key = string
+    app_id    = string
+    firestore = optional(bool, false)
+    site_key  = string
   })
   default = null
 
@@ -332,6 +333,18 @@ variable "custom_domain" {
   }
 }
 
+variable "database_id" {
+  description = "The Firestore database with the documents of voices, and its rules. In a project whose default database belongs to something else, or to another deployment, write a name of your own: this one then has a database of its own beside it. It cannot be changed later without losing the documents."
+  type        = string
+  default     = "(default)"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^(\\(default\\)|[a-z][a-z0-9-]{2,61}[a-z0-9])$", var.database_id))
+    error_message = "database_id must be \"(default)\", or 4 to 63 lower-case letters, digits and hyphens, beginning with a letter and not ending with a hyphen."
+  }
+}
+
 variable "default_character" {
   description = "The character of voices that name none, by its id; null: the first one of the image. It must be one of the image or of the bucket of characters."
   type        = string
@@ -431,6 +444,13 @@ variable "gpu_regions" {
     condition     = alltrue([for region in var.gpu_regions : can(regex("^[a-z]+-[a-z]+[0-9]+$", region))])
     error_message = "gpu_regions holds something that is not a region; write regions such as \"europe-west4\"."
   }
+}
+
+variable "keep_run_address" {
+  description = "Whether api and live go on answering under their run.app addresses beside custom_domain, so that pages which use these addresses work on until yours is published again. Set it to false when the domain works: then every request passes Cloud Armor."
+  type        = bool
+  default     = true
+  nullable    = false
 }
 
 variable "kms_key" {

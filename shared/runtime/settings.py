@@ -132,6 +132,7 @@ class CommonSettings(EnvironmentSettings):
 
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
+    firestore_database: Annotated[str, Field(min_length=1)] = "(default)"
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     log_key: Annotated[SecretStr, Field(min_length=32)] | None = None  # of the logs' pseudonyms
     # The destination of voices' steps: `google` for Cloud Trace, the address of a collector that

@@ -21,7 +21,7 @@ run "off_by_default" {
     condition = (
       length(google_cloud_run_v2_service.live) == 0
       && !contains(keys(google_secret_manager_secret.this), "live-tickets")
-      && length(google_monitoring_alert_policy.live) == 0
+      && !contains(keys(google_monitoring_alert_policy.metric), "Live conversions are put off")
       && !contains(keys(google_service_account.this), "live")
       && !contains(keys(google_cloudfunctions2_function.this["api"].service_config[0].environment_variables), "LIVE_URL")
       && jsondecode(output.page_configuration).live == null

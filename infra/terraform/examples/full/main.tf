@@ -4,7 +4,7 @@
 # Let Google grant 100 (docs/deploy.md) before the first apply.
 
 terraform {
-  required_version = ">= 1.9"
+  required_version = ">= 1.11"
 
   required_providers {
     google = {
