@@ -6,6 +6,7 @@ locals {
       "cloudbuild.googleapis.com",
       "cloudfunctions.googleapis.com",
       "cloudscheduler.googleapis.com",
+      "containeranalysis.googleapis.com",
       "firebaserules.googleapis.com",
       "firestore.googleapis.com",
       "iam.googleapis.com",
@@ -39,16 +40,6 @@ locals {
 
 data "google_project" "this" {
   project_id = var.project_id
-}
-
-# Terraform's own credentials, for what the apply does through gcloud: whoever can apply needs no second
-# sign-in, neither at a desk nor in CI.
-data "google_client_config" "this" {}
-
-locals {
-  # Not treated as sensitive, because Terraform would hide everything that the build prints. It is given
-  # to gcloud in its environment, which Terraform does not print.
-  gcloud_credentials = { CLOUDSDK_AUTH_ACCESS_TOKEN = nonsensitive(data.google_client_config.this.access_token) }
 }
 
 resource "google_project_service" "this" {

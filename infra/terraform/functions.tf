@@ -180,35 +180,19 @@ resource "google_cloudfunctions2_function" "this" {
     service_account_email            = google_service_account.this[each.key].email
     timeout_seconds                  = each.value.timeout
 
-    secret_environment_variables {
-      key        = "LOG_KEY"
-      project_id = var.project_id
-      secret     = google_secret_manager_secret.this["log-key"].secret_id
-      version    = google_secret_manager_secret_version.log_key.version
-    }
-
     dynamic "secret_environment_variables" {
-      for_each = each.key == "api" ? google_secret_manager_secret_version.hmac : []
+      for_each = merge(local.secret_variables["log-key"], each.key == "api" ? merge(local.secret_variables["live-tickets"], local.secrets_signing) : {})
       content {
-        key        = "SIGNING_HMAC_SECRET"
+        key        = secret_environment_variables.key
         project_id = var.project_id
-        secret     = google_secret_manager_secret.this["hmac"].secret_id
-        version    = secret_environment_variables.value.version
-      }
-    }
-
-    dynamic "secret_environment_variables" {
-      for_each = each.key == "api" ? google_secret_manager_secret_version.live_tickets : []
-      content {
-        key        = "LIVE_TICKET_KEYS"
-        project_id = var.project_id
-        secret     = google_secret_manager_secret.this["live-tickets"].secret_id
+        secret     = secret_environment_variables.value.secret
         version    = secret_environment_variables.value.version
       }
     }
   }
 
   depends_on = [
+    google_secret_manager_secret_iam_member.reads_hmac,
     google_secret_manager_secret_iam_member.reads_live_tickets,
     google_secret_manager_secret_iam_member.reads_log_key,
     time_sleep.accounts,

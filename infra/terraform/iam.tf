@@ -261,13 +261,14 @@ resource "terraform_data" "invoker_check" {
   triggers_replace = [var.public_api]
 
   provisioner "local-exec" {
-    command = "sh '${path.module}/set-invoker-check.sh'"
-    environment = merge(local.gcloud_credentials, {
+    working_dir = local.source_root
+    command     = "sh infra/terraform/set-invoker-check.sh"
+    environment = {
       CHECK      = var.public_api ? "--no-invoker-iam-check" : "--invoker-iam-check"
       PROJECT_ID = var.project_id
       REGION     = var.region
       SERVICE    = google_cloudfunctions2_function.this["api"].name
-    })
+    }
   }
 
   lifecycle {

@@ -151,7 +151,7 @@ resource "terraform_data" "train_image" {
   provisioner "local-exec" {
     working_dir = local.source_root
     command     = "sh infra/terraform/build-image.sh"
-    environment = merge(local.gcloud_credentials, {
+    environment = {
       DOCKERFILE      = "functions/train/Dockerfile"
       IGNORE_FILE     = "functions/train/Dockerfile.dockerignore"
       IMAGE           = local.train_image_name
@@ -161,7 +161,7 @@ resource "terraform_data" "train_image" {
       REGION          = coalesce(var.build_region, var.region)
       SERVICE_ACCOUNT = google_service_account.this["build"].id
       STAGING         = "gs://${google_storage_bucket.sources.name}/staged"
-    })
+    }
   }
 
   depends_on = [time_sleep.accounts]
@@ -215,13 +215,16 @@ resource "google_cloud_run_v2_job" "train" {
           }
         }
 
-        env {
-          name = "LOG_KEY"
+        dynamic "env" {
+          for_each = local.secret_variables["log-key"]
+          content {
+            name = env.key
 
-          value_source {
-            secret_key_ref {
-              secret  = google_secret_manager_secret.this["log-key"].secret_id
-              version = google_secret_manager_secret_version.log_key.version
+            value_source {
+              secret_key_ref {
+                secret  = env.value.secret
+                version = env.value.version
+              }
             }
           }
         }

@@ -242,7 +242,7 @@ variable "content_credentials" {
 }
 
 variable "content_credentials_key" {
-  description = "The private key of content_credentials as PEM (PKCS 8, curve P-256), where it is not in Cloud KMS. It goes into Secret Manager, and into the state."
+  description = "The private key of content_credentials as PEM (PKCS 8, curve P-256), where it is not in Cloud KMS. It goes into Secret Manager when certificates change, and not into the state. A saved plan has it, as it has every variable."
   type        = string
   default     = null
   sensitive   = true
@@ -443,6 +443,18 @@ variable "gpu_regions" {
   validation {
     condition     = alltrue([for region in var.gpu_regions : can(regex("^[a-z]+-[a-z]+[0-9]+$", region))])
     error_message = "gpu_regions holds something that is not a region; write regions such as \"europe-west4\"."
+  }
+}
+
+variable "hmac_key_rotation" {
+  description = "With signing = \"hmac\": raise it by one for a new key. The key before it goes on, so that every address that was given out stays valid; with the next rotation it is deleted, so wait a day between two."
+  type        = number
+  default     = 0
+  nullable    = false
+
+  validation {
+    condition     = var.hmac_key_rotation >= 0 && floor(var.hmac_key_rotation) == var.hmac_key_rotation
+    error_message = "hmac_key_rotation must be a whole number of 0 or more."
   }
 }
 
@@ -809,7 +821,7 @@ variable "result_url_seconds" {
 }
 
 variable "signing" {
-  description = "How addresses are signed: \"iam\" calls signBlob twice for each voice and needs no secret; \"hmac\" makes no call, with an HMAC key of an account of its own in Secret Manager, which Terraform's state holds, too."
+  description = "How addresses are signed: \"iam\" calls signBlob twice for each voice and needs no secret; \"hmac\" makes no call, with an HMAC key of an account of its own. That key is the only secret that Terraform's state holds."
   type        = string
   default     = "iam"
   nullable    = false

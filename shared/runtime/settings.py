@@ -123,8 +123,17 @@ class EnvironmentSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_environment(cls, given: dict[str, Any]) -> dict[str, Any]:
-        variables = {name: os.environ.get(name.upper()) for name in cls.model_fields}
+        variables = {name: _read_variable(name.upper()) for name in cls.model_fields}
         return {name: value for name, value in variables.items() if value is not None} | given
+
+
+def _read_variable(name: str) -> str | None:
+    """Return a variable with NAME_1, NAME_2 and so on behind it: a list whose parts are secrets."""
+    parts, value = list[str](), os.environ.get(name)
+    while value is not None:
+        parts.append(value)
+        value = os.environ.get(f"{name}_{len(parts)}")
+    return ",".join(parts) if parts else None
 
 
 class CommonSettings(EnvironmentSettings):

@@ -33,6 +33,7 @@ module "voice_avatar" {
   firestore_location          = var.firestore_location
   function_min_instances      = var.function_min_instances
   gpu_regions                 = var.gpu_regions
+  hmac_key_rotation           = var.hmac_key_rotation
   keep_run_address            = var.keep_run_address
   kms_key                     = var.kms_key
   labels                      = var.labels

@@ -145,7 +145,13 @@ run "a_new_key_keeps_the_old_one" {
   }
 
   assert {
-    condition     = keys(random_password.live_ticket) == ["4", "5"]
+    condition = (
+      local.keys["live-tickets"] == ["live-tickets-5", "live-tickets-4"]
+      && { for name, key in local.secret_variables["live-tickets"] : name => key.version } == {
+        LIVE_TICKET_KEYS   = google_secret_manager_secret_version.key["live-tickets-5"].version
+        LIVE_TICKET_KEYS_1 = google_secret_manager_secret_version.key["live-tickets-4"].version
+      }
+    )
     error_message = "not the key of this rotation and the one before"
   }
 }

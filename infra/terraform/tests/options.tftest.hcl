@@ -370,13 +370,23 @@ run "only_pages_of_the_site" {
 
 run "addresses_signed_with_an_hmac_key" {
   variables {
-    signing = "hmac"
+    hmac_key_rotation = 3
+    signing           = "hmac"
   }
 
   assert {
     condition = (
-      google_storage_hmac_key.signer[0].service_account_email == google_service_account.this["signer"].email
-      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["SIGNING_HMAC_ACCESS_ID"] == google_storage_hmac_key.signer[0].access_id
+      keys(google_storage_hmac_key.signer) == ["2", "3"]
+      && local.environment_signing.SIGNING_HMAC_ACCESS_ID == google_storage_hmac_key.signer["3"].access_id
+      && local.secrets_signing.SIGNING_HMAC_SECRET.version == google_secret_manager_secret_version.hmac["3"].version
+    )
+    error_message = "a new key ends the addresses of the one before, or does not sign"
+  }
+
+  assert {
+    condition = (
+      google_storage_hmac_key.signer["3"].service_account_email == google_service_account.this["signer"].email
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["SIGNING_HMAC_ACCESS_ID"] == google_storage_hmac_key.signer["3"].access_id
       && toset(google_cloudfunctions2_function.this["api"].service_config[0].secret_environment_variables[*].key) == toset(["LOG_KEY", "SIGNING_HMAC_SECRET"])
       && google_cloudfunctions2_function.this["on_upload"].service_config[0].secret_environment_variables[*].key == tolist(["LOG_KEY"])
       && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "SIGNING_HMAC_SECRET" && length(env.value_source) == 1]) == 1

@@ -44,6 +44,7 @@ run "bad_values_1" {
     firestore_location          = "eu"
     function_min_instances      = { api = -1 }
     gpu_regions                 = ["us-central1-a"]
+    hmac_key_rotation           = -1
     labels                      = { "Cost Center" = "1" }
     live                        = { cpu = "3" }
     log_level                   = "verbose"
@@ -99,6 +100,7 @@ run "bad_values_1" {
     var.firestore_location,
     var.function_min_instances,
     var.gpu_regions,
+    var.hmac_key_rotation,
     var.labels,
     var.live,
     var.log_level,

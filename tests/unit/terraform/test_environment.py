@@ -172,6 +172,7 @@ def test_terraform_and_the_code_plan_the_same_memory_for_processes_and_fetched_c
         ("environment_compat", (LiveAndCompatSettings,)),
         ("environment_origin", (ConvertSettings, LiveSettings)),
         ("secrets_origin", (ConvertSettings, LiveSettings)),
+        ("secret_variables", (LiveAndCompatSettings,)),
         ("environment_own_characters_api", (ApiSettings,)),
         ("environment_own_characters_sweep", (SweepSettings,)),
         ("environment_traces", (ApiSettings, ConvertSettings, LiveSettings, OnUploadSettings)),
@@ -180,7 +181,7 @@ def test_terraform_and_the_code_plan_the_same_memory_for_processes_and_fetched_c
 def test_the_settings_that_an_option_brings_are_known(
     terraform: TerraformModule, told: str, kinds: tuple[type[CommonSettings], ...]
 ) -> None:
-    names = re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", str(terraform.locals[told]))
+    names = re.findall(r"\b[A-Z]\w+_[A-Z]+\b", str(terraform.locals[told]))
 
     assert names
     for kind in kinds:

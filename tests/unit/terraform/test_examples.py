@@ -54,7 +54,7 @@ def test_the_workflow_of_the_probe_installs_what_the_probe_imports() -> None:
     # What httpx is made of, and what it loads where that is installed, comes with it.
     others = imported_by(f"import {module}") - imported_by("import httpx")
 
-    assert installed == ["httpx"]
+    assert installed == ["httpx --constraint requirements/constraints.txt"]
     assert others - sys.stdlib_module_names == {"infra"}
 
 
@@ -74,3 +74,13 @@ def imported_by(program: str) -> set[str]:
     command = [sys.executable, "-c", program + listing]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return set(said.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "workflow", [*MODULE.glob("examples/ci/*.yml"), *ROOT.glob(".github/workflows/*.yml")], ids=str
+)
+def test_an_action_is_used_at_one_commit(workflow: Path) -> None:
+    used = re.findall(r"uses: (\S+)", workflow.read_text())
+
+    assert used
+    assert [each for each in used if not re.search(r"@[0-9a-f]{40}$", each)] == []

@@ -22,6 +22,7 @@ DEPLOYMENT = "infra/terraform/deployment"
 SECTIONS = (
     "The first deployment",
     "Page and api under a domain of your own",
+    "From CI, and with less than Owner",
     "Taking it down, and building it again",
 )
 
@@ -37,6 +38,7 @@ case "$(basename "$0") $*" in
     "curl"*" --json "*) printf \
         '{"voice_id": "v", "upload": {"url": "https://u.example.com", "headers": {"a": "b"}}}' ;;
     "curl"*/conversion/v) printf '{"result": {"url": "https://r.example.com"}}' ;;
+    "gh "*) printf 4711 ;;
     "npm run build") printf %s "$PAGE_CONFIG" > built-with.json ;;
 esac
 """
@@ -91,9 +93,10 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
         ignored = shutil.ignore_patterns(".terraform*", "*.tfvars*", "*.tfstate*")
         shutil.copytree(ROOT / needed, checkout / needed, ignore=ignored)
     (checkout / "web").mkdir()
+    shutil.copy(MODULE / "deployer-roles.txt", checkout / "infra/terraform")
     programs = folder / "programs"
     programs.mkdir()
-    for name in ("curl", "gcloud", "npm", "npx", "terraform"):
+    for name in ("curl", "gcloud", "gh", "git", "npm", "npx", "terraform"):
         (programs / name).write_text(STAND_IN)
         (programs / name).chmod(0o755)
     (calls := folder / "calls").touch()
@@ -104,7 +107,13 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
         done = subprocess.run(
             [bash, "-eu", "-o", "pipefail", "-c", commands(section)],
             cwd=checkout,
-            env={"PATH": exported, "CALLS": str(calls), "HOME": str(folder), "PROJECT": "p"},
+            env={
+                "PATH": exported,
+                "CALLS": str(calls),
+                "HOME": str(folder),
+                "PROJECT": "p",
+                "REGION": "r",
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -192,6 +201,27 @@ def test_under_a_domain_the_page_is_built_for_its_own_origin_before_the_apply(
     order = [f"{call.program} {call.arguments}" for call in followed.calls]
     last_build = len(order) - 1 - order[::-1].index("npm run build")
     assert "terraform apply" in order[last_build:]
+
+
+def test_only_one_workflow_of_one_branch_may_deploy(followed: Followed) -> None:
+    (provider,) = followed.of("gcloud", "iam workload-identity-pools providers")
+    (enabled,) = followed.of("gcloud", "services enable iamcredentials")
+
+    assert "assertion.repository_id == '4711' && " in provider.arguments
+    workflow = "my-name/voice-avatar/.github/workflows/deploy.yml@refs/heads/main"
+    assert f"assertion.workflow_ref == '{workflow}'" in provider.arguments
+    assert "sts.googleapis.com" in enabled.arguments
+
+
+def test_the_state_moves_into_a_bucket_that_keeps_versions_before_ci_begins(
+    followed: Followed,
+) -> None:
+    buckets = [call.arguments for call in followed.of("gcloud", "storage buckets")]
+
+    assert "--public-access-prevention" in buckets[0]
+    assert buckets[1].endswith("gs://p-state --versioning")
+    assert 'bucket = "p-state"' in (followed.checkout / DEPLOYMENT / "backend.tf").read_text()
+    assert followed.of("terraform", "init -migrate-state")
 
 
 def test_a_destroy_comes_after_the_protection_was_taken_away_by_an_apply(

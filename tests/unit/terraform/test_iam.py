@@ -65,10 +65,9 @@ def test_a_deployers_roles_are_for_every_kind_of_resource_and_no_other() -> None
         )
         if "local-exec" in body
     }
-    # These are granted on the billing account and on the key, and the last reads the credentials.
+    # These are granted on the billing account and on the key.
     elsewhere = {
         "google_billing_budget",
-        "google_client_config",
         "google_kms_crypto_key_iam_member",
     }
 
@@ -76,20 +75,3 @@ def test_a_deployers_roles_are_for_every_kind_of_resource_and_no_other() -> None
     roles = [role for role, *_ in listed]
     assert roles == sorted(set(roles))
     assert not {"roles/owner", "roles/editor"} & set(roles)
-
-
-def test_every_program_that_the_apply_runs_gets_terraforms_own_credentials(
-    terraform: TerraformModule,
-) -> None:
-    run = {
-        name: provisioner["local-exec"]["environment"]
-        for name, body in terraform.of_type("terraform_data").items()
-        for provisioner in body.get("provisioner", [])
-    }
-
-    assert {"image", "invoker_check"} <= run.keys()
-    for name, environment in run.items():
-        assert str(environment).startswith("merge(local.gcloud_credentials, "), name
-    (token,) = terraform.locals["gcloud_credentials"].items()
-    assert token[0] == "CLOUDSDK_AUTH_ACCESS_TOKEN"
-    assert "data.google_client_config.this.access_token" in token[1]

@@ -21,14 +21,15 @@ quota=764086051850
 for each in "$@"; do
     case "$each" in --billing-project=*) quota="${each#*=}" ;; esac
 done
-if [ -n "$CLOUDSDK_AUTH_ACCESS_TOKEN" ] && [ "$quota" = 764086051850 ]; then
+if [ "$*" = "auth application-default print-access-token" ]; then echo "a token"; exit; fi
+[ "$CLOUDSDK_AUTH_ACCESS_TOKEN" = "a token" ] || { echo "not Terraform's credentials" >&2; exit 1; }
+if [ "$quota" = 764086051850 ]; then
     echo "PERMISSION_DENIED: the API has not been used in project $quota before" >&2
     exit 1
 fi
 echo "$quota $*"
 """
 VALUES = {
-    "CLOUDSDK_AUTH_ACCESS_TOKEN": "the token of a person",
     "CHECK": "--no-invoker-iam-check",
     "IMAGE": "region-docker.pkg.dev/my-project/voice-avatar/convert:tag",
     "PROJECT_ID": "my-project",
@@ -47,7 +48,7 @@ VALUES = {
         ("set-invoker-check.sh", "run services update voice-avatar-api --no-invoker-iam-check"),
     ],
 )
-def test_with_the_token_of_a_person_the_quota_of_the_project_is_used(
+def test_with_terraforms_own_credentials_the_quota_of_the_project_is_used(
     script: str, asks: str, tmp_path: Path
 ) -> None:
     (gcloud := tmp_path / "gcloud").write_text(GCLOUD)

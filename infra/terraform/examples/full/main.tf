@@ -9,11 +9,11 @@ terraform {
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = ">= 7.15, < 8"
+      version = ">= 7.15, < 9"
     }
     google-beta = {
       source  = "hashicorp/google-beta"
-      version = ">= 7.15, < 8"
+      version = ">= 7.15, < 9"
     }
   }
 
