@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from shared.speech.text.languages import is_rare_kanji
 from shared.speech.text.phonemes import LONG, SOUNDS, split_morae
 from shared.speech.text.spoken_form import write_out
 
@@ -137,6 +138,8 @@ class WrittenWords:
 
 
 def _is_changed(narrow: str, wide: str) -> bool:
+    if any(map(is_rare_kanji, narrow)):
+        return True
     if _UNCHANGED.fullmatch(narrow):
         return write_out(narrow) != narrow
     is_one_word = narrow.isalnum() or not _ENGLISH_WORD.search(narrow)

@@ -29,7 +29,9 @@ _SIGNS = {
     "_": " ",
 }
 _UNITS = _pairs("""
-    km/h キロメートル毎時  m/s メートル毎秒  kbps キロビーピーエス  mbps メガビーピーエス
+    km2 平方キロメートル  cm2 平方センチメートル  mm2 平方ミリメートル  m3/s 立方メートル毎秒
+    cm3 立方センチメートル  km/h キロメートル毎時  m/s メートル毎秒
+    kbps キロビーピーエス  mbps メガビーピーエス
     gbps ギガビーピーエス  tb テラバイト  gb ギガバイト  mb メガバイト  kb キロバイト
     ghz ギガヘルツ  mhz メガヘルツ  khz キロヘルツ  hz ヘルツ  km キロメートル
     cm センチメートル  mm ミリメートル  m2 平方メートル  m3 立方メートル  m メートル
@@ -65,28 +67,40 @@ _SEPARATED = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _AMOUNT = re.compile(r"([$¥€£₩])\s?(\d+(?:\.\d+)?)([万億兆]?)")
 _DATE = re.compile(r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/.-])")
 _SLASH = re.compile(r"(?<![\d/.])(\d{1,3})/(\d{1,4})(?![\d/.])(?=(.?))")
+_BEFORE_TIME = re.compile(r"(?<=\d)T(?=\d\d:\d\d)")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)ー(?=\d)")
 _AMERICAN_DATE = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})/(\d{4})(?![\d/.])")
 _DAYS = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})\s?[~-]\s?(\d{1,2})/(\d{1,2})(?![\d/.])")
 _TIME = re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])")
-_HALF_BEFORE = re.compile(r"(?<![A-Za-z])([AaPp])\.?[Mm]\.?\s?(?=\d{1,2}(?:時|:\d\d)?(?![\d.:]))")
+_HALF_BEFORE = re.compile(
+    r"(?<![A-Za-z])(?:([AP])M|([AaPp])\.[Mm]\.)\s?(?=\d{1,2}(?:時|:\d\d)?(?![\d.:]))"
+    r"|(?<![A-Za-z])([ap])m\s?(?=\d{1,2}(?:時|:\d\d))"
+)
 _HALF_AFTER = re.compile(
     r"(?<![\d:.])(\d{1,2}(?::\d\d)?)\s?([AaPp])\.?[Mm](?:\.(?![A-Za-z0-9])|(?![A-Za-z]))"
 )
 _HOUR = re.compile(r"(午[前後]\d{1,2})(?![\d時:])")
 _RATIO = re.compile(r"(?<![\d:])(\d+)[:対](\d+)(?![\d:])")
-_DOTTED = re.compile(r"(?<![\d.])\d+(?:\.\d+){2,}(?![\d.])")
+_DOTTED = re.compile(r"(?<![\d.])(\d+(?:\.\d+){2,})(?::(\d{1,5}))?(?![\d.])")
 _WEEKDAYS = re.compile(
     r"(?<![\w々])([月火水木金土日])(?:曜日?)?[~-]([月火水木金土日])(?:曜日?)?(?![\u3400-\u9fff々])"
 )
 _SINCE = re.compile(r"(?<=\d)([年月日時分円歳才度%番]|月曜)?~(?=[\s、。!?,.)」]|$)")
+_TO = r"~(?=[\dA-Za-z\u3400-\u9fff々「]|[\u30a1-\u30fc]{2})"
+# After katakana only between whole words: `ラ~メン` is drawn out.
 _BETWEEN = re.compile(
-    r"(?<=[\dA-Za-z\u30a1-\u30fa\u3400-\u9fff々%℃)」])~(?=[\dA-Za-z\u30a1-\u30fa\u3400-\u9fff「])"
+    rf"(?<=[\d\u3400-\u9fff々%℃)」]){_TO}|(?<=[\u30a1-\u30fc]{{2}}[\u30a1-\u30fa]){_TO}"
+    r"|(?<=[A-Za-z])~(?=[A-Za-z\d])"
 )
 _COUNTERS = "[人個本枚回日分秒時年歳才円度点名件杯匹台階倍割ヶか週泊%℃]"
-_FROM_TO = re.compile(rf"(?<![\d.A-Za-z-])(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)(?={_COUNTERS})")
+_FROM_TO = re.compile(
+    rf"(?<![\d.A-Za-z-])(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)(?={_COUNTERS})"
+    r"|(?<![\d.A-Za-z-])((?:19|20)\d\d)-((?:19|20)\d\d)(?![\d-])"
+)
 _DASHED = re.compile(r"(?<![\d–-])(\d+(?:\.\d+)?)–(?=\d+(?![\d–-]))")
 # A number after a word has a sign if it has a unit, or if the word is no name of a thing.
-_UNIT_AFTER = r"(?:%|℃|°|度|円|万|億|ドル|ポイント|点|パーセント|デシベル)"
+_UNIT_AFTER = r"(?:%|℃|°|度|円|万|億|ドル|ポイント|点|パーセント"
+_UNIT_AFTER += r"|(?:[kcm]?m|k?g|hPa|dB|V)(?![A-Za-z]))"
 _MINUS = re.compile(
     rf"(?<![\w)」\-])-(?=\d)|(?<=[\u3041-\u309f])-(?=\d)"
     rf"|(?<=[\u30a1-\u30ff\u3400-\u9fff々A-Za-z)」])-(?=\d[\d,.]*{_UNIT_AFTER})"
@@ -95,7 +109,7 @@ _MINUS = re.compile(
 _COUNTED = re.compile(r"\d[\u3400-\u9fff々%℃]{1,2}$")
 _CHAINED = re.compile(r"-[\d,.]+-\d")
 _PLUS = re.compile(r"(?<![\w)])\+(?=\d)")
-_LOSS = re.compile(r"[▲△]\s?(?=\d)(?!\d[一二三四五六七八九])")
+_LOSS = re.compile(rf"[▲△▼▽]\s?(?=\d[\d,.]*(?:{_UNIT_AFTER}|[\s、。)]|$)|\d+\.\d)")
 _DIFFERENCE = re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?)*=)")
 _POWER = re.compile(r"(?<=[\w)])\^(\d+)")
 _TIMES = re.compile(r"(?<=\d)\s?[xX*]\s?(?=\d)")
@@ -109,6 +123,7 @@ _MATHS = re.compile(
     r"(?<=[\w)])\s?([" + re.escape("".join(_MATHEMATICAL)) + r"])\s?(?=[\w(√])|[√∞±]"
 )
 _DEGREES = re.compile(r"°\s?C?(?![A-Za-z])")
+_WEEKDAY_OF = re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)(?=~)")
 _WEEKDAY = re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)")
 _PAUSES = re.compile(r"(?:[、\s]*、[、\s]*)+")
 _TAG = re.compile(r"(?<![\w&])#(?=\w)")
@@ -125,7 +140,7 @@ _SPEAKABLE = re.compile(
 _WRITTEN = frozenset("、。!?,.'ー-/:% 々℃")
 
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True))
-_RAISED = re.compile("(?:(?<=[0-9０-９)）])|(?<![A-Za-z])([A-Za-zα-ω]))([⁻⁺]?[⁰¹²³⁴-⁹]+)")
+_RAISED = re.compile("(?:(?<=[0-9０-９)）])|([A-Za-zα-ω]))([⁻⁺]?[⁰¹²³⁴-⁹]+)")
 _SQUARE_METRES = re.compile(r"(?<=[0-9０-９])\s?([kcmd]?m)([²³])", re.IGNORECASE)
 _FRACTION = re.compile("([0-9０-９]*)([¼-¾⅐-⅞↉])")
 _NUMBERED = re.compile(
@@ -222,9 +237,9 @@ def _days(found: re.Match[str]) -> str:
 
 def _dotted(found: re.Match[str]) -> str:
     """Read an address of IPv4 with its dots, and a version with points."""
-    parts = found[0].split(".")
+    parts, port = found[1].split("."), f"ポート{found[2]}" if found[2] else ""
     is_address = len(parts) == len("IPv4") and all(int(part) <= _LAST_BYTE for part in parts)
-    return ("ドット" if is_address else "点").join(parts)
+    return ("ドット" if is_address else "点").join(parts) + port
 
 
 def _minus(found: re.Match[str]) -> str:
@@ -235,7 +250,8 @@ def _minus(found: re.Match[str]) -> str:
 
 def _from_to(found: re.Match[str]) -> str:
     """Read `10-20` as a range where things are counted, unless it falls as a score may."""
-    return f"{found[1]}から{found[2]}" if float(found[1]) < float(found[2]) else found[0]
+    first, last = found[1] or found[3], found[2] or found[4]
+    return f"{first}から{last}" if float(first) < float(last) else found[0]
 
 
 def _half(letter: str) -> str:
@@ -259,16 +275,19 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (_URL, "、ユーアールエル、"),
     (_MAIL, lambda found: f"、{found[0].translate(_MAIL_SIGNS)}、"),
     (_LAUGHTER, "、わら"),
-    (_WEEKDAY, r"、\1曜日、"),
     (_DEGREES, "度"),
     (_SEPARATED, lambda found: found[0].replace(",", "")),
     (_AMOUNT, _amount),
+    (_BETWEEN_DIGITS, "-"),
+    (_BEFORE_TIME, " "),
     (_DATE, _date),
     (_AMERICAN_DATE, _american_date),
     (_DAYS, _days),
     (_DOTTED, _dotted),
     (_SLASH, _slash),
-    (_HALF_BEFORE, lambda found: _half(found[1])),
+    (_WEEKDAY_OF, r"、\1曜日"),
+    (_WEEKDAY, r"、\1曜日、"),
+    (_HALF_BEFORE, lambda found: _half(found[1] or found[2] or found[3])),
     (_HALF_AFTER, lambda found: _half(found[2]) + found[1]),
     (_TIME, _time),
     (_HOUR, r"\1時"),

@@ -52,14 +52,6 @@ async def test_what_is_left_out_of_a_text_is_named_in_a_header() -> None:
     assert len(answer.content) == 2 * 2 * 2_400
 
 
-async def test_a_text_of_which_nothing_is_read_is_refused_with_its_language() -> None:
-    answer = await ask(app_of(Sentences()), input="안녕하세요。")
-
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "text_unreadable")
-    assert "Korean" in answer.json()["error"]["message"]
-    assert "Japanese" in answer.json()["error"]["message"]
-
-
 @pytest.mark.parametrize(
     "headers", [{"xi-api-key": "k"}, {"X-Fern-SDK-Name": "elevenlabs"}], ids=str
 )

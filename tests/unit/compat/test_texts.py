@@ -221,11 +221,6 @@ async def test_a_sentence_that_cannot_be_read_is_passed_over_as_within_a_text() 
     ]
 
 
-async def test_a_text_of_which_no_sentence_can_be_read_is_refused() -> None:
-    with pytest.raises(TextError, match="script"):
-        await spoken(JapaneseOnly(), ["안녕하세요。", "！"])
-
-
 async def test_a_whole_text_that_is_too_long_is_refused_before_anything_is_spoken() -> None:
     engine = Sentences()
 

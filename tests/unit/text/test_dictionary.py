@@ -71,6 +71,7 @@ def test_signs_in_a_word_do_not_break_the_dictionary(tmp_path: Path) -> None:
         ("山﨑", "山﨑と山崎", "ヨミと山崎"),
         ("C++", "C++とC", "ヨミとC"),
         ("①", "①と②", "ヨミと②"),
+        ("墸", "墸です", "ヨミです"),
         ("卍丸", "卍丸です", "卍丸です"),
         ("Vtuber", "Vtuberです", "Vtuberです"),
         ("www", "wwwとawww", "ヨミとawww"),
