@@ -110,7 +110,7 @@ _COUNTED = re.compile(r"\d[\u3400-\u9fff々%℃]{1,2}$")
 _CHAINED = re.compile(r"-[\d,.]+-\d")
 _PLUS = re.compile(r"(?<![\w)])\+(?=\d)")
 _LOSS = re.compile(rf"[▲△▼▽]\s?(?=\d[\d,.]*(?:{_UNIT_AFTER}|[\s、。)]|$)|\d+\.\d)")
-_DIFFERENCE = re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?)*=)")
+_DIFFERENCE = re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?){0,9}=)")
 _POWER = re.compile(r"(?<=[\w)])\^(\d+)")
 _TIMES = re.compile(r"(?<=\d)\s?[xX*]\s?(?=\d)")
 _UNIT = re.compile(
