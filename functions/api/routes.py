@@ -19,6 +19,7 @@ from functions.api.verifications import OPENAPI as VERIFICATION_OPENAPI
 from functions.api.visitors import CharacterChooser
 from shared.ports import TokenRefusedError
 from shared.runtime.logs import about_voice
+from shared.speech.text.languages import divide
 from shared.voices.store import (
     UnknownVoiceError,
     UnreadableVoiceError,
@@ -79,9 +80,11 @@ async def create_voice(
     client = api.limits.client_of(request)
     await api.outcomes.update_outcomes(client)
     name = api.client_names.name_of(client)
+    unread = ""
     async with api.warm_up.sending(api.catalogue.to_load(body.character if body else None)):
         if isinstance(body, schemas.NewTextVoice):
             voice, upload = await api.texts.create(body, visitor, name), None
+            unread = divide(body.text).unread_names
         else:
             voice, signed = await api.intake.create(body or schemas.NewVoice(), visitor, name)
             upload = schemas.Upload(**asdict(signed))
@@ -97,6 +100,7 @@ async def create_voice(
         upload=upload,
         document=document_path(voice.voice_id),
         live=None if upload is None or api.live is None else api.live.to(voice.voice_id),
+        unread=unread or None,
     )
 
 

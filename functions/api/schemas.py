@@ -97,13 +97,15 @@ class VoiceCreated(_Model):
     """A new voice; `document` is the Firestore path to listen to.
 
     `upload` says where its recording is uploaded to; it is null if the voice is made from a text.
-    `live` is null then, too, and where the service does not offer it.
+    `live` is null then, too, and where the service does not offer it. `unread` names the languages
+    and scripts of the parts of a text that no voice reads, such as `Korean, Thai`, or is null.
     """
 
     voice_id: str
     upload: Upload | None
     document: str
     live: Live | None = None
+    unread: str | None = None
 
 
 class CredentialsFacts(_Model):

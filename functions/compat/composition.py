@@ -139,7 +139,7 @@ def compose(options: CompatOptions, resources: SpeechResources) -> Compat:
     dialects = (
         Dialect(
             elevenlabs.PATHS,
-            elevenlabs.build(characters, recordings, synthesis, meter),
+            elevenlabs.build(characters, text_speakers, recordings, synthesis, meter),
             refuse_elevenlabs,
         ),
         Dialect(openai.PATHS, openai.build(text_speakers, synthesis, meter), refuse_openai),

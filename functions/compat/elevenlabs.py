@@ -1,4 +1,4 @@
-"""The routes of ElevenLabs: recordings in a character's voice, and the list of characters."""
+"""The routes of ElevenLabs: texts and recordings in a character's voice, and what is offered."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -34,15 +35,19 @@ from functions.compat.service.http_messages import (
     answer_with,
     common_handlers,
     in_seconds,
+    read_body,
+    unread_header,
 )
 from functions.compat.service.keys import Meter, key_owner_of
 from functions.compat.service.synthesis import ClientLeftError, Speech
+from functions.compat.service.texts import speech_of, unread_names
 from shared.runtime.push import OverloadedError
 from shared.speech.decoding.process_output import DecoderUnavailableError, ResourceLimitError
 from shared.speech.decoding.recording import DecodeLimits
 from shared.speech.engines.interface import ConversionOptions
-from shared.speech.engines.text_interface import TextError
+from shared.speech.engines.text_interface import SpeechOptions, TextError
 from shared.speech.results.audio_files import wav_file
+from shared.speech.text.languages import LANGUAGES
 from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
 
     from functions.compat.service.http_messages import Handler
     from functions.compat.service.synthesis import Synthesis
+    from functions.compat.service.voices import TextSpeaker, TextSpeakers
     from shared.container.admission import Admission
     from shared.conversion.characters import LoadedCharacter
     from shared.speech.decoding.decoder import Decoder
@@ -213,6 +219,76 @@ FORMATS: Final[Mapping[str, SoundFormat]] = {
 }
 
 
+_SPEECH: Final = "/v1/text-to-speech/"
+_LARGEST_BODY: Final = 256 << 10
+_Share = Annotated[float | None, Field(ge=0, le=1)]
+
+
+class _ElevenLabsModel(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class SpokenVoiceSettings(_ElevenLabsModel):
+    """How to speak; everything but the speed is checked and has no meaning here."""
+
+    speed: Annotated[float | None, Field(ge=0.25, le=4.0)] = None
+    stability: _Share = None
+    similarity_boost: _Share = None
+    style: _Share = None
+    use_speaker_boost: bool | None = None
+
+
+class TextToSpeechRequest(_ElevenLabsModel):
+    """The body of `POST /v1/text-to-speech/{voice_id}`; unknown fields are ignored."""
+
+    text: Annotated[str, Field(min_length=1, max_length=10_000)]
+    model_id: Annotated[str | None, Field(max_length=200)] = None
+    language_code: Annotated[str | None, Field(max_length=40)] = None
+    voice_settings: SpokenVoiceSettings | None = None
+    seed: Annotated[int | None, Field(ge=0, le=_MOST_SEED)] = None
+
+    def options(self) -> SpeechOptions:
+        speed = self.voice_settings and self.voice_settings.speed
+        return SpeechOptions(
+            speed=speed or 1.0, seed=self.seed or 0, language=self.language_code or None
+        )
+
+
+def is_elevenlabs(request: Request) -> bool:
+    """Return whether a client of ElevenLabs asks for a path that OpenAI has, too."""
+    headers = request.headers
+    return "xi-api-key" in headers or "elevenlabs" in headers.get("x-fern-sdk-name", "")
+
+
+def elevenlabs_models(speakers: TextSpeakers) -> list[dict[str, Any]]:
+    """Describe the models for texts and for recordings as ElevenLabs does."""
+    known = {code for speaker in speakers.all() for code in speaker.engine.languages}
+    languages = [
+        {"language_id": code, "name": name} for code, name in LANGUAGES.items() if code in known
+    ]
+    return [
+        {
+            "model_id": name,
+            "name": f"Voice Avatar, {kind}",
+            "description": f"Every character speaks {kind}, whatever model is asked for.",
+            "can_be_finetuned": False,
+            "can_do_text_to_speech": kind == "texts",
+            "can_do_voice_conversion": kind == "recordings",
+            "can_use_style": False,
+            "can_use_speaker_boost": False,
+            "serves_pro_voices": False,
+            "token_cost_factor": 1.0,
+            "requires_alpha_access": False,
+            "maximum_text_length_per_request": 10_000,
+            "languages": languages,
+        }
+        for name, kind in (
+            ("eleven_multilingual_v2", "texts"),
+            ("eleven_multilingual_sts_v2", "recordings"),
+        )
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _Recorded:
     """A recording as something to convert, and how long it is."""
@@ -225,11 +301,13 @@ class ElevenLabsRoutes:
     def __init__(
         self,
         characters: Mapping[str, LoadedCharacter],
+        speakers: TextSpeakers,
         recordings: Recordings,
         synthesis: Synthesis,
         meter: Meter,
     ) -> None:
         self._meter = meter
+        self._speakers = speakers
         self._loaded = characters
         self._recordings = recordings
         self._synthesis = synthesis
@@ -243,6 +321,8 @@ class ElevenLabsRoutes:
             ]
         return [
             *converting,
+            Route(f"{_SPEECH}{{voice_id}}", self.speak, methods=["POST"]),
+            Route(f"{_SPEECH}{{voice_id}}/stream", self.speak, methods=["POST"]),
             Route("/v1/voices", self.list_voices),
             Route("/v2/voices", self.list_voices),
             Route("/v1/voices/{voice_id}", self.show_voice),
@@ -271,6 +351,26 @@ class ElevenLabsRoutes:
         wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, character.marking)
         return Response(wave, media_type=sound.content_type, headers=MARKED)
 
+    async def speak(self, request: Request) -> Response:
+        """Speak a text; a whole WAV file states its length at its beginning."""
+        speaker, asked_sound = self._find_speaker(request), _find_format(request)
+        asked = TextToSpeechRequest.model_validate_json(await read_body(request, _LARGEST_BODY))
+        is_stream = request.url.path.endswith("/stream") or asked_sound.codec is not Codec.WAV
+        sound = asked_sound if is_stream else SoundFormat(Codec.PCM, asked_sound.sample_rate)
+        owner, left = key_owner_of(request.scope), (ClientLeftError,)
+        speech = speech_of(speaker, asked.text, asked.options(), sound)
+        unread = unread_names(speaker, asked.text)
+        count = self._meter.count(owner, "elevenlabs", characters=len(asked.text), left=left)
+        async with count:
+            if is_stream:
+                stream = await self._synthesis.stream(speech, owner)
+                return SpokenAnswer(self._synthesis, stream, sound.content_type, unread=unread)
+            (pcm,) = await self._synthesis.speak([speech], request.is_disconnected, owner)
+        marking = speaker.character.text_marking
+        wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, marking)
+        headers = MARKED | unread_header(unread)
+        return Response(wave, media_type=asked_sound.content_type, headers=headers)
+
     def _count(self, request: Request, recorded: _Recorded) -> AbstractAsyncContextManager[None]:
         owner, left = key_owner_of(request.scope), (ClientLeftError,)
         return self._meter.count(owner, "elevenlabs", seconds=recorded.seconds, left=left)
@@ -297,6 +397,15 @@ class ElevenLabsRoutes:
     def _characters(self) -> dict[str, LoadedCharacter]:
         return {name: each for name, each in self._loaded.items() if each.manifest.takes_speech}
 
+    def _find_speaker(self, request: Request) -> TextSpeaker:
+        name = request.path_params["voice_id"]
+        speaker = self._speakers.find(name)
+        if speaker is None:
+            raise UnknownElevenLabsVoiceError(
+                f"There is no voice {name!r} for texts; choose one of {self._speakers.ids}."
+            )
+        return speaker
+
     def _find(self, request: Request) -> LoadedCharacter:
         name = request.path_params["voice_id"]
         character = self._characters.get(name)
@@ -306,24 +415,30 @@ class ElevenLabsRoutes:
         return character
 
     async def list_voices(self, request: Request) -> Response:
-        voices = [_voice_body(character) for character in self._characters.values()]
+        voices = [_voice_body(character) for character in self._loaded.values()]
         more = {"has_more": False, "total_count": len(voices)}
         return JSONResponse({"voices": voices, **(more if "/v2/" in request.url.path else {})})
 
     async def show_voice(self, request: Request) -> Response:
-        return JSONResponse(_voice_body(self._find(request)))
+        character = self._loaded.get(request.path_params["voice_id"])
+        return JSONResponse(_voice_body(character or self._find(request)))
 
 
 def build(
     characters: Mapping[str, LoadedCharacter],
+    speakers: TextSpeakers,
     recordings: Recordings,
     synthesis: Synthesis,
     meter: Meter | None = None,
 ) -> Starlette:
     refused, unprocessable = HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY
-    offered = "voices are changed by POST /v1/speech-to-speech/{voice_id}"
+    offered = (
+        "texts are spoken by POST /v1/text-to-speech/{voice_id}, and voices are changed by"
+        " POST /v1/speech-to-speech/{voice_id}"
+    )
+    routes = ElevenLabsRoutes(characters, speakers, recordings, synthesis, meter or Meter())
     return Starlette(
-        routes=ElevenLabsRoutes(characters, recordings, synthesis, meter or Meter()).routes(),
+        routes=routes.routes(),
         exception_handlers={
             **common_handlers(
                 refuse_elevenlabs, busy="system_busy", quota="quota_exceeded", offered=offered
@@ -335,11 +450,24 @@ def build(
             VoiceError: answer_with(
                 lambda error: refuse_elevenlabs(refused, error.message, code=error.code.value)
             ),
-            TextError: _answer(refused, ErrorCode.TOO_LONG.value),
+            TextError: _refuse_text,
+            ValidationError: answer_with(_refuse_fields),
             DecoderUnavailableError: answer_busy(refuse_elevenlabs, "system_busy"),
             ResourceLimitError: _answer(refused, ErrorCode.TOO_COMPLEX.value, _COSTLY),
         },
     )
+
+
+async def _refuse_text(request: Request, error: Any) -> Response:
+    is_text = request.url.path.startswith(_SPEECH)
+    code = error.code.value if is_text else ErrorCode.TOO_LONG.value
+    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, error.message, code=code)
+
+
+def _refuse_fields(error: ValidationError) -> Response:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    detail = {"loc": ["body", *first["loc"]], "msg": first["msg"], "type": first["type"]}
+    return JSONResponse({"detail": [detail]}, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 def _find_format(request: Request) -> SoundFormat:
@@ -372,13 +500,19 @@ def _options_in(form: FormData) -> ConversionOptions:
 
 
 def _voice_body(character: LoadedCharacter) -> dict[str, Any]:
-    manifest = character.manifest
+    manifest, engine = character.manifest, character.text_engine
     return {
         "voice_id": manifest.id,
         "name": manifest.name.en,
         "category": "premade",
         "description": manifest.credit,
-        "labels": {"name_ja": manifest.name.ja, "licence": manifest.licence.name},
+        "labels": {
+            "name_ja": manifest.name.ja,
+            "licence": manifest.licence.name,
+            "languages": ", ".join(engine.languages if engine else ()),
+            "speaks_texts": str(engine is not None).lower(),
+            "converts_recordings": str(manifest.takes_speech).lower(),
+        },
         "preview_url": None,
         "available_for_tiers": [],
         "high_quality_base_model_ids": [],

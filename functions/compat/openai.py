@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from functions.compat.elevenlabs import elevenlabs_models, is_elevenlabs
 from functions.compat.service.encoders import FORMATS_WITHOUT_FILE, Codec, SoundFormat
 from functions.compat.service.http_messages import (
     SpokenAnswer,
@@ -21,7 +22,7 @@ from functions.compat.service.http_messages import (
     read_body,
 )
 from functions.compat.service.keys import Meter, key_owner_of
-from functions.compat.service.texts import speech_of
+from functions.compat.service.texts import speech_of, unread_names
 from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
 
 if TYPE_CHECKING:
@@ -176,10 +177,11 @@ class OpenAiRoutes:
         async with self._meter.count(owner, "openai", characters=len(asked.input)):
             speech = speech_of(voice, asked.input, options, sound)
             stream = await self._synthesis.stream(speech, owner)
+        unread = unread_names(voice, asked.input)
         if asked.stream_format == "audio":
-            return SpokenAnswer(self._synthesis, stream, sound.content_type)
+            return SpokenAnswer(self._synthesis, stream, sound.content_type, unread=unread)
         events = partial(_events, tokens=len(asked.input))
-        return SpokenAnswer(self._synthesis, stream, "text/event-stream", events)
+        return SpokenAnswer(self._synthesis, stream, "text/event-stream", events, unread)
 
     def _find_voice(self, name: str) -> TextSpeaker:
         voice = self._voices.find(name)
@@ -195,10 +197,13 @@ class OpenAiRoutes:
         for voice in self._voices.all():
             name = voice.character.manifest.name
             shown = f"{name.en} ({voice.style_name})" if voice.style_name else name.en
-            voices.append({"id": voice.id, "object": "voice", "name": shown, "name_ja": name.ja})
+            described = {"id": voice.id, "object": "voice", "name": shown, "name_ja": name.ja}
+            voices.append(described | {"languages": list(voice.engine.languages)})
         return JSONResponse({"object": "list", "voices": voices, "data": voices})
 
-    async def list_models(self, _: Request) -> Response:
+    async def list_models(self, request: Request) -> Response:
+        if is_elevenlabs(request):
+            return JSONResponse(elevenlabs_models(self._voices))
         return JSONResponse({"object": "list", "data": [_model_body(name) for name in MODELS]})
 
     async def show_model(self, request: Request) -> Response:

@@ -260,8 +260,11 @@ class SpeechSession:
                 async for piece in pieces:
                     self.activity.note_sound()
                     if piece.sentence is not None:
-                        begin = round(piece.begin, 3)
-                        await send(write_message("sentence", text=piece.sentence, begin=begin))
+                        left_out = {"unread": piece.unread} if piece.unread else {}
+                        kind, begin = "unread" if left_out else "sentence", round(piece.begin, 3)
+                        await send(
+                            write_message(kind, text=piece.sentence, begin=begin, **left_out)
+                        )
                     if piece.marks:
                         marks = [
                             {mark.kind: mark.text, "begin": round(mark.begin, 3)}

@@ -200,7 +200,7 @@ def describe(voices: TextSpeakers) -> WyomingEvent:
                 },
                 "installed": True,
                 "version": None,
-                "languages": ["ja"],
+                "languages": list(each[0].engine.languages),
                 "speakers": speakers or None,
             }
         )
@@ -358,7 +358,7 @@ class WyomingServer:
     ) -> None:
         rate = request.voice.engine.sample_rate
         form = {"rate": rate, "width": _WIDTH, "channels": 1}
-        has_begun = False
+        has_begun, unread = False, dict[str, None]()
         spoken = speak_text_stream(
             self._synthesis,
             request.voice,
@@ -371,6 +371,9 @@ class WyomingServer:
         async with aclosing(spoken) as pieces:
             async for piece in pieces:
                 activity.note_sound()
+                if piece.unread:
+                    unread |= dict.fromkeys(piece.unread.split(", "))
+                    continue
                 if not has_begun:
                     await self._send(writer, WyomingEvent("audio-start", form))
                     has_begun = True
@@ -379,7 +382,8 @@ class WyomingServer:
                     await self._send(writer, WyomingEvent("audio-chunk", form, sound))
         if not has_begun:
             await self._send(writer, WyomingEvent("audio-start", form))
-        await self._send(writer, WyomingEvent("audio-stop"))
+        left_out = {"unread": ", ".join(unread)} if unread else {}
+        await self._send(writer, WyomingEvent("audio-stop", left_out))
         if request.whole is None:
             await self._send(writer, WyomingEvent("synthesize-stopped"))
 

@@ -12,6 +12,11 @@ locals {
     "shared/characters/own/**/*.py",
     "shared/google/**/*.py",
     "shared/runtime/**/*.py",
+    "shared/speech/__init__.py",
+    "shared/speech/text/__init__.py",
+    "shared/speech/text/languages.py",
+    "shared/speech/text/normalisation.py",
+    "shared/speech/text/read_kanji.bin",
     "shared/voices/**/*.py",
   ]
 

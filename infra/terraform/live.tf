@@ -57,6 +57,7 @@ locals {
     "/v1/models",
     "/v1/models/*",
     "/v1/speech-to-speech/*",
+    "/v1/text-to-speech/*",
     "/v1/voice-changer/*",
     "/v1/voices",
     "/v1/voices/*",

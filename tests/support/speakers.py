@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from shared.conversion.characters import LoadedCharacter
-from shared.speech.engines.text_interface import check_length, nothing_to_say
+from shared.speech.engines.text_interface import divide_text, nothing_to_say
 from shared.speech.signal.samples import resample
 from tests.support.characters import a_manifest
 
@@ -36,15 +36,15 @@ class Sentences:
     asked: list[SpeechOptions] = field(default_factory=list)
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        del options
-        return len([each for each in ENDS.split(text) if each]) / 10
+        read = divide_text(text, self.languages, options).text
+        return len([each for each in ENDS.split(read) if each]) / 10
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        check_length(text)
-        if not any(each.isalpha() for each in text):
+        read = divide_text(text, self.languages, options).text
+        if not any(each.isalpha() for each in read):
             raise nothing_to_say(text, self.languages)
         self.asked.append(options)
-        return self._say([each for each in ENDS.split(text) if each])
+        return self._say([each for each in ENDS.split(read) if each.strip(" .")])
 
     def _say(self, sentences: list[str]) -> Iterator[Samples]:
         tone = 0.5 * np.sin(np.arange(self.sample_rate // 10) * (2 * np.pi * 440 / RATE))

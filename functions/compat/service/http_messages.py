@@ -119,6 +119,14 @@ MARKED: Final = {"X-Digital-Source-Type": DIGITAL_SOURCE_TYPE}
 """The header that marks speech as synthetic, also where its format cannot hold the statement."""
 
 
+def unread_header(names: str) -> dict[str, str]:
+    """Name the languages and scripts of the parts of a text that were not read, if there are any.
+
+    The names are those of `Division.unread_names`, in ASCII.
+    """
+    return {"X-Unread-Text": names} if names else {}
+
+
 class SpokenAnswer(StreamingResponse):
     """An answer of sound that is sent while it is made; its stream is closed however it ends."""
 
@@ -128,8 +136,10 @@ class SpokenAnswer(StreamingResponse):
         stream: SpokenStream,
         media_type: str,
         form: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] = lambda pieces: pieces,
+        unread: str = "",
     ) -> None:
-        super().__init__(form(stream.read()), media_type=media_type, headers=MARKED)
+        headers = MARKED | unread_header(unread)
+        super().__init__(form(stream.read()), media_type=media_type, headers=headers)
         self._synthesis = synthesis
         self._stream = stream
 

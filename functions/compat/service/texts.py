@@ -14,6 +14,7 @@ from functions.compat.service.synthesis import Speech, too_long
 from shared.speech.engines.interface import speak_marked
 from shared.speech.engines.text_interface import LONGEST_TEXT, TextError, TextErrorCode
 from shared.speech.text.front_end import SentenceSplitter, split_sentences
+from shared.speech.text.languages import divide
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
@@ -68,6 +69,11 @@ def marked_speech_of(
             seconds += len(piece.samples) / voice.engine.sample_rate
 
     return replace(speech_of(voice, text, options, sound), begin=begin)
+
+
+def unread_names(voice: TextSpeaker, text: str) -> str:
+    """Name the languages and scripts of the parts of a text that the voice leaves out."""
+    return divide(text, voice.engine.languages).unread_names
 
 
 def estimate_long(engine: TextEngine, text: str, options: SpeechOptions) -> float:
@@ -131,12 +137,15 @@ class SpokenPiece:
         begin: of this piece, in seconds from the first sample on.
         marks: of this piece, and perhaps of pieces that follow, in seconds from the first sample
             on; none unless they were asked for.
+        unread: the languages and scripts of what is left out of the sentence; such a piece comes
+            before the others of its sentence and has no sound.
     """
 
     sentence: str | None
     begin: float
     sound: bytes
     marks: tuple[Mark, ...] = ()
+    unread: str = ""
 
 
 async def speak_text_stream(
@@ -176,6 +185,8 @@ async def speak_text_stream(
     turn = synthesis.turn(client)
     speak = partial(marked_speech_of, note=noted.append) if with_marks else speech_of
     async for sentence in sentences:
+        if names := unread_names(voice, sentence):
+            yield SpokenPiece(sentence, seconds, b"", unread=names)
         pause = _SENTENCE_SECONDS * options.pauses / options.speed
         before = pause if seconds else options.silence_before
         spoken = replace(options, silence_before=before, silence_after=0.0)

@@ -40,8 +40,8 @@ _LOWEST_RATE, _HIGHEST_RATE = 8_000, 192_000
 Number = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
 """Numbers of presets and styles have 32 bits, as in the engines."""
 
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
-_Scale = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Finite = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+_Scale = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 _Length = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 
 
@@ -92,14 +92,14 @@ class _Scales(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
     speed_scale: Annotated[float, Field(gt=0, le=100, alias="speedScale")]
-    pitch_scale: Annotated[_Finite, Field(alias="pitchScale")]
+    pitch_scale: Annotated[_Finite, Field(ge=-1, le=3, alias="pitchScale")]
     intonation_scale: Annotated[_Scale, Field(alias="intonationScale")]
     tempo_dynamics_scale: Annotated[_Scale, Field(alias="tempoDynamicsScale")] = 1.0
     volume_scale: Annotated[_Scale, Field(alias="volumeScale")]
     pre_phoneme_length: Annotated[_Length, Field(alias="prePhonemeLength")]
     post_phoneme_length: Annotated[_Length, Field(alias="postPhonemeLength")]
     pause_length: Annotated[_Length | None, Field(alias="pauseLength")] = None
-    pause_length_scale: Annotated[_Scale, Field(le=100, alias="pauseLengthScale")] = 1.0
+    pause_length_scale: Annotated[_Scale, Field(alias="pauseLengthScale")] = 1.0
 
 
 class AudioQuery(_Scales):

@@ -127,10 +127,13 @@ class _Parameter(BaseModel):
 
 
 def read_text(request: Request, name: str) -> str:
-    value = request.query_params.get(name)
-    if value is None:
+    values = request.query_params.getlist(name)
+    if not values:
         raise UnusableParameterError(name, "missing", "Field required", None)
-    return value
+    if len(values) > 1:  # the parts of a compound word, for AivisSpeech
+        message = "Input should be one value; join the parts of a compound word"
+        raise UnusableParameterError(name, "too_many_values", message, values[0])
+    return values[0]
 
 
 def read_number(request: Request, name: str, default: int | None = None) -> int:

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from functions.compat.service.http_messages import MARKED, SpokenAnswer
+from functions.compat.service.http_messages import MARKED, SpokenAnswer, unread_header
 from functions.compat.service.keys import key_owner_of
 from functions.compat.service.synthesis import BYTES_PER_SECOND, ClientLeftError, Speech
 from functions.compat.voicevox import queries
@@ -31,7 +31,9 @@ from functions.compat.voicevox.requests import (
     unknown_preset,
 )
 from functions.compat.voicevox.waves import MOST_WAVES, connect_waves, is_marked
+from shared.speech.engines.text_interface import SpeechOptions, divide_text
 from shared.speech.results.audio_files import begin_wav, wav_file
+from shared.speech.text.languages import divide
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -72,7 +74,7 @@ class QueryRoutes:
 
     async def audio_query(self, request: Request) -> Response:
         style, text = read_style(self._voices, request), read_text(request, "text")
-        return await self._answer(request, lambda: _write(self._query(text, style)))
+        return await self._answer(request, lambda: _write(self._query(text, style)), text)
 
     async def audio_query_from_preset(self, request: Request) -> Response:
         number, text = read_number(request, "preset_id"), read_text(request, "text")
@@ -84,7 +86,7 @@ class QueryRoutes:
             style = find_style(self._voices, preset.style_id)
             return _write(queries.apply_preset(self._query(text, style), preset))
 
-        return await self._answer(request, answer)
+        return await self._answer(request, answer, text)
 
     async def accent_phrases(self, request: Request) -> Response:
         style, text = read_style(self._voices, request), read_text(request, "text")
@@ -94,7 +96,7 @@ class QueryRoutes:
             phrases = parse_kana(text) if is_kana else self._read(text, style)
             return _PHRASES.dump_json([queries.query_body_of(phrase) for phrase in phrases])
 
-        return await self._answer(request, answer)
+        return await self._answer(request, answer, "" if is_kana else text)
 
     async def check_phrases(self, request: Request) -> Response:
         """Answer with the body: lengths and pitch are the engines' own."""
@@ -106,16 +108,21 @@ class QueryRoutes:
         parse_kana(read_text(request, "text"))
         return JSONResponse(content=True)
 
-    async def _answer(self, request: Request, answer: Callable[[], bytes]) -> Response:
-        """Answer with JSON that is made when it is the request's turn."""
+    async def _answer(
+        self, request: Request, answer: Callable[[], bytes], text: str = ""
+    ) -> Response:
+        """Answer with JSON that is made when it is the request's turn, and name what is unread."""
         content = await self._synthesis.compute(answer, key_owner_of(request.scope))
-        return Response(content, media_type="application/json")
+        headers = unread_header(divide(text).unread_names)
+        return Response(content, media_type="application/json", headers=headers)
 
     def _query(self, text: str, style: SpeakerStyle) -> AudioQuery:
         return queries.query_of(self._read(text, style), text)
 
     def _read(self, text: str, style: SpeakerStyle) -> Sequence[AccentPhrase]:
         self._dictionary.refresh()
+        if text.strip():  # clients ask for queries of empty texts, and write into them
+            divide_text(text, style.engine.languages, SpeechOptions())
         return style.engine.read_phrases(text)
 
 

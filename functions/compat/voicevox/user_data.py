@@ -21,7 +21,7 @@ from functions.compat.voicevox.queries import (
     dictionary_word_of,
     user_dict_word_of,
 )
-from shared.speech.text.dictionary import compile_dictionary, widen
+from shared.speech.text.dictionary import WrittenWords, compile_dictionary, widen
 from shared.speech.text.front_end import FrontEnd, Reader
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
         super().__init__(file)
         self._make_reader = make_reader
         self._surfaces: frozenset[str] = frozenset()
+        self._written = WrittenWords(())
         self._reader: JapaneseReader | None = None
 
     def read(self, text: str) -> Reading:
@@ -147,6 +148,10 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
     def has(self, surface: str) -> bool:
         """Return whether a client added this word, in this spelling."""
         return widen(surface) in self._surfaces
+
+    def put_into(self, text: str) -> str:
+        """Put the pronunciation for words that the dictionary cannot find in a text."""
+        return self._written.put_into(text)
 
     def words(self) -> Mapping[str, DictionaryWord]:
         return dict(self._entries)
@@ -190,6 +195,7 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
             self._reader = self._make_reader(compile_dictionary(entries.values(), Path(folder)))
         super()._use(entries)
         self._surfaces = frozenset(word.surface for word in entries.values())
+        self._written = WrittenWords(entries.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,4 +217,5 @@ class UserData:
 
     def front_end(self) -> FrontEnd:
         """Build the front end that reads texts with the clients' words."""
-        return FrontEnd(lambda: self.dictionary, self.dictionary.has)
+        dictionary = self.dictionary
+        return FrontEnd(lambda: dictionary, dictionary.has, dictionary.put_into)

@@ -267,7 +267,8 @@ class JapaneseEngine:
 
     def _sentences(self, text: str, options: SpeechOptions) -> list[Reading]:
         refuse_styles(options)
-        readings = self._read(divide_text(text, self.languages, options).text)
+        own = self._front_end.put_own_words(text)
+        readings = self._read(divide_text(own, self.languages, options).text)
         if not _breaths(readings):
             raise nothing_to_say(text, self.languages)
         return readings
@@ -294,18 +295,20 @@ class JapaneseEngine:
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         check_length(text)
-        readings = self._read(divide(text, self.languages).text)
-        return [phrase for reading in readings for phrase in accent_phrases(reading)]
+        return [phrase for reading in self._read_all(text) for phrase in accent_phrases(reading)]
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
         refuse_styles(options)
         if text is not None and list(phrases) == self.read_phrases(text):
-            breaths = _breaths(self._read(divide(text, self.languages).text))
+            breaths = _breaths(self._read_all(text))
         else:
             breaths = _split_all(labels_of(sentence) for sentence in sentences_of(phrases))
         return self.speak_labels(breaths, options)
+
+    def _read_all(self, text: str) -> list[Reading]:
+        return self._read(divide(self._front_end.put_own_words(text), self.languages).text)
 
     def _read(self, text: str) -> list[Reading]:
         return read_text(self._front_end, write_out(text))

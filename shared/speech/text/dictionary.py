@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from shared.speech.text.languages import is_rare_kanji
 from shared.speech.text.phonemes import LONG, SOUNDS, split_morae
+from shared.speech.text.spoken_form import write_out
 
 LONGEST_SURFACE = 100
 LONGEST_PRONUNCIATION = 100
@@ -96,6 +98,61 @@ def make_word(
 def widen(text: str) -> str:
     """Write a text in wide characters, as Open JTalk does before it looks for words."""
     return unicodedata.normalize("NFC", text).translate(_WIDE)
+
+
+_UNCHANGED = re.compile("[\u3041-\u30ff\u4e00-\u9fff々]+")
+_ENGLISH_WORD = re.compile("[A-Za-z]+")
+
+
+class WrittenWords:
+    """The words that writing out a text would change, such as emoji, `a,b` and `hello world`.
+
+    The dictionary never finds them, so their pronunciation is put into the text before.
+    """
+
+    def __init__(self, words: Iterable[DictionaryWord]) -> None:
+        self._by_first: dict[str, list[tuple[str, str]]] = {}
+        for word in words:
+            narrow = unicodedata.normalize("NFKC", word.surface)
+            if _is_changed(narrow, word.surface):
+                for surface in {narrow, word.surface}:
+                    found = self._by_first.setdefault(surface[0], [])
+                    found.append((surface, word.pronunciation))
+                    found.sort(key=lambda each: -len(each[0]))
+
+    def put_into(self, text: str) -> str:
+        if not self._by_first:
+            return text
+        written, place = list[str](), 0
+        while place < len(text):
+            for surface, pronunciation in self._by_first.get(text[place], ()):
+                end = place + len(surface)
+                if text.startswith(surface, place) and _is_word(text, place, end):
+                    written.append(pronunciation)
+                    place = end
+                    break
+            else:
+                written.append(text[place])
+                place += 1
+        return "".join(written)
+
+
+def _is_changed(narrow: str, wide: str) -> bool:
+    if any(map(is_rare_kanji, narrow)):
+        return True
+    if _UNCHANGED.fullmatch(narrow):
+        return write_out(narrow) != narrow
+    is_one_word = narrow.isalnum() or not _ENGLISH_WORD.search(narrow)
+    return not is_one_word or widen(write_out(narrow)) != wide
+
+
+def _is_word(text: str, begin: int, end: int) -> bool:
+    """Return whether no letter or digit of ASCII goes on at either end."""
+    ends = ((text[begin - 1 : begin], text[begin]), (text[end - 1], text[end : end + 1]))
+    return not any(
+        one.isascii() and two.isascii() and (one + two).isalnum() and one and two
+        for one, two in ends
+    )
 
 
 def katakana(kana: str) -> str:

@@ -49,6 +49,9 @@ class TextReader(JapaneseReader, Protocol):
     def write(self, text: str) -> str:
         """Write the English words of a text in katakana."""
 
+    def put_own_words(self, text: str) -> str:
+        """Put the pronunciation for words of users that no later step would leave as they are."""
+
 
 class Reader:
     """Reads Japanese text with Open JTalk; one instance serves any number of threads.
@@ -200,7 +203,9 @@ class FrontEnd:
         self,
         make_reader: Callable[[], JapaneseReader] = Reader,
         is_own: Callable[[str], bool] = lambda _: False,
+        put_own_words: Callable[[str], str] = lambda text: text,
     ) -> None:
+        self.put_own_words = put_own_words
         self._make_reader = make_reader
         self._is_own = is_own
         self._reader: JapaneseReader | None = None

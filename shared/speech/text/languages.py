@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import zlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from shared.speech.text.normalisation import plain_text
 from shared.voices.voice import EnglishWords
 
 if TYPE_CHECKING:
@@ -82,7 +85,7 @@ def divide(
     unread: list[Unread] = []
     # Numbers and signs alone belong to the sentence before them, or else to the one after them.
     waiting = ""
-    for sentence in _SENTENCES.findall(text):
+    for sentence in _SENTENCES.findall(plain_text(text)):
         for part in _readable_parts(sentence):
             if isinstance(part, Unread):
                 unread.append(part)
@@ -133,12 +136,44 @@ def _script_of(character: str) -> str | None:
     return _SCRIPTS.get(word, word)
 
 
+_KANJI = Path(__file__).with_name("read_kanji.bin")
+_KANJI_FROM, _KANJI_TO, _FURTHER_FROM, _FURTHER_TO = 0x3400, 0xA000, 0x20000, 0x323B0
+RARE_KANJI: Final = "rare kanji"
+
+
+@cache
+def _read_kanji() -> bytes:
+    """Load a bit for each kanji of Unicode: whether Open JTalk's dictionary has a reading of it."""
+    return zlib.decompress(_KANJI.read_bytes())
+
+
+def is_rare_kanji(character: str) -> bool:
+    """Return whether a character is a kanji without a reading."""
+    code = ord(character)
+    if _KANJI_FROM <= code < _KANJI_TO:
+        place = code - _KANJI_FROM
+    elif _FURTHER_FROM <= code < _FURTHER_TO:
+        place = code - _FURTHER_FROM + _KANJI_TO - _KANJI_FROM
+    else:
+        return False
+    return not _read_kanji()[place // 8] >> place % 8 & 1
+
+
+def _without_rare_kanji(part: str) -> Iterator[str | Unread]:
+    for is_rare, group in groupby(part, key=is_rare_kanji):
+        text = "".join(group)
+        yield Unread(text, RARE_KANJI) if is_rare else text
+
+
 def _readable_parts(sentence: str) -> Iterator[str | Unread]:
     """Cut a sentence at the parts that are in a script or language that no voice reads."""
     scripts = [_script_of(character) for character in sentence]
     if not any(script and script not in _READ_SCRIPTS for script in scripts):
         name = _other_language(sentence, scripts)
-        yield Unread(sentence.strip(), name) if name else sentence
+        if name:
+            yield Unread(sentence.strip(), name)
+        else:
+            yield from _without_rare_kanji(sentence)
         return
     # Signs and spaces between two letters of a script that is not read belong to them.
     begin = 0
@@ -148,13 +183,13 @@ def _readable_parts(sentence: str) -> Iterator[str | Unread]:
             continue
         places = [place for place, _ in group]
         if sentence[begin : places[0]].strip():
-            yield sentence[begin : places[0]]
+            yield from _without_rare_kanji(sentence[begin : places[0]])
         begin = places[-1] + 1
         while unicodedata.category(sentence[begin : begin + 1] or " ").startswith("M"):
             begin += 1
         yield Unread(sentence[places[0] : begin], _NAMES.get(script, script.title()))
     if sentence[begin:].strip():
-        yield sentence[begin:]
+        yield from _without_rare_kanji(sentence[begin:])
 
 
 # Characters that only Chinese has: simplified, or its pronouns and particles.

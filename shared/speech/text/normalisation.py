@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from decimal import Decimal
@@ -42,6 +43,39 @@ def _group_in_kanji(group: str) -> str:
     )
 
 
+# Kanji of names, and their usual form, to which Unicode's compatibility does not map them.
+_VARIANT = str.maketrans(
+    "﨑﨔﨟𠮷𠮟𣘺𫝆𡈽𡌛𡶜𢛳𢌞𠝏𫞊𫞎𫞏𫝷𫝶𫟪𫟨𡧃𤋮𣳾𦥑𥔎𫝍𫝑𫝌𫝯𫞘",
+    "崎欅臈吉叱橋今土野岸徳廻剣栃橋橋座座邉遠宇煕泰臼埼岡勢與學渕",
+)
+
+_TAG_NAMES = (
+    "a|abbr|b|big|blockquote|br|center|code|div|em|font|h[1-6]|hr|html|i|img|li|mark|ol|p|pre|s"
+    "|small|span|strike|strong|su[bp]|table|tbody|t[dhrt]|thead|ul?|ruby|r[bp]"
+    "|speak|break|prosody|emphasis|say-as|phoneme|voice|audio|w|lang|sentence|paragraph"
+    "|(?:amazon|mstts):[a-z-]+"
+)
+_TAG = re.compile(rf"</?({_TAG_NAMES})(?:\s[^<>]{{0,400}})?/?>", re.IGNORECASE)
+_BREAK = re.compile("br|p|div|li|tr|hr|table|h[1-6]|break|sentence|paragraph", re.IGNORECASE)
+_ANNOTATION = re.compile(
+    r"<rt>[^<]*</rt>|<!--.{0,2000}?-->|<\?xml[^<>]*>", re.IGNORECASE | re.DOTALL
+)
+_ALIAS = re.compile(
+    r"<sub\s[^<>]{0,200}alias=[\"']([^\"'<>]*)[\"'][^<>]{0,200}>[^<]*</sub>", re.IGNORECASE
+)
+_ENTITY = re.compile(r"&(?:[a-z]{2,8}|#\d{2,6}|#x[0-9a-f]{2,5});", re.IGNORECASE)
+
+
+def plain_text(text: str) -> str:
+    """Remove the tags of HTML and SSML, and write variants of kanji in their usual form."""
+    if "<" in text:
+        aliased = _ALIAS.sub(r"\1", _ANNOTATION.sub("", text))
+        text = _TAG.sub(lambda found: "、" if _BREAK.fullmatch(found[1]) else "", aliased)
+    if "&" in text:
+        text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+    return text.translate(_VARIANT)
+
+
 _SEPARATED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _AMOUNT = re.compile(r"([$¥£€])([0-9.]*[0-9])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -71,7 +105,7 @@ _SOUND_MARKS = re.compile("[\u3099\u309a]")
 
 def normalise(text: str) -> str:
     """Reduce a text to kana, kanji, Latin and Greek letters and `. , ! ? ' -`; it may be empty."""
-    plain = unicodedata.normalize("NFKC", text)
+    plain = unicodedata.normalize("NFKC", plain_text(text))
     joined = _SEPARATED.sub(lambda found: found[0].replace(",", ""), plain)
     amounts = _AMOUNT.sub(lambda found: found[2] + _CURRENCIES[found[1]], joined)
     spelled = _NUMBER.sub(lambda found: in_kanji(found[0]), amounts)

@@ -8,16 +8,14 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+from shared.speech.text.normalisation import plain_text
+
 
 def _pairs(table: str) -> dict[str, str]:
     words = table.split()
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-_ROMAN = str.maketrans(
-    {chr(0x2160 + number): str(number + 1) for number in range(12)}
-    | {chr(0x2170 + number): str(number + 1) for number in range(12)}
-)
 _UNUSUAL = str.maketrans(dict(zip("〜～−‐–—―⁄’‘〇\n\r\t", "~~---、、/''○。。 ", strict=True)))
 _MATHEMATICAL = _pairs("""
     × かける  ÷ わる  ± プラスマイナス  = イコール  ≠ ノットイコール  ≒ ニアリーイコール
@@ -31,7 +29,9 @@ _SIGNS = {
     "_": " ",
 }
 _UNITS = _pairs("""
-    km/h キロメートル毎時  m/s メートル毎秒  kbps キロビーピーエス  mbps メガビーピーエス
+    km2 平方キロメートル  cm2 平方センチメートル  mm2 平方ミリメートル  m3/s 立方メートル毎秒
+    cm3 立方センチメートル  km/h キロメートル毎時  m/s メートル毎秒
+    kbps キロビーピーエス  mbps メガビーピーエス
     gbps ギガビーピーエス  tb テラバイト  gb ギガバイト  mb メガバイト  kb キロバイト
     ghz ギガヘルツ  mhz メガヘルツ  khz キロヘルツ  hz ヘルツ  km キロメートル
     cm センチメートル  mm ミリメートル  m2 平方メートル  m3 立方メートル  m メートル
@@ -51,29 +51,88 @@ _EMOJI = {emoji: name for name, signs in _EMOJI_BY_NAME.items() for emoji in sig
 _MOST_EMOJI = 5
 _ANY_EMOJI = "絵文字"
 
+# Words of today that the dictionary reads wrongly.
+_WORDS = _pairs("""
+    鬼滅の刃 きめつのやいば  陽キャ ようキャ  陰キャ いんキャ  コミュ障 コミュしょう
+    推し活 おしかつ  推しメン おしメン  箱推し はこおし  最推し さいおし  沼る ぬまる
+    尊死 とうとし  神対応 かみたいおう  塩対応 しおたいおう  生配信 なまはいしん
+    垢バン あかバン  裏垢 うらあか  鍵垢 かぎあか  歌枠 うたわく  低評価 ていひょうか
+""")
+
 _URL = re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE)
-_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
+_MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+", re.ASCII)
+_MAIL_SIGNS = str.maketrans({"@": "アットマーク", ".": "ドット", "-": "ハイフン", "+": "プラス"})
 _LAUGHTER = re.compile(r"(?<![A-Za-z0-9])[wW]+(?![A-Za-z0-9])")
 _SEPARATED = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _AMOUNT = re.compile(r"([$¥€£₩])\s?(\d+(?:\.\d+)?)([万億兆]?)")
-_DATE = re.compile(r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/.-])")
-_SLASH = re.compile(r"(?<![\d/.])(\d{1,3})/(\d{1,4})(?![\d/.])(?=(.?))")
+_DATE = re.compile(r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/-]|\.\d)")
+_DAY_FOLLOWS = re.compile(r"\b(?:on|by|until|till|since|from|before|after|due)\s$", re.IGNORECASE)
+_SLASH = re.compile(r"(?<![\d/.])(\d{1,3})/(\d{1,4})(?![\d/]|\.\d)(?=(.?))")
+_MONTHS = _pairs("""
+    Jan January  Feb February  Mar March  Apr April  Jun June  Jul July  Aug August  Sep September
+    Sept September  Oct October  Nov November  Dec December
+""")
+_MONTH = re.compile(rf"\b({'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?(?=\s?\d)")
+_ORDINALS = _pairs("1 ファースト  2 セカンド  3 サード")
+_ORDINAL = re.compile(r"(?<![\dA-Za-z])(\d+)(?:st|nd|rd|th)(?![A-Za-z])")
+_BEFORE_TIME = re.compile(r"(?<=\d)T(?=\d\d:\d\d)")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)ー(?=\d)")
+_AMERICAN_DATE = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})/(\d{4})(?![\d/]|\.\d)")
+_DAYS = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})\s?[~-]\s?(\d{1,2})/(\d{1,2})(?![\d/]|\.\d)")
 _TIME = re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])")
-_RATIO = re.compile(r"(?<![\d:])(\d+):(\d+)(?![\d:])")
-_RANGE = re.compile(r"(?<=[\d年月日時分円人%度])~(?=\d)")
-_MINUS = re.compile(r"(?<![\w)])-(?=\d)")
+_HALF_BEFORE = re.compile(
+    r"(?<![A-Za-z])(?:([AP])M|([AaPp])\.[Mm]\.)\s?(?=\d{1,2}(?:時|:\d\d)?(?![\d.:]))"
+    r"|(?<![A-Za-z])([ap])m\s?(?=\d{1,2}(?:時|:\d\d))"
+)
+_HALF_AFTER = re.compile(
+    r"(?<![\d:.])(\d{1,2}(?::\d\d)?)\s?([AaPp])\.?[Mm](?:\.(?![A-Za-z0-9])|(?![A-Za-z]))"
+)
+_HOUR = re.compile(r"(午[前後]\d{1,2})(?![\d時:])")
+_RATIO = re.compile(r"(?<![\d:])(\d+)[:対](\d+)(?![\d:])")
+_DOTTED = re.compile(r"(?<![\d.])(\d+(?:\.\d+){2,})(?:([:/])(\d{1,5}))?(?!\d|\.\d)")
+_WEEKDAYS = re.compile(
+    r"(?<![\w々])([月火水木金土日])(?:曜日?)?[~-]([月火水木金土日])(?:曜日?)?(?![\u3400-\u9fff々])"
+)
+_SINCE = re.compile(r"(?<=\d)([年月日時分円歳才度%番]|月曜)?~(?=[\s、。!?,.)」]|$)")
+_TO = r"~(?=[\dA-Za-z\u3400-\u9fff々「]|[\u30a1-\u30fc]{2})"
+# After katakana only between whole words: `ラ~メン` is drawn out.
+_BETWEEN = re.compile(
+    rf"(?<=[\d\u3400-\u9fff々%℃)」]){_TO}|(?<=[\u30a1-\u30fc]{{2}}[\u30a1-\u30fa]){_TO}"
+    r"|(?<=[A-Za-z])~(?=[A-Za-z\d])"
+)
+_COUNTERS = "[人個本枚回日分秒時年歳才円度点名件杯匹台階倍割ヶか週泊%℃]"
+_HOURS = re.compile(r"(?<=[時分])-(?=\d{1,2}時|午[前後]\d)")
+_FROM_TO = re.compile(
+    rf"(?<![\d.A-Za-z-])(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)(?={_COUNTERS})"
+    r"|(?<![\d.A-Za-z-])((?:19|20)\d\d)-((?:19|20)\d\d)(?![\d-])"
+)
+_DASHED = re.compile(r"(?<![\d–-])(\d+(?:\.\d+)?)–(?=\d+(?![\d–-]))")
+# A number after a word has a sign if it has a unit, or if the word is no name of a thing.
+_UNIT_AFTER = r"(?:%|℃|°|度|円|万|億|ドル|ポイント|点|パーセント"
+_UNIT_AFTER += r"|(?:[kcm]?m|k?g|hPa|dB|V)(?![A-Za-z]))"
+_MINUS = re.compile(
+    rf"(?<![\w)」\-])-(?=\d)|(?<=[\u3041-\u309f])-(?=\d)"
+    rf"|(?<=[\u30a1-\u30ff\u3400-\u9fff々A-Za-z)」])-(?=\d[\d,.]*{_UNIT_AFTER})"
+    r"|(?<=[温比差値率支益損高計])-(?=\d)"
+)
+_COUNTED = re.compile(r"\d[\u3400-\u9fff々%℃]{1,2}$")
+_CHAINED = re.compile(r"-[\d,.]+-\d")
+_PLUS = re.compile(r"(?<![\w)])\+(?=\d)")
+_LOSS = re.compile(rf"[▲△▼▽]\s?(?=\d[\d,.]*(?:{_UNIT_AFTER}|[\s、。)]|$)|\d+\.\d)")
+_DIFFERENCE = re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?){0,9}=)")
 _POWER = re.compile(r"(?<=[\w)])\^(\d+)")
 _TIMES = re.compile(r"(?<=\d)\s?[xX*]\s?(?=\d)")
 _UNIT = re.compile(
     r"(?<=\d)\s?("
     + "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
-    + r")(?![A-Za-z0-9])",
+    + r")(?![A-Za-z]|(?<=[23])\d)",
     re.IGNORECASE,
 )
 _MATHS = re.compile(
     r"(?<=[\w)])\s?([" + re.escape("".join(_MATHEMATICAL)) + r"])\s?(?=[\w(√])|[√∞±]"
 )
 _DEGREES = re.compile(r"°\s?C?(?![A-Za-z])")
+_WEEKDAY_OF = re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)(?=~)")
 _WEEKDAY = re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)")
 _PAUSES = re.compile(r"(?:[、\s]*、[、\s]*)+")
 _TAG = re.compile(r"(?<![\w&])#(?=\w)")
@@ -83,16 +142,62 @@ _MANY = re.compile(r"([^\w\s])\1{2,}")
 _DRAWN = re.compile(r"(?<=[\u3040-\u30ff\u4e00-\u9fff])~+")
 _HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad]")
 _BRACKETS = re.compile(r"[(){}\[\]<>「」『』【】〈〉《》〔〕\"“”`]+")
-_SPEAKABLE = re.compile(r"[A-Za-z0-9\u0370-\u03ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff々%℃]")
+_SPEAKABLE = re.compile(
+    r"[A-Za-z0-9\u0370-\u03ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff々%℃"
+    r"\ufa0e-\ufa29\U00020000-\U0003ffff]"
+)
 _WRITTEN = frozenset("、。!?,.'ー-/:% 々℃")
 
-_LAST_MONTH, _LAST_DAY, _LAST_HOUR, _LAST_MINUTE = 12, 31, 29, 59
+_SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True))
+_RAISED = re.compile("(?:(?<=[0-9０-９)）])|([A-Za-zα-ω]))([⁻⁺]?[⁰¹²³⁴-⁹]+)")
+_SQUARE_METRES = re.compile(r"(?<=[0-9０-９])\s?([kcmd]?m)([²³])", re.IGNORECASE)
+_FRACTION = re.compile("([0-9０-９]*)([¼-¾⅐-⅞↉])")
+_NUMBERED = re.compile(
+    "[₀-₉]+|[⁰¹²³⁴-⁹]+|[①-⒛⓪-⓿❶-➓㉈-㉟㊱-㊿㋀-㋋㍘-㍰㏠-㏾Ⅰ-Ⅻⅰ-ⅻ\U0001f100-\U0001f10a]"
+)
+
+
+def _separate_numbers(text: str) -> str:
+    """Write powers and fractions in words, and part numbers in circles from the digits beside."""
+    if text.isascii():
+        return text
+    squared = _SQUARE_METRES.sub(lambda found: found[1] + _SUPERSCRIPTS[found[2]], text)
+    fractions = _FRACTION.sub(_write_fraction, _RAISED.sub(_write_power, squared))
+    return _NUMBERED.sub(_write_number, fractions)
+
+
+def _write_power(found: re.Match[str]) -> str:
+    number = "".join(_SUPERSCRIPTS[sign] for sign in found[2])
+    spoken = number.replace("-", "マイナス").replace("+", "プラス")
+    return f"{found[1] or ''}の{spoken}乗"
+
+
+def _write_fraction(found: re.Match[str]) -> str:
+    above, _, below = unicodedata.normalize("NFKC", found[2]).partition("\u2044")
+    return (f"{found[1]}と" if found[1] else "") + f"{below}分の{above}"
+
+
+def _write_number(found: re.Match[str]) -> str:
+    text, begin, end = found.string, found.start(), found.end()
+    plain = unicodedata.normalize("NFKC", found[0])
+    if not plain[0].isdecimal():  # Roman, or white in a black circle
+        plain = str(int(unicodedata.numeric(found[0])))
+    before, after = text[begin - 1 : begin], text[end : end + 1]
+    has_digit_before = before.isdecimal() or _NUMBERED.match(before)
+    has_digit_after = after.isdecimal() and not plain[-1].isalpha()
+    return "、" * bool(has_digit_before) + plain + "、" * has_digit_after
+
+
+_LAST_MONTH, _LAST_DAY, _LAST_HOUR, _LAST_MINUTE, _LAST_BYTE = 12, 31, 29, 59, 255
 _LARGEST_DENOMINATOR = 10
 
 
 def write_out(text: str) -> str:
-    visible = _HIDDEN.sub("", text.translate(_ROMAN))
-    spoken = unicodedata.normalize("NFKC", visible.translate(_UNUSUAL)).translate(_UNUSUAL)
+    visible = _HIDDEN.sub("", plain_text(text))
+    for word in _WORDS:
+        visible = visible.replace(word, _WORDS[word])
+    dashed = _DASHED.sub(r"\1~", _separate_numbers(visible))
+    spoken = unicodedata.normalize("NFKC", dashed.translate(_UNUSUAL)).translate(_UNUSUAL)
     for pattern, replace in _RULES:
         spoken = pattern.sub(replace, spoken)
     spoken = "".join(_character(character) for character in spoken)
@@ -116,6 +221,7 @@ def _slash(found: re.Match[str]) -> str:
     """Read `1/2` as a fraction and `11/22` as a day, as far as one can tell."""
     first, second, after = int(found[1]), int(found[2]), found[3]
     is_fraction = 0 < first < second <= _LARGEST_DENOMINATOR and after not in set("(にまか")
+    is_fraction = is_fraction and not _DAY_FOLLOWS.search(found.string[: found.start()][-8:])
     if _is_day(first, second) and not is_fraction:
         return f"{first}月{second}日"
     return f"{second}分の{first}"
@@ -123,6 +229,45 @@ def _slash(found: re.Match[str]) -> str:
 
 def _is_day(month: int, day: int) -> bool:
     return 1 <= month <= _LAST_MONTH and 1 <= day <= _LAST_DAY
+
+
+def _american_date(found: re.Match[str]) -> str:
+    month, day, year = int(found[1]), int(found[2]), int(found[3])
+    if not _is_day(month, day):
+        month, day = day, month
+    return f"{year}年{month}月{day}日" if _is_day(month, day) else found[0]
+
+
+def _days(found: re.Match[str]) -> str:
+    days = [(int(found[1]), int(found[2])), (int(found[3]), int(found[4]))]
+    if not all(_is_day(*day) for day in days):
+        return found[0]
+    return "から".join(f"{month}月{day}日" for month, day in days)
+
+
+def _dotted(found: re.Match[str]) -> str:
+    """Read an address of IPv4 with its dots, and a version with points."""
+    parts, after = found[1].split("."), ""
+    if found[2]:
+        after = ("ポート" if found[2] == ":" else "スラッシュ") + found[3]
+    is_address = len(parts) == len("IPv4") and all(int(part) <= _LAST_BYTE for part in parts)
+    return ("ドット" if is_address else "点").join(parts) + after
+
+
+def _minus(found: re.Match[str]) -> str:
+    text, begin = found.string, found.start()
+    is_number = _CHAINED.match(text, begin) or _COUNTED.search(text[max(begin - 12, 0) : begin])
+    return found[0] if is_number else "マイナス"
+
+
+def _from_to(found: re.Match[str]) -> str:
+    """Read `10-20` as a range where things are counted, unless it falls as a score may."""
+    first, last = found[1] or found[3], found[2] or found[4]
+    return f"{first}から{last}" if float(first) < float(last) else found[0]
+
+
+def _half(letter: str) -> str:
+    return "午前" if letter in "Aa" else "午後"
 
 
 def _time(found: re.Match[str]) -> str:
@@ -140,18 +285,36 @@ def _amount(found: re.Match[str]) -> str:
 
 _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (_URL, "、ユーアールエル、"),
-    (_MAIL, "、メールアドレス、"),
+    (_MAIL, lambda found: f"、{found[0].translate(_MAIL_SIGNS)}、"),
     (_LAUGHTER, "、わら"),
-    (_WEEKDAY, r"、\1曜日、"),
     (_DEGREES, "度"),
     (_SEPARATED, lambda found: found[0].replace(",", "")),
     (_AMOUNT, _amount),
+    (_MONTH, lambda found: _MONTHS[found[1]]),
+    (_ORDINAL, lambda found: _ORDINALS.get(found[1], found[1])),
+    (_BETWEEN_DIGITS, "-"),
+    (_BEFORE_TIME, " "),
     (_DATE, _date),
+    (_AMERICAN_DATE, _american_date),
+    (_DAYS, _days),
+    (_DOTTED, _dotted),
     (_SLASH, _slash),
+    (_WEEKDAY_OF, r"、\1曜日"),
+    (_WEEKDAY, r"、\1曜日、"),
+    (_HALF_BEFORE, lambda found: _half(found[1] or found[2] or found[3])),
+    (_HALF_AFTER, lambda found: _half(found[2]) + found[1]),
     (_TIME, _time),
-    (_RATIO, r"\1対\2"),
-    (_RANGE, "から"),
-    (_MINUS, "マイナス"),
+    (_HOUR, r"\1時"),
+    (_RATIO, r"\1タイ\2"),
+    (_WEEKDAYS, r"\1曜から\2曜"),
+    (_DIFFERENCE, "ひく"),
+    (_LOSS, "マイナス"),
+    (_MINUS, _minus),
+    (_PLUS, "プラス"),
+    (_HOURS, "から"),
+    (_FROM_TO, _from_to),
+    (_BETWEEN, "から"),
+    (_SINCE, r"\1から"),
     (_POWER, r"の\1乗"),
     (_TIMES, "かける"),
     (_UNIT, lambda found: _UNITS[found[1].lower()]),

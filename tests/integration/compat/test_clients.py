@@ -219,6 +219,34 @@ def test_elevenlabs_package_changes_a_voice(changer: ElevenLabs, speech: openai.
     assert len(telephone) == pytest.approx(len(first) / 6, abs=16)
 
 
+def test_elevenlabs_package_speaks_a_text(changer: ElevenLabs) -> None:
+    whole, streamed = (
+        b"".join(
+            act(
+                "mei",
+                text=TEXT,
+                output_format="pcm_24000",
+                model_id="eleven_flash_v2_5",
+                voice_settings={"stability": 0.4, "speed": 1.1},
+                seed=5,
+            )
+        )
+        for act in (changer.text_to_speech.convert, changer.text_to_speech.stream)
+    )
+    file = b"".join(changer.text_to_speech.convert("mei", text=TEXT))
+    with pytest.raises(ApiError) as refused:
+        b"".join(changer.text_to_speech.convert("mei", text="안녕하세요"))
+
+    assert whole == streamed
+    assert 3 < len(whole) / 48_000 < 12
+    assert file[:3] == b"ID3"
+    assert refused.value.body["detail"]["status"] == "text_unreadable"
+    models = changer.models.list()
+    assert [each.model_id for each in models if each.can_do_text_to_speech]
+    assert next(each.language_id for each in models[0].languages or []) == "ja"
+    assert "mei" in [voice.voice_id for voice in changer.voices.get_all().voices]
+
+
 def test_elevenlabs_package_sends_raw_samples_and_hears_a_long_recording_while_it_is_converted(
     changer: ElevenLabs, speech: openai.OpenAI
 ) -> None:

@@ -217,7 +217,9 @@ class VoiceChangerTarget:
             decoder = runner.run(stack.enter_async_context(Decoder()))
             recordings = Recordings(decoder, admission, RecordingLimits(max_seconds=30.0))
             characters = {"mei": a_speaker("mei", Sentences(), Mirror())}
-            app = elevenlabs.build(characters, recordings, synthesis)
+            app = elevenlabs.build(
+                characters, TextSpeakers(text_speakers_of(characters), {}), recordings, synthesis
+            )
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
             path = "/v1/speech-to-speech/mei/stream?output_format=pcm_24000"
             try:

@@ -63,6 +63,17 @@ async def test_a_text_is_stored_and_its_conversion_requested() -> None:
     assert stage.container.warm_ups == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "unread"), [(TEXT, None), (f"{TEXT}안녕하세요。Hello.", "Korean")]
+)
+async def test_the_answer_names_what_no_voice_reads_of_a_text(
+    text: str, unread: str | None
+) -> None:
+    answer = await post(Stage(), text=text)
+
+    assert (answer.status_code, answer.json()["unread"]) == (201, unread)
+
+
 async def test_the_text_is_in_no_document_message_or_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -242,7 +242,7 @@ async def test_beside_live_clients_leave_presets_with_the_only_instance(
         ("POST /v1/chat/completions", 404, "error"),
         ("POST /v1/audio/transcriptions", 404, "error"),
         ("GET /v1/audio/speech", 405, "error"),
-        ("POST /v1/text-to-speech/ned", 404, "detail"),
+        ("POST /v1/text-to-speech/ned/with-timestamps", 404, "detail"),
         ("GET /v1/speech-to-speech/ned", 405, "detail"),
     ],
 )

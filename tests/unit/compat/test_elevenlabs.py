@@ -12,6 +12,7 @@ import pytest
 from functions.compat.elevenlabs import FORMATS, RecordingLimits, Recordings, build
 from functions.compat.long_recordings import convert_in_pieces
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
+from functions.compat.service.voices import TextSpeakers, text_speakers_of
 from shared.container.admission import Admission
 from shared.speech.decoding.decoder import Decoder
 from shared.speech.engines.interface import ConversionOptions
@@ -50,7 +51,8 @@ def app_of(
     admission = admission or Admission(running=1, waiting=4)
     recordings = Recordings(decoder, admission, limits or RecordingLimits())
     characters = {"mei": a_speaker("mei", Sentences(), engine), "ned": a_speaker("ned")}
-    return build(characters, recordings, Synthesis(admission, SpeechLimits()))
+    speakers = TextSpeakers(text_speakers_of(characters), {})
+    return build(characters, speakers, recordings, Synthesis(admission, SpeechLimits()))
 
 
 async def send(
@@ -190,6 +192,66 @@ async def test_a_recording_that_does_not_come_ends_and_keeps_nobody_from_speakin
 
     assert spoken.status_code == 200
     assert (answer.status_code, "within 0.3 s" in answer.text) == (408, True)
+
+
+async def speak(app: ASGIApp, path: str, **body: Any) -> httpx.Response:
+    async with client_of(app) as client:
+        return await client.post(f"/v1/text-to-speech/{path}", json={"text": "はい。"} | body)
+
+
+@pytest.mark.parametrize("path", ["mei", "mei/stream"])
+async def test_a_text_is_spoken_in_the_voice(decoder: Decoder, path: str) -> None:
+    settings = {"speed": 1.2, "stability": 0.5, "similarity_boost": 1, "use_speaker_boost": True}
+
+    app = app_of(decoder)
+    raw = await speak(
+        app,
+        f"{path}?output_format=pcm_24000&optimize_streaming_latency=3",
+        text="はい。いいえ。",
+        model_id="eleven_turbo_v2_5",
+        voice_settings=settings,
+        seed=3,
+        previous_text=None,
+    )
+    file = await speak(app, f"{path}?output_format=wav_24000")
+    usual = await speak(app, path)
+
+    assert raw.status_code == 200, raw.text
+    assert len(raw.content) == 2 * 4_800
+    assert raw.headers["x-digital-source-type"] == DIGITAL_SOURCE_TYPE
+    assert "x-unread-text" not in raw.headers
+    assert b"Synthetic speech" in file.content[:500]
+    assert usual.headers["content-type"] == "audio/mpeg"
+
+
+async def test_what_is_left_out_of_a_text_is_named(decoder: Decoder) -> None:
+    spoken = await speak(app_of(decoder), "mei", text="はい。안녕하세요。")
+
+    assert (spoken.status_code, spoken.headers["x-unread-text"]) == (200, "Korean")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "sentence"),
+    [
+        ("nobody", {}, 404, "choose one of mei"),
+        ("mei", {"text": ""}, 422, "text"),
+        ("mei", {"text": "あ" * 10_001}, 422, "text"),
+        ("mei", {"text": None}, 422, "text"),
+        ("mei", {"voice_settings": {"speed": 1e308}}, 422, "speed"),
+        ("mei", {"voice_settings": {"stability": 2}}, 422, "stability"),
+        ("mei", {"seed": 1 << 32}, 422, "seed"),
+        ("mei", {"language_code": "de"}, 400, "it reads Japanese"),
+        ("mei?output_format=mp3_1_1", {}, 422, "mp3_44100_128"),
+    ],
+    ids=str,
+)
+async def test_a_text_that_cannot_be_spoken_is_refused_with_a_reason(
+    decoder: Decoder, path: str, body: dict[str, Any], status: int, sentence: str
+) -> None:
+    answer = await speak(app_of(decoder), path, **body)
+
+    assert answer.status_code == status, answer.text
+    assert sentence in answer.text
 
 
 async def test_the_voices_are_listed_as_both_versions_of_the_api_do(decoder: Decoder) -> None:

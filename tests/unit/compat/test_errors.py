@@ -43,6 +43,8 @@ KEYS = Access({"shop": KEY})
 Refusal = tuple[int, str | None]
 """The status, and the code for programs; 0 where the protocol has no status."""
 
+SHORT, LARGE, UNREAD = "はい。", "あ" * 70_000, "안녕하세요。"
+
 
 class ErrorContract(ABC):
     """A dialect with the errors of sizes, limits and places."""
@@ -52,14 +54,14 @@ class ErrorContract(ABC):
     busy: ClassVar[Refusal]
 
     @abstractmethod
-    async def ask(self, synthesis: Synthesis, meter: Meter, *, large: bool = False) -> Refusal:
+    async def ask(self, synthesis: Synthesis, meter: Meter, *, text: str = SHORT) -> Refusal:
         """Ask for speech; a status of 200 stands for it."""
 
     async def test_a_request_that_is_served_is_no_error(self) -> None:
         assert (await self.ask(_synthesis(), Meter()))[0] == 200
 
     async def test_a_request_that_is_too_large_is_refused(self) -> None:
-        assert await self.ask(_synthesis(), Meter(), large=True) == self.too_large
+        assert await self.ask(_synthesis(), Meter(), text=LARGE) == self.too_large
 
     async def test_a_key_that_has_had_enough_is_refused(self) -> None:
         meter = Meter(KeyLimits(characters=0, seconds=0.01))
@@ -73,6 +75,21 @@ class ErrorContract(ABC):
             refused = await self.ask(Synthesis(full, SpeechLimits()), Meter())
 
         assert refused == self.busy
+
+
+class TextErrorContract(ErrorContract):
+    """A dialect of texts, with the error of one of which nothing can be read."""
+
+    unreadable: ClassVar[Refusal]
+
+    async def test_a_text_of_which_nothing_is_read_is_refused(self) -> None:
+        meter = Meter()
+
+        assert await self.ask(_synthesis(), meter, text=UNREAD) == self.unreadable
+        assert not meter.usage()
+
+    async def test_a_text_of_which_a_part_is_not_read_is_no_error(self) -> None:
+        assert (await self.ask(_synthesis(), Meter(), text=UNREAD + SHORT))[0] == 200
 
 
 def _synthesis() -> Synthesis:
@@ -90,14 +107,14 @@ class HttpErrorContract(ErrorContract):
     def app(self, synthesis: Synthesis, meter: Meter) -> ASGIApp: ...
 
     @abstractmethod
-    async def send(self, client: httpx.AsyncClient, *, large: bool, **options: Any) -> Any: ...
+    async def send(self, client: httpx.AsyncClient, *, text: str, **options: Any) -> Any: ...
 
     @abstractmethod
     def code_of(self, body: Any) -> str | None: ...
 
-    async def ask(self, synthesis: Synthesis, meter: Meter, *, large: bool = False) -> Refusal:
+    async def ask(self, synthesis: Synthesis, meter: Meter, *, text: str = SHORT) -> Refusal:
         async with client_of(self.app(synthesis, meter)) as client:
-            return self._read(await self.send(client, large=large))
+            return self._read(await self.send(client, text=text))
 
     def _read(self, answer: httpx.Response) -> Refusal:
         if answer.status_code == 200:
@@ -108,15 +125,16 @@ class HttpErrorContract(ErrorContract):
     async def test_a_request_without_its_key_is_refused(self) -> None:
         app = AccessMiddleware(self.app(_synthesis(), Meter()), KEYS, type(self).refuse)
         async with client_of(app) as client:
-            refused = await self.send(client, large=False)
-            other = await self.send(client, large=False, headers={"X-API-Key": "another"})
-            served = await self.send(client, large=False, headers=self.header)
+            refused = await self.send(client, text=SHORT)
+            other = await self.send(client, text=SHORT, headers={"X-API-Key": "another"})
+            served = await self.send(client, text=SHORT, headers=self.header)
 
         assert self._read(refused) == self._read(other) == self.no_key
         assert served.status_code == 200
 
 
-class TestOpenAi(HttpErrorContract):
+class TestOpenAi(TextErrorContract, HttpErrorContract):
+    unreadable = 400, "invalid_request_error text_unreadable"
     no_key = 401, "invalid_request_error invalid_api_key"
     too_large = 413, "invalid_request_error None"
     limit_reached = 429, "invalid_request_error insufficient_quota"
@@ -127,8 +145,7 @@ class TestOpenAi(HttpErrorContract):
     def app(self, synthesis: Synthesis, meter: Meter) -> ASGIApp:
         return openai.build(text_speakers(Sentences()), synthesis, meter)
 
-    async def send(self, client: httpx.AsyncClient, *, large: bool, **options: Any) -> Any:
-        text = "あ" * 70_000 if large else "はい。"
+    async def send(self, client: httpx.AsyncClient, *, text: str, **options: Any) -> Any:
         body = {"model": "x", "voice": "mei", "input": text, "response_format": "pcm"}
         return await client.post("/v1/audio/speech", json=body, **options)
 
@@ -153,17 +170,38 @@ class TestElevenLabs(HttpErrorContract):
     def app(self, synthesis: Synthesis, meter: Meter) -> ASGIApp:
         admission = synthesis._admission  # noqa: SLF001 - the one that is full
         recordings = Recordings(self.decoder, admission, RecordingLimits(max_bytes=100_000))
-        return elevenlabs.build({"ned": a_speaker("ned")}, recordings, synthesis, meter)
+        characters = {"ned": a_speaker("ned")}
+        speakers = text_speakers(Sentences())
+        return elevenlabs.build(characters, speakers, recordings, synthesis, meter)
 
-    async def send(self, client: httpx.AsyncClient, *, large: bool, **options: Any) -> Any:
+    async def send(self, client: httpx.AsyncClient, *, text: str, **options: Any) -> Any:
         tone = write_wav(0.3 * np.sin(np.arange(RATE) / 20).astype(np.float32), RATE)
-        audio = bytes(2 << 20) if large else tone
+        audio = bytes(2 << 20) if text == LARGE else tone
         changer = "/v1/speech-to-speech/ned/stream?output_format=pcm_24000"
         return await client.post(changer, files={"audio": audio}, **options)
 
     def code_of(self, body: Any) -> str | None:
         assert body["detail"]["message"]
         return str(body["detail"]["status"])
+
+
+class TestElevenLabsTexts(TextErrorContract, HttpErrorContract):
+    no_key = 401, "invalid_api_key"
+    too_large = 413, "request_entity_too_large"
+    limit_reached = 429, "quota_exceeded"
+    busy = 503, "system_busy"
+    unreadable = 400, "text_unreadable"
+    header: ClassVar = {"xi-api-key": KEY}
+    refuse = elevenlabs.refuse_elevenlabs
+    code_of = TestElevenLabs.code_of
+
+    def app(self, synthesis: Synthesis, meter: Meter) -> ASGIApp:
+        nothing: Any = None
+        return elevenlabs.build({}, text_speakers(Sentences()), nothing, synthesis, meter)
+
+    async def send(self, client: httpx.AsyncClient, *, text: str, **options: Any) -> Any:
+        body = {"text": text * 4 if text == LARGE else text}
+        return await client.post("/v1/text-to-speech/mei", json=body, **options)
 
 
 class TestVoicevox(HttpErrorContract):
@@ -177,11 +215,13 @@ class TestVoicevox(HttpErrorContract):
         voices = VoicevoxSpeakers(speakers)
         return voicevox.build(voicevox.VoicevoxServices(voices, UserData.open(), synthesis, meter))
 
-    async def send(self, client: httpx.AsyncClient, *, large: bool, **options: Any) -> Any:
+    async def send(self, client: httpx.AsyncClient, *, text: str, **options: Any) -> Any:
         mora = mora_of("ア")
         assert mora is not None
         query = queries.query_of([AccentPhrase((mora,), 1)], "あ")
-        content = b" " * (9 << 20) if large else query.model_dump_json(by_alias=True).encode()
+        content = (
+            b" " * (9 << 20) if text == LARGE else query.model_dump_json(by_alias=True).encode()
+        )
         address = f"/synthesis?speaker={self.style}"
         return await client.post(address, content=content, **options)
 
@@ -202,19 +242,20 @@ class Phrases(Sentences):
         return self.speak(text or "", options)
 
 
-class TestTextSocket(ErrorContract):
+class TestTextSocket(TextErrorContract):
+    unreadable = 0, "text_unreadable"
     too_large = 0, "text_too_long"
     limit_reached = 0, "limit_reached"
     busy = 0, "busy"
 
-    async def ask(self, synthesis: Synthesis, meter: Meter, *, large: bool = False) -> Refusal:
+    async def ask(self, synthesis: Synthesis, meter: Meter, *, text: str = SHORT) -> Refusal:
         async with (
             served_socket(Sentences(), synthesis=synthesis, meter=meter) as address,
             socket_client(address) as client,
         ):
             await say(client, "begin")
-            for _ in range(20 if large else 1):
-                await say(client, "text", text="あ" * 1_000 if large else "はい。")
+            for begin in range(0, len(text), 1_000):
+                await say(client, "text", text=text[begin : begin + 1_000])
             await say(client, "end")
             async with asyncio.timeout(10):
                 async for content in client:
@@ -227,17 +268,18 @@ class TestTextSocket(ErrorContract):
         raise AssertionError
 
 
-class TestWyoming(ErrorContract):
+class TestWyoming(TextErrorContract):
+    unreadable = 0, "bad_request"
     too_large = 0, "bad_request"
     limit_reached = busy = 0, "busy"
 
-    async def ask(self, synthesis: Synthesis, meter: Meter, *, large: bool = False) -> Refusal:
+    async def ask(self, synthesis: Synthesis, meter: Meter, *, text: str = SHORT) -> Refusal:
         async with (
             served_wyoming(Sentences(), synthesis, meter) as port,
             AsyncTcpClient("127.0.0.1", port) as client,
             asyncio.timeout(10),
         ):
-            await client.write_event(Synthesize("あ" * 20_000 if large else "はい。").event())
+            await client.write_event(Synthesize(text[:20_000]).event())
             while (event := await client.read_event()) is not None:
                 if event.type == "error":
                     assert event.data["text"]

@@ -45,6 +45,26 @@ async def test_speech_is_marked_as_synthetic_also_where_the_format_cannot_say_it
     assert len(answer.content) == 2 * 2_400
 
 
+async def test_what_is_left_out_of_a_text_is_named_in_a_header() -> None:
+    answer = await ask(app_of(Sentences()), input="はい。Привет, мир. สวัสดี。いいえ。")
+
+    assert answer.headers["x-unread-text"] == "Cyrillic, Thai"
+    assert len(answer.content) == 2 * 2 * 2_400
+
+
+@pytest.mark.parametrize(
+    "headers", [{"xi-api-key": "k"}, {"X-Fern-SDK-Name": "elevenlabs"}], ids=str
+)
+async def test_a_client_of_elevenlabs_gets_models_in_its_form(headers: dict[str, str]) -> None:
+    async with client_of(app_of(Sentences())) as client:
+        models = (await client.get("/v1/models", headers=headers)).json()
+        others = (await client.get("/v1/models")).json()
+
+    assert [each["can_do_text_to_speech"] for each in models] == [True, False]
+    assert models[0]["languages"] == [{"language_id": "ja", "name": "Japanese"}]
+    assert others["object"] == "list"
+
+
 async def test_null_for_an_option_means_its_default() -> None:
     engine = app_of(Sentences())
 

@@ -43,7 +43,7 @@ def served(dialect: str) -> Starlette:
     if dialect == "OpenAI":
         return openai.build(nobody, synthesis)
     if dialect == "ElevenLabs":
-        return elevenlabs.build({}, nobody, synthesis)
+        return elevenlabs.build({}, nobody, nobody, synthesis)
     services = voicevox.VoicevoxServices(VoicevoxSpeakers([]), UserData.open(), synthesis)
     return voicevox.build(services)
 

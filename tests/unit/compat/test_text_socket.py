@@ -61,6 +61,23 @@ async def test_sentences_are_spoken_as_soon_as_they_are_whole() -> None:
     assert {options.speed for options in engine.asked} == {2.0}
 
 
+async def test_a_sentence_that_is_left_out_is_told_and_the_others_are_spoken() -> None:
+    async with served_socket(Sentences()) as address, socket_client(address) as client:
+        await utter(client, "はい。안녕하세요。いいえ。")
+        messages, sound = await heard(client, "ended")
+
+    assert messages[2] == {
+        "type": "unread",
+        "text": "안녕하세요。",
+        "begin": 0.1,
+        "unread": "Korean",
+    }
+    assert [each["type"] for each in messages] == [
+        *("begun", "sentence", "unread", "sentence", "ended")
+    ]
+    assert len(sound) == 2 * TENTH
+
+
 class MarkedSentences(Sentences):
     """Knows a word in the middle of each tenth of a second."""
 

@@ -213,12 +213,12 @@ async def test_all_sentences_together_take_at_most_the_limit() -> None:
 async def test_a_sentence_that_cannot_be_read_is_passed_over_as_within_a_text() -> None:
     pieces = await spoken(JapaneseOnly(), ["안녕하세요。", "はい。", "안녕하세요。", "いいえ。"])
 
-    assert [piece.sentence for piece in pieces] == ["はい。", "いいえ。"]
-
-
-async def test_a_text_of_which_no_sentence_can_be_read_is_refused() -> None:
-    with pytest.raises(TextError, match="script"):
-        await spoken(JapaneseOnly(), ["안녕하세요。", "！"])
+    assert [(piece.sentence, piece.unread) for piece in pieces] == [
+        ("안녕하세요。", "Korean"),
+        ("はい。", ""),
+        ("안녕하세요。", "Korean"),
+        ("いいえ。", ""),
+    ]
 
 
 async def test_a_whole_text_that_is_too_long_is_refused_before_anything_is_spoken() -> None:

@@ -73,6 +73,18 @@ async def test_a_text_is_spoken_in_the_voice_and_style() -> None:
     assert {options.style for options in engine.asked} == {7}
 
 
+async def test_what_is_left_out_of_a_text_is_named_at_its_end() -> None:
+    async with served_wyoming(Sentences()) as port, AsyncTcpClient("127.0.0.1", port) as client:
+        await client.write_event(Synthesize("はい。안녕。Привет. いいえ。").event())
+        events = await heard(client)
+        await client.write_event(Synthesize("안녕하세요。").event())
+        *_, refused = await heard(client, Error)
+
+    assert events[-1].data["unread"] == "Korean, Cyrillic"
+    assert len(sound_of(events)) == 2 * 2 * 2_400
+    assert "in Korean" in Error.from_event(refused).text
+
+
 async def test_a_text_in_pieces_is_spoken_before_its_end_is_known() -> None:
     engine = Sentences()
     async with served_wyoming(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:

@@ -153,7 +153,7 @@ def test_behind_the_load_balancer_every_route_of_other_clients_leads_to_live(
     services = VoicevoxServices(VoicevoxSpeakers([]), UserData.open(), synthesis)
     routes = [
         *openai.build(nobody, synthesis).routes,
-        *elevenlabs.build({}, nobody, synthesis).routes,
+        *elevenlabs.build({}, nobody, nobody, synthesis).routes,
         *text_socket.build(text_socket.SpeechSockets(nobody, synthesis)).routes,
     ]
 

@@ -7,6 +7,7 @@ import pytest
 from shared.speech.text.dictionary import (
     WordError,
     WordType,
+    WrittenWords,
     compile_dictionary,
     make_word,
 )
@@ -58,6 +59,30 @@ def test_signs_in_a_word_do_not_break_the_dictionary(tmp_path: Path) -> None:
     reader = reader_of(tmp_path, ('a,b"c', "エービーシー", 1, WordType.PROPER_NOUN, 10))
 
     assert readings(reader, 'a,b"c') == ["エービーシー"]
+
+
+@pytest.mark.parametrize(
+    ("surface", "text", "read"),
+    [
+        ("😀", "うれしい😀ね", "うれしいヨミね"),
+        ("a,b", "a,bとａ，ｂ", "ヨミとヨミ"),
+        ("hello world", "hello worldは", "ヨミは"),
+        ("hello world", "othello worlds", "othello worlds"),
+        ("山﨑", "山﨑と山崎", "ヨミと山崎"),
+        ("C++", "C++とC", "ヨミとC"),
+        ("①", "①と②", "ヨミと②"),
+        ("墸", "墸です", "ヨミです"),
+        ("卍丸", "卍丸です", "卍丸です"),
+        ("Vtuber", "Vtuberです", "Vtuberです"),
+        ("www", "wwwとawww", "ヨミとawww"),
+    ],
+)
+def test_a_word_that_writing_out_would_change_is_read_all_the_same(
+    surface: str, text: str, read: str
+) -> None:
+    words = [make_word(surface, "ヨミ", 1), make_word("他", "ホカ", 1)]
+
+    assert WrittenWords(words).put_into(text) == read
 
 
 def test_no_words_need_no_dictionary(tmp_path: Path) -> None:

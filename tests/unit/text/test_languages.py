@@ -1,6 +1,7 @@
 import pytest
 
-from shared.speech.text.languages import Run, Unread, divide, language_code
+from shared.speech.text.front_end import Reader
+from shared.speech.text.languages import Run, Unread, divide, is_rare_kanji, language_code
 from shared.voices.voice import EnglishWords
 
 ENGLISH = EnglishWords.ENGLISH
@@ -60,7 +61,7 @@ def test_a_client_decides_on_the_language_and_on_english_words(
             "こんにちは。。さようなら。",
             [("안녕하세요", "Korean")],
         ),
-        ("おはよう。Привет, мир! 终わり", "おはよう。! 终わり", [("Привет, мир", "Cyrillic")]),
+        ("おはよう。Привет, мир! 終わり", "おはよう。! 終わり", [("Привет, мир", "Cyrillic")]),
         ("Hello สวัสดี world.", "Hello  world.", [("สวัสดี", "Thai")]),
         ("你好，世界。はい。", "はい。", [("你好，世界。", "Chinese")]),
         ("这是测试", "", [("这是测试", "Chinese")]),
@@ -72,6 +73,9 @@ def test_a_client_decides_on_the_language_and_on_english_words(
         ("Je ne sais pas, c'est la vie.", "", [("Je ne sais pas, c'est la vie.", "French")]),
         ("She said: c'est la vie.", "She said: c'est la vie.", []),
         ("ελ ʰ Ω ½ ①", "ελ ʰ Ω ½ ①", []),
+        ("山﨑、𩸽、𠮷野家", "山崎、𩸽、吉野家", []),
+        ("墸の字", "の字", [("墸", "rare kanji")]),
+        ("<p>안녕</p>はい", "、、はい", [("안녕", "Korean")]),
     ],
 )
 def test_what_no_voice_reads_is_named_and_the_rest_is_kept(
@@ -81,6 +85,14 @@ def test_what_no_voice_reads_is_named_and_the_rest_is_kept(
 
     assert division.text == read
     assert division.unread == tuple(Unread(*each) for each in unread)
+
+
+@pytest.mark.parametrize("first", [0x3400, 0x4E00, 0x7A00, 0x20000, 0x2A800, 0x30000])
+def test_kanji_are_rare_that_the_dictionary_does_not_read(reader: Reader, first: int) -> None:
+    for code in range(first, first + 7_000, 97):
+        words = reader.read(f"あ{chr(code)}").words
+        is_read = any(word.text != "あ" and word.reading != "、" for word in words)
+        assert is_rare_kanji(chr(code)) != is_read or not chr(code).isalpha(), hex(code)
 
 
 def test_names_of_what_is_not_read_are_given_once() -> None:

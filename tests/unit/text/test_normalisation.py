@@ -37,6 +37,8 @@ PLAIN = re.compile(
         ("привет שלום 😀☆", ""),
         ("\u202e\x00\x1b あ", "あ"),
         ("！？。、", "!?.,"),
+        ("山﨑と𠮷田", "山崎と吉田"),
+        ("<b>はい</b>", "はい"),
     ],
 )
 def test_a_text_is_written_plainly(text: str, expected: str) -> None:

@@ -60,7 +60,7 @@ def services() -> VoicevoxServices:
     dictionary = user_data.dictionary
     engine = JapaneseEngine(
         HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
-        FrontEnd(lambda: dictionary, dictionary.has),
+        FrontEnd(lambda: dictionary, dictionary.has, dictionary.put_into),
         sample_rate=24_000,
     )
     styles = (SpeakerStyle(STYLE, "ノーマル", engine, 0),)
@@ -330,6 +330,28 @@ async def test_a_word_of_the_dictionary_is_read_from_then_on(client: httpx.Async
     assert kana_of(await query(client, "推し活ん")) == "オシゴト"
 
 
+@pytest.mark.parametrize("surface", ["😀", "a,b", "hello world", "神﨑"])
+async def test_a_word_that_normalisation_changes_is_read_as_the_user_defined_it(
+    client: httpx.AsyncClient, surface: str
+) -> None:
+    word: Query = {"surface": surface, "pronunciation": "テストワード", "accent_type": 1}
+    await client.post("/user_dict_word", params=word)
+
+    assert kana_of(await query(client, f"今日は{surface}です")) == "キョオワテストワアドデス"
+
+
+async def test_a_query_names_what_is_left_out_and_one_of_nothing_readable_is_refused(
+    client: httpx.AsyncClient,
+) -> None:
+    mixed = await client.post("/audio_query", params=SPEAKER | {"text": "はい。안녕。"})
+    unread = await client.post("/audio_query", params=SPEAKER | {"text": "안녕。"})
+    empty = await client.post("/audio_query", params=SPEAKER | {"text": ""})
+
+    assert (kana_of(mixed.json()).strip("."), mixed.headers["x-unread-text"]) == ("ハイ", "Korean")
+    assert (unread.status_code, "Korean" in unread.text) == (422, True)
+    assert empty.status_code == 200
+
+
 async def test_a_users_english_word_has_priority_over_the_list_and_the_network(
     client: httpx.AsyncClient,
 ) -> None:
@@ -356,6 +378,7 @@ def kana_of(body: dict[str, Any]) -> str:
         ("POST /synthesis", {"speaker": STYLE}, [1], 422, "model_type"),
         ("POST /multi_synthesis", {"speaker": STYLE}, [], 422, "1から32個"),
         ("POST /user_dict_word", {"surface": "x"}, None, 422, "pronunciation"),
+        ("POST /user_dict_word", {"surface": ["東", "京"]}, None, 422, "join the parts"),
         ("DELETE /user_dict_word/none", {}, None, 422, "該当する単語"),
         ("POST /delete_preset", {"id": 5}, None, 422, "プリセットID"),
         ("GET /speaker_info", {"speaker_uuid": "none"}, None, 404, "話者"),
@@ -496,14 +519,14 @@ async def test_queries_of_one_request_share_the_limit(services: VoicevoxServices
 async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(
     services: VoicevoxServices,
 ) -> None:
-    limited = replace(services, synthesis=synthesis_of(2, 8, seconds=36.0))
+    limited = replace(services, synthesis=synthesis_of(2, 8, seconds=25.0))
     served, engine = spoken_by(CountingEngine, limited)
     async with client_of(build(served)) as client:
-        body = await query(client, ("8" * 30 + "。") * 4)  # 32 s by its phones, and really 40
+        body = await query(client, "あ、" * 60)  # 23 s by its phones, and really 27
         answer = await client.post("/synthesis", params=SPEAKER, json=body)
 
     assert answer.status_code == 422
-    assert 1 <= engine.pieces < 8  # a sentence of digits is two pieces
+    assert 1 <= engine.pieces < 60
 
 
 @pytest.mark.parametrize(
