@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import logging
+import re
 import uuid
 from collections import Counter, defaultdict
 from contextlib import asynccontextmanager, suppress
@@ -121,6 +122,7 @@ class Request:
         return f"{self.name}: {call} {self.calls[call]}"
 
 
+NUMBER: Final = re.compile(r"\d+")
 REQUEST: Final[ContextVar[Request]] = ContextVar("REQUEST")
 
 
@@ -257,6 +259,9 @@ class Threads(ThreadWork):
             samples, *rest = arguments
             return _encode_once(len(samples), tuple(rest), arguments)
 
+        visitor = NUMBER.search(REQUEST.get().name)
+        if visitor and self._process.world.is_poison(visitor.group()):
+            self._process.kill()
         name = getattr(function, "__name__", "next")
         return await self._process.call(name, work, None)
 
@@ -438,7 +443,8 @@ class World:
         attempts = int(schedule.choose("deliveries of a message", "30", "5", rate=0.5))
 
         def push(topic: str, endpoint: str, dead: str | None = None) -> Subscription:
-            return Subscription(topic, topic, endpoint, 100.0, dead, attempts)
+            most = attempts if dead else 10_000
+            return Subscription(topic, topic, endpoint, 100.0, dead, most)
 
         self.topics = Topics(
             self,
@@ -477,6 +483,11 @@ class World:
             self.has_hit_live |= LIVE in point and (is_cleanup or choice in STOPS)
         return choice
 
+    def is_poison(self, number: str) -> bool:
+        """Return whether the conversion of a voice ends its process every time."""
+        is_poison = self.schedule.choose(f"voice {number}", "is sound", "is poison", rate=0.04)
+        return is_poison == "is poison"
+
     def violate(self, text: str) -> None:
         self.trace(f"VIOLATION: {text}")
         self.violations.append(text)
@@ -494,7 +505,7 @@ class World:
 
     def new_voice_id(self) -> str:
         """Number a voice as its visitor, whether others come or not."""
-        number = int(REQUEST.get().name.split()[1])
+        number = int(NUMBER.findall(REQUEST.get().name)[0])
         return str(uuid.UUID(int=number | 4 << 76 | 2 << 62))
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
