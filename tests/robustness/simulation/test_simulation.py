@@ -23,7 +23,7 @@ CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
 """Schedules that have violated an invariant before something was mended."""
 
 BLOCKS = 4
-BLOCK = 250
+BLOCK = 500
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
