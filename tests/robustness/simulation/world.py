@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from unittest.mock import patch
 
 from starlette.websockets import WebSocket
@@ -41,6 +41,7 @@ from shared.conversion.stages import Conversion
 from shared.conversion.stopwatch import ThreadWork
 from shared.conversion.worker import Worker
 from shared.runtime.limits import PlacesPerClient
+from shared.runtime.settings import QUEUE_SECONDS
 from shared.speech.decoding.recording import DecodeLimits
 from shared.speech.results.audio_files import encode_result
 from shared.voices.messages import parse_conversion_message, parse_push, parse_upload_event
@@ -89,7 +90,8 @@ SWEEP_PERIOD: Final = 300.0
 UPLOAD_LIFETIME: Final = timedelta(minutes=10)
 PATIENCE: Final = Patience(timedelta(seconds=SWEEP_PERIOD), UPLOAD_LIFETIME)
 PLACES: Final = 1
-SPARE: Final = 1
+MOST_TURNS: Final = 2
+"""The most turns of one client for which another one waits."""
 
 STOPS: Final = ("killed before", "killed after", "cancelled before", "cancelled after", "stopped")
 DELAYS: Final = ("2 s late", "9 s late", "answered 9 s late", "frozen 4 s", "frozen 5 s")
@@ -136,7 +138,7 @@ class Process:
         self.requests: set[asyncio.Task[Any]] = set()
         self.is_over = False
         self._frozen_until = 0.0
-        self.drain: Callable[[], Awaitable[None]] | None = None
+        self.drain: Callable[[], Coroutine[Any, Any, None]] | None = None
         unreachable = StoreUnavailableError, StorageUnavailableError, PublishError
         store, storage, topic = unreachable
         self.voices = self._port(world.voices, "voices", store)
@@ -284,7 +286,7 @@ class FairPlaces(FairQueue):
     """A fair queue that counts how many turns of one client another one must wait for."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(PLACES, SPARE, loop_seconds)
+        super().__init__(PLACES, 0, loop_seconds, most_of_one=PLACES)
         self._world = world
         self._overtaken: dict[object, tuple[Client, Counter[Client]]] = {}
 
@@ -298,7 +300,7 @@ class FairPlaces(FairQueue):
                 for other, turns in self._overtaken.values():
                     if other != client:
                         turns[client] += 1
-                        if turns[client] > 2 * (PLACES + SPARE):
+                        if turns[client] > MOST_TURNS:
                             self._world.violate(f"unfair: {other} waits while {client} takes turns")
                 yield
         finally:
@@ -377,12 +379,15 @@ class Uploads(MemoryBucket):
     async def write(
         self,
         name: str,
-        content: io.BytesIO,
+        content: BinaryIO,
         *,
+        content_type: str,
+        size: int | None = None,
         metadata: Mapping[str, str] | None = None,
-        **facts: Any,
-    ) -> ObjectFacts:  # type: ignore[override]  # only passes on
-        stored = await super().write(name, content, metadata=metadata, **facts)
+    ) -> ObjectFacts:
+        stored = await super().write(
+            name, content, content_type=content_type, size=size, metadata=metadata
+        )
         event = upload_notification(
             stored.as_input(), metadata=metadata, eventTime=loop_now().isoformat()
         )
@@ -458,7 +463,9 @@ class World:
         )
         self._starts: Mapping[str, Callable[[Process], Any]] = {
             "api": Api,
-            "on_upload": lambda p: UploadHandler(p.voices, p.conversions, lambda: p.uploads).handle,
+            "on_upload": lambda p: (
+                UploadHandler(p.voices, p.conversions, lambda: p.uploads, 60.0).handle
+            ),
             "convert 1": lambda p: _worker(self, p).handle,
             "convert 2": lambda p: _worker(self, p).handle,
             "live": lambda p: _live(self, p),
@@ -501,7 +508,7 @@ class World:
 
     def document(self, voice_id: str) -> Voice | None:
         entry = self.voices._entries.get(voice_id)  # noqa: SLF001 - a check must not be a request
-        return entry and entry.voice
+        return None if entry is None else entry.voice
 
     def new_voice_id(self) -> str:
         """Number a voice as its visitor, whether others come or not."""
@@ -709,7 +716,8 @@ class World:
         socket = WebSocket(scope, inbox.get, send)
         with suppress(OSError):
             await self.ask("live", f"{me} {LIVE}", lambda live: live.serve(socket))
-        last = next((each for each in reversed(sent) if each["type"] != "received"), {})
+        told = [each for each in sent if each["type"] != "received"]
+        last = told[-1] if told else {}
         if last.get("type") not in {"done", "failed"} and not last.get("stored"):
             await self._upload(voice.voice_id)
         self.stored.add(voice.voice_id)
@@ -807,7 +815,11 @@ def _conversion(process: Process) -> Conversion:
 
 def _worker(world: World, process: Process) -> Worker:
     admission = Admission(
-        running=PLACES, waiting=2, spare=SPARE, slots=FairPlaces(world), now=loop_seconds
+        running=PLACES,
+        waiting=10,
+        slots=FairPlaces(world),
+        patience=QUEUE_SECONDS,
+        now=loop_seconds,
     )
     characters = BuiltInCharacters({"mei": MEI})
     worker = Worker(process.voices, characters, _conversion(process), admission, 60.0)
@@ -844,7 +856,9 @@ def _live(world: World, process: Process) -> LiveService:
 class SimulationLoop(VirtualTimeLoop):
     """A loop of virtual time without threads."""
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]  # as in VirtualTimeLoop
+        self, executor: Any, func: Any, *args: Any
+    ) -> asyncio.Future[Any]:
         del executor
         done = self.create_future()
         try:
