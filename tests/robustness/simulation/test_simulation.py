@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
+from shared.container.admission import _Place
 from shared.voices import voice as voices_of
 from shared.voices.store import change
 from shared.voices.voice import Voice
@@ -23,7 +24,7 @@ CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
 """Schedules that have violated an invariant before something was mended."""
 
 BLOCKS = 4
-BLOCK = 500
+BLOCK = 350
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -71,6 +72,10 @@ BUGS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "lease without clock": (
         lambda: patch.object(Voice, "lease_remaining", lambda _voice, _now: timedelta(0)),
         {"two leases at once", "written without its lease"},
+    ),
+    "first come, first served": (
+        lambda: patch.object(_Place, "used", (0.0, 0.0)),
+        {"unfair"},
     ),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import io
 import json
@@ -15,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from unittest.mock import patch
 
@@ -77,7 +79,9 @@ if TYPE_CHECKING:
 
 LIVE: Final = "speaks to live"
 VISITORS: Final = 4
-VISITS: Final = ("uploads", LIVE, "sends a text", "sends a form", "never uploads")
+TEXT: Final = "sends a text"
+CROWD: Final = "sends four texts at once"
+VISITS: Final = ("uploads", LIVE, TEXT, CROWD, "sends a form", "never uploads")
 FAULTS_END: Final = 90.0
 """The time from which nothing fails any more, so that every voice must come to its end."""
 ENDS_WITHIN: Final = 3 * 3600.0
@@ -283,28 +287,29 @@ def _encode_once(length: int, rest: Any, arguments: Any) -> Any:
 
 
 class FairPlaces(FairQueue):
-    """A fair queue that counts how many turns of one client another one must wait for."""
+    """A fair queue that counts the turns of one client for which a new one waits."""
 
     def __init__(self, world: World) -> None:
         super().__init__(PLACES, 0, loop_seconds, most_of_one=PLACES)
         self._world = world
-        self._overtaken: dict[object, tuple[Client, Counter[Client]]] = {}
+        self._turns_before: dict[Client, Counter[Client]] = {}
+        self._had_turns: set[Client] = set()
 
     @asynccontextmanager
     async def slot(self, client: Client = None, text: Share | None = None) -> AsyncIterator[None]:
-        me = object()
-        self._overtaken[me] = client, Counter()
+        if client not in self._had_turns:
+            self._turns_before.setdefault(client, Counter())
         try:
             async with super().slot(client, text):
-                del self._overtaken[me]
-                for other, turns in self._overtaken.values():
-                    if other != client:
-                        turns[client] += 1
-                        if turns[client] > MOST_TURNS:
-                            self._world.violate(f"unfair: {other} waits while {client} takes turns")
+                self._had_turns.add(client)
+                self._turns_before.pop(client, None)
+                for other, turns in self._turns_before.items():
+                    turns[client] += 1
+                    if turns[client] > MOST_TURNS:
+                        self._world.violate(f"unfair: {other} waits while {client} takes turns")
                 yield
         finally:
-            self._overtaken.pop(me, None)
+            self._turns_before.pop(client, None)
 
 
 class Voices(MemoryVoices):
@@ -645,16 +650,21 @@ class World:
 
     async def _visit(self, number: int) -> None:
         me = f"visitor {number}"
-        rate = 0.7 if number > 1 else 1.0
-        visit = self.choose(me, "stays away", *VISITS, rate=rate)
+        visit = self.choose(me, "stays away", *VISITS, rate=0.7 if number > 1 else 1.0)
         if visit == "stays away":
             return
         await asyncio.sleep(float(self.choose(f"{me} comes after", "0", "0.02", "5", rate=0.5)))
         client = self.choose(f"{me} is", "somebody", "somebody else", rate=0.5)
+        if visit == CROWD:
+            await asyncio.gather(*(self._come(f"{me}{each}", TEXT, client) for each in range(4)))
+        else:
+            await self._come(me, visit, client)
+
+    async def _come(self, me: str, visit: str, client: str) -> None:
         voice = None
         with suppress(PassingError, OSError):
             making = f"{me} creates a voice"
-            if visit == "sends a text":
+            if visit == TEXT:
                 voice = await self.ask("api", making, lambda api: api.speak(client))
             else:
                 voice = await self.ask("api", making, lambda api: api.create(client))
@@ -853,8 +863,26 @@ def _live(world: World, process: Process) -> LiveService:
     return service
 
 
+class NumberedTask(asyncio.Task[Any]):
+    """A task by whose number sets are ordered, and not by its place in memory."""
+
+    def __init__(self, number: int, *arguments: Any, **named: Any) -> None:
+        self._number = number
+        super().__init__(*arguments, **named)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SimulationLoop(VirtualTimeLoop):
     """A loop of virtual time without threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        numbers = count()
+        self.set_task_factory(
+            lambda loop, work, **named: NumberedTask(next(numbers), work, loop=loop, **named)
+        )
 
     def run_in_executor(  # type: ignore[override]  # as in VirtualTimeLoop
         self, executor: Any, func: Any, *args: Any
@@ -886,9 +914,12 @@ def simulate(schedule: Schedule, *, traced: bool = False) -> World:
         return world
 
     logging.disable()
+    # Some objects are known only for as long as they are used: that must not depend on chance.
+    gc.disable()
     try:
         return loop.run_until_complete(run())
     finally:
+        gc.enable()
         logging.disable(logging.NOTSET)
         for task in asyncio.all_tasks(loop):
             task.cancel()
