@@ -233,6 +233,12 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session(python=False, default=False)
+def simulate(session: nox.Session) -> None:
+    """Run the whole service in virtual time with faults of one seed: -- --minutes N [--help]."""
+    Environment(session, "tests").python("-m", "tests.robustness.simulation", *session.posargs)
+
+
+@nox.session(python=False, default=False)
 def mutants(session: nox.Session) -> None:
     """Change the core in small ways and see whether a test notices: nox -s mutants [-- --write]."""
     Environment(session, "mutants").python("-m", "tests.mutants", *session.posargs)

@@ -192,6 +192,7 @@ _LOG = logging.getLogger(__name__)
 class TextIntake:
     voices: VoiceStore
     uploads: Bucket
+    results: Bucket
     conversions: Callable[[], Publisher]
     catalogue: Catalogue
     max_characters: int
@@ -285,7 +286,10 @@ class TextIntake:
     async def _forget(self, voice: Voice) -> None:
         """Erase a voice that no client knows; anything left of it is erased after a day."""
         try:
-            await self.voices.delete(voice.voice_id)
+            # In the other order nothing would find the text of an api that ends in between.
             await self.uploads.delete(upload_name(voice.voice_id))
+            await self.voices.delete(voice.voice_id)
+            # The message may be out although the topic did not say so, and the text converted.
+            await self.results.delete_all(f"{voice.voice_id}/")
         except PassingError as error:
             _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})

@@ -104,6 +104,7 @@ def build(config: ApiSettings, services: ApiServices) -> FastAPI:
         texts=TextIntake(
             voices=services.voices,
             uploads=services.uploads,
+            results=services.results,
             conversions=services.conversions,
             catalogue=catalogue,
             max_characters=config.max_text_characters,

@@ -188,15 +188,20 @@ class Lease:
 
         await self._write(fail_once)
 
-    async def release(self, *, counts: bool) -> None:
+    async def release(self, *, counts: bool) -> bool:
         """Hand the voice back, so that the next delivery need not wait for the lease's end.
 
         It raises nothing, because it is called after another error, and the lease ends anyway.
+
+        Returns:
+            False if this attempt owned the voice no longer.
         """
         try:
             await self._write(partial(release, attempt=self.attempt, counts=counts))
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("lease not handed back: %s", error, extra={"event": "lease_not_released"})
+            return not isinstance(error, LeaseLostError)
+        return True
 
     async def _renew_for_ever(self) -> None:
         while True:

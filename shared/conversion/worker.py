@@ -17,11 +17,11 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.conversion.leases import take_lease
+from shared.conversion.leases import Lease, take_lease
 from shared.ports import NO_TRACES
 from shared.runtime.logs import about_voice
 from shared.runtime.push import AbandonedError
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from shared.container.admission import Admission, PassOn, Turn
     from shared.conversion.characters import CharacterLender, LoadedCharacter
-    from shared.conversion.leases import Lease
     from shared.conversion.stages import Conversion, Outcome
     from shared.ports import Traces, TraceStep
     from shared.voices.messages import PushMessage
@@ -256,21 +255,17 @@ class Worker:
     async def _lease_and_convert(self, attempt: Attempt, trace: TraceStep) -> Voice | None:
         try:
             with self._traces.step(attempt.voice_id, "lease"):
-                lease = await attempt.take_lease()
+                lease = await self._lease_or_give_up(attempt)
         except ForbiddenTransitionError as reason:
             _log_duplicate(reason)
             return await self._end(attempt, reason.voice)
-        except AttemptsExhaustedError as reason:
-            # All attempts have failed, most likely because of the recording.
-            voice = (await change(self._voices, attempt.voice_id, give_up)).voice
-            extra = _failure_of(voice, ErrorCode.ATTEMPTS_EXHAUSTED)
-            _LOG.error("given up: %s", reason, extra=extra)
-            return await self._end(attempt, voice)
         except UnknownVoiceError as reason:
             _log_duplicate(reason)
             # It was erased, perhaps while it was owned by a worker that died before cleaning up.
             await self._conversion.discard_all(attempt.voice_id)
             return None
+        if not isinstance(lease, Lease):
+            return await self._end(attempt, lease)
         _log_start(lease, cold=not self.has_converted)
         trace.facts |= {"attempt": lease.attempt, "character": lease.voice.character}
         try:
@@ -287,7 +282,10 @@ class Worker:
                 self._admission.penalize(attempt.client)
             # An attempt counts unless the instance stops or a service did not answer.
             passes = isinstance(error, asyncio.CancelledError | PassingError)
-            await lease.release(counts=is_limit or not passes)
+            if not await lease.release(counts=is_limit or not passes):
+                # A voice that was erased has no further attempt that would delete this result.
+                with suppress(PassingError):
+                    await self._discard_uncommitted(lease.voice)
             raise
         if isinstance(end, VoiceError):
             trace.error = end.code.value
@@ -296,6 +294,17 @@ class Worker:
         self.has_converted = True
         _log_end(lease, end, attempt.uploaded_at)
         return await self._end(attempt, lease.voice)
+
+    async def _lease_or_give_up(self, attempt: Attempt) -> Lease | Voice:
+        """Lease a voice, or return it failed if all its attempts have; raises as `take_lease`."""
+        try:
+            return await attempt.take_lease()
+        except AttemptsExhaustedError as reason:
+            # Most likely because of the recording.
+            voice = (await change(self._voices, attempt.voice_id, give_up)).voice
+            extra = _failure_of(voice, ErrorCode.ATTEMPTS_EXHAUSTED)
+            _LOG.error("given up: %s", reason, extra=extra)
+            return voice
 
     async def _convert(self, lease: Lease, attempt: Attempt) -> Outcome | VoiceError:
         """Convert the voice and commit the outcome: a result, or the error of the voice."""

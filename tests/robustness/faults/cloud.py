@@ -31,11 +31,9 @@ from shared.google.firestore import RenewableClient
 from shared.google.listener import DocumentListener
 from shared.google.sharded_bucket import shard_names, shard_of
 from shared.google.voices import FirestoreVoices
-from shared.voices.media import TEXT_CONTENT_TYPE
-from shared.voices.messages import ConversionMessage
 from shared.voices.objects import upload_name
 from shared.voices.tickets import Tickets
-from shared.voices.voice import Input, Options, Speaking, create, new_voice_id
+from shared.voices.voice import Options, create, new_voice_id
 from tests.integration.served import SAMPLE
 from tests.robustness.faults.barriers import VARIABLE, Barriers
 from tests.robustness.faults.scale_to_zero_proxy import Front
@@ -167,35 +165,6 @@ class FaultyCloud:
         voice = create(new_voice_id(), "mei", Options(content_type="audio/webm"), now=now)
         await self.voices.create(voice)
         return voice.voice_id
-
-    async def create_text_voice(self) -> str:
-        """Create the document of a voice that is made from a text, as the api does."""
-        options = Options(content_type=TEXT_CONTENT_TYPE, speaking=Speaking())
-        voice = create(new_voice_id(), "mei", options, now=datetime.now(UTC))
-        await self.voices.create(voice)
-        return voice.voice_id
-
-    async def request_text(self, voice_id: str, text: str) -> Input:
-        """Store the text of a voice and request its conversion, as the api does."""
-        blob = self._bucket(names.UPLOADS_BUCKET, voice_id).blob(upload_name(voice_id))
-        data = text.encode()
-        await asyncio.to_thread(
-            blob.upload_from_string, data, content_type=TEXT_CONTENT_TYPE, if_generation_match=0
-        )
-        upload = Input(
-            self.uploads_bucket(voice_id),
-            voice_id,
-            int(blob.generation),
-            TEXT_CONTENT_TYPE,
-            len(data),
-        )
-        await self.request_conversion(voice_id, upload)
-        return upload
-
-    async def request_conversion(self, voice_id: str, upload: Input) -> None:
-        """Publish a conversion message."""
-        message = ConversionMessage(voice_id, upload)
-        await self.publish(names.CONVERSIONS_TOPIC, message.encode(), {"voice_id": voice_id})
 
     async def upload(self, voice_id: str) -> int:
         """Upload a recording for a voice; return its generation."""

@@ -1,15 +1,12 @@
 """The conversion container with barriers, as `tests.robustness.faults.convert_with_barriers`.
 
-It is functions.convert.main's application; only its collaborators are wrapped, and
-CLOCK_SKEW_SECONDS sets its clock wrong.
+It is functions.convert.main's application; only its collaborators are wrapped.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
 from functions.convert import main as convert
@@ -28,7 +25,7 @@ from tests.robustness.faults.collaborators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
+    from collections.abc import Awaitable
 
     from shared.container.supervision import Supervision
     from shared.ports import Bucket
@@ -59,23 +56,10 @@ async def serve(config: ConvertSettings, supervision: Supervision | None = None)
         await composition.serve(convert.build(config, services), config, wrapped, supervision)
 
 
-@contextmanager
-def wrong_clock(skew_seconds: float) -> Iterator[None]:
-    if not skew_seconds:
-        yield
-        return
-    # Imported here: it changes the clock, and most processes need the right time.
-    import time_machine  # noqa: PLC0415
-
-    with time_machine.travel(datetime.now(UTC) + timedelta(seconds=skew_seconds)):
-        yield
-
-
 def main() -> None:
     config = settings.load(ConvertSettings)
     config.configure_logs()
-    with wrong_clock(float(os.environ.get("CLOCK_SKEW_SECONDS", "0"))):
-        process.run(config, serve)
+    process.run(config, serve)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -82,49 +81,3 @@ async def test_a_killed_containers_voice_is_taken_over_when_its_lease_ends(
 
     taken_over_at = datetime.fromisoformat(cloud.barriers.notes(voice_id, "leased")[1])
     assert left.lease_expires_at <= taken_over_at <= killed.at + TAKEOVER
-
-
-async def test_the_next_container_deletes_what_two_killed_ones_left(
-    cloud: FaultyCloud,
-) -> None:
-    first, second = await asyncio.gather(cloud.start_convert(), cloud.start_convert())
-    voice_id = await cloud.create_voice()
-    cloud.front.pin(voice_id, first.url, second.url)
-    for point in ("stored", "done"):
-        cloud.barriers.hold(voice_id, point)
-    await cloud.upload(voice_id)
-
-    await cloud.barriers.arrival(voice_id, "stored")
-    first.process.send_signal(signal.SIGKILL)
-    await first.process.wait()
-    cloud.barriers.release(voice_id, "stored")
-    await cloud.barriers.arrival(voice_id, "done")
-    second.process.send_signal(signal.SIGKILL)
-    await second.process.wait()
-    cloud.barriers.release(voice_id, "done")
-
-    done = await require_one_result(cloud, voice_id)
-
-    assert done.attempt == 2
-    assert len(cloud.barriers.notes(voice_id, "stored")) == 2
-
-
-async def test_a_voice_erased_before_its_container_is_killed_leaves_nothing(
-    cloud: FaultyCloud,
-) -> None:
-    victim = await cloud.start_convert()
-    voice_id = await cloud.create_voice()
-    cloud.front.pin(voice_id, victim.url)
-    cloud.barriers.hold(voice_id, "stored")
-    await cloud.upload(voice_id)
-    await cloud.barriers.arrival(voice_id, "stored")
-
-    await cloud.voices.delete(voice_id)
-    victim.process.send_signal(signal.SIGKILL)
-    await victim.process.wait()
-    left_behind = await cloud.results(voice_id)
-    cloud.barriers.release(voice_id, "stored")
-
-    await cloud.front.acknowledged(voice_id)
-    assert left_behind == [f"{voice_id}/1.wav"]
-    assert await cloud.results(voice_id) == []

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -14,7 +12,7 @@ import pytest_asyncio
 
 from infra.local.configuration import names
 from shared.voices.store import document_path
-from shared.voices.voice import LEASE, ErrorCode, Status, new_voice_id
+from shared.voices.voice import Status, new_voice_id
 from tests.robustness.faults.endings import require_one_result
 from tests.robustness.faults.scale_to_zero_proxy import LOST
 from tests.support.logs import logged_as
@@ -42,13 +40,6 @@ async def run(sweep: Instance) -> None:
     assert answer.status_code == 200, answer.text
 
 
-async def backdate(cloud: FaultyCloud, voice_id: str, **changes: Any) -> None:
-    """Date a document's last change far into the past."""
-    snapshot = await cloud.voices.read(voice_id)
-    earlier = snapshot.voice.updated_at - LONG_AGO
-    await cloud.voices.replace(snapshot, replace(snapshot.voice, updated_at=earlier, **changes))
-
-
 async def test_a_voice_whose_event_was_lost_gets_its_result(
     cloud: FaultyCloud, sweep: Instance
 ) -> None:
@@ -61,57 +52,6 @@ async def test_a_voice_whose_event_was_lost_gets_its_result(
     await run(sweep)
 
     await require_one_result(cloud, voice_id)
-
-
-async def test_a_voice_whose_conversion_message_was_lost_gets_its_result(
-    cloud: FaultyCloud, sweep: Instance
-) -> None:
-    voice_id = await cloud.create_voice()
-    cloud.front.pin(voice_id, LOST)
-    await cloud.upload(voice_id)
-    await cloud.front.acknowledged(voice_id, "on_upload")
-    await cloud.front.acknowledged(voice_id)
-    assert (await cloud.read(voice_id)).status is Status.QUEUED
-    await backdate(cloud, voice_id)
-
-    await run(sweep)
-
-    done = await require_one_result(cloud, voice_id, messages=2)
-    assert done.attempt == 1
-
-
-async def test_a_voice_whose_worker_and_message_were_lost_gets_its_result(
-    cloud: FaultyCloud, sweep: Instance
-) -> None:
-    worker = await cloud.start_convert()
-    voice_id = await cloud.create_voice()
-    cloud.barriers.hold(voice_id, "leased")
-    cloud.front.pin(voice_id, worker.url, LOST)
-    await cloud.upload(voice_id)
-    await cloud.barriers.arrival(voice_id, "leased")
-    worker.process.send_signal(signal.SIGKILL)
-    await worker.process.wait()
-    cloud.barriers.release(voice_id, "leased")
-    await cloud.front.acknowledged(voice_id)
-    left = await cloud.read(voice_id)
-    await backdate(cloud, voice_id, lease_expires_at=left.updated_at - LONG_AGO + LEASE)
-
-    await run(sweep)
-
-    done = await require_one_result(cloud, voice_id, messages=2)
-    assert done.attempt == 2
-
-
-async def test_a_voice_that_was_never_uploaded_expires(cloud: FaultyCloud, sweep: Instance) -> None:
-    late, waiting = await cloud.create_voice(age=LONG_AGO), await cloud.create_voice()
-
-    await run(sweep)
-
-    failed = await cloud.read(late)
-    assert failed.status is Status.FAILED
-    assert failed.error is not None
-    assert failed.error.code is ErrorCode.UPLOAD_EXPIRED
-    assert (await cloud.read(waiting)).status is Status.WAITING
 
 
 @pytest_asyncio.fixture(loop_scope="session")

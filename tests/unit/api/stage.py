@@ -147,6 +147,7 @@ class Stage:
         texts = TextIntake(
             voices=self.voices,
             uploads=self.uploads,
+            results=self.results,
             conversions=lambda: self.conversions,
             catalogue=catalogue,
             max_characters=MAX_CHARACTERS,

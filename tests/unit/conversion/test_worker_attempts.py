@@ -22,6 +22,7 @@ from shared.speech.decoding.process_output import ResourceLimitError
 from shared.voices.messages import MalformedMessageError, PushMessage
 from shared.voices.objects import StorageUnavailableError
 from shared.voices.voice import (
+    LEASE,
     MOST_ATTEMPTS,
     ErrorCode,
     Status,
@@ -33,11 +34,14 @@ from tests.support.logs import logged_as
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import (
     ERROR,
+    a_converting,
+    a_done,
     a_queued,
     is_sentence,
 )
 
 if TYPE_CHECKING:
+    from shared.voices.store import Snapshot
     from tests.support.logs import LogBook
 
 
@@ -474,3 +478,25 @@ async def test_after_a_hostile_recording_its_client_rests_while_others_come(
     await stage.worker.handle(await stage.add(client="hostile"))
 
     assert loop_seconds() == (REST_SECONDS if rests else 0.0)
+
+
+@in_virtual_time
+async def test_a_voice_that_is_done_before_it_is_given_up_stays_done(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its last attempt has lost the lease, and ends before the voice is given up.
+    message = await stage.add(replace(a_converting(), attempt=MOST_ATTEMPTS))
+    await asyncio.sleep(LEASE.total_seconds())
+    read = stage.voices.read
+
+    async def read_before_its_end(voice_id: str) -> Snapshot:
+        snapshot = await read(voice_id)
+        if not snapshot.voice.status.is_final:
+            await stage.voices.replace(snapshot, replace(a_done(), voice_id=voice_id))
+        return snapshot
+
+    monkeypatch.setattr(stage.voices, "read", read_before_its_end)
+
+    await stage.worker.handle(message)
+
+    assert await stage.status(message) is Status.DONE
