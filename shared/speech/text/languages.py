@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from shared.voices.voice import EnglishWords
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 JAPANESE: Final = "ja"
 ENGLISH: Final = "en"
@@ -65,7 +65,7 @@ def language_code(tag: str) -> str:
 
 def divide(
     text: str,
-    reads: Collection[str] = (JAPANESE, ENGLISH),
+    reads: Sequence[str] = (JAPANESE, ENGLISH),
     language: str | None = None,
     english_words: EnglishWords = EnglishWords.KATAKANA,
 ) -> Division:
@@ -73,8 +73,8 @@ def divide(
 
     Args:
         text: of any length.
-        reads: the languages that the voice reads. One without English reads English words in
-            katakana.
+        reads: the languages that the voice reads, the usual one first. One without English reads
+            English words in katakana.
         language: of the sentences, where the client knows it.
         english_words: how English words inside of a Japanese sentence are spoken.
     """
@@ -99,7 +99,7 @@ def divide(
                 runs += _runs_of(waiting + part, base, english_words)
                 waiting = ""
     if waiting:
-        runs.append(Run(waiting, language if language in reads and language else JAPANESE))
+        runs.append(Run(waiting, language if language in reads and language else reads[0]))
     return Division(tuple(_joined(runs)), tuple(unread))
 
 

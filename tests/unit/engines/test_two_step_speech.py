@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from shared.characters.manifest import TextSpeech
-from shared.speech.engines import kokoro_packages, registry
+from shared.speech.engines import registry
 from shared.speech.engines.interface import Mark, MarkedPiece, speak_marked
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
+from shared.speech.engines.kokoro_packages import KokoroPackages
 from shared.speech.engines.registry import ENGINES, LazyTextEngine, build_engine
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.engines.two_step_speech import TwoStepSpeech
@@ -172,7 +173,7 @@ class TestTwoStepSpeech(TextEngineContract):
 
 @pytest.fixture
 def hts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kokoro_packages, "is_installed", lambda: False)
+    monkeypatch.setattr(KokoroPackages, "is_complete", lambda _: False)
 
 
 def speaker_of(name: str, **changes: Any) -> PhraseEngine | None:
