@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from shared.speech.engines.kokoro_packages import KokoroPackages
-from shared.speech.text.english_phones import GuessingNetwork, Pronunciation
+from shared.speech.text.english_phones import Entry, GuessingNetwork, Pronunciation
 
-LEXICON = {
+LEXICON: dict[str, Entry] = {
     "cat": "kˈæt",
     "bus": "bˈʌs",
     "apple": "ˈæpᵊl",
