@@ -85,7 +85,11 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
     user_data = await asyncio.to_thread(UserData.open, config.data_dir)
     weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
     session = SessionSettings(
-        config.threads, config.provider, front_end=user_data.front_end(), weights=weights
+        config.threads,
+        config.provider,
+        front_end=user_data.front_end(),
+        weights=weights,
+        kokoro=config.kokoro_dir,
     )
     marker = open_marker(config)
     watch = CharacterWatch(

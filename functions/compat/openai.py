@@ -195,7 +195,16 @@ class OpenAiRoutes:
         for voice in self._voices.all():
             name = voice.character.manifest.name
             shown = f"{name.en} ({voice.style_name})" if voice.style_name else name.en
-            voices.append({"id": voice.id, "object": "voice", "name": shown, "name_ja": name.ja})
+            languages = list(voice.engine.languages)
+            voices.append(
+                {
+                    "id": voice.id,
+                    "object": "voice",
+                    "name": shown,
+                    "name_ja": name.ja,
+                    "languages": languages,
+                }
+            )
         return JSONResponse({"object": "list", "voices": voices, "data": voices})
 
     async def list_models(self, _: Request) -> Response:

@@ -200,7 +200,7 @@ def describe(voices: TextSpeakers) -> WyomingEvent:
                 },
                 "installed": True,
                 "version": None,
-                "languages": ["ja"],
+                "languages": list(each[0].engine.languages),
                 "speakers": speakers or None,
             }
         )

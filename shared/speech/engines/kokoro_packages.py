@@ -35,7 +35,7 @@ _SHA256: Final = {
     "data/us_silver.json": "de8f67be911bb6c659187b4a65fd966b6a30e56350e0f790d763210b053ac475",
     "checkpoint20.npz": "b8af35e4596d8dd5836dfd3fe9b2ba4f97b9c311efe8879544cbcfcbd566d8c6",
 }
-REQUIREMENTS: Final = "requirements/kokoro.txt"
+REQUIREMENTS: Final = "functions/convert/requirements-kokoro.txt"
 
 STYLE_ROWS: Final = 510
 STYLE_SIZE: Final = 256

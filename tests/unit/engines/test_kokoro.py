@@ -225,7 +225,8 @@ def test_another_file_in_the_packages_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(
-    not KokoroPackages().is_complete(), reason="needs what requirements/kokoro.txt lists"
+    not KokoroPackages().is_complete(),
+    reason="needs what functions/convert/requirements-kokoro.txt lists",
 )
 def test_the_real_network_speaks_the_same_samples_for_the_same_text(front_end: FrontEnd) -> None:
     engine = built_in(SessionSettings(front_end=front_end))

@@ -26,6 +26,7 @@ NEEDED = [
     "functions/compat/main.py",
     "functions/convert/main.py",
     "functions/convert/requirements-cuda.txt",
+    "functions/convert/requirements-kokoro.txt",
     "functions/convert/requirements.txt",
     "functions/live/main.py",
     "shared/voices/voice.py",
@@ -79,7 +80,7 @@ def test_the_functions_and_the_container_run_the_same_python(terraform: Terrafor
     version = terraform.locals["python_version"]
 
     base, *others = instructions("ARG")
-    assert others == ["PROVIDER=cpu"]
+    assert others == ["PROVIDER=cpu", "KOKORO=on"]
     assert instructions("FROM") == ["${BASE} AS build", "${BASE}"]
     image = rf"mirror\.gcr\.io/library/python:{re.escape(version)}\.\d+-slim-\w+"
     assert re.fullmatch(rf"BASE={image}@sha256:[0-9a-f]{{64}}", base)

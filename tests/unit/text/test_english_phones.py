@@ -97,7 +97,9 @@ def test_a_word_with_several_pronunciations_is_read_by_the_words_around_it(
     assert said.symbols(text) == symbols
 
 
-@pytest.mark.skipif(not KokoroPackages().is_complete(), reason="needs requirements/kokoro.txt")
+@pytest.mark.skipif(
+    not KokoroPackages().is_complete(), reason="needs functions/convert/requirements-kokoro.txt"
+)
 def test_the_real_lexicon_and_network_read_all_words_with_symbols_that_kokoro_knows() -> None:
     packages = KokoroPackages()
     said = packages.read_pronunciation()
