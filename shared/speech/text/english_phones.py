@@ -128,7 +128,8 @@ class Pronunciation:
             if not word.endswith(ending) or len(stem) < 2 or stem.endswith("ss") and ending == "s":  # noqa: PLR2004, RUF021
                 continue
             for each in (stem, stem[:-1] if stem[-2:-1] == stem[-1:] else stem):
-                if each in self.lexicon and (said := self._look_up(each, context)):
+                inflected = Context(("to",)) if change in (_with_ed, _with_ing) else context
+                if each in self.lexicon and (said := self._look_up(each, inflected)):
                     return change(said)
         return None
 
@@ -203,6 +204,7 @@ _BY_WHAT_FOLLOWS: Final = {
     "an": ("ɐn", "ɐn", "ɐn"),
     "to": ("tˈu", "tə", "tʊ"),
     "in": ("ˈɪn", "ɪn", "ɪn"),
+    "am": ("æm", "ɐm", "ɐm"),
     "i": ("ˌI", "ˌI", "ˌI"),
 }
 """Words before a sign, a consonant, and a vowel."""
@@ -214,6 +216,8 @@ def _part_of_speech(word: str, entry: dict[str, str | None], context: Context) -
     if "VBD" in entry:
         if before in _PERFECT:
             return "VBN"
+        if before in _DETERMINERS:
+            return "DEFAULT"
         is_past = before in _THIRD or bool(_PAST & {*context.before, *context.after})
         return "VBD" if is_past and before != "to" else "DEFAULT"
     if "ADJ" in entry and (before in _PREDICATE or after in ("to", "the") and word == "close"):  # noqa: RUF021

@@ -89,6 +89,9 @@ def test_words_are_looked_up_as_they_are_by_their_stem_or_by_their_parts(
         ("he read it", "hi ɹˈɛd ɪt"),
         ("to read it", "tə ɹˈid ɪt"),
         ("Close the", "klˈOz ðə"),
+        ("he lived", "hi lˈɪvd"),
+        ("closing this", "klˈOzɪŋ ðˈɪs"),
+        ("the read", "ðə ɹˈid"),
     ],
 )
 def test_a_word_with_several_pronunciations_is_read_by_the_words_around_it(
