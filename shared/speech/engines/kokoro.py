@@ -192,7 +192,8 @@ MEDIAN_HZ: Final = 226.0
 
 LANGUAGES: Final[Sequence[str]] = (JAPANESE, ENGLISH)
 
-_SENTENCE_SECONDS = 0.45
+_SENTENCE_SECONDS, _BREATH_SECONDS = 0.45, 0.2
+_SHORTEST_BREATH, _LONGEST_FIRST = 12, 60
 _ENGLISH_SECONDS: Final = 0.072
 """The seconds of an English phone."""
 
@@ -255,6 +256,15 @@ def _breaths(sentence: str) -> Iterator[str]:
         sentence = sentence[cut:]
     if sentence:
         yield sentence
+
+
+def first_breath(sentences: Sequence[str]) -> list[str]:
+    """Cut a long first sentence after a comma: its beginning is heard so much sooner."""
+    first, *others = sentences or [""]
+    comma = first.find(", ", _SHORTEST_BREATH)
+    if len(first) <= _LONGEST_FIRST or comma < 0 or not has_sound(first[comma + 1 :]):
+        return list(sentences)
+    return [first[: comma + 1], first[comma + 2 :], *others]
 
 
 def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngine:
@@ -367,11 +377,13 @@ class KokoroEngine:
 
     def _speak(self, sentences: Iterable[str], options: SpeechOptions) -> Iterator[Samples]:
         speed = bounded_speed(options)
+        breaths = first_breath([each for each in sentences if has_sound(each)])
 
-        def say(symbols: str) -> SpeechPiece:
+        def say(before: str, symbols: str) -> SpeechPiece:
+            pause = _BREATH_SECONDS if before.endswith(",") else _SENTENCE_SECONDS
             spoken = resample(self._voice.speak(symbols, speed), SAMPLE_RATE, self.sample_rate)
             louder = spoken * self._gain
             moved = change_pitch(louder, self.sample_rate, options.pitch, options.intonation)
-            return SpeechPiece(moved, _SENTENCE_SECONDS / speed)
+            return SpeechPiece(moved, pause / speed)
 
-        return deliver(map(say, filter(has_sound, sentences)), self.sample_rate, options)
+        return deliver(map(say, ["", *breaths], breaths), self.sample_rate, options)

