@@ -147,14 +147,18 @@ def _readable_parts(sentence: str) -> Iterator[str | Unread]:
         if script in _READ_SCRIPTS:
             continue
         places = [place for place, _ in group]
-        if sentence[begin : places[0]].strip():
+        if _says_something(sentence[begin : places[0]]):
             yield sentence[begin : places[0]]
         begin = places[-1] + 1
         while unicodedata.category(sentence[begin : begin + 1] or " ").startswith("M"):
             begin += 1
         yield Unread(sentence[places[0] : begin], _NAMES.get(script, script.title()))
-    if sentence[begin:].strip():
+    if _says_something(sentence[begin:]):
         yield sentence[begin:]
+
+
+def _says_something(part: str) -> bool:
+    return any(map(str.isalnum, part))
 
 
 # Characters that only Chinese has: simplified, or its pronouns and particles.
