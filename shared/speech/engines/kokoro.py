@@ -194,8 +194,8 @@ LANGUAGES: Final[Sequence[str]] = (JAPANESE, ENGLISH)
 
 _SENTENCE_SECONDS, _BREATH_SECONDS = 0.45, 0.2
 _SHORTEST_BREATH, _LONGEST_FIRST = 12, 60
-_ENGLISH_SECONDS: Final = 0.072
-"""The seconds of an English phone."""
+_ENGLISH_SECONDS, _AROUND_ENGLISH = 0.075, 0.35
+"""The seconds of an English phone, and of the beginning and end of a sentence."""
 
 _ENGLISH_PHONES = re.compile(r"[^\W\d_ˈˌ]")
 
@@ -230,7 +230,7 @@ class EnglishReader:
                 self._loaded = self._load()
         written = (self._loaded.symbols(each) for each in english_sentences(text))
         return [
-            Sentence(each, _ENGLISH_SECONDS * len(_ENGLISH_PHONES.findall(each)))
+            Sentence(each, _AROUND_ENGLISH + _ENGLISH_SECONDS * len(_ENGLISH_PHONES.findall(each)))
             for each in written
         ]
 

@@ -141,7 +141,7 @@ _ROMAN: Final = _pairs("""
     XIII thirteen  XIV fourteen  XV fifteen  XVI sixteen  XIX nineteen  XX twenty
 """)
 
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
+_NUMBER = r"(?<!\d)(?>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"  # without a way back
 _HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad]")
 _PLAIN = str.maketrans(dict(zip("‘’‛“”„‐‑‒−、。\n\r\t", "'''\"\"\"----,.   ", strict=True)))
 

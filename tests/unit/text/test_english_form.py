@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from shared.speech.text.english_form import cardinal, ordinal, write_out, year
@@ -43,6 +45,14 @@ from shared.speech.text.english_form import cardinal, ordinal, write_out, year
 )  # fmt: skip
 def test_texts_are_written_out_as_they_are_said(text: str, spoken: str) -> None:
     assert write_out(text) == spoken
+
+
+@pytest.mark.parametrize("text", ["1" * 2_000, "1." * 1_000, "a" * 2_000, "1,234" * 400])
+def test_no_text_takes_long_to_write_out(text: str) -> None:
+    begun = time.process_time()
+    write_out(text)
+
+    assert time.process_time() - begun < 1.0
 
 
 @pytest.mark.parametrize(
