@@ -216,7 +216,7 @@ class Sentence:
     seconds: float
 
 
-class EnglishReader:
+class EnglishSentenceReader:
     """Reads English text; the lexicon is loaded for the first one."""
 
     def __init__(self, load_pronunciation: Callable[[], Pronunciation]) -> None:
@@ -287,7 +287,7 @@ def _build(
     settings: SessionSettings, sample_rate: int, languages: Sequence[str], gain: float
 ) -> KokoroEngine:
     packages = KokoroPackages(settings.kokoro)
-    english = EnglishReader(
+    english = EnglishSentenceReader(
         lambda: settings.sharing.get("pronunciation", packages.read_pronunciation)
     )
     voice = load(NOBODY, settings)
@@ -308,7 +308,7 @@ class KokoroEngine:
         self,
         voice: KokoroSynthesis,
         front_end: TextReader,
-        english: EnglishReader,
+        english: EnglishSentenceReader,
         *,
         sample_rate: int,
         languages: Sequence[str] = LANGUAGES,

@@ -7,7 +7,7 @@ import pytest
 
 from shared.speech.engines.kokoro import (
     MEDIAN_HZ,
-    EnglishReader,
+    EnglishSentenceReader,
     KokoroEngine,
     KokoroSynthesis,
     built_in,
@@ -113,7 +113,7 @@ def engine_of(network: SpokenNumbers, front_end: FrontEnd) -> KokoroEngine:
     def pronunciation() -> Pronunciation:
         return Pronunciation({"hi": "hai", "ok": "oke"}, GuessingNetwork({}))
 
-    english = EnglishReader(pronunciation)
+    english = EnglishSentenceReader(pronunciation)
     return KokoroEngine(voice_of(network), front_end, english, sample_rate=RATE)
 
 
