@@ -22,14 +22,10 @@ const en = {
   modeType: "Type",
   mode: "Speak or type",
   text: "Your text",
-<<<<<<< HEAD
   textHint: (languages: string) =>
-    languages === "" ? "Type what is to be said." : `Type what is to be said, in ${languages}.`,
+    languages === "" ? "Type a sentence." : `Type a sentence in ${languages}.`,
   languageNames: { en: "English", ja: "Japanese" } as Record<string, string>,
   or: " or ",
-=======
-  textHint: "Type a sentence.",
->>>>>>> main
   textLength: (count: string, most: string) => `${count} of ${most} characters`,
   textMissing: "Type a sentence first.",
   textTooLong: (most: string) => `The text may have at most ${most} characters: shorten it.`,
