@@ -372,18 +372,19 @@ def _options_in(form: FormData) -> ConversionOptions:
 
 
 def _voice_body(character: LoadedCharacter) -> dict[str, Any]:
-    manifest = character.manifest
-    languages = character.text_engine.languages if character.text_engine else ()
-    labels = {"name_ja": manifest.name.ja, "licence": manifest.licence.name}
-    if languages:
-        labels["language"] = languages[0]
+    manifest, engine = character.manifest, character.text_engine
     return {
         "voice_id": manifest.id,
         "name": manifest.name.en,
         "category": "premade",
         "description": manifest.credit,
-        "labels": labels,
-        "verified_languages": [{"language": each, "model_id": ""} for each in languages],
+        "labels": {
+            "name_ja": manifest.name.ja,
+            "licence": manifest.licence.name,
+            "languages": ", ".join(engine.languages if engine else ()),
+            "speaks_texts": str(engine is not None).lower(),
+            "converts_recordings": str(manifest.takes_speech).lower(),
+        },
         "preview_url": None,
         "available_for_tiers": [],
         "high_quality_base_model_ids": [],

@@ -195,16 +195,8 @@ class OpenAiRoutes:
         for voice in self._voices.all():
             name = voice.character.manifest.name
             shown = f"{name.en} ({voice.style_name})" if voice.style_name else name.en
-            languages = list(voice.engine.languages)
-            voices.append(
-                {
-                    "id": voice.id,
-                    "object": "voice",
-                    "name": shown,
-                    "name_ja": name.ja,
-                    "languages": languages,
-                }
-            )
+            described = {"id": voice.id, "object": "voice", "name": shown, "name_ja": name.ja}
+            voices.append(described | {"languages": list(voice.engine.languages)})
         return JSONResponse({"object": "list", "voices": voices, "data": voices})
 
     async def list_models(self, _: Request) -> Response:

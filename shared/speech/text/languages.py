@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from shared.voices.voice import EnglishWords
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
 JAPANESE: Final = "ja"
 ENGLISH: Final = "en"
@@ -65,7 +65,7 @@ def language_code(tag: str) -> str:
 
 def divide(
     text: str,
-    reads: Sequence[str] = (JAPANESE, ENGLISH),
+    reads: Collection[str] = (JAPANESE, ENGLISH),
     language: str | None = None,
     english_words: EnglishWords = EnglishWords.KATAKANA,
 ) -> Division:
@@ -73,8 +73,8 @@ def divide(
 
     Args:
         text: of any length.
-        reads: the languages that the voice reads, the usual one first. One without English reads
-            English words in katakana.
+        reads: the languages that the voice reads. One without English reads English words in
+            katakana.
         language: of the sentences, where the client knows it.
         english_words: how English words inside of a Japanese sentence are spoken.
     """
@@ -99,7 +99,7 @@ def divide(
                 runs += _runs_of(waiting + part, base, english_words)
                 waiting = ""
     if waiting:
-        runs.append(Run(waiting, language if language in reads and language else reads[0]))
+        runs.append(Run(waiting, language if language in reads and language else JAPANESE))
     return Division(tuple(_joined(runs)), tuple(unread))
 
 
@@ -147,18 +147,14 @@ def _readable_parts(sentence: str) -> Iterator[str | Unread]:
         if script in _READ_SCRIPTS:
             continue
         places = [place for place, _ in group]
-        if _says_something(sentence[begin : places[0]]):
+        if sentence[begin : places[0]].strip():
             yield sentence[begin : places[0]]
         begin = places[-1] + 1
         while unicodedata.category(sentence[begin : begin + 1] or " ").startswith("M"):
             begin += 1
         yield Unread(sentence[places[0] : begin], _NAMES.get(script, script.title()))
-    if _says_something(sentence[begin:]):
+    if sentence[begin:].strip():
         yield sentence[begin:]
-
-
-def _says_something(part: str) -> bool:
-    return any(map(str.isalnum, part))
 
 
 # Characters that only Chinese has: simplified, or its pronouns and particles.
