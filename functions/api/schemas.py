@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from shared.characters.manifest import MAX_STYLE_ID
 from shared.voices.media import ALLOWED_UPLOADS, LONGEST_CONTENT_TYPE
-from shared.voices.voice import OutputFormat, Status
+from shared.voices.voice import EnglishWords, OutputFormat, Status
 
 VOICE_ID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 """Describes a voice_id in the OpenAPI description; `parse_voice_id` checks it."""
@@ -18,6 +18,9 @@ CONTENT_TYPE_PATTERN: Final = f"^({'|'.join(sorted(ALLOWED_UPLOADS))})(;[ -~]*)?
     ".", r"\."
 )
 """Describes the media type of a recording; `parse_content_type` checks it."""
+
+LANGUAGE_PATTERN: Final = "^[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*$"
+"""Describes the tag of a language (BCP 47)."""
 
 RECORDING_TAG: Final = "(recording)"
 TEXT_TAG: Final = "(text)"
@@ -50,6 +53,8 @@ class NewTextVoice(_Model):
 
     `speed` 2 is twice as fast, `pitch` counts semitones, `intonation` 0 is flat, `volume` and
     `pauses` are factors, and `style` is one of the character's styles, 0 for its usual one.
+    `language` is that of the text, such as `en` or `ja`; without it each sentence's is detected.
+    `english_words` says how English words inside of a Japanese sentence are spoken.
     """
 
     text: str
@@ -61,6 +66,8 @@ class NewTextVoice(_Model):
     volume: Annotated[float, Field(ge=0, le=2, strict=True)] = 1.0
     pauses: Annotated[float, Field(ge=0, le=4, strict=True)] = 1.0
     style: Annotated[int, Field(ge=0, le=MAX_STYLE_ID)] = 0
+    language: Annotated[str | None, Field(pattern=LANGUAGE_PATTERN, max_length=35)] = None
+    english_words: EnglishWords = EnglishWords.KATAKANA
 
 
 def _kind(body: Any) -> str:
@@ -204,8 +211,11 @@ class StyleFacts(_Model):
 
 
 class TextFacts(_Model):
+    """What a character that takes text speaks; `languages` has the usual one first."""
+
     max_characters: int
     styles: list[StyleFacts]
+    languages: list[str]
 
 
 class FeatureFacts(_Model):

@@ -24,6 +24,7 @@ from shared.speech.decoding.decoder import Decoder
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.graphs.sessions import MappedWeights, SessionSettings
 from shared.speech.results.watermark_engines import open_marker
+from shared.speech.text.languages import ENGLISH, JAPANESE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from shared.conversion.characters import LoadedCharacter
     from shared.speech.results.watermark_engines import Marker
 
-_REHEARSAL: Final = "はい。"
+_REHEARSALS: Final = {JAPANESE: "はい。", ENGLISH: "Yes."}
 _SPARE: Final = 1
 """The further texts that are spoken beside one client that has all places; see FairQueue."""
 
@@ -71,11 +72,12 @@ def open_admission(config: CompatSettings) -> Admission:
 def load(
     config: CompatSettings, session: SessionSettings, marker: Marker | None
 ) -> dict[str, LoadedCharacter]:
-    """Load the characters, and let each that takes text say a word."""
+    """Load the characters, and let each say a word in each of its languages."""
     characters = build_characters(config.characters_dir, session, config.max_bundle_bytes, marker)
     for character in characters.values():
         if character.text_engine is not None:
-            list(character.text_engine.speak(_REHEARSAL, SpeechOptions()))
+            for language in character.text_engine.languages:
+                list(character.text_engine.speak(_REHEARSALS[language], SpeechOptions()))
     return_memory()
     return characters
 
@@ -85,7 +87,11 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
     user_data = await asyncio.to_thread(UserData.open, config.data_dir)
     weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
     session = SessionSettings(
-        config.threads, config.provider, front_end=user_data.front_end(), weights=weights
+        config.threads,
+        config.provider,
+        front_end=user_data.front_end(),
+        weights=weights,
+        kokoro=config.kokoro_dir,
     )
     marker = open_marker(config)
     watch = CharacterWatch(

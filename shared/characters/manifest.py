@@ -248,6 +248,12 @@ def _empty_for_null(value: object) -> object:
     return {} if value is None else value
 
 
+def _with_japanese(languages: tuple[str, ...]) -> tuple[str, ...]:
+    if languages and ("ja" not in languages or len(set(languages)) < len(languages)):
+        raise ValueError
+    return languages
+
+
 class Manifest(_Strict):
     """The manifest of a character bundle. Unknown fields are refused."""
 
@@ -293,6 +299,13 @@ class Manifest(_Strict):
     A character that converts recordings and has nothing here converts the speech of the built-in
     voice.
     """
+    languages: Annotated[
+        tuple[Literal["en", "ja"], ...],
+        Field(strict=False),
+        AfterValidator(_with_japanese),
+        Expected('["ja"], ["ja", "en"] or ["en", "ja"]'),
+    ] = ()
+    """The languages in which it speaks text, the usual one first; empty for those of its engine."""
     origin: Origin | None = None
     uses: Uses | None = None
     settings: Annotated[
@@ -321,6 +334,13 @@ class CharacterManifest(Manifest):
     @property
     def takes_text(self) -> bool:
         return self.takes != "speech"
+
+    @property
+    def text_languages(self) -> tuple[str, ...]:
+        """The languages in which it speaks text where the built-in voice speaks all of its own."""
+        if not self.takes_text:
+            return ()
+        return self.languages or (("ja",) if self.engine == "style_bert_vits2" else ("ja", "en"))
 
     @property
     def forbidden_uses(self) -> tuple[str, ...]:

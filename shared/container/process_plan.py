@@ -176,6 +176,7 @@ class ServingSettings(EnvironmentSettings):
         graceful_timeout: seconds that a process may take to stop; Cloud Run kills an instance ten
             seconds after SIGTERM.
         keepalive: seconds for which an idle connection is kept open.
+        kokoro_dir: the folder of the packages of Kokoro; None finds them in the Python environment.
         max_work_seconds: seconds of converting or speaking after which a process is replaced; 0 for
             never, which is the default for a single process.
         max_bundle_bytes: the most bytes that the graphs of one character bundle have together.
@@ -196,6 +197,7 @@ class ServingSettings(EnvironmentSettings):
     max_work_seconds: Annotated[float, Field(ge=0, le=10_000_000)] = Field(
         default_factory=_planned_max_work
     )
+    kokoro_dir: Path | None = None
     characters_dir: Path = Path(__file__).parents[2] / "characters"
 
     @property

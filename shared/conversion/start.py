@@ -46,7 +46,12 @@ async def start_tools(
     do the other parts of the cold start. A front end may have words of users.
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
-    session = SessionSettings(config.threads, config.provider, front_end=front_end or FrontEnd())
+    session = SessionSettings(
+        config.threads,
+        config.provider,
+        front_end=front_end or FrontEnd(),
+        kokoro=config.kokoro_dir,
+    )
     marker = open_marker(config)
     starting = asyncio.create_task(decoder.start())
     # Let the event loop start the decoder's process now: the caller may block the loop for long.

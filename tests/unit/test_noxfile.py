@@ -64,6 +64,44 @@ def test_an_environment_is_made_once_for_each_python(noxfile: Any, tmp_path: Pat
         assert session.take() == expected
 
 
+@pytest.mark.parametrize(("without", "installs"), [("", 2), ("1", 1)])
+def test_kokoro_is_installed_unless_an_operator_leaves_it_out(
+    without: str, installs: int, noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WITHOUT_KOKORO", without)
+    session = Session()
+
+    noxfile.Environment(session, "local", folder=tmp_path)
+
+    commands = [each for each in session.commands if noxfile.KOKORO in each]
+    assert session.take() == ["virtualenv", *installs * ["requirements.installation"]]
+    assert all("--require-hashes" in each and "--no-deps" in each for each in commands)
+    assert len(commands) == installs - 1
+
+
+def test_an_environment_is_made_where_kokoro_cannot_be_installed(
+    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class WithoutKokoro(Session):
+        warned = ""
+
+        def run(self, *command: str, **options: Any) -> None:
+            super().run(*command, **options)
+            if noxfile.KOKORO in command:
+                raise nox.command.CommandFailed(reason="no such package")
+
+        def warn(self, said: str) -> None:
+            self.warned = said
+
+    monkeypatch.delenv("WITHOUT_KOKORO", raising=False)
+    session = WithoutKokoro()
+
+    noxfile.Environment(session, "local", folder=tmp_path)
+
+    assert "spoken in Japanese alone" in session.warned
+    assert (tmp_path / "local" / "installed.txt").exists()
+
+
 def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_path: Path) -> None:
     session = Session()
     noxfile.Environment(session, "lint", folder=tmp_path)

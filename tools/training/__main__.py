@@ -49,6 +49,11 @@ def _judge(options: argparse.Namespace) -> int:
     """Judges characters, and measures those again whose training is still here."""
     character: str | None = options.character
     try:
+        if options.typed:
+            page = REPOSITORY / "docs" / "typed-text.md"
+            ids = [character] if character else []
+            print(judging.judge_typed_text(ids, _judging(options), page, options.every))
+            return 0
         print(
             judging.judge(
                 [character] if character else [],
@@ -96,6 +101,12 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--clean", type=int, metavar="N", help="judge N clean recordings of each speaker alone"
+    )
+    parser.add_argument(
+        "--typed", action="store_true", help="judge typed sentences, into docs/typed-text.md"
+    )
+    parser.add_argument(
+        "--every", type=int, metavar="N", help="with --typed: one of N sentences alone"
     )
     parser.add_argument(
         "--readers", type=Path, metavar="FOLDER",

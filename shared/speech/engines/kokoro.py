@@ -1,7 +1,10 @@
-"""The engine `kokoro`: speaks Japanese text with a mixture of Kokoro-82M's voices."""
+"""The engine `kokoro`: speaks Japanese and English with a mixture of Kokoro-82M's voices."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +20,7 @@ from shared.speech.engines.kokoro_packages import (
     NOBODY,
     STYLE_ROWS,
     KokoroMissingError,
-    read_files,
-    read_network,
+    KokoroPackages,
 )
 from shared.speech.engines.text_interface import (
     SpeechOptions,
@@ -33,20 +35,22 @@ from shared.speech.graphs.onnx_files import ModelFacts
 from shared.speech.graphs.sessions import find_session, shared_session
 from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.signal.samples import resample
+from shared.speech.text import english_form
 from shared.speech.text.accents import AccentPhrase, accent_phrases
 from shared.speech.text.duration import estimate_seconds, phone_of
 from shared.speech.text.front_end import Reading, read_text
-from shared.speech.text.languages import JAPANESE, divide
+from shared.speech.text.languages import ENGLISH, JAPANESE, divide
 from shared.speech.text.phonemes import LONG, SOUNDS, MoraSound, split_morae, spoken_words
 from shared.speech.text.spoken_form import write_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from shared.characters.manifest import CharacterManifest
     from shared.speech.engines.kokoro_packages import Mixture
     from shared.speech.graphs.sessions import GraphSession, SessionSettings
     from shared.speech.signal.sound import Samples
+    from shared.speech.text.english_phones import Pronunciation
     from shared.speech.text.front_end import TextReader
 
 
@@ -89,12 +93,15 @@ class KokoroSynthesis:
 
 def load(mixture: Mixture, settings: SessionSettings) -> KokoroSynthesis:
     """Load the network, or share it with another engine of the process, and mix a voice."""
+    packages = KokoroPackages(settings.kokoro)
     try:
-        files = read_files()
+        files = packages.read_files()
         session = find_session(NETWORK_SHA256, settings)
         if session is None:
             # Its SHA-256 vouches for it: the inspection of strangers' files refuses its operators.
-            graph = Graph("kokoro.onnx", read_network(), ModelFacts({}, {}), NETWORK_SHA256)
+            graph = Graph(
+                "kokoro.onnx", packages.read_network(), ModelFacts({}, {}), NETWORK_SHA256
+            )
             session = shared_session(graph, settings)
     except KokoroMissingError as error:
         raise BundleError(str(error)) from error
@@ -183,7 +190,81 @@ def _write(sound: MoraSound, following: MoraSound | None) -> str:
 MEDIAN_HZ: Final = 226.0
 """The median of the mixture's fundamental frequency."""
 
-_SENTENCE_SECONDS = 0.45
+LANGUAGES: Final[Sequence[str]] = (JAPANESE, ENGLISH)
+
+_SENTENCE_SECONDS, _BREATH_SECONDS = 0.45, 0.2
+_SHORTEST_BREATH, _LONGEST_FIRST = 12, 60
+_ENGLISH_SECONDS, _AROUND_ENGLISH = 0.075, 0.35
+"""The seconds of an English phone, and of the beginning and end of a sentence."""
+
+_ENGLISH_PHONES = re.compile(r"[^\W\d_ˈˌ]")
+
+_MOST_JOINED: Final = 300
+"""The most symbols of a sentence in two languages that is spoken in one breath."""
+
+_ENDS_SENTENCE = re.compile(r"[。．.!?！？…\n][」』）)\"”’'\s]*$")
+_ENGLISH_SENTENCES = re.compile(r".*?[.!?]+[\"']*(?:\s+|$)|.+$")
+_ENGLISH_BREATHS = re.compile(r"[,\s]\s*")
+_SHORTEST_ENGLISH, _LONGEST_ENGLISH = 12, 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What is spoken in one breath: its symbols, and how long they may take in seconds."""
+
+    symbols: str
+    seconds: float
+
+
+class EnglishSentenceReader:
+    """Reads English text; the lexicon is loaded for the first one."""
+
+    def __init__(self, load_pronunciation: Callable[[], Pronunciation]) -> None:
+        self._load = load_pronunciation
+        self._loaded: Pronunciation | None = None
+        self._lock = Lock()
+
+    def read(self, text: str) -> list[Sentence]:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+        written = (self._loaded.symbols(each) for each in english_sentences(text))
+        return [
+            Sentence(each, _AROUND_ENGLISH + _ENGLISH_SECONDS * len(_ENGLISH_PHONES.findall(each)))
+            for each in written
+        ]
+
+
+def english_sentences(text: str) -> list[str]:
+    """Write out an English text, and cut it into sentences of at most 200 characters."""
+    sentences: list[str] = []
+    for sentence in _ENGLISH_SENTENCES.findall(english_form.write_out(text)):
+        for part in _breaths(sentence.strip()):
+            if sentences and len(sentences[-1]) < _SHORTEST_ENGLISH:
+                sentences[-1] += f" {part}"
+            else:
+                sentences.append(part)
+    return sentences
+
+
+def _breaths(sentence: str) -> Iterator[str]:
+    while len(sentence) > _LONGEST_ENGLISH:
+        gaps = [gap.end() for gap in _ENGLISH_BREATHS.finditer(sentence, 0, _LONGEST_ENGLISH)]
+        commas = [gap for gap in gaps if "," in sentence[max(gap - 2, 0) : gap]]
+        cut = next(iter((commas or gaps)[-1:]), _LONGEST_ENGLISH)
+        yield sentence[:cut].strip()
+        sentence = sentence[cut:]
+    if sentence:
+        yield sentence
+
+
+def first_breath(sentences: Sequence[str]) -> list[str]:
+    """Cut a long first sentence after a comma: its beginning is heard so much sooner."""
+    first, *others = sentences or [""]
+    comma = first.find(", ", _SHORTEST_BREATH)
+    if len(first) <= _LONGEST_FIRST or comma < 0 or not has_sound(first[comma + 1 :]):
+        return list(sentences)
+    return [first[: comma + 1], first[comma + 2 :], *others]
 
 
 def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngine:
@@ -195,71 +276,114 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngin
             f"{MANIFEST}: field 'text.settings': expected only 'gain', a number, found"
             f" {', '.join(map(quoted, said)) or quoted(gain)}."
         )
+    return _build(settings, manifest.sample_rate, manifest.text_languages, gain)
+
+
+def built_in(settings: SessionSettings, languages: Sequence[str] = LANGUAGES) -> KokoroEngine:
+    return _build(settings, SAMPLE_RATE, languages, 1.0)
+
+
+def _build(
+    settings: SessionSettings, sample_rate: int, languages: Sequence[str], gain: float
+) -> KokoroEngine:
+    packages = KokoroPackages(settings.kokoro)
+    english = EnglishSentenceReader(
+        lambda: settings.sharing.get("pronunciation", packages.read_pronunciation)
+    )
+    voice = load(NOBODY, settings)
     return KokoroEngine(
-        load(NOBODY, settings), settings.front_end, sample_rate=manifest.sample_rate, gain=gain
+        voice,
+        settings.front_end,
+        english,
+        sample_rate=sample_rate,
+        languages=languages,
+        gain=gain,
     )
 
 
-def built_in(settings: SessionSettings) -> KokoroEngine:
-    return KokoroEngine(load(NOBODY, settings), settings.front_end, sample_rate=SAMPLE_RATE)
-
-
 class KokoroEngine:
-    """Speaks Japanese text with a mixture; changed accents of phrases are not heard."""
+    """Speaks text with a mixture; changed accents of phrases are not heard."""
 
     def __init__(
-        self, voice: KokoroSynthesis, front_end: TextReader, *, sample_rate: int, gain: float = 1.0
+        self,
+        voice: KokoroSynthesis,
+        front_end: TextReader,
+        english: EnglishSentenceReader,
+        *,
+        sample_rate: int,
+        languages: Sequence[str] = LANGUAGES,
+        gain: float = 1.0,
     ) -> None:
         self.sample_rate = sample_rate
-        self.languages = (JAPANESE,)
+        self.languages = languages
         self._voice = voice
         self._front_end = front_end
+        self._english = english
         self._gain = np.float32(gain)
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        refuse_styles(options)
-        read = self._read(divide_text(text, self.languages, options).text)
-        readings = [each for each in read if has_sound(symbols_of_words(each))]
-        if not readings:
-            raise nothing_to_say(text, self.languages)
-        phones = (phone_of(label) for reading in readings for label in reading.labels)
-        pauses = (len(readings) - 1) * _SENTENCE_SECONDS * options.pauses
-        return options.around(estimate_seconds(phones) + pauses, bounded_speed(options))
+        sentences = self._sentences(text, options)
+        pauses = (len(sentences) - 1) * _SENTENCE_SECONDS * options.pauses
+        seconds = sum(sentence.seconds for sentence in sentences)
+        return options.around(seconds + pauses, bounded_speed(options))
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        refuse_styles(options)
-        read = self._read(divide_text(text, self.languages, options).text)
-        sentences = [symbols_of_words(reading) for reading in read]
-        if not any(map(has_sound, sentences)):
-            raise nothing_to_say(text, self.languages)
-        return self._speak(sentences, options)
+        sentences = self._sentences(text, options)
+        return self._speak((sentence.symbols for sentence in sentences), options)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         check_length(text)
-        readings = self._read(divide(text, self.languages).text)
-        return [phrase for reading in readings for phrase in accent_phrases(reading)]
+        return [phrase for reading in self._read(text) for phrase in accent_phrases(reading)]
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
         refuse_styles(options)
         if text is not None and list(phrases) == self.read_phrases(text):
-            readings = self._read(divide(text, self.languages).text)
-            sentences = [symbols_of_words(reading) for reading in readings]
+            sentences = [symbols_of_words(reading) for reading in self._read(text)]
         else:
             sentences = [symbols_of_phrases(sentence) for sentence in sentences_of(phrases)]
         return self._speak(sentences, options)
 
     def _read(self, text: str) -> list[Reading]:
-        return read_text(self._front_end, write_out(text))
+        """Read a text as Japanese, in which accent phrases are, and English words in katakana."""
+        return read_text(self._front_end, write_out(divide(text, (JAPANESE,)).text))
+
+    def _sentences(self, text: str, options: SpeechOptions) -> list[Sentence]:
+        """Read a text; parts in two languages are joined where no sentence ends between them."""
+        refuse_styles(options)
+        sentences: list[Sentence] = []
+        ends = True
+        for run in divide_text(text, self.languages, options).runs:
+            read = self._english.read if run.language == ENGLISH else self._read_japanese
+            for number, each in enumerate(read(run.text)):
+                joined = "" if ends or number else sentences[-1].symbols
+                if joined and len(joined) + len(each.symbols) < _MOST_JOINED:
+                    seconds = sentences[-1].seconds + each.seconds
+                    sentences[-1] = Sentence(f"{joined} {each.symbols}", seconds)
+                else:
+                    sentences.append(each)
+            ends = not sentences or bool(_ENDS_SENTENCE.search(run.text))
+        spoken = [sentence for sentence in sentences if has_sound(sentence.symbols)]
+        if not spoken:
+            raise nothing_to_say(text, self.languages)
+        return spoken
+
+    def _read_japanese(self, text: str) -> list[Sentence]:
+        return [
+            Sentence(symbols_of_words(reading), estimate_seconds(map(phone_of, reading.labels)))
+            for reading in read_text(self._front_end, write_out(text))
+        ]
 
     def _speak(self, sentences: Iterable[str], options: SpeechOptions) -> Iterator[Samples]:
         speed = bounded_speed(options)
+        breaths = first_breath([each for each in sentences if has_sound(each)])
 
-        def say(symbols: str) -> SpeechPiece:
+        def say(before: str, symbols: str) -> SpeechPiece:
+            pause = _BREATH_SECONDS if before.endswith(",") else _SENTENCE_SECONDS
             spoken = resample(self._voice.speak(symbols, speed), SAMPLE_RATE, self.sample_rate)
             louder = spoken * self._gain
             moved = change_pitch(louder, self.sample_rate, options.pitch, options.intonation)
-            return SpeechPiece(moved, _SENTENCE_SECONDS / speed)
+            return SpeechPiece(moved, pause / speed)
 
-        return deliver(map(say, filter(has_sound, sentences)), self.sample_rate, options)
+        return deliver(map(say, ["", *breaths], breaths), self.sample_rate, options)

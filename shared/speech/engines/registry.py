@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from types import MappingProxyType
@@ -10,17 +11,20 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.runtime.quoting import quoted
-from shared.speech.engines import harmonic, kokoro_packages, waveform
+from shared.speech.engines import harmonic, waveform
 from shared.speech.engines.interface import Engine, EngineKind, TextEngineWrapper
+from shared.speech.engines.kokoro_packages import KokoroPackages
 from shared.speech.graphs.bundle import CharacterBundle, Contract
 from shared.speech.graphs.sessions import SessionSettings
-from shared.speech.text.languages import JAPANESE
+from shared.speech.text.languages import ENGLISH, JAPANESE
 from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
     from shared.speech.engines.interface import ConversionOptions
     from shared.speech.engines.text_interface import PhraseEngine
     from shared.speech.signal.sound import Samples, StageClock
+
+_LOG = logging.getLogger(__name__)
 
 
 def _rvc_contracts(manifest: CharacterManifest) -> Mapping[str, Contract]:
@@ -119,22 +123,28 @@ TextEngineBuilder: TypeAlias = Callable[[CharacterBundle, Engine, SessionSetting
 def _build_japanese(
     character: CharacterBundle, engine: Engine, settings: SessionSettings
 ) -> PhraseEngine:
-    del engine
     manifest = character.manifest
 
     def build() -> PhraseEngine:
         from shared.speech.engines import japanese  # noqa: PLC0415 - only for the first text
 
-        return japanese.build(manifest, settings)
+        own = japanese.build(manifest, settings)
+        if ENGLISH not in languages:
+            return own
+        from shared.speech.engines.two_step_speech import SpeechByLanguage  # noqa: PLC0415
 
-    return LazyTextEngine(manifest.sample_rate, (JAPANESE,), build)
+        other = _build_two_step(character, engine, settings)
+        return SpeechByLanguage({each: own if each == JAPANESE else other for each in languages})
+
+    languages = _languages_of(manifest, settings)
+    return LazyTextEngine(manifest.sample_rate, languages, build)
 
 
 def _build_kokoro(
     character: CharacterBundle, engine: Engine, settings: SessionSettings
 ) -> PhraseEngine:
     manifest = character.manifest
-    if not kokoro_packages.is_installed():
+    if not KokoroPackages(settings.kokoro).is_complete():
         return _build_two_step(character, engine, settings)
 
     def build() -> PhraseEngine:
@@ -142,7 +152,7 @@ def _build_kokoro(
 
         return kokoro.build(manifest, settings)
 
-    return LazyTextEngine(manifest.sample_rate, (JAPANESE,), build)
+    return LazyTextEngine(manifest.sample_rate, _languages_of(manifest, settings), build)
 
 
 def _build_two_step(
@@ -153,15 +163,29 @@ def _build_two_step(
     def build() -> PhraseEngine:
         from shared.speech.engines.two_step_speech import TwoStepSpeech  # noqa: PLC0415 - as above
 
-        if kokoro_packages.is_installed():
+        if KokoroPackages(settings.kokoro).is_complete():
             from shared.speech.engines import kokoro  # noqa: PLC0415 - as above
 
-            return TwoStepSpeech(kokoro.built_in(settings), kokoro.MEDIAN_HZ, engine, manifest)
+            spoken = kokoro.built_in(settings, manifest.text_languages)
+            return TwoStepSpeech(spoken, kokoro.MEDIAN_HZ, engine, manifest)
         from shared.speech.engines import japanese  # noqa: PLC0415 - as above
 
         return TwoStepSpeech(japanese.built_in(settings), japanese.MEDIAN_HZ, engine, manifest)
 
-    return LazyTextEngine(engine.sample_rate, (JAPANESE,), build)
+    return LazyTextEngine(engine.sample_rate, _languages_of(manifest, settings), build)
+
+
+def _languages_of(manifest: CharacterManifest, settings: SessionSettings) -> Sequence[str]:
+    """List the languages of a character; the small voice speaks Japanese alone."""
+    if KokoroPackages(settings.kokoro).is_complete():
+        return manifest.text_languages
+    _LOG.warning(
+        "the packages of Kokoro are not installed: %s speaks Japanese alone, and English words as"
+        " katakana",
+        manifest.id,
+        extra={"event": "japanese_alone", "character": manifest.id},
+    )
+    return (JAPANESE,)
 
 
 def _build_style_bert_vits2(

@@ -63,7 +63,7 @@ class TextEngine(Protocol):
 
     @property
     def languages(self) -> Sequence[str]:
-        """Codes of the languages that it speaks, the usual one first; all read English letters."""
+        """Codes of the languages, the usual one first; without `en` it is read as katakana."""
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
         """Estimate the seconds of `speak`, in a hundredth of its time; raises the same errors."""

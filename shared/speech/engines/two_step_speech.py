@@ -1,24 +1,38 @@
-"""Text for characters that only convert: the built-in engine speaks, the character converts."""
+"""Text that several engines speak: one for each language, or one that another one converts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.speech.engines.interface import ConversionOptions, MarkedPiece, TextEngineWrapper
+from shared.speech.engines.interface import (
+    ConversionOptions,
+    MarkedPiece,
+    TextEngineWrapper,
+    speak_marked,
+)
+from shared.speech.engines.text_interface import (
+    TextError,
+    TextErrorCode,
+    divide_text,
+    nothing_to_say,
+)
 from shared.speech.signal.loudness import limit
 from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.signal.samples import fit_length
+from shared.speech.text.languages import JAPANESE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from shared.characters.manifest import CharacterManifest
     from shared.speech.engines.interface import Engine
     from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
     from shared.speech.signal.sound import Samples
+    from shared.speech.text.languages import Run
 
 _SEMITONES = 12
 
@@ -66,3 +80,63 @@ class TwoStepSpeech(TextEngineWrapper):
         converted = self._converter.convert(padded, self._spoken_rate, wanted)[:length]
         moved = change_pitch(converted, self.sample_rate, options.pitch, 1.0)
         return limit(moved * np.float32(options.volume), self.sample_rate)
+
+
+_SENTENCE_SECONDS = 0.45
+_UNSAYABLE = frozenset({TextErrorCode.NOTHING_TO_SAY, TextErrorCode.TEXT_UNREADABLE})
+
+
+class SpeechByLanguage(TextEngineWrapper):
+    """Speaks each language of a text with an engine of its own, and phrases with Japanese's."""
+
+    def __init__(self, engines: Mapping[str, PhraseEngine]) -> None:
+        super().__init__(lambda: engines[JAPANESE])
+        self._engines = engines
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return tuple(self._engines)
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        return sum(
+            self._engines[run.language].estimate(run.text, asked)
+            for run, asked in self._runs(text, options)
+        )
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        return (piece.samples for piece in self.speak_marked(text, options))
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        return chain.from_iterable(
+            [
+                speak_marked(self._engines[run.language], run.text, asked)
+                for run, asked in self._runs(text, options)
+            ]
+        )
+
+    def _runs(self, text: str, options: SpeechOptions) -> list[tuple[Run, SpeechOptions]]:
+        """Find what each engine speaks; runs of signs alone are left out."""
+        runs = []
+        for run in divide_text(text, self.languages, options).runs:
+            try:
+                self._engines[run.language].estimate(run.text, options)
+            except TextError as error:
+                if error.code not in _UNSAYABLE:
+                    raise
+            else:
+                runs.append(run)
+        if not runs:
+            raise nothing_to_say(text, self.languages)
+        pause = _SENTENCE_SECONDS * options.pauses / options.speed
+        return [
+            (
+                run,
+                replace(
+                    options,
+                    language=None,
+                    silence_before=options.silence_before if number == 0 else pause,
+                    silence_after=options.silence_after if number == len(runs) - 1 else 0.0,
+                ),
+            )
+            for number, run in enumerate(runs)
+        ]

@@ -272,3 +272,5 @@ class SessionSettings:
     sharing: SharedNetworks = field(default_factory=SharedNetworks, compare=False)
     front_end: FrontEnd = field(default_factory=FrontEnd, compare=False)
     weights: MappedWeights | None = None
+    kokoro: Path | None = None
+    """The folder of Kokoro's packages; None finds them in the Python environment."""

@@ -205,5 +205,8 @@ async def test_the_list_of_characters_says_what_each_takes() -> None:
 
     takes = {each["id"]: (each["takes"], each["text"]) for each in listed}
     assert takes["mei"] == ("speech", None)
-    assert takes["nobu"] == ("both", {"max_characters": MAX_CHARACTERS, "styles": []})
+    assert takes["nobu"] == (
+        "both",
+        {"max_characters": MAX_CHARACTERS, "styles": [], "languages": ["ja", "en"]},
+    )
     assert takes["sango"][1]["styles"] == [{"id": 7, "name": "Calm", "speaker": None}]

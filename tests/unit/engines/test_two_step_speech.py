@@ -7,18 +7,25 @@ import numpy as np
 import pytest
 
 from shared.characters.manifest import TextSpeech
-from shared.speech.engines import kokoro_packages, registry
+from shared.speech.engines import registry
 from shared.speech.engines.interface import Mark, MarkedPiece, speak_marked
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
+from shared.speech.engines.kokoro_packages import KokoroPackages
 from shared.speech.engines.registry import ENGINES, LazyTextEngine, build_engine
-from shared.speech.engines.text_interface import SpeechOptions
-from shared.speech.engines.two_step_speech import TwoStepSpeech
+from shared.speech.engines.text_interface import (
+    SpeechOptions,
+    TextError,
+    TextErrorCode,
+    nothing_to_say,
+)
+from shared.speech.engines.two_step_speech import SpeechByLanguage, TwoStepSpeech
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
 from shared.speech.text.front_end import FrontEnd
 from tests.support.characters import a_manifest
+from tests.support.speakers import Sentences
 from tests.support.text_engine_contract import TextEngineContract
 
 if TYPE_CHECKING:
@@ -172,7 +179,7 @@ class TestTwoStepSpeech(TextEngineContract):
 
 @pytest.fixture
 def hts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kokoro_packages, "is_installed", lambda: False)
+    monkeypatch.setattr(KokoroPackages, "is_complete", lambda _: False)
 
 
 def speaker_of(name: str, **changes: Any) -> PhraseEngine | None:
@@ -201,7 +208,75 @@ def test_where_kokoro_is_not_installed_its_characters_let_the_other_voice_speak(
     engine = speaker_of(name, text=TextSpeech(engine="kokoro"))
     assert engine is not None
     assert engine.sample_rate == RATE
+    assert engine.languages == ("ja",)
     assert np.concatenate(list(engine.speak("はい。", SpeechOptions()))).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "languages"),
+    [("mei", ("ja", "en")), ("hina", ("ja", "en")), ("ned", ("en", "ja"))],
+)
+def test_with_kokoro_every_character_speaks_english(
+    name: str, languages: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KokoroPackages, "is_complete", lambda _: True)
+    for wanted in (languages, ("ja",)):
+        engine = speaker_of(name, languages=wanted)
+        assert engine is not None
+        assert tuple(engine.languages) == wanted
+
+
+class Saying(Sentences):
+    """Says the text; `language` is what it speaks."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__(languages=(language,))
+
+    def estimate(self, text: str, options: SpeechOptions) -> float:
+        if not any(map(str.isalpha, text)):
+            raise nothing_to_say(text, self.languages)
+        return super().estimate(text, options)
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        raise NotImplementedError
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        raise NotImplementedError
+
+
+def test_each_language_is_spoken_by_its_engine_with_pauses_between() -> None:
+    japanese, english = Saying("ja"), Saying("en")
+    engine = SpeechByLanguage({"ja": japanese, "en": english})
+    options = SpeechOptions(silence_before=0.3, silence_after=0.2, pauses=2.0)
+
+    pieces = list(engine.speak("はい。Hello there. いいえ。안녕", options))
+
+    assert len(pieces) == 3
+    assert (japanese.spoken, english.spoken) == (["はい", "いいえ"], ["Hello there. "])
+    silences = [(each.silence_before, each.silence_after) for each in japanese.asked]
+    assert silences == [(0.3, 0.0), (0.9, 0.2)]
+    assert english.asked[0].silence_before == 0.9
+    assert engine.estimate("はい。Hello.", options) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [
+        ("안녕", {}, TextErrorCode.TEXT_UNREADABLE),
+        ("!?", {}, TextErrorCode.NOTHING_TO_SAY),
+        ("はい", {"language": "fr"}, TextErrorCode.TEXT_UNREADABLE),
+    ],
+)
+def test_what_no_language_of_the_character_reads_is_refused(
+    text: str, options: dict[str, Any], code: TextErrorCode
+) -> None:
+    engine = SpeechByLanguage({"ja": Saying("ja"), "en": Saying("en")})
+
+    with pytest.raises(TextError, match="Japanese or English") as caught:
+        engine.speak(text, SpeechOptions(**options))
+    assert caught.value.code is code
 
 
 def test_a_character_may_refuse_to_speak_text() -> None:

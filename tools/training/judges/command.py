@@ -4,8 +4,8 @@
     python -m tools.training quality --character hina --quick
 
 What the judges need and what they judge by is optional: requirements/judges.txt, and
-requirements/kokoro.txt with `python -m tools.training.sources.kokoro .training/kokoro --only
-judges`. What is not there is named in the cards.
+functions/convert/requirements-kokoro.txt with `python -m tools.training.sources.kokoro
+.training/kokoro --only judges`. What is not there is named in the cards.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tools.training.judges.judgement import (
     markdown,
     page,
     write_judged,
+    write_typed,
 )
 from tools.training.judges.measures import voice_of
 from tools.training.judges.panel import gather
@@ -107,6 +108,22 @@ def judge(
         for bundle in bundles:
             write_judged(bundle / "MODEL_CARD.md", markdown(rows, missing, [bundle.name]))
     return markdown(rows, missing)
+
+
+def judge_typed_text(
+    ids: Sequence[str], places: JudgesFolders, page: Path, every: int | None = None
+) -> str:
+    """Judge typed sentences, each or one of `every`; all of them are written into a page."""
+    # Imported here: it needs the packages of Kokoro.
+    from tools.training.judges.typed import judge_typed, read_sentences  # noqa: PLC0415
+
+    panel = gather(places.models)
+    sentences = {language: lines[::every] for language, lines in read_sentences().items()}
+    rows = judge_typed(_bundles(ids, places.characters), sentences, panel, _report)
+    tables = markdown(rows, panel.missing)
+    if every is None and not ids:
+        write_typed(page, tables)
+    return tables
 
 
 def _conditions(

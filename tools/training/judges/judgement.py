@@ -260,6 +260,15 @@ JUDGED_BEGIN = "<!-- judged: begin (written by `nox -s quality`) -->"
 JUDGED_END = "<!-- judged: end -->"
 
 
+TYPED_BEGIN = "<!-- typed: begin (written by `nox -s quality -- --typed`) -->"
+TYPED_END = "<!-- typed: end -->"
+
+
+def write_typed(page: Path, tables: str) -> None:
+    """Puts what judges say about typed sentences between markers of their own."""
+    _write(page, tables, TYPED_BEGIN, TYPED_END)
+
+
 def write_tables(card: Path, tables: str) -> None:
     """Puts the tables between the card's markers; a card without markers is begun.
 

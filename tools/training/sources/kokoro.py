@@ -6,8 +6,8 @@
 `hina/` is what the character Hina is trained with, and `judge-ja/NAME/` three voices with sentences
 that nobody is trained with: WAV files and `transcripts.tsv`, of file, language, text. `people/` has
 Opus files of sixteen strangers who speak Japanese. `pairs/` has stereo files in which a stranger
-(left) and Hina (right) say the same, sound for sound. Needs what requirements/kokoro.txt lists,
-espeak-ng, and ffmpeg.
+(left) and Hina (right) say the same, sound for sound. Needs what
+functions/convert/requirements-kokoro.txt lists, espeak-ng, and ffmpeg.
 """
 
 import argparse

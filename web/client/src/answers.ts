@@ -120,6 +120,9 @@ function parseTextAbility(data: Answer): TextAbility {
         speaker: stringOr(style["speaker"], null),
       };
     }),
+    languages: asArray(data["languages"] ?? [], "languages").filter(
+      (entry): entry is string => typeof entry === "string",
+    ),
   };
 }
 

@@ -89,6 +89,8 @@ export interface TextAbility {
   /** Longest text, in Unicode characters. */
   readonly maxCharacters: number;
   readonly styles: readonly Style[];
+  /** Codes of the languages that it speaks, such as `ja` and `en`, the usual one first. */
+  readonly languages: readonly string[];
 }
 
 /** A style in which a character speaks text. */
@@ -127,6 +129,10 @@ export interface TextRequest {
   readonly pauses?: number;
   /** Id of one of the character's styles. */
   readonly style?: number;
+  /** Of the text, such as `en` or `ja`; the service detects that of each sentence without it. */
+  readonly language?: string;
+  /** How English words inside of a Japanese sentence are spoken: `katakana` or `english`. */
+  readonly englishWords?: "katakana" | "english";
   readonly outputFormat?: OutputFormat;
 }
 

@@ -233,9 +233,10 @@ export class VoiceAvatar {
     text: string,
     options: SpeakOptions = {},
   ): Promise<{ voice: AnnouncedVoice; result: VoiceResult }> {
-    const { onProgress, signal, outputFormat, ...wishes } = options;
+    const { onProgress, signal, outputFormat, englishWords, ...wishes } = options;
     const format = outputFormat === undefined ? {} : { output_format: outputFormat };
-    const body = { text, ...wishes, ...format };
+    const words = englishWords === undefined ? {} : { english_words: englishWords };
+    const body = { text, ...wishes, ...words, ...format };
     const headers = this.#secretOf(wishes.character);
     const line = new Line(this.#around, (seconds) => onProgress?.({ step: "in_line", seconds }));
     const voice = parseAnnounced(

@@ -136,7 +136,11 @@ test("characters have absolute addresses, and none that is not http", async () =
     portrait_url: "/portraits/mei.svg",
     limits: { min_seconds: 1, max_seconds: 10 },
     takes: "both",
-    text: { max_characters: 200, styles: [{ id: 3, name: "Calm", speaker: null }] },
+    text: {
+      max_characters: 200,
+      styles: [{ id: 3, name: "Calm", speaker: null }],
+      languages: ["ja", "en"],
+    },
   };
   const network = new FakeNetwork({ "GET /api/v1/characters": json(200, { characters: [entry] }) });
   const [character] = await client({ fetch: network.fetch }).characters();
@@ -147,7 +151,11 @@ test("characters have absolute addresses, and none that is not http", async () =
     licence: { name: "CC BY 3.0", url: "https://licence.example/by" },
     limits: { minSeconds: 1, maxSeconds: 10 },
     takes: "both",
-    text: { maxCharacters: 200, styles: [{ id: 3, name: "Calm", speaker: null }] },
+    text: {
+      maxCharacters: 200,
+      styles: [{ id: 3, name: "Calm", speaker: null }],
+      languages: ["ja", "en"],
+    },
   });
 });
 

@@ -86,7 +86,9 @@ export class Typing {
       ? words.textLength(String(count), String(most))
       : "";
     this.#left.classList.toggle("over", count > most);
-    this.#text.placeholder = words.textHint;
+    const languages = character?.text?.languages ?? [];
+    const named = languages.map((each) => words.languageNames[each] ?? each);
+    this.#text.placeholder = words.textHint(named.join(words.or));
     this.#renderStyles(character, words);
     for (const wish of WISHES) {
       const value = wishText(wish, this.#sliders[wish].valueAsNumber, words);

@@ -22,7 +22,10 @@ const en = {
   modeType: "Type",
   mode: "Speak or type",
   text: "Your text",
-  textHint: "Type a sentence.",
+  textHint: (languages: string) =>
+    languages === "" ? "Type a sentence." : `Type a sentence in ${languages}.`,
+  languageNames: { en: "English", ja: "Japanese" } as Record<string, string>,
+  or: " or ",
   textLength: (count: string, most: string) => `${count} of ${most} characters`,
   textMissing: "Type a sentence first.",
   textTooLong: (most: string) => `The text may have at most ${most} characters: shorten it.`,
@@ -230,7 +233,10 @@ const ja: Words = {
   modeType: "入力する",
   mode: "話すか入力するか",
   text: "読み上げる文",
-  textHint: "読み上げてほしい文を入力してください。",
+  textHint: (languages) =>
+    `読み上げてほしい文を${languages === "" ? "" : `${languages}で`}入力してください。`,
+  languageNames: { en: "英語", ja: "日本語" },
+  or: "か",
   textLength: (count, most) => `${count} / ${most}文字`,
   textMissing: "先に文を入力してください。",
   textTooLong: (most) => `${most}文字までです。短くしてください。`,

@@ -1,0 +1,322 @@
+"""The pronunciation of English words, in the symbols of Kokoro-82M.
+
+Words are looked up in misaki's American lexicon, whose symbols Kokoro was trained with, as they
+are or by their stem. The others are made of two known words, spelled, or read by g2p-en's network.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+Entry = str | dict[str, str | None]
+"""The symbols of a word, or those of each part of speech."""
+
+_PRIMARY, _SECONDARY = _STRESSES = ("ˈ", "ˌ")
+_VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻɐ")
+_VOICELESS, _HISSING = frozenset("ptkfθ"), frozenset("szʃʒʧʤ")
+_BEFORE_T = frozenset("pkfθʃsʧ")
+_FLAPPED = frozenset("AIOWYiuæɑəɛɪɹʊʌ")
+_FEWEST_OF_A_PART = 3
+_LONGEST_ACRONYM = 5
+_LONGEST_WORD = 40
+
+
+def _words(table: str) -> frozenset[str]:
+    return frozenset(table.split())
+
+
+_DETERMINERS = _words("""
+    a an the this that these those my your his her its our their some any no every each another of
+    in for with by from on one two several many more most own new good big little old great no
+    's""")
+_BEFORE_VERBS = _words("""
+    to will would can could should shall may might must not never always often also please i you we
+    they he she it who let's don't doesn't didn't can't couldn't won't wouldn't shouldn't i'll
+    you'll we'll they'll he'll she'll it'll i'd you'd we'd they'd and""")
+_PERFECT = _words("""
+    have has had having i've you've we've they've he's she's it's was were been be being is are get
+    got already hadn't haven't hasn't wasn't weren't just""")
+_THIRD = _words("he she it who")
+_PAST = _words("yesterday ago last once when then before earlier had did was were")
+_PREDICATE = _words("is are was were be been very so too as quite more most how")
+
+_TOKENS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*'?|[.,!?]")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SIGNS = frozenset(".,!?")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The words around a word, in lower case, and whether a vowel follows; None before a sign."""
+
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+    vowel_follows: bool | None = None
+
+    @property
+    def previous(self) -> str:
+        return self.before[-1] if self.before else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Pronunciation:
+    """Reads English words; safe for threads."""
+
+    lexicon: Mapping[str, Entry]
+    network: GuessingNetwork
+    _guessed: dict[str, str] = field(default_factory=dict)
+
+    def symbols(self, text: str) -> str:
+        """Write a sentence, spelled out in words and signs, in Kokoro's symbols."""
+        tokens = _TOKENS.findall(text)
+        words = [token.lower() for token in tokens]
+        written = ""
+        follows: bool | None = None
+        for place in range(len(tokens) - 1, -1, -1):
+            token = tokens[place]
+            if token in _SIGNS:
+                written = token + written
+                follows = None
+                continue
+            said = self._word(
+                token, Context(tuple(words[:place]), tuple(words[place + 1 :]), follows)
+            )
+            written = f" {said}{written}" if said else written
+            follows = next((each in _VOWELS for each in said if each not in _STRESSES), follows)
+        return written.replace("ɾ", "T").replace("ʔ", "t").strip()
+
+    def _word(self, word: str, context: Context) -> str:
+        lower = word.lower()
+        if (special := _special(word, context)) is not None:
+            return special
+        said = self._known(word, context) or self._known(lower, context)
+        if said is None:
+            return self._unknown(word)
+        is_stressed = _PRIMARY in said or _SECONDARY in said
+        return said if word == lower or is_stressed else _stressed(said, _SECONDARY)
+
+    def _known(self, word: str, context: Context) -> str | None:
+        return self._look_up(word, context) or self._stem(word, context)
+
+    def _look_up(self, word: str, context: Context) -> str | None:
+        entry = _ADDED.get(word) or self.lexicon.get(word)
+        if not isinstance(entry, dict):
+            return entry
+        if context.vowel_follows is None and "None" in entry:
+            return entry["None"]
+        return entry.get(_part_of_speech(word, entry, context), entry["DEFAULT"])
+
+    def _stem(self, word: str, context: Context) -> str | None:
+        """Pronounce a word with -s, -ed or -ing by its stem."""
+        endings = (
+            *(("s", "", _with_s), ("'s", "", _with_s), ("es", "", _with_s), ("ies", "y", _with_s)),
+            *(("s'", "s", str), ("'", "", str), ("d", "", _with_ed), ("ed", "", _with_ed)),
+            *(("ing", "", _with_ing), ("ing", "e", _with_ing), ("in'", "ing", str)),
+        )
+        for ending, instead, change in endings:
+            stem = word.removesuffix(ending) + instead
+            if not word.endswith(ending) or len(stem) < 2 or stem.endswith("ss") and ending == "s":  # noqa: PLR2004, RUF021
+                continue
+            for each in (stem, stem[:-1] if stem[-2:-1] == stem[-1:] else stem):
+                inflected = Context(("to",)) if change in (_with_ed, _with_ing) else context
+                if each in self.lexicon and (said := self._look_up(each, inflected)):
+                    return change(said)
+        return None
+
+    def _unknown(self, word: str) -> str:
+        if word not in self._guessed:
+            if len(self._guessed) >= _MOST_REMEMBERED:
+                self._guessed.clear()
+            self._guessed[word] = self._guess(word)
+        return self._guessed[word]
+
+    def _guess(self, word: str) -> str:
+        if word.endswith("'s"):
+            return _with_s(self._word(word[:-2], Context()))
+        plain = "".join(
+            each for each in unicodedata.normalize("NFD", word) if each.isascii() and each.isalpha()
+        )
+        if plain != word and plain:
+            return self._word(plain, Context())
+        parts = _PARTS.findall(plain)
+        if len(parts) > 1:
+            first, *others = (
+                _spelled(part, self.lexicon) if part.isupper() else self._word(part, Context())
+                for part in parts
+            )
+            return first + "".join(each.replace(_PRIMARY, _SECONDARY) for each in others)
+        lower = plain.lower()
+        is_acronym = plain.isupper() and len(plain) <= _LONGEST_ACRONYM
+        if is_acronym or not _LETTERS_OF_VOWELS & set(lower) or len(plain) > _LONGEST_WORD:
+            return _spelled(plain, self.lexicon)
+        return self._compound(lower) or self.network.read(lower)
+
+    def _compound(self, word: str) -> str | None:
+        """Pronounce a word that two known ones make up, the second with less stress."""
+        for middle in sorted(
+            range(_FEWEST_OF_A_PART, len(word) - _FEWEST_OF_A_PART + 1),
+            key=lambda place: abs(2 * place - len(word)),
+        ):
+            first = self._look_up(word[:middle], Context())
+            second = self._known(word[middle:], Context())
+            if first and second:
+                return first + second.replace(_PRIMARY, _SECONDARY)
+        return None
+
+
+_ADDED: Final = {
+    "cetera": "sˈɛɾəɹə",
+    "kilobyte": "kˈɪləbˌIt",
+    "miz": "mˈɪz",
+    "wifi": "wˈIfˌI",
+}
+"""Words that the lexicon lacks or has wrong."""
+
+_MOST_REMEMBERED: Final = 4_096
+_LETTERS_OF_VOWELS = frozenset("aeiouy")
+
+
+def _special(word: str, context: Context) -> str | None:
+    """Pronounce a word that sounds after what follows it."""
+    follows = context.vowel_follows
+    lower = word.lower()
+    if lower == "used":
+        return "jˈust" if context.after[:1] == ("to",) else None
+    if (lower == "i" and word != "I") or (word == "A" and context.before):
+        return None
+    said = _BY_WHAT_FOLLOWS.get(lower)
+    return said and said[0 if follows is None else 1 + follows]
+
+
+_BY_WHAT_FOLLOWS: Final = {
+    "the": ("ðə", "ðə", "ði"),
+    "a": ("ˈA", "ɐ", "ɐ"),
+    "an": ("ɐn", "ɐn", "ɐn"),
+    "to": ("tˈu", "tə", "tʊ"),
+    "in": ("ˈɪn", "ɪn", "ɪn"),
+    "am": ("æm", "ɐm", "ɐm"),
+    "i": ("ˌI", "ˌI", "ˌI"),
+}
+"""Words before a sign, a consonant, and a vowel."""
+
+
+def _part_of_speech(word: str, entry: dict[str, str | None], context: Context) -> str:
+    """Find the part of speech of a word that has several, by the words around it."""
+    before, after = context.previous, context.after[0] if context.after else ""
+    if "VBD" in entry:
+        if before in _PERFECT:
+            return "VBN"
+        if before in _DETERMINERS:
+            return "DEFAULT"
+        is_past = before in _THIRD or bool(_PAST & {*context.before, *context.after})
+        return "VBD" if is_past and before != "to" else "DEFAULT"
+    if "ADJ" in entry and (before in _PREDICATE or after in ("to", "the") and word == "close"):  # noqa: RUF021
+        return "ADJ"
+    if before in _DETERMINERS:
+        return "NOUN"
+    is_command = not before and after in _DETERMINERS
+    return "VERB" if before in _BEFORE_VERBS or is_command else "DEFAULT"
+
+
+def _stressed(said: str, sign: str) -> str:
+    """Put a stress before the first vowel."""
+    place = next((place for place, each in enumerate(said) if each in _VOWELS), None)
+    return said if place is None else said[:place] + sign + said[place:]
+
+
+def _with_s(stem: str) -> str:
+    if stem[-1:] in _HISSING:
+        return stem + "ᵻz"
+    return stem + ("s" if stem[-1:] in _VOICELESS else "z")
+
+
+def _with_ed(stem: str) -> str:
+    if stem[-1:] in _BEFORE_T:
+        return stem + "t"
+    if stem[-1:] == "t" and stem[-2:-1] in _FLAPPED:
+        return stem[:-1] + "ɾᵻd"
+    return stem + ("ᵻd" if stem[-1:] in ("d", "t") else "d")
+
+
+def _with_ing(stem: str) -> str:
+    if stem[-1:] == "t" and stem[-2:-1] in _FLAPPED:
+        return stem[:-1] + "ɾɪŋ"
+    return stem + "ɪŋ"
+
+
+def _spelled(word: str, lexicon: Mapping[str, Entry]) -> str:
+    """Spell a word, its last letter with the main stress."""
+    letters = [
+        str(lexicon.get(letter, "")).replace(_PRIMARY, _SECONDARY) for letter in word.upper()
+    ]
+    return "".join([*letters[:-1], letters[-1].replace(_SECONDARY, _PRIMARY)]) if letters else ""
+
+
+_NAMES = """
+    AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y
+    Z ZH
+"""
+_SYMBOLS = "ɑ æ ʌ ɔ W I b ʧ d ð ɛ ɜɹ A f ɡ h ɪ i ʤ k l m n ŋ O Y p ɹ s ʃ t θ ʊ u v w j z ʒ"
+_ARPABET: Final = dict(zip(_NAMES.split(), _SYMBOLS.split(), strict=True))
+_STRESS: Final = {"1": _PRIMARY, "2": _SECONDARY}
+_WEAK: Final = {"AH0": "ə", "ER0": "əɹ"}
+_FIRST_LETTER, _END_OF_WORD, _UNKNOWN_LETTER = 3, 2, 1
+_BEGIN, _END, _FIRST_PHONE = 2, 3, 4
+_MOST_PHONES = 30
+_PHONES: Final = (
+    *("AA0", "AA1", "AA2", "AE0", "AE1", "AE2", "AH0", "AH1", "AH2", "AO0", "AO1", "AO2", "AW0"),
+    *("AW1", "AW2", "AY0", "AY1", "AY2", "B", "CH", "D", "DH", "EH0", "EH1", "EH2", "ER0", "ER1"),
+    *("ER2", "EY0", "EY1", "EY2", "F", "G", "HH", "IH0", "IH1", "IH2", "IY0", "IY1", "IY2", "JH"),
+    *("K", "L", "M", "N", "NG", "OW0", "OW1", "OW2", "OY0", "OY1", "OY2", "P", "R", "S", "SH", "T"),
+    *("TH", "UH0", "UH1", "UH2", "UW", "UW0", "UW1", "UW2", "V", "W", "Y", "Z", "ZH"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class GuessingNetwork:
+    """g2p-en's network, two gated recurrent units that read letters and write phones."""
+
+    weights: Mapping[str, NDArray[np.float32]]
+
+    def read(self, word: str) -> str:
+        """Read a word of lower-case letters."""
+        state = np.zeros(self.weights["enc_w_hh"].shape[1], np.float32)
+        letters = [_FIRST_LETTER + ord(each) - ord("a") for each in word]
+        for letter in (*letters, _END_OF_WORD):
+            state = self._step("enc", letter, state)
+        said, phone = "", _BEGIN
+        for _ in range(_MOST_PHONES):
+            state = self._step("dec", phone, state)
+            phone = int((self.weights["fc_w"] @ state + self.weights["fc_b"]).argmax())
+            if phone == _END:
+                break
+            if phone >= _FIRST_PHONE:
+                said += _symbol(_PHONES[phone - _FIRST_PHONE])
+        return said
+
+    def _step(self, part: str, number: int, state: NDArray[np.float32]) -> NDArray[np.float32]:
+        weights = self.weights
+        taken = weights[f"{part}_w_ih"] @ weights[f"{part}_emb"][number] + weights[f"{part}_b_ih"]
+        kept = weights[f"{part}_w_hh"] @ state + weights[f"{part}_b_hh"]
+        size = len(state)
+        reset, update = np.split(1 / (1 + np.exp(-(taken + kept)[: 2 * size])), 2)
+        new = np.tanh(taken[2 * size :] + reset * kept[2 * size :])
+        changed: NDArray[np.float32] = (1 - update) * new + update * state
+        return changed
+
+
+def _symbol(phone: str) -> str:
+    if phone in _WEAK:
+        return _WEAK[phone]
+    name = phone.rstrip("012")
+    return _STRESS.get(phone[len(name) :], "") + _ARPABET[name]

@@ -1,0 +1,110 @@
+"""Typed sentences as characters speak them, judged by words and naturalness.
+
+Kokoro speaks each sentence once, and every character that converts converts that, as the services
+do. Both the sentence and what is understood of it are written out in words before they are
+compared: a recogniser writes `$3.50` or `three dollars and fifty cents` as it likes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import soxr
+
+from shared.speech.engines import kokoro
+from shared.speech.engines.interface import MarkedPiece, TextEngineWrapper
+from shared.speech.engines.registry import ENGINES, build_engine
+from shared.speech.engines.text_interface import SpeechOptions
+from shared.speech.engines.two_step_speech import TwoStepSpeech
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.text import english_form
+from shared.speech.text.languages import LANGUAGES
+from tools.training.decoder.features import RATE
+from tools.training.judges.judgement import ErrorRate, Key, Row, compare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from shared.speech.engines.text_interface import PhraseEngine
+    from shared.speech.signal.sound import Samples
+    from tools.training.judges.panel import Panel
+
+MIXTURE: Final = "the mixture"
+"""The name of Kokoro's mixture, which speaks for Hina as it is."""
+
+_TEXTS: Final = Path(__file__).parents[1] / "sources" / "texts"
+_DIGITS: Final = frozenset("0123456789")
+
+
+class _Spoken(TextEngineWrapper):
+    """Speaks what Kokoro has spoken, for the conversion."""
+
+    def __init__(self, engine: PhraseEngine) -> None:
+        super().__init__(lambda: engine)
+        self.pieces: Sequence[Samples] = ()
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        del text, options
+        return map(MarkedPiece, self.pieces)
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        del text, options
+        return iter(self.pieces)
+
+
+def judge_typed(
+    bundles: Sequence[Path],
+    sentences: Mapping[str, Sequence[str]],
+    panel: Panel,
+    report: Callable[[int, int], None],
+) -> dict[Key, Row]:
+    """Judge sentences by their language; a row for each speaker, with and without digits."""
+    settings = SessionSettings(threads=1)
+    speaker = kokoro.built_in(settings)
+    spoken = _Spoken(speaker)
+    cast = {MIXTURE: spoken.speak, **_converters(bundles, spoken, settings)}
+    rows: dict[Key, Row] = {}
+    lines = [(language, line) for language, some in sentences.items() for line in some]
+    for number, (language, sentence) in enumerate(lines, start=1):
+        spoken.pieces = tuple(speaker.speak(sentence, SpeechOptions(language=language)))
+        group = f"{LANGUAGES[language]}, {'numbers' if _DIGITS & set(sentence) else 'words'}"
+        for name, speak in cast.items():
+            wave = np.concatenate(list(speak(sentence, SpeechOptions())))
+            wave = soxr.resample(wave, kokoro.SAMPLE_RATE, RATE).astype(np.float32)
+            row = rows.setdefault(("typed", group, name), Row())
+            if panel.recogniser is not None:
+                understood = panel.recogniser.understand(wave, language)
+                row.words += words_wrong(sentence, understood, language)
+            for judge in panel.naturalness:
+                row.add(judge.judge(wave))
+        report(number, len(lines))
+    return dict(sorted(rows.items()))
+
+
+def _converters(
+    bundles: Sequence[Path], spoken: _Spoken, settings: SessionSettings
+) -> dict[str, Callable[[str, SpeechOptions], Iterator[Samples]]]:
+    found: dict[str, Callable[[str, SpeechOptions], Iterator[Samples]]] = {}
+    for bundle in bundles:
+        character = load_character(bundle, ENGINES)
+        manifest = character.manifest
+        if manifest.text is None or manifest.text.engine != "kokoro":
+            engine = build_engine(character, settings)
+            found[manifest.id] = TwoStepSpeech(spoken, kokoro.MEDIAN_HZ, engine, manifest).speak
+    return found
+
+
+def words_wrong(sentence: str, understood: str, language: str) -> ErrorRate:
+    if language == "en":
+        sentence, understood = map(english_form.write_out, (sentence, understood))
+    return compare(sentence, understood, language)
+
+
+def read_sentences() -> dict[str, list[str]]:
+    return {
+        language: (_TEXTS / file).read_text("utf-8").splitlines()
+        for language, file in (("en", "typed_en.txt"), ("ja", "judge_ja.txt"))
+    }
