@@ -184,16 +184,16 @@ class CharacterJudgement:
 
 
 _FIGURES = (
+    ("Distill-MOS", "distillmos"),
     ("DNSMOS overall", "overall"),
     ("signal", "signal"),
     ("P.808", "p808"),
-    ("Distill-MOS", "distillmos"),
     ("likeness", "likeness"),
     ("left of the source", "left"),
 )
 _EXPLANATION = (
     "Wrong: characters of Japanese, words of English, as Whisper base understands them; of English,"
-    " what differs from how it understands the recording as spoken. DNSMOS and Distill-MOS guess"
+    " what differs from how it understands the recording as spoken. Distill-MOS and DNSMOS guess"
     " listeners' marks from 1 to 5. Likeness is the cosine to the character's own voice, left of"
     " the source to the speaker, both heard by Resemblyzer. Pitch is the correlation of log f0 with"
     " the speaker's; drop-out is the longest silence in place of a voiced sound."
