@@ -99,6 +99,8 @@ def _describe(demuxer: demuxing.Demuxer, *, confined: bool) -> DecodingVerdict:
         weights=found.weights,
         samples=demuxer.samples,
         damaged=demuxer.damaged,
+        missing_seconds=round(demuxer.missing_seconds, 3),
+        needs_whole=demuxer.needs_whole,
         confined=confined,
     )
 

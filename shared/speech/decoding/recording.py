@@ -103,6 +103,7 @@ class Recording:
         samples: float32 [N], one channel, full scale is 1.0.
         sample_rate: in Hz, the recording's own.
         damaged: a part of the recording could not be decoded and is missing in `samples`.
+        missing_seconds: the length of that part, as far as the file tells.
     """
 
     samples: npt.NDArray[np.float32]
@@ -113,6 +114,7 @@ class Recording:
     damaged: bool
     cpu_seconds: float
     confined: bool
+    missing_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:

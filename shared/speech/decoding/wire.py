@@ -88,6 +88,8 @@ class DecodingVerdict:
     weights: tuple[float, ...] = ()
     samples: int = 0
     damaged: bool = False
+    missing_seconds: float = 0.0
+    needs_whole: bool = False
     confined: bool = False
 
     def pack(self) -> bytes:
