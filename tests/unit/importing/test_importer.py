@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
+import subprocess
+import zipfile
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import pytest
@@ -20,9 +24,6 @@ from tools.bundles.files import VoiceFileError
 from tools.bundles.sample import Sample
 from tools.bundles.trial import TrialReport
 from tools.importing.importer import Trials, import_command
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = TrialReport("Ada", "rvc", 1.0, 10.0, 0.25, 90.0)
 
@@ -233,12 +234,33 @@ def test_two_imports_at_once_do_not_disturb_each_other(desk: Desk) -> None:
     assert (other / "half").exists()
 
 
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 55028480\n"
+
+
+def zipped(*names: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"x")
+    return content.getvalue()
+
+
 @pytest.mark.parametrize(
     ("files", "more", "message"),
     [
         ({"ada.pth": b"x"}, (), "ada.pth: expected a ZIP archive"),
         ({"ada.onnx": b"x"}, (), "ada.onnx: expected an ONNX model"),
         ({"ada.wav": b"x"}, (), "ada.wav: expected a .pth or an .onnx, found another kind."),
+        ({"ada.pth": b""}, (), "ada.pth: expected a voice, found an empty file; download it again"),
+        ({"ada.onnx": LFS}, (), "ada.onnx: expected a voice, found a pointer of Git LFS"),
+        ({"a.aivmx": b"\n<!DOCTYPE html>"}, (), "a.aivmx: expected a voice, found a web page;"),
+        (
+            {"a.pth": voice_bytes(), "a.index": b"<html>"},
+            (),
+            "a.index: expected a voice, found a w",
+        ),
+        ({"ada.pth": zipped("ada.pth", "ada.index")}, (), "ada.pth: expected a voice, found an ar"),
+        ({"ada.zip": zipped("ada.pth")}, (), "ada.zip: expected a voice, found an archive of one;"),
         (
             {"ada.pth": voice_bytes(), "ada.index": b"x"},
             (),
@@ -250,7 +272,7 @@ def test_two_imports_at_once_do_not_disturb_each_other(desk: Desk) -> None:
             "ada.index: expected vectors of 256 numbers as the voice takes them, found 768",
         ),
         (
-            {"a.pth": b"", "b.pth": b""},
+            {"a.pth": b"a", "b.pth": b"b"},
             (),
             "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found a",
         ),
@@ -284,6 +306,42 @@ def test_what_cannot_become_a_character_is_refused_in_one_sentence(
     assert said.startswith(message)
     assert said.count("\n") == 1
     assert [each.name for each in desk.characters.iterdir()] == ["encoders"]
+
+
+def test_a_web_page_in_place_of_an_encoder_is_a_failed_download(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run("encoder", desk.file("hubert_base.pt", b"<html>Sign in</html>")) == 1
+    assert "hubert_base.pt: expected a voice, found a web page" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "is_told"),
+    [
+        ({"embedder_model": "japanese-hubert-base"}, True),
+        ({"embedder_model": "spin-v2"}, True),
+        ({"embedder_name": "hubert_base", "embedder_output_layer": 12}, True),
+        ({"embedder_name": "hubert_base", "embedder_output_layer": 9}, False),
+        ({"embedder_model": "contentvec"}, False),
+        ({}, False),
+    ],
+)
+def test_a_need_that_is_not_met_is_told(
+    desk: Desk, capsys: pytest.CaptureFixture[str], said: dict[str, Any], *, is_told: bool
+) -> None:
+    desk.have_encoder()
+
+    assert desk.bring_voice(desk.file("ada.pth", voice_bytes(**said))) == 0
+
+    shown = capsys.readouterr()
+    assert ("warning: the voice says that it needs" in shown.err) == is_told
+    assert ("warning" in shown.out) == is_told
+
+
+def test_a_private_character_is_not_published_by_git() -> None:
+    path = "characters/somebody/character.json"
+    ignored = ["git", "check-ignore", "--quiet", path]
+    assert subprocess.run(ignored, cwd=Path(__file__).parents[3], check=False).returncode == 0
 
 
 def test_without_an_encoder_it_is_said_how_to_add_one(

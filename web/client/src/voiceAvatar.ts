@@ -200,6 +200,7 @@ export class VoiceAvatar {
       const { audio } = handed;
       return { voice, result: audio === null ? result : { ...result, audio } };
     } catch (error) {
+      spoken.cancel();
       if (voice !== null && (!handed.isOver || signal?.aborted)) {
         void this.deleteVoice(voice.voiceId).catch(() => undefined);
       }

@@ -98,6 +98,8 @@ const en = {
     "Use headphones, or your microphone will pick the character up. This is a preview; the final result sounds better.",
   you: "You",
   seconds: (value: string) => `${value} s`,
+  damaged: (missing: string) =>
+    `the recording was damaged: ${missing === "" ? "a part of it" : missing} is missing`,
   sampleOf: (name: string) => `Hear ${name}`,
   sample: (name: string) => `Hello, I am ${name}. Say something, and I’ll say it back to you.`,
   sampleFailed: "This sample won’t play right now. Please try again.",
@@ -307,6 +309,7 @@ const ja: Words = {
     "ヘッドホンをお使いください。スピーカーの音は録音に入ります。仕上がりの声はもっときれいです。",
   you: "あなた",
   seconds: (value) => `${value}秒`,
+  damaged: (missing) => `録音が壊れていたため、${missing === "" ? "一部" : missing}が欠けています`,
   sampleOf: (name) => `${name}の声を聞く`,
   sample: (name) => `こんにちは、${name}です。あなたの言葉を、わたしの声で話します。`,
   sampleFailed: "この見本は今は聞けません。もう一度お試しください。",
