@@ -310,13 +310,22 @@ class Demuxer:
     It does not compute with the samples: the service does that faster, with all samples at once,
     and without NumPy the zygote is half as large. `format` is None before the first chunk.
 
+    With `takes_beginning`, a recording that is too long is decoded up to there.
+
     Attributes:
         missing_seconds: the time of which nothing could be decoded, as far as the file tells.
         needs_whole: only another Demuxer, with the whole file, can tell what the recording is.
     """
 
-    def __init__(self, data: bytes | IncomingFile, container: Container) -> None:
+    def __init__(
+        self,
+        data: bytes | IncomingFile,
+        container: Container,
+        *,
+        takes_beginning: bool = False,
+    ) -> None:
         self._data = data
+        self._takes_beginning = takes_beginning
         self._container = container
         self._packets = 0
         self._broken = 0
@@ -352,6 +361,8 @@ class Demuxer:
                     self._count(samples, max_seconds)
                     yield samples
             except VoiceError as error:
+                if self._takes_beginning and error.code is ErrorCode.TOO_LONG:
+                    break
                 # What came before a file that cannot be read is kept.
                 if number == 0 or error.code in {ErrorCode.TOO_COMPLEX, ErrorCode.TOO_LONG}:
                     raise
@@ -362,9 +373,10 @@ class Demuxer:
 
     def _count(self, samples: Buffer, max_seconds: float) -> None:
         if self.format is not None:
-            self.samples += len(samples) // self.format.bytes_per_sample
-            if self.samples > max_seconds * self.format.sample_rate:
+            count = self.samples + len(samples) // self.format.bytes_per_sample
+            if count > max_seconds * self.format.sample_rate:
                 raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
+            self.samples = count
 
     def _decode_link(
         self, data: bytes | IncomingFile, budget: DecodingBudget, bytes_per_second: float

@@ -49,7 +49,10 @@ _LOUD_SHARE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class DecodeLimits:
-    """The limits of one recording; half a second more than `max_seconds` is accepted."""
+    """The limits of one recording; half a second more than `max_seconds` is accepted.
+
+    With `takes_beginning`, a longer one is not refused, but decoded up to there.
+    """
 
     min_seconds: float = 1.0
     max_seconds: float = 10.0
@@ -57,6 +60,7 @@ class DecodeLimits:
     cpu_seconds: float = 0.5
     wall_seconds: float = 15.0
     memory_bytes: int = 32 * 1024 * 1024
+    takes_beginning: bool = False
 
     @property
     def cpu_allowance(self) -> int:

@@ -121,9 +121,9 @@ const en = {
   loading: "One moment…",
   ownVoice: "Turn your own voice into a character",
   verifyTitle: "Was this made here?",
-  verifyHow: "Choose an audio file of up to one minute. We do not keep it.",
+  verifyHow: "Choose an audio file of up to 20 MB. We do not keep it.",
   verifyBusy: "Checking the file…",
-  verifyFailed: "We couldn’t check this file. Choose an audio file of up to one minute and 10 MB.",
+  verifyFailed: "We couldn’t check this file. Choose an audio file of up to 20 MB.",
   verifyLater: "We can’t check files right now. Please try again.",
   privacy:
     "Results are erased after a day, or right away with “Delete now”. Everything you hear is synthetic speech.",
@@ -331,9 +331,9 @@ const ja: Words = {
   loading: "お待ちください…",
   ownVoice: "自分の声のキャラクターを作る",
   verifyTitle: "ここで作られた音声ですか？",
-  verifyHow: "1分以内の音声ファイルを選んでください。ファイルは保存されません。",
+  verifyHow: "20MB以下の音声ファイルを選んでください。ファイルは保存されません。",
   verifyBusy: "印を探しています…",
-  verifyFailed: "このファイルは確認できません。1分以内、10MB以下の音声ファイルを選んでください。",
+  verifyFailed: "このファイルは確認できません。20MB以下の音声ファイルを選んでください。",
   verifyLater: "今は確認できません。もう一度お試しください。",
   privacy:
     "変換結果は1日で消去されます。「今すぐ削除」ですぐに消すこともできます。再生されるのは合成音声です。",
