@@ -384,11 +384,14 @@ class Demuxer:
         if isinstance(data, bytes) and self._container in _MATROSKA:
             data, is_damaged = mend_matroska(data)
             self.damaged |= is_damaged
-        index = _loudest_stream(data, self._container) if isinstance(data, bytes) else None
         has_times = self._container not in {Container.MP3, Container.ADTS}
         timeline = Timeline(has_times=has_times, is_damaged=self.damaged)
         with _open(data, self._container) as source:
-            self.needs_whole |= index is None and len(source.streams.audio) > 1
+            index = None
+            if len(source.streams.audio) > 1 and isinstance(data, bytes):
+                index = _loudest_stream(data, self._container)
+            elif len(source.streams.audio) > 1:
+                self.needs_whole = True
             stream = _audio_stream(source, index)
             decode = stream.codec_context.decode
             trimmer = FrameTrimmer(stream.codec_context)
