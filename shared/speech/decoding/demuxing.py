@@ -387,12 +387,7 @@ class Demuxer:
         has_times = self._container not in {Container.MP3, Container.ADTS}
         timeline = Timeline(has_times=has_times, is_damaged=self.damaged)
         with _open(data, self._container) as source:
-            index = None
-            if len(source.streams.audio) > 1 and isinstance(data, bytes):
-                index = _loudest_stream(data, self._container)
-            elif len(source.streams.audio) > 1:
-                self.needs_whole = True
-            stream = _audio_stream(source, index)
+            stream = _audio_stream(source, self._choose_stream(source, data))
             decode = stream.codec_context.decode
             trimmer = FrameTrimmer(stream.codec_context)
             for packet in self._demux(source, stream):
@@ -420,6 +415,15 @@ class Demuxer:
             self.needs_whole |= data.is_joined or unread > _LONGEST_INDEX
         self.missing_seconds += timeline.missing
         self.damaged |= timeline.missing > 0
+
+    def _choose_stream(self, source: InputContainer, data: bytes | IncomingFile) -> int | None:
+        """Return the index of the stream to decode; None for the first."""
+        if len(source.streams.audio) < 2:  # noqa: PLR2004
+            return None
+        if isinstance(data, bytes):
+            return _loudest_stream(data, self._container)
+        self.needs_whole = True
+        return None
 
     def _adapt(self, frame: AudioFrame, expected: Format, begin: int, end: int) -> Iterator[Buffer]:
         """Yield a part of a frame in the format of the first one."""
