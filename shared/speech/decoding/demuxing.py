@@ -508,6 +508,8 @@ def _loudest_stream(data: bytes, container: Container) -> int | None:
         ][:_MOST_COMPARED]
         if len(streams) < 2:  # noqa: PLR2004
             return streams[0].index if streams else None
+        for stream in streams:
+            stream.codec_context.thread_count = 1
         powers = dict.fromkeys((stream.index for stream in streams), 0.0)
         packets = 0
         with contextlib.suppress(av.error.FFmpegError):
