@@ -355,7 +355,8 @@ class Demuxer:
         links: Iterable[bytes | IncomingFile] = [data]
         if isinstance(data, bytes):
             links = split_links(data, self._container)
-        for number, link in enumerate(links):
+        failure: VoiceError | None = None
+        for link in links:
             try:
                 for samples in self._decode_link(link, budget, max_bytes / max_seconds):
                     self._count(samples, max_seconds)
@@ -363,12 +364,15 @@ class Demuxer:
             except VoiceError as error:
                 if self._takes_beginning and error.code is ErrorCode.TOO_LONG:
                     break
-                # What came before a file that cannot be read is kept.
-                if number == 0 or error.code in {ErrorCode.TOO_COMPLEX, ErrorCode.TOO_LONG}:
+                # The others are kept where one of the joined files cannot be read.
+                if error.code in {ErrorCode.TOO_COMPLEX, ErrorCode.TOO_LONG}:
                     raise
+                failure = failure or error
                 self.damaged = True
         if not isinstance(data, bytes):
             budget.count_file(data.bytes_read)
+        if failure is not None and self.samples == 0:
+            raise failure
         self._require_enough()
 
     def _count(self, samples: Buffer, max_seconds: float) -> None:

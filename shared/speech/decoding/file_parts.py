@@ -69,7 +69,8 @@ def _find_begins(data: bytes, container: Container) -> Iterator[int]:
             continue
         if container is Container.MP4 and not _is_top_level(data, first, begin):
             continue
-        is_new = container is not Container.OGG or begin > joined_at
+        # Several tags may stand before one file, and several streams begin together.
+        is_new = begin > joined_at or container not in _PLAIN_FRAMES | {Container.OGG}
         joined_at = _end_of_beginning(data, begin, container)
         if is_new:
             count += 1
@@ -90,11 +91,16 @@ def _end_of_beginning(data: bytes, begin: int, container: Container) -> int:
         segments = data[begin + 26 : begin + 27]
         count = segments[0] if segments else 0
         return begin + 27 + count + sum(data[begin + 27 : begin + 27 + count])
+    if container in _PLAIN_FRAMES and data.startswith(b"ID3", begin):
+        size = 0
+        for byte in data[begin + 6 : begin + 10]:
+            size = size << 7 | byte & 0x7F
+        return begin + 10 + size
     if container is Container.WAV:
         # A file of unknown length has the largest sizes.
         size = int.from_bytes(data[begin + 4 : begin + 8], "little")
         return begin + 8 + size if begin + 8 + size <= len(data) else begin + 8
-    return begin + 8
+    return begin if container in _PLAIN_FRAMES else begin + 8
 
 
 def _is_top_level(data: bytes, begin: int, place: int) -> bool:

@@ -68,6 +68,14 @@ async def test_a_part_of_another_rate_is_heard_at_its_pitch(decoder: Decoder) ->
     assert np.argmax(spectrum) == pytest.approx(220, abs=2)
 
 
+@pytest.mark.parametrize("tags", [2, 3])
+async def test_several_tags_before_a_file_are_no_files(decoder: Decoder, tags: int) -> None:
+    tag = b"ID3\4\0\0\0\0\0\x20" + b"TIT2\0\0\0\x08\0\0\0ID3\4\0\0" + bytes(15)
+    decoded = await decoder.decode(tag * tags + recording("mp3"), limits=LIMITS)
+    assert decoded.seconds == pytest.approx(2.0, abs=0.05)
+    assert not decoded.damaged
+
+
 async def test_too_many_joined_files_are_refused(decoder: Decoder) -> None:
     data = recording(OPUS, 0.05) * 100
     with pytest.raises(VoiceError) as refused:
