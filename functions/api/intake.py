@@ -174,6 +174,8 @@ class VoiceIntake:
         if size > self.max_bytes:
             message = f"The recording has {size} bytes; at most {self.max_bytes} are accepted."
             return VoiceError(ErrorCode.TOO_LARGE, message)
+        if size == 0:
+            return VoiceError(ErrorCode.NO_AUDIO, "The recording is empty: it has no bytes.")
         container = sniff(content.read(SNIFF_BYTES))
         content.seek(0)
         if container is None:

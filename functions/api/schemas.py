@@ -178,11 +178,24 @@ class ResultFacts(_Model):
     phones: str
 
 
+class RecordingFacts(_Model):
+    """The recording that was converted.
+
+    If it was `damaged`, what could not be read was left out: `missing_seconds`, as far as the file
+    tells; 0 if it does not tell.
+    """
+
+    seconds: float
+    damaged: bool
+    missing_seconds: float
+
+
 class ConversionDone(_Model):
-    """A voice that is done."""
+    """A voice that is done; `input` is null if it was made from a text."""
 
     voice_id: str
     status: Status
+    input: RecordingFacts | None
     result: ResultFacts
     timings: dict[str, float]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-MOST_BYTES: Final = 10_000_000
+MOST_BYTES: Final = 20_000_000
 BODY_SECONDS: Final = 60.0
 """The time in which a file must arrive."""
 
@@ -31,7 +31,7 @@ ANSWER_SECONDS: Final = 60.0
 OPENAPI: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
-        "description": "The file itself: a sound of at most 60 s and 10 MB.",
+        "description": "The file: at most 20 MB; the watermark is searched in its first minute.",
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }

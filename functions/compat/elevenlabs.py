@@ -209,6 +209,9 @@ PATHS: Final = (*_CHANGERS, "/v1/voices", "/v2/", "/v1/text-to-speech/", "/v1/us
 _MP3: Final = ((22_050, 32), (24_000, 48), *((44_100, rate) for rate in (32, 64, 96, 128, 192)))
 _OPUS: Final = (32, 64, 96, 128, 192)
 _USUAL: Final = "mp3_44100_128"
+MISSING_SECONDS: Final = "X-Missing-Seconds"
+"""The header of a damaged recording's answer: the time that could not be read; 0 if unknown."""
+
 _MOST_SEED: Final = (1 << 32) - 1
 
 FORMATS: Final[Mapping[str, SoundFormat]] = {
@@ -291,10 +294,11 @@ def elevenlabs_models(speakers: TextSpeakers) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """A recording as something to convert, and how long it is."""
+    """A recording as something to convert, how long it is, and the headers of the answer."""
 
     speech: Speech
     seconds: float
+    headers: Mapping[str, str]
 
 
 class ElevenLabsRoutes:
@@ -334,7 +338,7 @@ class ElevenLabsRoutes:
         recorded = await self._receive(request, character, sound)
         async with self._count(request, recorded):
             stream = await self._synthesis.stream(recorded.speech, key_owner_of(request.scope))
-        return SpokenAnswer(self._synthesis, stream, sound.content_type)
+        return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=recorded.headers)
 
     async def convert(self, request: Request) -> Response:
         """Answer likewise, unless the format states its length at its beginning."""
@@ -349,7 +353,7 @@ class ElevenLabsRoutes:
                 [recorded.speech], request.is_disconnected, key_owner_of(request.scope)
             )
         wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, character.marking)
-        return Response(wave, media_type=sound.content_type, headers=MARKED)
+        return Response(wave, media_type=sound.content_type, headers=recorded.headers)
 
     async def speak(self, request: Request) -> Response:
         """Speak a text; a whole WAV file states its length at its beginning."""
@@ -391,7 +395,8 @@ class ElevenLabsRoutes:
             options,
         )
         speech = Speech(begin, rate, partial(open_encoder, sound, rate, character.marking))
-        return _Recorded(speech, recording.seconds)
+        damage = {MISSING_SECONDS: f"{recording.missing_seconds:.3f}"}
+        return _Recorded(speech, recording.seconds, MARKED | (damage if recording.damaged else {}))
 
     @property
     def _characters(self) -> dict[str, LoadedCharacter]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,14 +13,18 @@ from typing import TYPE_CHECKING, Final
 from shared.pipeline import LIVE, request_conversion
 from shared.ports import NO_TRACES
 from shared.runtime.logs import about_voice
+from shared.voices.media import EMPTY_CONTENT_TYPE
 from shared.voices.messages import FINALIZE, ConversionMessage, parse_upload_event
 from shared.voices.objects import voice_of_upload
-from shared.voices.store import UnknownVoiceError
+from shared.voices.store import UnknownVoiceError, change
 from shared.voices.voice import (
+    ErrorCode,
     ForbiddenTransitionError,
     LeaseHeldError,
     Status,
+    VoiceError,
     queue_again,
+    refuse,
 )
 
 if TYPE_CHECKING:
@@ -63,8 +68,8 @@ class UploadHandler:
                 is final, because it may be the only message about it.
         """
         event = parse_upload_event(message)
-        # Only we empty an object: recordings have bytes.
-        if event.event_type != FINALIZE or not event.upload.bytes:
+        is_emptied = not event.upload.bytes and event.upload.content_type == EMPTY_CONTENT_TYPE
+        if event.event_type != FINALIZE or is_emptied:
             return
         voice_id = voice_of_upload(event.name)
         if voice_id is None:
@@ -80,7 +85,11 @@ class UploadHandler:
             snapshot = await self._read_unowned(voice_id, event)
         except UnknownVoiceError:
             # The document is created before the upload address, so the voice was deleted meanwhile.
-            await self._erase(event.upload)
+            if event.upload.bytes:
+                await self._erase(event.upload)
+            return
+        if not event.upload.bytes:
+            await self._refuse_empty(snapshot.voice)
             return
         voice = snapshot.voice
         if voice.status.is_final:
@@ -92,6 +101,12 @@ class UploadHandler:
             _LOG.info("event ignored: %s", reason, extra={"event": "duplicate", "reason": reason})
             return
         await self._queue(snapshot, event)
+
+    async def _refuse_empty(self, voice: Voice) -> None:
+        """Fail a voice whose recording has no bytes: nothing would ever convert it."""
+        error = VoiceError(ErrorCode.NO_AUDIO, "The recording is empty: it has no bytes.")
+        with suppress(ForbiddenTransitionError, UnknownVoiceError):
+            await change(self.voices, voice.voice_id, partial(refuse, error=error))
 
     async def _read_unowned(self, voice_id: str, event: UploadEvent) -> Snapshot:
         """Read a voice when nobody converts it any more, or patience has ended.

@@ -160,7 +160,11 @@ class Lease:
                 await renewals
 
     async def finish(
-        self, result: Result, seconds: float | None, timings: Mapping[str, float]
+        self,
+        result: Result,
+        seconds: float | None,
+        timings: Mapping[str, float],
+        missing_seconds: float | None = None,
     ) -> None:
         """Commit the result.
 
@@ -173,7 +177,15 @@ class Lease:
         def finish_once(voice: Voice, now: datetime) -> Voice:
             if voice.status is Status.DONE and voice.result == result:
                 return voice  # the answer to our own write was lost
-            return finish(voice, now, attempt, result, seconds=seconds, timings=timings)
+            return finish(
+                voice,
+                now,
+                attempt,
+                result,
+                seconds=seconds,
+                timings=timings,
+                missing_seconds=missing_seconds,
+            )
 
         await self._write(finish_once)
 

@@ -45,6 +45,7 @@ class Outcome:
 
     Attributes:
         seconds: the recording's length; None for a text.
+        missing_seconds: of a damaged recording; None if it is undamaged, and for a text.
         timings: milliseconds of each stage.
     """
 
@@ -52,6 +53,7 @@ class Outcome:
     seconds: float | None
     timings: Mapping[str, float]
     laps: Sequence[Lap] = ()
+    missing_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,14 @@ class UnstoredResult:
 
     Attributes:
         seconds: the recording's length; None for a text.
+        missing_seconds: of a damaged recording; None if it is undamaged, and for a text.
     """
 
     encoded: EncodedResult
     marking: Marking
     seconds: float | None
     phones: str = ""
+    missing_seconds: float | None = None
 
 
 class EarlyResult(Protocol):
@@ -144,6 +148,7 @@ class Conversion:
             DecoderUnavailableError: trying again may help.
         """
         marks: Sequence[Mark] = ()
+        missing: float | None = None
         if voice.options.speaking is None:
             with stages.enter("decoding", timed_as="decode"):
                 recording = await self._decode(data, content_type, early)
@@ -157,6 +162,8 @@ class Conversion:
                     stopwatch=stages.stopwatch,
                 )
             seconds = round(recording.seconds, 3)
+            if recording.damaged:
+                missing = round(recording.missing_seconds, 3)
         else:
             speech = SpeechOptions(**asdict(voice.options.speaking), seed=_seed(voice))
             with stages.enter("speaking", timed_as="speak"):
@@ -189,14 +196,14 @@ class Conversion:
         if self._credentials is not None:
             with stages.stopwatch.stage("sign"):
                 encoded = await self._credentials.add(encoded, character.manifest, marking, notice)
-        return UnstoredResult(encoded, marking, seconds, _write_phones(marks, late))
+        return UnstoredResult(encoded, marking, seconds, _write_phones(marks, late), missing)
 
     async def store(self, voice: Voice, made: UnstoredResult, stages: Stages) -> Outcome:
         """Store the result of a leased voice's present attempt; raises StorageUnavailableError."""
         with stages.enter("storing", timed_as="store"):
             result = await self._store(voice, made)
         watch = stages.stopwatch
-        return Outcome(result, made.seconds, watch.milliseconds(), watch.laps)
+        return Outcome(result, made.seconds, watch.milliseconds(), watch.laps, made.missing_seconds)
 
     async def discard_recording(self, voice: Voice) -> None:
         """Empty the recording of a final voice: nobody needs it any more."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.speech.decoding.recording import DecodeLimits
 from shared.speech.results.credentials import Credentials, read_credentials_apart
 from shared.speech.results.statement import uses_for_people
-from shared.speech.results.watermark_detection import find_watermark
+from shared.speech.results.watermark_detection import MOST_CHANCE, find_watermark
 from shared.voices.media import SNIFF_BYTES, sniff
 from shared.voices.voice import ErrorCode, PassingError, VoiceError
 
@@ -112,13 +112,21 @@ class ProvenanceFinding:
             "watermark": {
                 "state": state,
                 "bits": mark.payload if mark is not None and is_found else None,
-                "chance": mark.chance if mark is not None and is_found else None,
+                "chance": min(step for step in _CHANCES if mark.chance <= step)
+                if mark is not None and is_found
+                else None,
             },
         }
 
 
-MOST_BYTES: Final = 10_000_000
-LIMITS: Final = DecodeLimits(min_seconds=0.1, max_seconds=60.0, max_bytes=MOST_BYTES)
+MOST_BYTES: Final = 20_000_000
+LIMITS: Final = DecodeLimits(
+    min_seconds=0.1, max_seconds=60.0, max_bytes=MOST_BYTES, takes_beginning=True
+)
+"""The watermark is searched in the first minute, the statement in every file."""
+
+_CHANCES: Final = (MOST_CHANCE, MOST_CHANCE / 1e3, MOST_CHANCE / 1e6)
+"""The steps of the chance that is told: the number itself would show how to wear a mark away."""
 
 _MOST_WAITING: Final = 4
 
@@ -148,7 +156,7 @@ class Verifier:
         """Verify a file.
 
         Raises:
-            VoiceError: it is too large, too long, or no sound that can be decoded.
+            VoiceError: it is too large, or no sound that can be decoded.
             VerifierBusyError: too many files wait already.
             DecoderUnavailableError: trying again may help.
         """

@@ -363,7 +363,9 @@ class Worker:
         for stage, start, length in outcome.laps:
             self._traces.add(voice.voice_id, stage, zero + start, zero + start + length)
         with self._traces.step(voice.voice_id, "done"):
-            await lease.finish(outcome.result, outcome.seconds, outcome.timings)
+            await lease.finish(
+                outcome.result, outcome.seconds, outcome.timings, outcome.missing_seconds
+            )
         return outcome
 
     async def _borrow(self, character_id: str, held: AsyncExitStack) -> LoadedCharacter:
@@ -441,6 +443,8 @@ def _log_end(lease: Lease, end: Outcome | VoiceError, uploaded_at: str | None) -
         "kind": "text" if lease.voice.is_text else "recording",
         "stages": dict(end.timings),
     }
+    if end.missing_seconds is not None:
+        extra["missing_seconds"] = end.missing_seconds
     if (wait_ms := _milliseconds_since(uploaded_at)) is not None:
         extra["wait_ms"] = wait_ms
     _LOG.info("converted", extra=extra)

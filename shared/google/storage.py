@@ -24,6 +24,7 @@ from google.cloud.storage.exceptions import DataCorruption
 from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.adapters import HTTPAdapter
 
+from shared.voices.media import EMPTY_CONTENT_TYPE
 from shared.voices.objects import (
     ObjectExistsError,
     ObjectFacts,
@@ -56,8 +57,6 @@ is longer than a conversion may take, so that an outage would fail voices.
 
 CALL_SECONDS: Final = 120.0
 """The time limit of a whole call, for example for a large network, while bytes keep coming."""
-
-EMPTY_CONTENT_TYPE: Final = "application/octet-stream"
 
 WRITE_END_SECONDS: Final = 3.0
 """The longest wait for a cancelled write to end; a stopping instance has ten seconds in all."""
@@ -145,7 +144,7 @@ class CloudStorageBucket:
     ) -> SignedUpload:
         headers = {
             "Content-Type": content_type,
-            "x-goog-content-length-range": f"1,{max_bytes}",
+            "x-goog-content-length-range": f"0,{max_bytes}",
             "x-goog-if-generation-match": "0",
         }
         expires_at = self._now() + lifetime

@@ -6,6 +6,7 @@ This module is pure: it decodes nothing. The first bytes of a recording tell its
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -62,15 +63,31 @@ ALLOWED_UPLOADS: Final[frozenset[str]] = frozenset(
 )
 """The media types, without parameters, that a recording may be announced with."""
 
+SOUND_SUFFIXES: Final = frozenset(
+    (
+        *(".3g2", ".3ga", ".3gp", ".aac", ".ac3", ".aif", ".aifc", ".aiff", ".alac", ".amr"),
+        *(".ape", ".au", ".avi", ".awb", ".caf", ".dsf", ".flac", ".flv", ".g722", ".gsm"),
+        *(".m2ts", ".m4a", ".m4b", ".m4r", ".m4v", ".mka", ".mkv", ".mov", ".mp2", ".mp3"),
+        *(".mp4", ".mpeg", ".mpg", ".mts", ".oga", ".ogg", ".ogv", ".opus", ".ra", ".rm"),
+        *(".snd", ".spx", ".tta", ".vob", ".wav", ".wave", ".weba", ".webm", ".wma", ".wmv"),
+        ".wv",
+    )
+)
+"""Names of files that look like sound; of those that cannot be decoded, the decoder says why."""
+
 TEXT_CONTENT_TYPE: Final = "text/plain; charset=utf-8"
 """The media type of a voice's text in the uploads bucket."""
+
+EMPTY_CONTENT_TYPE: Final = "application/octet-stream"
+"""The media type of a recording that we have emptied; no visitor's may have it."""
 
 _MATROSKA_FAMILY: Final = frozenset({Container.WEBM, Container.MATROSKA})
 _MAGIC: Final = (
     (0, b"OggS", Container.OGG),
     (0, b"fLaC", Container.FLAC),
-    (4, b"ftyp", Container.MP4),
     (8, b"WAVE", Container.WAV),
+    # QuickTime before 2001 has no `ftyp`.
+    *((4, box, Container.MP4) for box in (b"ftyp", b"moov", b"mdat")),
 )
 _RESULT_CONTAINERS: Final = MappingProxyType(
     {
@@ -130,6 +147,31 @@ def sniff(head: bytes) -> Container | None:
     """Return the container of a recording that begins with `head` (`SNIFF_BYTES` are enough)."""
     if head.startswith(b"ID3"):
         return _sniff_behind_id3(head)
+    if found := _sniff_begin(head):
+        return found
+    begin = find_stream(head)
+    return _sniff_begin(head[begin:]) if begin else None
+
+
+def find_stream(data: bytes) -> int:
+    """Return where a recording begins: radio streams and cut files have something before it.
+
+    That may be zeros, the answer of a radio station, or the end of a frame whose beginning is
+    missing. Returns 0 if the recording begins at once, or none is found.
+    """
+    head = data[:SNIFF_BYTES]
+    if head.startswith(b"ID3") or _sniff_begin(head):
+        return 0
+    begin = len(head) - len(head.lstrip(b"\0"))
+    if head.startswith(b"ICY", begin) and (end := head.find(b"\r\n\r\n", begin)) >= 0:
+        begin = end + 4
+    if _sniff_begin(head[begin:]):
+        return begin
+    frames = (at.start() for at in _SYNC.finditer(head, begin))
+    return next((at for at in frames if _has_frames(head, at)), 0)
+
+
+def _sniff_begin(head: bytes) -> Container | None:
     if head.startswith(b"\x1aE\xdf\xa3"):
         return Container.WEBM if b"\x42\x82\x84webm" in head[:64] else Container.MATROSKA
     for offset, magic, container in _MAGIC:
@@ -137,6 +179,9 @@ def sniff(head: bytes) -> Container | None:
             container is not Container.WAV or head.startswith((b"RIFF", b"RF64"))
         ):
             return container
+    # Texts may have these words, but do not begin with zero, as the size of such a box does.
+    if head.startswith(b"\0") and head[4:8] in {b"wide", b"free", b"skip", b"pnot"}:
+        return Container.MP4
     return _sniff_mpeg_frame(head)
 
 
@@ -162,3 +207,34 @@ def _sniff_mpeg_frame(head: bytes) -> Container | None:
     version_is_reserved = version_and_layer & 0x18 == 0x08  # noqa: PLR2004
     rates_are_valid = rates & 0xF0 not in {0x00, 0xF0} and rates & 0x0C != 0x0C  # noqa: PLR2004
     return Container.MP3 if is_layer_3 and not version_is_reserved and rates_are_valid else None
+
+
+_SYNC: Final = re.compile(rb"\xff[\xe0-\xff]")
+_FRAMES: Final = 3
+"""As many frames that follow each other are no chance."""
+_KILOBITS: Final = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
+_KILOBITS_2: Final = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
+
+
+def _has_frames(head: bytes, at: int) -> bool:
+    kind = _sniff_mpeg_frame(head[at : at + 4])
+    if kind is None:
+        return False
+    for _ in range(_FRAMES - 1):
+        length = _frame_length(head[at : at + 7], kind)
+        at += length
+        if length == 0 or _sniff_mpeg_frame(head[at : at + 4]) is not kind:
+            return False
+    return True
+
+
+def _frame_length(header: bytes, kind: Container) -> int:
+    """Return the bytes of a frame with this header; 0 if it is none."""
+    if kind is Container.ADTS:
+        length = int.from_bytes(header[3:6], "big") >> 5 & 0x1FFF if len(header) >= 6 else 0  # noqa: PLR2004
+        return length if length > 7 and header[2] >> 2 & 0xF < 13 else 0  # noqa: PLR2004 - its header; rates
+    is_first = header[1] & 0x18 == 0x18  # noqa: PLR2004 - MPEG-1; the others have half the samples
+    halvings = {0x18: 0, 0x10: 1, 0x00: 2}[header[1] & 0x18]
+    rate = (44_100, 48_000, 32_000)[header[2] >> 2 & 3] >> halvings
+    kilobits = (_KILOBITS if is_first else _KILOBITS_2)[header[2] >> 4]
+    return (144_000 if is_first else 72_000) * kilobits // rate + (header[2] >> 1 & 1)

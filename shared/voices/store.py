@@ -253,8 +253,20 @@ def conversion_answer(voice: Voice) -> dict[str, Any]:
     return {
         "voice_id": voice.voice_id,
         "status": voice.status.value,
+        "input": _describe_recording(voice),
         "result": facts,
         "timings": dict(voice.timings),
+    }
+
+
+def _describe_recording(voice: Voice) -> dict[str, Any] | None:
+    held = voice.input
+    if held is None or held.seconds is None:
+        return None
+    return {
+        "seconds": held.seconds,
+        "damaged": held.damaged,
+        "missing_seconds": held.missing_seconds,
     }
 
 

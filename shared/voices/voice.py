@@ -203,6 +203,8 @@ class Input:
     content_type: str
     bytes: int
     seconds: float | None = None  # None for a text, and until a recording was decoded
+    damaged: bool = False  # a part of the recording could not be read, and was left out
+    missing_seconds: float = 0.0  # the length of that part, as far as the file tells
 
     def is_same_upload(self, other: Input) -> bool:
         """Return whether both name the same bucket/object#generation."""
@@ -366,11 +368,23 @@ def finish(
     *,
     seconds: float | None,
     timings: Mapping[str, float],
+    missing_seconds: float | None = None,
 ) -> Voice:
-    """End the voice with its result; `seconds` is the length of the recording, None for a text."""
+    """End the voice with its result.
+
+    Args:
+        seconds: the length of the recording; None for a text.
+        missing_seconds: the length of what could not be read of it; None if it is undamaged.
+    """
     held = _require_attempt(voice, attempt)
     done = _end(voice, Status.DONE, now)
-    return replace(done, input=replace(held, seconds=seconds), result=result, timings=timings)
+    heard = replace(
+        held,
+        seconds=seconds,
+        damaged=missing_seconds is not None,
+        missing_seconds=missing_seconds or 0.0,
+    )
+    return replace(done, input=heard, result=result, timings=timings)
 
 
 def fail_attempt(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:

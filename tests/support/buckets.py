@@ -51,7 +51,7 @@ class MemoryBucket:
         self._require_reach()
         headers = {
             "Content-Type": content_type,
-            "x-goog-content-length-range": f"1,{max_bytes}",
+            "x-goog-content-length-range": f"0,{max_bytes}",
             "x-goog-if-generation-match": "0",
         }
         url = f"https://storage.example/{self.name}/{name}?X-Goog-Signature=up"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, TypeVar
@@ -46,6 +47,52 @@ def require_file(path: Path) -> None:
     if path.exists() and not path.is_file():
         raise VoiceFileError("expected a file, found something else.")
 
+
+_HEAD = 4096
+_WEB_PAGES = (b"<!doctype", b"<html", b"<head", b"<?xml", b"<script")
+_ARCHIVES = (b"Rar!", b"7z\xbc\xaf\x27\x1c", b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+_PARTS_OF_VOICES = (".pth", ".pt", ".onnx", ".aivmx", ".index")
+
+
+def require_download(path: Path) -> None:
+    """Refuse what is left of a failed download, and an archive that must be unpacked first.
+
+    Raises:
+        VoiceFileError: it is one of them; the message says what to do.
+    """
+    if not path.is_file():
+        return  # the importer says what is wrong with it
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if not head:
+        raise VoiceFileError("expected a voice, found an empty file; download it again.")
+    if head.startswith(b"version https://git-lfs.github.com/spec/"):
+        raise VoiceFileError(
+            "expected a voice, found a pointer of Git LFS in its place; run `git lfs pull` there,"
+            " or download the file itself."
+        )
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_WEB_PAGES):
+        raise VoiceFileError(
+            "expected a voice, found a web page; the download failed, perhaps for want of signing"
+            " in; download the file itself."
+        )
+    if head.startswith(_ARCHIVES) or (head.startswith(b"PK") and _holds_voice(path)):
+        raise VoiceFileError("expected a voice, found an archive of one; unpack it first.")
+
+
+def _holds_voice(path: Path) -> bool:
+    # PyTorch's own files are archives, too, but hold no file of a voice.
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(
+                each.filename.lower().endswith(_PARTS_OF_VOICES)
+                for each in archive.infolist()[:_MOST_LISTED]
+            )
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
+
+
+_MOST_LISTED = 1_000
 
 SECONDS = 900
 """Of processor time; a voice of full size takes about 15."""

@@ -23,7 +23,7 @@ from shared.speech.graphs.bundle_folders import seal_manifest
 from shared.speech.graphs.sessions import SessionSettings
 from tools.bundles.consent import ask_at_terminal, ask_consent, read_consent
 from tools.bundles.encoder_store import EncoderStore
-from tools.bundles.files import VoiceFileError, read_file, run_apart
+from tools.bundles.files import VoiceFileError, read_file, require_download, run_apart
 from tools.bundles.portraits import read_portrait
 from tools.bundles.sample import make_sample
 from tools.bundles.trial import measure, try_bundle
@@ -49,6 +49,7 @@ from tools.importing.report import (
     import_table,
     pitch_model_table,
     text_voice_table,
+    unmet_needs,
 )
 from tools.importing.retrieval_index import MAX_INDEX_BYTES, RetrievalIndex, read_index
 from tools.importing.rvc_voice import BundleParts, ImportOptions, import_voice, write_bundle
@@ -79,6 +80,11 @@ def import_command(arguments: Sequence[str], ask: Ask, trials: Trials) -> int:
     """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     options = _parser().parse_args(arguments)
     try:
+        for path in [options.file] if options.command == "encoder" else options.files:
+            try:
+                require_download(path)
+            except VoiceFileError as error:
+                raise _named(path, error) from error
         if options.command == "encoder":
             table = _add_encoder(options)
         else:
@@ -238,6 +244,8 @@ def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
     retrieval = None if index is None else build_retrieval(index)
     store, model = EncoderStore(options.into), options.pitch_model
     encoder = store.choose(voice.features, options.encoder)
+    for warning in unmet_needs(voice, encoder.origin):
+        sys.stderr.write(f"warning: {warning}\n")
     pitch_model = None if model is None else store.choose_pitch_model(model)
     consent = _consent(options, ask)
     name = options.name or options.character

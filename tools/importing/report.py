@@ -11,7 +11,7 @@ from tools.importing.character_list import PlainTable
 from tools.importing.encoders import TONE_HZ
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rich.table import Table
 
@@ -61,9 +61,51 @@ def import_table(
     for repair in voice.repairs or ["nothing"]:
         table.add_row("repaired", repair)
     table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
+    for warning in unmet_needs(voice, encoder.origin):
+        table.add_row("warning", warning)
     table.add_row("index", "none" if index is None else _about(index))
     _add_trials(table, tried, "recording")
     return table
+
+
+_CONTENT_VEC = "contentvec"
+_FAMILIES = ("japanese", "chinese", "korean", "spin")
+_LAYERS = {"v1": "9", "v2": "12"}
+
+
+def unmet_needs(voice: ImportedVoice, origin: str) -> Iterator[str]:
+    """Yield a sentence for each need of a voice, as its file says it, that it does not get.
+
+    Args:
+        origin: of the encoder that it gets: the name of its file.
+    """
+    facts = {name.lower(): value for name, value in voice.facts.items()}
+    needed = facts.get("encoder") or facts.get("embedder") or ""
+    layer = facts.get("encoder layer") or facts.get("emboutputlayer") or ""
+    wanted, got = _family(needed), _family(origin)
+    # An encoder with a name of its own may be any; most are ContentVec.
+    is_met = wanted == got or (wanted == _CONTENT_VEC and got == origin.lower())
+    if needed and not is_met:
+        yield (
+            f"the voice says that it needs the encoder {needed}, and gets {origin}: it will sound"
+            " wrong. Add that encoder (nox -s character -- encoder FILE) and choose it with"
+            " --encoder."
+        )
+    if layer and layer != _LAYERS.get(voice.version, layer):
+        yield (
+            f"the voice says that it needs layer {layer} of its encoder, and gets layer"
+            f" {_LAYERS[voice.version]}, as all of version {voice.version}: it will sound wrong."
+        )
+
+
+def _family(name: str) -> str:
+    """Return the kind of an encoder: names of ContentVec mean the same, and languages differ."""
+    lower = name.lower()
+    for family in _FAMILIES:
+        if family in lower:
+            return f"{family}-v2" if family == "spin" and "2" in lower else family
+    is_usual = _CONTENT_VEC in lower or lower.replace("-", "_").startswith(("hubert_base", "vec_"))
+    return _CONTENT_VEC if is_usual else lower
 
 
 def text_voice_table(voice: ImportedTextVoice, encoder: StoredEncoder, tried: TrialResult) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -21,6 +21,7 @@ from infra.local.commands.visitor import (
     open_client,
     read_recording,
 )
+from shared.voices.media import SOUND_SUFFIXES
 from shared.voices.store import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -30,27 +31,6 @@ if TYPE_CHECKING:
     from infra.local.commands.visitor import TextRequest
     from infra.local.configuration.options import CloudOptions
     from shared.voices.voice import Voice
-
-
-RECORDING_SUFFIXES: Final = frozenset(
-    {
-        ".aac",
-        ".flac",
-        ".m4a",
-        ".mka",
-        ".mkv",
-        ".mov",
-        ".mp3",
-        ".mp4",
-        ".oga",
-        ".ogg",
-        ".opus",
-        ".wav",
-        ".weba",
-        ".webm",
-    }
-)
-"""Files with these suffixes are converted in a folder; a file that is named is always tried."""
 
 
 class UsageError(ValueError):
@@ -112,7 +92,7 @@ def _jobs_of(source: Path, output: Path | None, suffix: str, character: str) -> 
     elif source.is_dir():
         folder = output or source.with_name(f"{source.resolve().name}-{character}")
         for path in sorted(source.rglob("*")):
-            if path.suffix.lower() in RECORDING_SUFFIXES and path.is_file():
+            if path.suffix.lower() in SOUND_SUFFIXES and path.is_file():
                 yield BatchJob(path, folder / path.relative_to(source).with_suffix(suffix))
     else:
         raise UsageError(f"{source} does not exist")
@@ -265,7 +245,12 @@ def _outcome(report: BatchReport) -> tuple[str, Text]:
         return "", Text(f"already there (--overwrite replaces it): {report.job.target}")
     if report.voice is None or report.voice.input is None:
         return "", Text()
-    return f"{report.voice.input.seconds:.2f}", Text(str(report.job.target))
+    held = report.voice.input
+    seconds = f"{held.seconds:.2f}"
+    if held.damaged:
+        missing = f"{held.missing_seconds:.2f} s missing" if held.missing_seconds else "cut off"
+        seconds += f" (damaged: {missing})"
+    return seconds, Text(str(report.job.target))
 
 
 async def run_text(

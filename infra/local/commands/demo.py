@@ -157,4 +157,5 @@ def _show_result(steps: StepPrinter, voice: Voice) -> None:
             f"downloaded {voice.result.seconds:.2f} s of {voice.character} "
             f"({voice.result.bytes} bytes, {voice.result.content_type}) "
             f"for {voice.input.seconds:.2f} s of recording"
+            + (f" (damaged: {voice.input.missing_seconds:.2f} s missing)" * voice.input.damaged)
         )

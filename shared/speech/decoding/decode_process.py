@@ -28,7 +28,7 @@ def decode_into(
     answer: BinaryIO, recording: bytes, job: DecodingJob, *, confined: bool
 ) -> DecodingVerdict:
     """Write interleaved samples to `answer`, return the verdict; OSError means nobody listens."""
-    demuxer = demuxing.Demuxer(recording, job.container)
+    demuxer = demuxing.Demuxer(recording, job.container, takes_beginning=job.takes_beginning)
     samples = demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES)
     return _judge(demuxer, lambda: answer.writelines(samples), confined=confined)
 
@@ -99,6 +99,8 @@ def _describe(demuxer: demuxing.Demuxer, *, confined: bool) -> DecodingVerdict:
         weights=found.weights,
         samples=demuxer.samples,
         damaged=demuxer.damaged,
+        missing_seconds=round(demuxer.missing_seconds, 3),
+        needs_whole=demuxer.needs_whole,
         confined=confined,
     )
 

@@ -148,6 +148,7 @@ def job_of(container: Container, limits: DecodeLimits) -> DecodingJob:
         memory_bytes=limits.memory_allowance,
         wall_seconds=limits.wall_allowance,
         answer_bytes=limits.answer_bytes + MAX_VERDICT_BYTES,
+        takes_beginning=limits.takes_beginning,
     )
 
 

@@ -5,10 +5,13 @@ Recordings come from strangers, so this runs only in decoding processes.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
+import math
 import operator
 import os
+import re
 import struct
 from array import array
 from dataclasses import dataclass
@@ -18,15 +21,17 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 import av
 import av.error
 import av.logging
+from av.audio.resampler import AudioResampler
 from av.codec.context import Flags2
 from av.sidedata.sidedata import Type
 
+from shared.speech.decoding.file_parts import begins_another_link, mend_matroska, split_links
 from shared.speech.decoding.wire import MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, SAMPLE_TYPES
 from shared.voices.media import Container
 from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from av.audio.codeccontext import AudioCodecContext
     from av.audio.frame import AudioFrame
@@ -168,6 +173,28 @@ _OPTIONS_WHILE_IT_COMES: Final = {**_OPTIONS, "analyzeduration": "0"}
 _BUFFER_BYTES: Final = 32 * 1024
 _BUFFER_BYTES_WHILE_IT_COMES: Final = 4 * 1024
 
+_MATROSKA: Final = frozenset({Container.WEBM, Container.MATROSKA})
+
+_GAP: Final = 0.25
+"""Seconds; recorders leave shorter gaps when their machine is busy."""
+
+_BROKEN_GAP: Final = 0.01
+_PRIMING: Final = 4096
+"""The samples that encoders may put in front of a recording or leave out behind it."""
+
+_LONGEST_TAIL: Final = 3600.0
+"""Seconds; what is longer is no length, but means that none is known."""
+
+_LONGEST_INDEX: Final = 16_384
+"""The bytes that may follow the sound of a live Matroska file."""
+
+_OVERLAP: Final = 80
+_SIZE_OF_UNKNOWN: Final = 0x7F000000
+_WAV_HEADER: Final = 65_536
+_FRAMES_COUNTED: Final = re.compile(rb"Xing|Info|VBRI")
+_MOST_COMPARED: Final = 4
+_MOST_COMPARED_PACKETS: Final = 4_000
+
 # With more broken packets than this, too much of the speech is missing.
 _MAX_BROKEN_SHARE: Final = 0.2
 _MAX_BROKEN_IN_A_ROW: Final = 200
@@ -224,26 +251,97 @@ class Format:
         return len(self.sent) * _WIDTHS[self.sample_type]
 
 
+class Timeline:
+    """Finds the time that is missing in a stream: its decoded frames against their timestamps.
+
+    Args:
+        has_times: the container has timestamps; otherwise its bytes are counted.
+        is_damaged: shorter gaps count, too.
+    """
+
+    def __init__(self, *, has_times: bool, is_damaged: bool) -> None:
+        self._has_times = has_times
+        self._gap = _BROKEN_GAP if is_damaged else _GAP
+        self._position: float | None = None
+        self._begin = 0.0
+        self._first_byte: int | None = None
+        self._heard_bytes = 0
+        self.last_byte = 0
+        self.missing = 0.0
+
+    def count_bytes(self, packet: Packet[AudioStream], *, is_heard: bool) -> None:
+        if packet.pos is not None:
+            if self._first_byte is None:
+                self._first_byte = packet.pos
+            self.last_byte = max(self.last_byte, packet.pos + packet.size)
+        self._heard_bytes += packet.size * is_heard
+
+    def end_of_bytes(self, size: int) -> None:
+        """Estimate the missing time of damaged frames without timestamps by their bytes."""
+        lost = size - (self._first_byte or 0) - self._heard_bytes
+        if not self._has_times and self._heard_bytes and lost > 0 and self._position is not None:
+            heard = self._position - self._begin
+            self.missing = max(self.missing, heard * lost / self._heard_bytes)
+
+    def add(self, frame: AudioFrame, *, after_broken: bool) -> None:
+        length = frame.samples / max(frame.sample_rate, 1)
+        at = None
+        if self._has_times and frame.pts is not None and frame.time_base is not None:
+            at = float(frame.pts * frame.time_base)
+        if self._position is None:
+            self._begin = self._position = at or 0.0
+        # What is joined to a file may begin at an earlier time; then only the length counts.
+        if at is not None and at > self._position:
+            if at - self._position > (_BROKEN_GAP if after_broken else self._gap):
+                self.missing += at - self._position
+            self._position = at
+        self._position += length
+
+    def end(self, seconds: float, sample_rate: int) -> None:
+        """Compare with the length that the file says, from its first frame."""
+        reached = (self._position or 0.0) - self._begin
+        if max(_GAP, _PRIMING / sample_rate) < seconds - reached < _LONGEST_TAIL:
+            self.missing += seconds - reached
+
+
 class Demuxer:
-    """Decodes the first audio stream of one recording, piece by piece.
+    """Decodes one audio stream of a recording, piece by piece: the loudest of several.
 
     It does not compute with the samples: the service does that faster, with all samples at once,
     and without NumPy the zygote is half as large. `format` is None before the first chunk.
+
+    With `takes_beginning`, a recording that is too long is decoded up to there.
+
+    Attributes:
+        missing_seconds: the time of which nothing could be decoded, as far as the file tells.
+        needs_whole: only another Demuxer, with the whole file, can tell what the recording is.
     """
 
-    def __init__(self, data: bytes | IncomingFile, container: Container) -> None:
+    def __init__(
+        self,
+        data: bytes | IncomingFile,
+        container: Container,
+        *,
+        takes_beginning: bool = False,
+    ) -> None:
         self._data = data
+        self._takes_beginning = takes_beginning
         self._container = container
         self._packets = 0
         self._broken = 0
         self._broken_in_a_row = 0
+        self._is_after_broken = False
+        self._changed: _Changed | None = None
         self.format: Format | None = None
         self.samples = 0
         self.damaged = False
+        self.missing_seconds = 0.0
+        self.needs_whole = False
 
     def chunks(self, max_seconds: float, max_bytes: int) -> Iterator[Buffer]:
         """Yield interleaved samples as they were decoded, until the end.
 
+        Files that were joined are decoded one after the other, and brought to the first one's rate.
         If all channels would need more than `max_bytes`, only those with the largest weights are
         yielded.
 
@@ -251,33 +349,102 @@ class Demuxer:
             VoiceError: `unsupported_format`, `no_audio`, `corrupt`, `too_complex` or `too_long`,
                 the last before more than `max_seconds` are yielded.
         """
-        with _open(self._data, self._container) as source:
-            stream = _first_audio_stream(source)
+        data = self._data
+        size = len(data) if isinstance(data, bytes) else data.most_bytes
+        budget = DecodingBudget(size, max_seconds)
+        links: Iterable[bytes | IncomingFile] = [data]
+        if isinstance(data, bytes):
+            links = split_links(data, self._container)
+        failure: VoiceError | None = None
+        for link in links:
+            try:
+                for samples in self._decode_link(link, budget, max_bytes / max_seconds):
+                    self._count(samples, max_seconds)
+                    yield samples
+            except VoiceError as error:
+                if self._takes_beginning and error.code is ErrorCode.TOO_LONG:
+                    break
+                # The others are kept where one of the joined files cannot be read.
+                if error.code in {ErrorCode.TOO_COMPLEX, ErrorCode.TOO_LONG}:
+                    raise
+                failure = failure or error
+                self.damaged = True
+        if not isinstance(data, bytes):
+            budget.count_file(data.bytes_read)
+        if failure is not None and self.samples == 0:
+            raise failure
+        self._require_enough()
+
+    def _count(self, samples: Buffer, max_seconds: float) -> None:
+        if self.format is not None:
+            count = self.samples + len(samples) // self.format.bytes_per_sample
+            if count > max_seconds * self.format.sample_rate:
+                raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
+            self.samples = count
+
+    def _decode_link(
+        self, data: bytes | IncomingFile, budget: DecodingBudget, bytes_per_second: float
+    ) -> Iterator[Buffer]:
+        if isinstance(data, bytes) and self._container in _MATROSKA:
+            data, is_damaged = mend_matroska(data)
+            self.damaged |= is_damaged
+        has_times = self._container not in {Container.MP3, Container.ADTS}
+        timeline = Timeline(has_times=has_times, is_damaged=self.damaged)
+        with _open(data, self._container) as source:
+            stream = _audio_stream(source, self._choose_stream(source, data))
             decode = stream.codec_context.decode
             trimmer = FrameTrimmer(stream.codec_context)
-            data = self._data
-            budget = DecodingBudget(
-                len(data) if isinstance(data, bytes) else data.most_bytes, max_seconds
-            )
             for packet in self._demux(source, stream):
                 budget.count_packet(packet.size)
                 frames = self._decode(decode, packet)
+                timeline.count_bytes(packet, is_heard=bool(frames))
                 if not frames:
                     budget.count_fruitless_packet()
                 for frame in frames:
                     budget.count_frame(frame.samples, frame.sample_rate)
-                    begin, end = trimmer.find_part(frame, packet)
-                    if begin < end:
+                    timeline.add(frame, after_broken=self._is_after_broken)
+                    self._is_after_broken = False
+                    begin, stop = trimmer.find_part(frame, packet)
+                    if begin < stop:
                         if self.format is None:
-                            self.format = _accepted_format(frame, stream, max_bytes / max_seconds)
-                        longest = max_seconds * self.format.sample_rate
-                        self.samples += end - begin
-                        if self.samples > longest:
-                            raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
-                        yield _samples(frame, self.format, begin, end)
-            if not isinstance(data, bytes):
-                budget.count_file(data.bytes_read)
-        self._require_enough()
+                            self.format = _accepted_format(frame, stream, bytes_per_second)
+                        yield from self._adapt(frame, self.format, begin, stop)
+            yield from self._flush()
+            if self.format is not None and isinstance(data, bytes):
+                timeline.end(_declared_seconds(source, stream, data), self.format.sample_rate)
+        if self.damaged and isinstance(data, bytes):
+            timeline.end_of_bytes(len(data))
+        if not isinstance(data, bytes):
+            unread = data.bytes_read - timeline.last_byte if self._container in _MATROSKA else 0
+            self.needs_whole |= data.is_joined or unread > _LONGEST_INDEX
+        self.missing_seconds += timeline.missing
+        self.damaged |= timeline.missing > 0
+
+    def _choose_stream(self, source: InputContainer, data: bytes | IncomingFile) -> int | None:
+        """Return the index of the stream to decode; None for the first."""
+        if len(source.streams.audio) < 2:  # noqa: PLR2004
+            return None
+        if isinstance(data, bytes):
+            return _loudest_stream(data, self._container)
+        self.needs_whole = True
+        return None
+
+    def _adapt(self, frame: AudioFrame, expected: Format, begin: int, end: int) -> Iterator[Buffer]:
+        """Yield a part of a frame in the format of the first one."""
+        is_same_type = frame.format.name.removesuffix("p") == expected.sample_type
+        if frame.sample_rate == expected.sample_rate and is_same_type:
+            yield from self._flush()
+            yield _samples(frame, expected, begin, end)
+            return
+        if self._changed is None or not self._changed.fits(frame):
+            yield from self._flush()
+            self._changed = _Changed(frame, expected)
+        yield from self._changed.push(_cut(frame, begin, end))
+
+    def _flush(self) -> Iterator[Buffer]:
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            yield from changed.push(None)
 
     def _demux(self, source: InputContainer, stream: AudioStream) -> Iterator[Packet[AudioStream]]:
         try:
@@ -300,6 +467,7 @@ class Demuxer:
             self.damaged = True
             self._broken += 1
             self._broken_in_a_row += 1
+            self._is_after_broken = True
             if self._broken_in_a_row > _MAX_BROKEN_IN_A_ROW:
                 raise _corrupt("nothing in it can be decoded") from error
             return []
@@ -332,11 +500,52 @@ def _open(data: bytes | IncomingFile, container: Container) -> InputContainer:
         raise _corrupt("its beginning cannot be read") from error
 
 
-def _first_audio_stream(source: InputContainer) -> AudioStream:
-    stream = next(iter(source.streams.audio), None)
+def _loudest_stream(data: bytes, container: Container) -> int | None:
+    """Return the index of the loudest audio stream; None if there are not several."""
+    with _open(data, container) as source:
+        # A stream without a decoder has no context, although the library's types say otherwise.
+        streams = [
+            stream
+            for stream in source.streams.audio
+            if (context := cast("AudioCodecContext | None", stream.codec_context)) is not None
+            and context.codec.name in _CODECS
+        ][:_MOST_COMPARED]
+        if len(streams) < 2:  # noqa: PLR2004
+            return streams[0].index if streams else None
+        for stream in streams:
+            stream.codec_context.thread_count = 1
+        powers = dict.fromkeys((stream.index for stream in streams), 0.0)
+        packets = 0
+        with contextlib.suppress(av.error.FFmpegError):
+            for packet in source.demux(streams):
+                packets += 1
+                if packets > _MOST_COMPARED_PACKETS:
+                    break
+                with contextlib.suppress(av.error.FFmpegError):
+                    for frame in packet.decode():
+                        powers[packet.stream.index] += _power(cast("AudioFrame", frame))
+    # The first one of several that are equally loud.
+    return max(powers, key=lambda index: powers[index])
+
+
+def _power(frame: AudioFrame) -> float:
+    """Return the energy of a frame, of every sixteenth sample: this is slow."""
+    name = frame.format.name.removesuffix("p")
+    if name not in _BUFFER_TYPES:
+        return 0.0
+    zero, full = (128, 128.0) if name == "u8" else (0, 2.0 ** (8 * _WIDTHS[name] - 1))
+    scale = 1.0 if name in {"flt", "dbl"} else 1 / full
+    heard = (channel[::16] for channel in _channels(frame))
+    power = sum(((sample - zero) * scale) ** 2 for channel in heard for sample in channel)
+    return power / max(frame.sample_rate, 1) if math.isfinite(power) else 0.0
+
+
+def _audio_stream(source: InputContainer, index: int | None) -> AudioStream:
+    """Return the stream of that index, or the first that can be heard; discard the others."""
+    streams = source.streams.audio
+    stream = next((each for each in streams if each.index == index), next(iter(streams), None))
     if stream is None:
         raise VoiceError(ErrorCode.NO_AUDIO, "The recording holds no audio.")
-    # A stream without a decoder has no context, although the library's types say that it has one.
     context = cast("AudioCodecContext | None", stream.codec_context)
     if context is None or context.codec.name not in _CODECS:
         raise VoiceError(
@@ -380,9 +589,62 @@ def _weights(frame: AudioFrame) -> list[float]:
     return known if any(known) else [1.0] * len(names)
 
 
+def _declared_seconds(source: InputContainer, stream: AudioStream, data: bytes) -> float:
+    """Return how long the file says that its sound is; 0 if it does not say."""
+    if source.format.name in {"mp3", "aac"} and not _FRAMES_COUNTED.search(data, 0, 8192):
+        return 0.0  # it was guessed from the first frames
+    if source.format.name == "wav":
+        return _seconds_of_wav(data)
+    if stream.duration is not None and stream.time_base is not None:
+        return float(stream.duration * stream.time_base)
+    if len(source.streams) == 1 and source.duration is not None:
+        return source.duration / av.time_base
+    return 0.0
+
+
+def _seconds_of_wav(data: bytes) -> float:
+    """Return the length in a file's header, which FFmpeg corrects; 0 if it is unknown."""
+    form, sound = data.find(b"fmt ", 12, _WAV_HEADER), data.find(b"data", 12, _WAV_HEADER)
+    if min(form, sound) < 0 or len(data) < max(form + 20, sound + 8):
+        return 0.0
+    (per_second,) = struct.unpack_from("<I", data, form + 16)
+    (size,) = struct.unpack_from("<I", data, sound + 4)
+    return size / per_second if per_second and size < _SIZE_OF_UNKNOWN else 0.0
+
+
+class _Changed:
+    """Brings frames whose rate or sample type has changed to those of the first frame."""
+
+    def __init__(self, frame: AudioFrame, expected: Format) -> None:
+        self._like = (frame.sample_rate, frame.format.name, frame.layout.nb_channels)
+        self._expected = expected
+        self._resampler = AudioResampler(
+            format=expected.frame_format, layout=frame.layout, rate=expected.sample_rate
+        )
+
+    def fits(self, frame: AudioFrame) -> bool:
+        return self._like == (frame.sample_rate, frame.format.name, frame.layout.nb_channels)
+
+    def push(self, frame: AudioFrame | None) -> Iterator[Buffer]:
+        """Yield samples in the first frame's format; None ends them."""
+        for changed in self._resampler.resample(frame):
+            if changed.samples:
+                yield _samples(changed, self._expected, 0, changed.samples)
+
+
+def _cut(frame: AudioFrame, begin: int, end: int) -> AudioFrame:
+    """Copy a part of a frame, without its time."""
+    name = frame.format.name
+    part = av.AudioFrame(format=name, layout=frame.layout, samples=end - begin)
+    part.sample_rate = frame.sample_rate
+    width = _WIDTHS[name.removesuffix("p")]
+    width *= 1 if name.endswith("p") else frame.layout.nb_channels
+    for plane, whole in zip(part.planes, frame.planes, strict=True):
+        plane.update(bytes(memoryview(_buffer(whole))[begin * width : end * width]))
+    return part
+
+
 def _samples(frame: AudioFrame, expected: Format, begin: int, end: int) -> Buffer:
-    if frame.sample_rate != expected.sample_rate:
-        raise _corrupt("its sample rate changes in the middle")
     if frame.format.name != expected.frame_format or frame.layout.nb_channels != expected.channels:
         samples: Buffer = _adapt_channels(frame, expected)
     elif expected.is_ready_made:
@@ -422,8 +684,6 @@ def _typed(buffer: bytes | bytearray, letter: str) -> memoryview:
 
 def _adapt_channels(frame: AudioFrame, expected: Format) -> memoryview:
     """Mix the channels of a frame whose number has changed: so rare that it may be slow."""
-    if frame.format.name.removesuffix("p") != expected.sample_type:
-        raise _corrupt("its sample format changes in the middle")
     weights, channels = _weights(frame), _channels(frame)
     letter = channels[0].format
     exact = float if letter in "fd" else round
@@ -473,15 +733,26 @@ class IncomingFile:
     """A recording read from a descriptor as it comes, once, from front to back: it has no seek."""
 
     def __init__(
-        self, descriptor: int, most_bytes: int, before_read: Callable[[], None] = lambda: None
+        self,
+        descriptor: int,
+        container: Container,
+        most_bytes: int,
+        before_read: Callable[[], None] = lambda: None,
     ) -> None:
         self._descriptor = descriptor
         self._before_read = before_read
+        self._container = container
+        self._last = b""
         self.most_bytes = most_bytes
         self.bytes_read = 0
+        self.is_joined = False
 
     def read(self, size: int) -> bytes:
         self._before_read()
         piece = os.read(self._descriptor, min(size, self.most_bytes - self.bytes_read))
+        if self.bytes_read:
+            # The beginning of another file may lie in two pieces.
+            self.is_joined |= begins_another_link(self._last + piece, self._container)
+        self._last = piece[-_OVERLAP:] if self.bytes_read else b""
         self.bytes_read += len(piece)
         return piece

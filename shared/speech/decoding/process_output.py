@@ -126,6 +126,7 @@ class ProcessAnswer:
                 codec=self.verdict.codec,
                 channels=self.verdict.channels,
                 damaged=self.verdict.damaged,
+                missing_seconds=self.verdict.missing_seconds,
                 cpu_seconds=self.exit.cpu_seconds,
                 confined=self.verdict.confined,
             )
@@ -182,6 +183,7 @@ def mix_samples(
         or not MIN_SAMPLE_RATE <= verdict.sample_rate <= MAX_SAMPLE_RATE
         or not 1 <= sent <= verdict.channels <= MAX_CHANNELS
         or not 0 < sum(verdict.weights) < math.inf
+        or not 0 <= verdict.missing_seconds < _MOST_MISSING
         or len(body) % (sent * dtype.itemsize)
         or count not in {None, len(body) // (sent * dtype.itemsize)}
     ):
@@ -190,6 +192,8 @@ def mix_samples(
         frames = as_float(np.frombuffer(body, dtype).reshape(-1, sent))
         return downmix(frames, verdict.weights)
 
+
+_MOST_MISSING: Final = 86_400.0
 
 _LONGEST_PIECE: Final = 4 << 20
 """The samples of the longest frame, 65535 of 8 channels in FLAC, fit."""
@@ -273,7 +277,8 @@ class DecodedStream:
         `Decoder.decode` can tell.
         """
         is_whole = len(self._kept) <= self._most_kept and self._job.container not in _ENDS_ELSEWHERE
-        if self._verdict is None or self._verdict.damaged or not is_whole:
+        told = self._verdict
+        if told is None or told.damaged or told.needs_whole or not is_whole:
             return None
         answer = await self._answer()
         return await answer.conclude_in_thread(self._job.container, self._limits)

@@ -49,7 +49,10 @@ _LOUD_SHARE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class DecodeLimits:
-    """The limits of one recording; half a second more than `max_seconds` is accepted."""
+    """The limits of one recording; half a second more than `max_seconds` is accepted.
+
+    With `takes_beginning`, a longer one is not refused, but decoded up to there.
+    """
 
     min_seconds: float = 1.0
     max_seconds: float = 10.0
@@ -57,6 +60,7 @@ class DecodeLimits:
     cpu_seconds: float = 0.5
     wall_seconds: float = 15.0
     memory_bytes: int = 32 * 1024 * 1024
+    takes_beginning: bool = False
 
     @property
     def cpu_allowance(self) -> int:
@@ -103,6 +107,7 @@ class Recording:
         samples: float32 [N], one channel, full scale is 1.0.
         sample_rate: in Hz, the recording's own.
         damaged: a part of the recording could not be decoded and is missing in `samples`.
+        missing_seconds: the length of that part, as far as the file tells.
     """
 
     samples: npt.NDArray[np.float32]
@@ -113,6 +118,7 @@ class Recording:
     damaged: bool
     cpu_seconds: float
     confined: bool
+    missing_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:

@@ -55,6 +55,7 @@ class DecodingJob:
     """The order to a decoding process.
 
     If the recording is decoded while it comes, at most `incoming_bytes` come; otherwise this is 0.
+    Of a recording that is too long, the beginning is decoded if it `takes_beginning`.
     """
 
     container: Container
@@ -64,6 +65,7 @@ class DecodingJob:
     wall_seconds: float
     answer_bytes: int
     incoming_bytes: int = 0
+    takes_beginning: bool = False
 
     def pack(self) -> bytes:
         return _framed(self)
@@ -88,6 +90,8 @@ class DecodingVerdict:
     weights: tuple[float, ...] = ()
     samples: int = 0
     damaged: bool = False
+    missing_seconds: float = 0.0
+    needs_whole: bool = False
     confined: bool = False
 
     def pack(self) -> bytes:

@@ -344,7 +344,9 @@ def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None
     confined = confinement.filter_system_calls()
     if job.incoming_bytes:
         with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as listener:
-            incoming = IncomingFile(data, job.incoming_bytes, before_read=listener.flush)
+            incoming = IncomingFile(
+                data, job.container, job.incoming_bytes, before_read=listener.flush
+            )
             decode_stream(listener, incoming, job, confined=confined)
         return
     with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as answer:

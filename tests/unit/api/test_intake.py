@@ -177,7 +177,7 @@ async def test_the_upload_address_binds_type_size_and_a_single_use(stage: Stage)
     assert (upload["method"], upload["max_bytes"]) == ("PUT", MAX_BYTES)
     assert upload["headers"] == {
         "Content-Type": "audio/mp4;codecs=mp4a.40.2",
-        "x-goog-content-length-range": f"1,{MAX_BYTES}",
+        "x-goog-content-length-range": f"0,{MAX_BYTES}",
         "x-goog-if-generation-match": "0",
     }
     remaining = datetime.fromisoformat(upload["expires_at"]) - datetime.now(UTC)

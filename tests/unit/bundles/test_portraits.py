@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import io
 
 import numpy as np
@@ -68,13 +67,3 @@ def test_what_is_transparent_has_the_character_s_colour() -> None:
 def test_what_is_no_usable_picture_is_refused_in_one_sentence(content: bytes) -> None:
     with pytest.raises(VoiceFileError, match=r"^expected a picture, PNG or JPEG, .* file\.$"):
         draw_portrait(content, "#5b6abf")
-
-
-def test_a_drawing_without_a_picture_has_none() -> None:
-    assert picture_in(b'<svg xmlns="http://www.w3.org/2000/svg"><circle r="3"/></svg>') is None
-
-
-def test_the_picture_is_a_jpeg_in_the_text_of_the_portrait() -> None:
-    text = draw_portrait(picture(), "#5b6abf").decode("ascii")
-
-    assert base64.b64decode(text.partition("base64,")[2].partition('"')[0])[:3] == b"\xff\xd8\xff"

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from shared.voices.voice import VoiceError
-from tools.bundles.sample import RATE, draw_spectrograms, spectrogram, write_sample
+from tools.bundles.sample import RATE, spectrogram, write_sample
 
 ROOT = Path(__file__).parents[3]
 MEI = ROOT / "characters/mei"
@@ -53,16 +53,3 @@ def test_a_tone_is_dark_at_its_frequency_counted_from_the_bottom(hertz: float) -
 
     assert darkest * RATE / 512 == pytest.approx(hertz, abs=RATE / 512)
     assert pixels.max() == 255
-
-
-def test_sounds_of_other_rates_and_lengths_stand_under_each_other(tmp_path: Path) -> None:
-    file = tmp_path / "both.png"
-    draw_spectrograms(file, {"one": (tone(500, 1.0), RATE), "two": (tone(500, 1.0), 2 * RATE)})
-
-    with Image.open(file) as picture:
-        assert picture.width == pytest.approx(200, abs=2)
-        assert picture.height == 2 * (257 + 16)
-
-
-def test_silence_is_white() -> None:
-    assert (spectrogram(np.zeros(RATE, np.float32)) > 200).all()

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from functions.compat.elevenlabs import FORMATS, RecordingLimits, Recordings, build
+from functions.compat.elevenlabs import (
+    FORMATS,
+    MISSING_SECONDS,
+    RecordingLimits,
+    Recordings,
+    build,
+)
 from functions.compat.long_recordings import convert_in_pieces
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.service.voices import TextSpeakers, text_speakers_of
@@ -83,6 +89,18 @@ async def test_a_recording_comes_back_in_the_voice(decoder: Decoder, path: str, 
     samples = np.frombuffer(answer.content, np.int16) / 32_767
     np.testing.assert_allclose(samples, VOICE, atol=1e-3)
     assert [options.seed for options in engine.asked] == [4_294_967_295]
+
+
+@pytest.mark.parametrize("output_format", ["pcm_24000", "wav_24000"])
+async def test_the_answer_to_a_damaged_recording_says_how_much_is_missing(
+    decoder: Decoder, output_format: str
+) -> None:
+    path = "/v1/speech-to-speech/mei"
+    whole = await send(app_of(decoder), path=path, output_format=output_format)
+    cut = await send(app_of(decoder), RECORDING[:-RATE], path=path, output_format=output_format)
+
+    assert MISSING_SECONDS not in whole.headers
+    assert float(cut.headers[MISSING_SECONDS]) == pytest.approx(0.5, abs=0.02)
 
 
 async def test_without_a_format_the_answer_is_an_mp3_of_the_usual_rate(decoder: Decoder) -> None:

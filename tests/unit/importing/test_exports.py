@@ -236,18 +236,6 @@ def test_random_numbers_that_cannot_be_seen_are_refused() -> None:
     assert refusal(export.content()).startswith("expected the same audio from the same inputs")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "expected an ONNX model, found"),
-        (b"\x08\x07\x12", "expected an ONNX model, found"),
-        (b"\x80\x02}q\x00.", "expected an ONNX model, found"),
-    ],
-)
-def test_what_is_no_graph_is_refused(content: bytes, message: str) -> None:
-    assert refusal(content).startswith(message)
-
-
 def test_a_graph_of_another_kind_is_refused_with_its_inputs() -> None:
     message = refusal(Export(SILENT).rename({"phone": "tokens"}).content())
 

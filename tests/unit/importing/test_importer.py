@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+import subprocess
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import onnxruntime
 import pytest
 
@@ -20,9 +24,6 @@ from tools.bundles.files import VoiceFileError
 from tools.bundles.sample import Sample
 from tools.bundles.trial import TrialReport
 from tools.importing.importer import Trials, import_command
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = TrialReport("Ada", "rvc", 1.0, 10.0, 0.25, 90.0)
 
@@ -207,30 +208,18 @@ def test_everything_is_asked_for_if_no_file_answers(desk: Desk) -> None:
     assert not (desk.characters / "ada").exists()
 
 
-def broken(_folder: Path, _threads: int) -> TrialReport:
-    raise VoiceFileError("synthesizer.onnx: expected a voice, found silence.")
-
-
-def test_a_character_that_does_not_work_does_not_stay(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("reason", [VoiceFileError("found silence."), KeyboardInterrupt()])
+def test_a_character_whose_trial_does_not_end_well_does_not_stay(
+    desk: Desk, capsys: pytest.CaptureFixture[str], reason: BaseException
 ) -> None:
+    def fail(_folder: Path, _threads: int) -> TrialReport:
+        raise reason
+
     desk.have_encoder()
 
-    assert desk.bring_voice(desk.file("ada.pth", voice_bytes()), measuring=broken) == 1
-    assert "found silence" in capsys.readouterr().err
-    assert not (desk.characters / "ada").exists()
-
-
-def interrupted(_folder: Path, _threads: int) -> TrialReport:
-    raise KeyboardInterrupt
-
-
-def test_a_character_whose_trial_is_interrupted_does_not_stay(desk: Desk) -> None:
-    desk.have_encoder()
-
-    with pytest.raises(KeyboardInterrupt):
-        desk.bring_voice(desk.file("ada.pth", voice_bytes()), measuring=interrupted)
-
+    with suppress(KeyboardInterrupt):
+        assert desk.bring_voice(desk.file("ada.pth", voice_bytes()), measuring=fail) == 1
+        assert "found silence" in capsys.readouterr().err
     assert not (desk.characters / "ada").exists()
 
 
@@ -245,12 +234,33 @@ def test_two_imports_at_once_do_not_disturb_each_other(desk: Desk) -> None:
     assert (other / "half").exists()
 
 
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 55028480\n"
+
+
+def zipped(*names: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"x")
+    return content.getvalue()
+
+
 @pytest.mark.parametrize(
     ("files", "more", "message"),
     [
         ({"ada.pth": b"x"}, (), "ada.pth: expected a ZIP archive"),
         ({"ada.onnx": b"x"}, (), "ada.onnx: expected an ONNX model"),
         ({"ada.wav": b"x"}, (), "ada.wav: expected a .pth or an .onnx, found another kind."),
+        ({"ada.pth": b""}, (), "ada.pth: expected a voice, found an empty file; download it again"),
+        ({"ada.onnx": LFS}, (), "ada.onnx: expected a voice, found a pointer of Git LFS"),
+        ({"a.aivmx": b"\n<!DOCTYPE html>"}, (), "a.aivmx: expected a voice, found a web page;"),
+        (
+            {"a.pth": voice_bytes(), "a.index": b"<html>"},
+            (),
+            "a.index: expected a voice, found a w",
+        ),
+        ({"ada.pth": zipped("ada.pth", "ada.index")}, (), "ada.pth: expected a voice, found an ar"),
+        ({"ada.zip": zipped("ada.pth")}, (), "ada.zip: expected a voice, found an archive of one;"),
         (
             {"ada.pth": voice_bytes(), "ada.index": b"x"},
             (),
@@ -262,7 +272,7 @@ def test_two_imports_at_once_do_not_disturb_each_other(desk: Desk) -> None:
             "ada.index: expected vectors of 256 numbers as the voice takes them, found 768",
         ),
         (
-            {"a.pth": b"", "b.pth": b""},
+            {"a.pth": b"a", "b.pth": b"b"},
             (),
             "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found a",
         ),
@@ -298,6 +308,42 @@ def test_what_cannot_become_a_character_is_refused_in_one_sentence(
     assert [each.name for each in desk.characters.iterdir()] == ["encoders"]
 
 
+def test_a_web_page_in_place_of_an_encoder_is_a_failed_download(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run("encoder", desk.file("hubert_base.pt", b"<html>Sign in</html>")) == 1
+    assert "hubert_base.pt: expected a voice, found a web page" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "is_told"),
+    [
+        ({"embedder_model": "japanese-hubert-base"}, True),
+        ({"embedder_model": "spin-v2"}, True),
+        ({"embedder_name": "hubert_base", "embedder_output_layer": 12}, True),
+        ({"embedder_name": "hubert_base", "embedder_output_layer": 9}, False),
+        ({"embedder_model": "contentvec"}, False),
+        ({}, False),
+    ],
+)
+def test_a_need_that_is_not_met_is_told(
+    desk: Desk, capsys: pytest.CaptureFixture[str], said: dict[str, Any], *, is_told: bool
+) -> None:
+    desk.have_encoder()
+
+    assert desk.bring_voice(desk.file("ada.pth", voice_bytes(**said))) == 0
+
+    shown = capsys.readouterr()
+    assert ("warning: the voice says that it needs" in shown.err) == is_told
+    assert ("warning" in shown.out) == is_told
+
+
+def test_a_private_character_is_not_published_by_git() -> None:
+    path = "characters/somebody/character.json"
+    ignored = ["git", "check-ignore", "--quiet", path]
+    assert subprocess.run(ignored, cwd=Path(__file__).parents[3], check=False).returncode == 0
+
+
 def test_without_an_encoder_it_is_said_how_to_add_one(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -317,24 +363,3 @@ def test_of_several_encoders_one_is_chosen(desk: Desk, capsys: pytest.CaptureFix
     wanted = hashlib.sha256(contents[1]).hexdigest()
     assert desk.bring_voice(voice, more=("--encoder", wanted[:8])) == 0
     assert read_manifest(desk.characters / "ada").graphs["content"].sha256 == wanted
-
-
-def test_the_synthesizer_of_a_character_speaks(desk: Desk) -> None:
-    desk.have_encoder()
-    desk.bring_voice(desk.file("ada.pth", voice_bytes(Kind(has_pitch=False, channels=16))))
-    session = onnxruntime.InferenceSession(desk.characters / "ada" / "synthesizer.onnx")
-
-    audio = np.asarray(
-        session.run(
-            ["audio"],
-            {
-                "phone": np.zeros((1, 12, 256), np.float32),
-                "phone_lengths": np.array([12]),
-                "ds": np.array([0]),
-                "rnd": np.zeros((1, 6, 12), np.float32),
-            },
-        )[0]
-    )
-
-    assert audio.shape == (1, 1, 4_800)
-    assert np.abs(audio).max() > 1e-3

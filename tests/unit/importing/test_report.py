@@ -45,10 +45,6 @@ def test_names_out_of_a_file_are_shown_as_they_are_and_steer_no_terminal() -> No
     }
 
 
-def test_a_name_with_a_line_break_makes_no_line_of_its_own() -> None:
-    assert "Ada sample rate" in printed(name="Ada\nsample rate", licence="CC0-1.0")
-
-
 @pytest.mark.parametrize("licence", ["", " ", "\n"])
 def test_a_licence_of_nothing_is_no_licence(licence: str) -> None:
     assert "not for publication" in printed(name="Ada", licence=licence)

@@ -8,7 +8,6 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from shared.speech.graphs.onnx_files import inspect_model
 from tests.unit.importing.indexes import Index
 from tools.bundles.files import VoiceFileError
 from tools.importing.graph_builder import build_retrieval
@@ -59,13 +58,6 @@ def test_an_index_without_vectors_is_refused_with_what_to_bring() -> None:
     assert refusal(Index(sizes=(0, 0)).content()) == (
         "expected an index with vectors, found none: this is a 'trained_*.index'; bring the"
         " 'added_*.index' beside it."
-    )
-
-
-def test_an_index_of_a_voice_of_another_version_is_refused() -> None:
-    assert refusal(Index(width=256).content(), 768) == (
-        "expected vectors of 768 numbers as the voice takes them, found 256: the index belongs to"
-        " a voice of another version."
     )
 
 
@@ -162,18 +154,6 @@ def test_a_graph_gives_back_the_vectors_and_their_cells() -> None:
     assert np.abs(vectors - index.vectors).max() < 2e-3
     assert np.array_equal(centroids, index.centroids)
     assert np.array_equal(cells, index.cells)
-
-
-def test_the_graph_says_its_sizes() -> None:
-    facts = inspect_model(build_retrieval(read_index(Index(width=256, sizes=(3, 0, 9)).content())))
-
-    assert not facts.inputs
-    shapes = {name: str(tensor) for name, tensor in facts.outputs.items()}
-    assert shapes == {
-        "vectors": "float16 [12, 256]",
-        "centroids": "float32 [3, 256]",
-        "cells": "int64 [12]",
-    }
 
 
 def test_numbers_that_half_precision_does_not_have_are_refused() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from shared.speech.graphs.onnx_files import inspect_model
 from tests.unit.importing.reference import Reference
 from tests.unit.importing.voices import Kind, variants, voice_bytes, weights_of
 from tools.bundles.files import VoiceFileError
@@ -73,19 +72,6 @@ def test_a_real_voice_sounds_as_the_official_export_of_it() -> None:
     assert np.abs(audio - expected).max() < 1e-5
 
 
-def test_frames_that_do_not_count_change_nothing_before_them() -> None:
-    voice = a_voice(Kind())
-    graph = build_synthesizer(voice)
-    inputs = inputs_for(voice, 40)
-    inputs["phone_lengths"] = np.array([25])
-    others = dict(inputs, phone=inputs["phone"].copy())
-    others["phone"][:, 25:] += 3.0
-
-    audio, same = run(graph, inputs), run(graph, others)
-
-    assert np.array_equal(audio, same)
-
-
 def test_every_speaker_has_a_voice_of_its_own() -> None:
     voice = a_voice(Kind())
     graph, inputs = build_synthesizer(voice), inputs_for(voice, 20)
@@ -110,20 +96,6 @@ def test_the_phase_stays_exact_for_minutes() -> None:
     turns = np.cumsum(np.repeat((hertz[0] / np.float32(rate)).astype(np.float64), hop))
     expected = np.tanh(0.1 * np.sin(2 * np.pi * turns))
     assert np.abs(audio[0, 0, 0] - expected).max() < 1e-6
-
-
-def test_the_graph_is_one_that_the_container_takes() -> None:
-    facts = inspect_model(build_synthesizer(a_voice(Kind())))
-
-    assert list(facts.inputs) == ["phone", "phone_lengths", "pitch", "pitchf", "ds", "rnd", "noise"]
-    assert str(facts.inputs["phone"]) == "float32 [1, T, 256]"
-    assert str(facts.outputs["audio"]) == "float32 [1, 1, N]"
-
-
-def test_a_voice_without_pitch_takes_none() -> None:
-    facts = inspect_model(build_synthesizer(a_voice(Kind(has_pitch=False))))
-
-    assert list(facts.inputs) == ["phone", "phone_lengths", "ds", "rnd"]
 
 
 @pytest.mark.parametrize(

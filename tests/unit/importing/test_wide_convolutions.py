@@ -124,10 +124,6 @@ def test_a_convolution_that_is_not_understood_is_left_alone(attributes: dict[str
     assert widen_convolutions(sketch.model("y")) == 0
 
 
-def test_an_old_graph_is_left_alone() -> None:
-    assert widen_convolutions(decoder().model("y", opset=12)) == 0
-
-
 def test_the_whole_decoder_of_a_voice_is_rewritten() -> None:
     model = load_model_from_string((FOLDER / "tiny.aivmx").read_bytes())
     del model.graph.output[1:]

@@ -32,6 +32,7 @@ from infra.local.commands.visitor import (
 from shared.voices.store import StoreUnavailableError
 from shared.voices.voice import Options, Result, Status, create, new_voice_id
 from tests.integration.served import SAMPLE
+from tests.support.voices import a_done
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -65,12 +66,12 @@ def test_a_file_that_is_named_is_tried_whatever_it_is_called(tmp_path: Path) -> 
 
 
 def test_a_folders_results_lie_in_a_folder_beside_it_in_the_same_order(tmp_path: Path) -> None:
-    made(tmp_path, "in/b.MP3", "in/a.wav", "in/deep/c.flac", "in/notes.txt", "in/cover.jpg")
+    made(tmp_path, "in/b.MP3", "in/a.wav", "in/deep/c.amr", "in/notes.txt", "in/cover.jpg")
 
     assert planned(tmp_path / "in") == [
         BatchJob(tmp_path / "in/a.wav", tmp_path / "in-mei/a.wav"),
         BatchJob(tmp_path / "in/b.MP3", tmp_path / "in-mei/b.wav"),
-        BatchJob(tmp_path / "in/deep/c.flac", tmp_path / "in-mei/deep/c.wav"),
+        BatchJob(tmp_path / "in/deep/c.amr", tmp_path / "in-mei/deep/c.wav"),
     ]
 
 
@@ -275,3 +276,20 @@ def test_a_file_is_shown_as_it_is_called(
     assert said.count("song [live].wav") == 2
     assert "song [live]-mei.wav" in said
     assert "what [/b] means" in said
+
+
+@pytest.mark.parametrize(("missing", "told"), [(2.4, "2.40 s missing"), (0.0, "cut off")])
+def test_a_damaged_recording_is_told_in_the_table(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    missing: float,
+    told: str,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    done = a_done()
+    assert done.input is not None
+    held = replace(done.input, seconds=2.8, damaged=True, missing_seconds=missing)
+    job = BatchJob(tmp_path / "a.webm", tmp_path / "a.wav")
+    Console().print(_table([BatchReport(job, voice=replace(done, input=held))]))
+    assert f"2.80 (damaged: {told})" in capsys.readouterr().out

@@ -15,6 +15,7 @@ from functions.on_upload.uploads import (
 from infra.local.cloud.memory import MemoryVoices
 from shared.pipeline import LIVE
 from shared.voices import voice as voices_of
+from shared.voices.media import EMPTY_CONTENT_TYPE
 from shared.voices.messages import (
     ConversionMessage,
     MalformedMessageError,
@@ -24,6 +25,7 @@ from shared.voices.messages import (
 from shared.voices.store import Snapshot, StoreUnavailableError
 from shared.voices.voice import (
     LEASE,
+    ErrorCode,
     Input,
     LeaseHeldError,
     PublishError,
@@ -331,8 +333,20 @@ async def test_an_upload_to_a_voice_that_is_over_is_emptied_and_its_address_stay
 async def test_the_event_of_an_emptied_recording_is_ignored_unread(stage: Stage) -> None:
     voice_id = new_voice_id()
 
-    await stage.handler.handle(upload_notification(an_upload(voice_id, bytes=0)))
+    emptied = an_upload(voice_id, bytes=0, content_type=EMPTY_CONTENT_TYPE)
+    await stage.handler.handle(upload_notification(emptied))
 
+    assert (stage.bucket_openings, stage.topic.published) == (0, [])
+
+
+async def test_a_recording_without_bytes_fails_its_voice_at_once(stage: Stage) -> None:
+    await stage.add(voice := a_waiting())
+
+    await stage.handler.handle(upload_notification(an_upload(voice.voice_id, bytes=0)))
+
+    failed = await stage.voice(voice.voice_id)
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.NO_AUDIO
     assert (stage.bucket_openings, stage.topic.published) == (0, [])
 
 

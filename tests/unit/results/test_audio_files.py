@@ -33,16 +33,6 @@ def decoded(data: bytes) -> tuple[np.ndarray, int]:
     return as_float(np.frombuffer(body, dtype)), demuxer.format.sample_rate
 
 
-def chunks(data: bytes) -> dict[bytes, bytes]:
-    found, at = {}, 12
-    while at < len(data):
-        name, size = struct.unpack_from("<4sI", data, at)
-        found[name] = data[at + 8 : at + 8 + size]
-        at += 8 + size + size % 2
-    assert at == len(data)
-    return found
-
-
 @pytest.mark.parametrize("output_format", OutputFormat)
 @pytest.mark.parametrize("rate", [16_000, 24_000, 40_000, 44_100, 48_000])
 def test_every_format_plays_the_same_sound_for_the_same_time(
@@ -78,19 +68,16 @@ def test_the_index_of_an_m4a_file_comes_first() -> None:
 
 
 @pytest.mark.parametrize("output_format", OutputFormat)
-def test_the_same_samples_give_the_same_bytes(output_format: OutputFormat) -> None:
+def test_the_same_samples_give_the_same_bytes_of_the_announced_type(
+    output_format: OutputFormat,
+) -> None:
     samples = voice_like(1, 24_000)
     first = encode_result(samples, 24_000, output_format, MARKING)
     assert encode_result(samples, 24_000, output_format, MARKING).data == first.data
-
-
-@pytest.mark.parametrize("output_format", OutputFormat)
-def test_a_result_is_what_its_content_type_says(output_format: OutputFormat) -> None:
-    encoded = encode_result(voice_like(1, 24_000), 24_000, output_format, MARKING)
-    container = sniff(encoded.data)
+    container = sniff(first.data)
     assert container is not None
-    assert content_type_matches(container, encoded.content_type)
-    assert encoded.extension == f".{output_format}"
+    assert content_type_matches(container, first.content_type)
+    assert first.extension == f".{output_format}"
 
 
 @pytest.mark.parametrize("output_format", OutputFormat)
@@ -104,25 +91,10 @@ def test_every_result_says_that_it_is_synthetic_speech(output_format: OutputForm
         'Synthetic speech, converted to the voice of Mei <&> "声". Voice: somebody, CC BY 3.0.'
     )
     assert DIGITAL_SOURCE_TYPE.encode() in data
-
-
-@pytest.mark.parametrize("output_format", [OutputFormat.WAV, OutputFormat.MP3, OutputFormat.M4A])
-def test_the_marking_is_in_an_xmp_packet_if_the_format_allows_it(
-    output_format: OutputFormat,
-) -> None:
-    data = encode_result(voice_like(1, 24_000), 24_000, output_format, MARKING).data
-    assert MARKING.xmp() in data
-
-
-@pytest.mark.parametrize("output_format", [OutputFormat.MP3, OutputFormat.OGG])
-def test_the_marking_is_in_its_own_tag_if_the_format_allows_any_tag(
-    output_format: OutputFormat,
-) -> None:
-    data = encode_result(voice_like(1, 24_000), 24_000, output_format, MARKING).data
-    with av.open(io.BytesIO(data), "r") as container:
-        tags = container.metadata | container.streams.audio[0].metadata
-    assert tags["digital_source_type"] == DIGITAL_SOURCE_TYPE
-    assert tags["character"] == "mei"
+    assert (MARKING.xmp() in data) == (output_format is not OutputFormat.OGG)
+    if output_format in {OutputFormat.MP3, OutputFormat.OGG}:
+        assert tags["digital_source_type"] == DIGITAL_SOURCE_TYPE
+        assert tags["character"] == "mei"
 
 
 def test_a_wav_file_is_read_by_others() -> None:
@@ -135,27 +107,9 @@ def test_a_wav_file_is_read_by_others() -> None:
     np.testing.assert_array_equal(frames, to_pcm16(samples))
 
 
-def test_a_wav_file_has_its_chunks_in_order_and_of_even_length() -> None:
-    found = chunks(write_wav(voice_like(1, 24_000), 24_000, MARKING))
-    assert list(found) == [b"fmt ", b"LIST", b"_PMX", b"data"]
-    assert found[b"_PMX"] == MARKING.xmp()
-
-
-def test_a_wav_file_without_marking_is_plain() -> None:
-    assert list(chunks(write_wav(voice_like(1, 24_000), 24_000))) == [b"fmt ", b"data"]
-
-
 def test_samples_over_full_scale_are_clipped_and_never_wrapped() -> None:
     loud = np.asarray([0.0, 1.0, -1.0, 1.5, -7.0, 0.5], dtype=np.float32)
     np.testing.assert_array_equal(to_pcm16(loud), [0, 32767, -32767, 32767, -32767, 16384])
-
-
-@pytest.mark.parametrize("output_format", OutputFormat)
-def test_samples_over_full_scale_are_clipped_in_every_format(output_format: OutputFormat) -> None:
-    encoded = encode_result(voice_like(1, 24_000, level=3), 24_000, output_format, MARKING)
-    heard, _ = decoded(encoded.data)
-    # A lossy codec may overshoot what it was given.
-    assert np.abs(heard).max() < 1.5
 
 
 def test_wav_needs_none_of_ffmpegs_libraries() -> None:

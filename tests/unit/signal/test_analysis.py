@@ -3,7 +3,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,8 +74,3 @@ def phase_at(contour: np.ndarray, frame: int) -> float:
     ramp = np.arange(hop) / hop
     hertz = before[:, None] + (after - before)[:, None] * ramp
     return float(np.sum(hertz.ravel()[: (frame + 1) * hop].astype(np.float64)) / rate)
-
-
-@pytest.mark.parametrize("frames", [1, 8, 2_000])
-def test_a_short_recording_is_one_piece(frames: int) -> None:
-    assert len(cut_at_pauses(np.zeros(frames, np.float32))) == 1

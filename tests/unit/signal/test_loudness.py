@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.speech.signal.analysis import Analysis, analyse, find_speech, gate_gains
+from shared.speech.signal.analysis import Analysis, analyse, gate_gains
 from shared.speech.signal.loudness import CEILING, fade_ends, finish, limit
 from shared.speech.signal.sound import NoClock
 from tests.unit.signal import signals
@@ -91,13 +91,6 @@ def test_a_whisper_is_speech() -> None:
 )
 def test_a_recording_without_speech_has_no_speech(sound: NDArray[np.float32]) -> None:
     assert not analysed(sound).speech.any()
-
-
-def test_a_click_in_silence_is_no_speech() -> None:
-    sound = np.concatenate([vowel(), signals.silence(2.0)])
-    sound[24_000:24_016] = 0.5
-    analysis = analysed(sound)
-    assert not find_speech(analysis.levels, analysis.track.hertz > 0)[120:].any()
 
 
 @pytest.mark.parametrize(("recorded", "heard"), [(-26, -13), (-55, -13), (-2, -10), (-12, -12)])

@@ -145,14 +145,6 @@ def test_the_pitch_moves_by_the_requested_amount(intonation: float) -> None:
     assert spread == pytest.approx(intonation * usual, abs=0.03)
 
 
-def test_the_loudness_stays_about_the_same() -> None:
-    level = np.sqrt(np.mean(speech() ** 2))
-
-    for semitones in (-5.0, 5.0):
-        changed = change_pitch(speech(), RATE, semitones, 1.0)
-        assert 0.7 < np.sqrt(np.mean(changed**2)) / level < 1.4
-
-
 def test_speech_without_options_is_unchanged() -> None:
     assert change_pitch(samples := speech(), RATE, 0.0, 1.0) is samples
 
@@ -162,9 +154,3 @@ def test_silence_stays_silence(length: int) -> None:
     silence = np.zeros(length, np.float32)
 
     np.testing.assert_array_equal(change_pitch(silence, RATE, 3.0, 1.5), silence)
-
-
-def test_noise_stays_as_long_as_it_was() -> None:
-    noise = np.random.default_rng(1).standard_normal(24_000, np.float32) * 0.1
-
-    assert len(change_pitch(noise, RATE, 3.0, 1.5)) == len(noise)

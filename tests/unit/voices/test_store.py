@@ -194,7 +194,7 @@ def test_a_voice_survives_its_document(state: str) -> None:
 @pytest.mark.parametrize("state", DOCUMENTS)
 def test_a_document_holds_only_what_firestore_stores(state: str) -> None:
     for leaf in leaves(to_document(DOCUMENTS[state]())):
-        assert type(leaf) in {str, int, float, type(None), datetime}
+        assert type(leaf) in {str, int, float, bool, type(None), datetime}
         assert not isinstance(leaf, Enum)
 
 

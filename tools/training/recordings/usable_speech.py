@@ -18,7 +18,7 @@ from shared.speech.decoding.recording import as_float, downmix
 from shared.speech.signal.analysis import Analysis, analyse, cut_at_pauses
 from shared.speech.signal.samples import FRAMES_PER_SECOND, decibels, ranked, resample
 from shared.speech.signal.sound import NoClock
-from shared.voices.media import SNIFF_BYTES, sniff
+from shared.voices.media import SNIFF_BYTES, SOUND_SUFFIXES, sniff
 from shared.voices.voice import VoiceError
 from tools.training.decoder.features import RATE, Floats
 from tools.training.recordings.work_folder import RecordingsError
@@ -79,11 +79,6 @@ HIGHEST_RATE = 48_000
 MAX_FILE_BYTES = 1 << 30
 _LONGEST_SECONDS = 12 * 3600.0
 _DTYPES = {"u8": "u1", "s16": "<i2", "s32": "<i4", "s64": "<i8", "flt": "<f4", "dbl": "<f8"}
-_SUFFIXES = frozenset(
-    ".wav .wave .flac .mp3 .m4a .mp4 .aac .ogg .oga .opus .webm .mka .mkv .aif .aiff .wma .amr"
-    " .g722 .gsm .caf".split()
-)
-"""What is tried; the file's content decides, and the rest of a folder is not of our concern."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,7 @@ def find_recordings(folder: Path) -> list[OwnerRecording]:
     """
     if not folder.is_dir():
         raise RecordingsError(f"{folder}: expected a folder with recordings, found none.")
-    paths = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in _SUFFIXES)
+    paths = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in SOUND_SUFFIXES)
     found = [
         OwnerRecording(path, path.relative_to(folder).as_posix())
         for path in paths

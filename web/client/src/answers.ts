@@ -28,7 +28,7 @@ export function readDocument(data: Answer | null): {
     throw new VoiceAvatarError("unknown_voice", "The voice does not exist any more.");
   const status = asString(data["status"], "status") as VoiceStatus;
   if (status === "failed") throw failure(asObject(data["error"] ?? {}, "error"));
-  const result = status === "done" ? parseResult(asObject(data["result"], "result")) : null;
+  const result = status === "done" ? parseResult(data) : null;
   return { update: { status, stage: stringOr(data["stage"], null) }, result };
 }
 
@@ -158,7 +158,11 @@ function parseLive(offer: unknown): LiveOffer | null {
   return { url, ticket, expiresAt: moment(offer["expires_at"]) };
 }
 
-export function parseResult(result: Answer): VoiceResult {
+/** The result of a voice that is done, in its document or an answer about it. */
+export function parseResult(done: Answer): VoiceResult {
+  const result = asObject(done["result"], "result");
+  const recording = done["input"];
+  const damaged = isObject(recording) && recording["damaged"] === true;
   const phones = parsePhones(stringOr(result["phones"], ""));
   return {
     url: asString(result["url"], "result.url"),
@@ -167,6 +171,7 @@ export function parseResult(result: Answer): VoiceResult {
     bytes: numberOr(result["bytes"], null),
     seconds: numberOr(result["seconds"], null),
     sha256: stringOr(result["sha256"], null),
+    ...(damaged ? { missingSeconds: numberOr(recording["missing_seconds"], 0) } : {}),
     ...(phones.length > 0 ? { phones } : {}),
   };
 }

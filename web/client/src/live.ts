@@ -194,7 +194,7 @@ class Connection {
       const contentType = stringOr(message["content_type"], "audio/wav");
       this.#coming = { type: contentType, bytes: Number(message["bytes"]), pieces: [] };
     } else if (type === "done") {
-      this.#succeed(parseResult(asObject(message["result"], "result")));
+      this.#succeed(parseResult(message));
     } else if (type === "retry") {
       const stored = message["stored"] === true;
       this.#fail(

@@ -196,6 +196,11 @@ export interface VoiceResult {
   readonly bytes: number | null;
   readonly seconds: number | null;
   readonly sha256: string | null;
+  /**
+   * Seconds of the recording that could not be read and are missing in the result; 0 if the file
+   * does not tell how many. Missing itself where the recording was whole, and for texts.
+   */
+  readonly missingSeconds?: number;
   /** What is said in the result of a text, for lips; missing where the voice does not know it. */
   readonly phones?: readonly Phone[];
   /** The audio itself, if it came with the result already. */

@@ -200,6 +200,7 @@ export class VoiceAvatar {
       const { audio } = handed;
       return { voice, result: audio === null ? result : { ...result, audio } };
     } catch (error) {
+      spoken.cancel();
       if (voice !== null && (!handed.isOver || signal?.aborted)) {
         void this.deleteVoice(voice.voiceId).catch(() => undefined);
       }
@@ -212,7 +213,7 @@ export class VoiceAvatar {
 
   /**
    * Says whether a sound was made by this service: by its signed statement and its watermark.
-   * At most 60 s and 10 MB; nothing of it is kept.
+   * At most 20 MB; the watermark is searched in the first minute. Nothing of it is kept.
    *
    * @throws VoiceAvatarError among others `too_large`, `too_long`, `unsupported_format`,
    *   `unavailable` while too many files are verified, `rate_limited`.

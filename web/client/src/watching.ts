@@ -1,5 +1,5 @@
 /** Waits for the end of one voice: listens to its document, or asks the API. */
-import { type Answer, asObject, parseResult, readDocument } from "./answers.js";
+import { type Answer, parseResult, readDocument } from "./answers.js";
 import type { Api } from "./api.js";
 import { isPassing, VoiceAvatarError } from "./errors.js";
 import type { Surroundings } from "./surroundings.js";
@@ -163,12 +163,7 @@ export class Watcher {
     const path = `/api/v1/conversion/${encodeURIComponent(voiceId)}`;
     for (let failures = 0; ;) {
       try {
-        return parseResult(
-          asObject(
-            (await this.#api.json("GET", path, { signal, seconds: WAITING_SECONDS }))["result"],
-            "result",
-          ),
-        );
+        return parseResult(await this.#api.json("GET", path, { signal, seconds: WAITING_SECONDS }));
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof VoiceAvatarError) || !isPassing(error)) throw error;

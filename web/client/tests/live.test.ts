@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import {
   type ConvertOptions,
   type ConvertProgress,
   record,
+  type RecordingSource,
   type Surroundings,
   VoiceAvatar,
   type VoiceResult,
@@ -63,6 +64,7 @@ class Conversation {
   start(
     options: Partial<ConvertOptions> = {},
     around: Partial<Surroundings> = {},
+    source: RecordingSource = this.#stream,
   ): Promise<{ result: VoiceResult }> {
     const avatar = new VoiceAvatar(
       { api: "https://api.example", firebase: FIREBASE },
@@ -79,7 +81,7 @@ class Conversation {
         ...around,
       },
     );
-    const outcome = avatar.convert(this.#stream, {
+    const outcome = avatar.convert(source, {
       contentType: CONTENT_TYPE,
       onProgress: (progress) => this.progress.push(progress),
       ...options,
@@ -413,14 +415,73 @@ test.each([
   expect(conversation.uploads).toHaveLength(1);
 });
 
-test("a recorder is started, and its slices end when it stops", async () => {
-  const recorder = Object.assign(new EventTarget(), {
-    start: (milliseconds: number) => expect(milliseconds).toBe(100),
-  });
-  const reader = record(recorder as unknown as MediaRecorder).getReader();
-  const slice = new Blob(["a"]);
-  recorder.dispatchEvent(Object.assign(new Event("dataavailable"), { data: slice }));
-  recorder.dispatchEvent(new Event("stop"));
-  expect(await reader.read()).toEqual({ done: false, value: slice });
+class Recorder extends EventTarget {
+  state = "recording";
+  readonly tracks = [{ stop: vi.fn() }];
+  readonly stream = { getTracks: () => this.tracks };
+  readonly start = vi.fn();
+  stop(): void {
+    this.state = "inactive";
+  }
+  give(text: string): void {
+    this.dispatchEvent(Object.assign(new Event("dataavailable"), { data: new Blob([text]) }));
+  }
+  record(): ReadableStream<Blob> {
+    return record(this as unknown as MediaRecorder);
+  }
+}
+
+test.each([
+  ["before", ["give", "stop"]],
+  ["after", ["stop", "give"]],
+])("a recorder's slices end when it stops, with the data %s that", async (_, order) => {
+  const recorder = new Recorder();
+  const reader = recorder.record().getReader();
+  expect(recorder.start).toHaveBeenCalledWith(100);
+  recorder.give("a");
+  recorder.stop();
+  for (const step of order) {
+    if (step === "give") recorder.give("b");
+    else recorder.dispatchEvent(new Event("stop"));
+  }
+  expect((await reader.read()).value?.size).toBe(1);
+  expect((await reader.read()).value?.size).toBe(1);
   expect((await reader.read()).done).toBe(true);
+});
+
+test("an abort turns the microphone of a recorder off", async () => {
+  const recorder = new Recorder();
+  const conversation = new Conversation();
+  const abort = new AbortController();
+  const outcome = conversation.start({ signal: abort.signal }, {}, recorder.record());
+  recorder.give("a");
+  await conversation.socket();
+  abort.abort();
+  await expect(outcome).rejects.toThrow();
+  await until(() => recorder.tracks[0]?.stop.mock.calls.length === 1);
+  expect(recorder.state).toBe("inactive");
+});
+
+test("an empty recording is refused with the service's code, and nothing is sent", async () => {
+  const conversation = new Conversation({ ...CREATED, live: null });
+  const outcome = conversation.start({}, {}, new Blob([]));
+  await expect(outcome).rejects.toMatchObject({ code: "no_audio" });
+  expect(conversation.uploads).toEqual([]);
+});
+
+test("a damaged recording's result tells how much is missing", async () => {
+  const conversation = new Conversation({ ...CREATED, live: null });
+  const outcome = conversation.start(
+    {},
+    {
+      put: async () => {
+        await conversation.firestore.listened;
+        const input = { seconds: 2.8, damaged: true, missing_seconds: 2.4 };
+        conversation.firestore.write({ status: "done", input, result: RESULT });
+      },
+    },
+  );
+  conversation.say("hello");
+  conversation.finish();
+  expect((await outcome).result.missingSeconds).toBe(2.4);
 });

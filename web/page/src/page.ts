@@ -3,7 +3,6 @@ import type {
   AnnouncedVoice,
   Character,
   ConvertProgress,
-  Phone,
   RecordingSource,
   SpeakProgress,
   VoiceAvatar,
@@ -395,7 +394,7 @@ export class Page {
         const { step } = progress;
         // The result may be there before the browser has decoded the visitor's own recording.
         if (step === "converted")
-          shown.push(kept.then(() => this.#show(progress.audio, null)).catch(() => undefined));
+          shown.push(kept.then(() => this.#show(progress.audio)).catch(() => undefined));
         else this.#progress(progress);
       },
       ...(hearing === null ? {} : { onHeard: (sound) => hearing.play(sound) }),
@@ -404,6 +403,11 @@ export class Page {
     await kept;
     await (shown[0] ?? this.#fetchResult(result));
     this.#keepResult(result);
+    const { converted } = this.#state;
+    const { missingSeconds } = result;
+    // The sound that came first says nothing of the recording.
+    if (converted !== null && missingSeconds !== undefined)
+      this.#update({ converted: { ...converted, missingSeconds } });
   }
 
   /** Keeps the result for a reload. */
@@ -443,19 +447,27 @@ export class Page {
 
   async #fetchResult(result: VoiceResult): Promise<void> {
     const blob = await this.#client.download(result, this.#work.signal);
-    await this.#show(blob, result.seconds, result.phones);
+    await this.#show(blob, result);
   }
 
-  /** Shows and plays the converted audio; `seconds` counts where this browser cannot decode it. */
-  async #show(blob: Blob, seconds: number | null, phones: readonly Phone[] = []): Promise<void> {
+  /** Shows and plays the converted audio; its `seconds` count if this browser cannot decode it. */
+  async #show(blob: Blob, result: Partial<VoiceResult> = {}): Promise<void> {
+    const { seconds, phones = [], missingSeconds } = result;
     const { signal } = this.#work;
     const decoded = await decode(blob);
     if (signal.aborted) return;
-    const sound = decoded && { ...decoded, phones };
+    const missing = missingSeconds === undefined ? {} : { missingSeconds };
+    const sound = decoded && { ...decoded, phones, ...missing };
     const length = seconds ?? this.#state.own?.seconds ?? 1;
     this.#done(
       blob,
-      sound ?? { blob, seconds: length, samples: new Float32Array(BARS), isDecoded: false },
+      sound ?? {
+        blob,
+        seconds: length,
+        samples: new Float32Array(BARS),
+        isDecoded: false,
+        ...missing,
+      },
     );
   }
 

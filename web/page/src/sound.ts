@@ -15,6 +15,8 @@ export interface Sound {
   readonly samples: Float32Array;
   /** Whether the samples are the sound's; otherwise they only fill its picture. */
   readonly isDecoded: boolean;
+  /** Seconds that are missing because the recording was damaged; 0 if nobody knows how many. */
+  readonly missingSeconds?: number;
   /** What is said in it, where that is known. */
   readonly phones?: readonly Phone[];
 }

@@ -299,9 +299,12 @@ function renderVoice(
   row.hidden = sound === null;
   if (sound === null) return;
   const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
-  const length = new Intl.NumberFormat(words.language, digits).format(sound.seconds);
+  const write = (seconds: number): string =>
+    words.seconds(new Intl.NumberFormat(words.language, digits).format(seconds));
+  const { missingSeconds: missing } = sound;
+  const lost = missing === undefined ? "" : ` · ${words.damaged(missing ? write(missing) : "")}`;
   setText(part(".who", HTMLElement, row), name);
-  setText(part(".length", HTMLElement, row), words.seconds(length));
+  setText(part(".length", HTMLElement, row), write(sound.seconds) + lost);
   part("button", HTMLButtonElement, row).setAttribute(
     "aria-label",
     playing ? words.pauseOf(name) : words.playOf(name),
