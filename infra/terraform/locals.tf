@@ -60,6 +60,7 @@ locals {
     WARM_UPS_AT_ONCE        = tostring(var.warm_ups_at_once)
   }
   environment_convert = {
+    BACKLOG                 = tostring(local.convert_concurrency)
     CONCURRENCY             = tostring(local.convert_concurrency)
     MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)
     MAX_SECONDS             = tostring(var.recording_seconds.max)

@@ -401,6 +401,11 @@ resource "google_monitoring_alert_policy" "live" {
   depends_on = [time_sleep.metrics]
 }
 
+locals {
+  pushed = "resource.type = \"pubsub_subscription\" AND resource.labels.subscription_id = one_of(\"${google_pubsub_subscription.work["conversions"].name}\", \"${google_pubsub_subscription.work["uploads"].name}\", \"${google_pubsub_subscription.dead_push["conversions"].name}\", \"${google_pubsub_subscription.dead_push["uploads"].name}\")"
+  pushes = "${local.pushed} AND metric.type = \"pubsub.googleapis.com/subscription/push_request_count\""
+}
+
 resource "google_monitoring_alert_policy" "stuck" {
   project               = var.project_id
   display_name          = "${var.name}: voices are stuck"
@@ -413,7 +418,7 @@ resource "google_monitoring_alert_policy" "stuck" {
     display_name = "A message has waited longer than its acknowledgement deadline"
 
     condition_threshold {
-      filter          = "resource.type = \"pubsub_subscription\" AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\" AND resource.labels.subscription_id = one_of(\"${google_pubsub_subscription.work["conversions"].name}\", \"${google_pubsub_subscription.work["uploads"].name}\", \"${google_pubsub_subscription.dead_push["conversions"].name}\", \"${google_pubsub_subscription.dead_push["uploads"].name}\")"
+      filter          = "${local.pushed} AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\""
       comparison      = "COMPARISON_GT"
       duration        = "60s"
       threshold_value = local.timeouts.acknowledgement
@@ -427,6 +432,56 @@ resource "google_monitoring_alert_policy" "stuck" {
 
   documentation {
     content   = local.runbook["Voices are stuck"]
+    mime_type = "text/markdown"
+  }
+}
+
+# Both at once, of the same subscription: with little traffic a single refusal is a large share.
+resource "google_monitoring_alert_policy" "refused" {
+  project               = var.project_id
+  display_name          = "${var.name}: pushes are refused"
+  combiner              = "AND_WITH_MATCHING_RESOURCE"
+  notification_channels = local.channels
+  severity              = "WARNING"
+  user_labels           = var.labels
+
+  dynamic "conditions" {
+    for_each = {
+      "More than 1 % of the pushes of a subscription were refused in a quarter of an hour" = { most = 0.01, pushes = [local.pushes] }
+      "More than ten pushes of a subscription were refused in a quarter of an hour"        = { most = 10, pushes = [] }
+    }
+    content {
+      display_name = conditions.key
+
+      condition_threshold {
+        filter             = "${local.pushes} AND metric.labels.response_class != \"ack\""
+        denominator_filter = one(conditions.value.pushes)
+        comparison         = "COMPARISON_GT"
+        duration           = "0s"
+        threshold_value    = conditions.value.most
+
+        aggregations {
+          alignment_period     = "900s"
+          cross_series_reducer = "REDUCE_SUM"
+          group_by_fields      = ["resource.label.subscription_id"]
+          per_series_aligner   = "ALIGN_DELTA"
+        }
+
+        dynamic "denominator_aggregations" {
+          for_each = conditions.value.pushes
+          content {
+            alignment_period     = "900s"
+            cross_series_reducer = "REDUCE_SUM"
+            group_by_fields      = ["resource.label.subscription_id"]
+            per_series_aligner   = "ALIGN_DELTA"
+          }
+        }
+      }
+    }
+  }
+
+  documentation {
+    content   = local.runbook["Pushes are refused"]
     mime_type = "text/markdown"
   }
 }

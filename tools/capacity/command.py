@@ -97,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
     deployed.add_argument("--api-concurrency", type=int, default=500, metavar="N")
     deployed.add_argument("--signing", type=Signing, choices=tuple(Signing), default=Signing.IAM)
     deployed.add_argument("--upload-shards", type=int, default=1, metavar="N")
-    deployed.add_argument("--warm-ups-at-once", type=int, default=40, metavar="N")
+    deployed.add_argument("--warm-ups-at-once", type=int, default=80, metavar="N")
     text = "take all quotas for raised"
     deployed.add_argument("--without-quotas", action="store_true", help=text)
     wanted = parser.add_argument_group("what is wanted")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,18 @@ class FlowLimits:
     pause_growth: float = 3.08
     least_pause: float = 0.1
     most_pause: float = 60.0
+
+    def of_sample(self, weight: int) -> FlowLimits:
+        """Return the limits of a flow in which every message stands for so many."""
+        return replace(
+            self,
+            first_window=self.first_window / weight,
+            linear_from=self.linear_from / weight,
+            pause_at_one=weight * self.pause_at_one * self.pause_growth ** (weight - 1),
+            pause_growth=self.pause_growth**weight,
+            least_pause=weight * self.least_pause,
+            most_pause=weight * self.most_pause,
+        )
 
 
 class PushFlow:

@@ -155,6 +155,7 @@ run "watching" {
         google_monitoring_alert_policy.memory,
         google_monitoring_alert_policy.not_starting,
         google_monitoring_alert_policy.objective,
+        google_monitoring_alert_policy.refused,
         google_monitoring_alert_policy.stuck,
         google_monitoring_alert_policy.unexpected,
         google_monitoring_alert_policy.wait,
@@ -170,6 +171,8 @@ run "watching" {
       google_monitoring_alert_policy.wait.conditions[0].condition_threshold[0].threshold_value == 3000
       && google_monitoring_alert_policy.errors.conditions[0].condition_threshold[0].threshold_value == 0.05
       && google_monitoring_alert_policy.stuck.conditions[0].condition_threshold[0].threshold_value == 90
+      && [for condition in google_monitoring_alert_policy.refused.conditions : condition.condition_threshold[0].threshold_value] == [0.01, 10]
+      && alltrue([for condition in google_monitoring_alert_policy.refused.conditions : condition.condition_threshold[0].aggregations[0].group_by_fields == tolist(["resource.label.subscription_id"])])
       && alltrue([for condition in google_monitoring_alert_policy.dead_letters.conditions : condition.condition_threshold[0].threshold_value == 0])
     )
     error_message = "an alert has another threshold than the objectives say"

@@ -228,10 +228,13 @@ def test_cloud_run_sends_as_many_messages_at_once_as_the_container_takes(
     terraform: TerraformModule,
 ) -> None:
     template = terraform.resources["google_cloud_run_v2_service", "convert"]["template"][0]
-    slots = template["max_instance_request_concurrency"]
+    environment = terraform.environment("convert")
 
-    assert terraform.environment("convert")["CONCURRENCY"] == f"tostring({slots})"
-    assert terraform.locals[slots.removeprefix("local.")] == (
+    # As many convert as wait.
+    assert template["max_instance_request_concurrency"] == "2 * local.convert_concurrency"
+    assert environment["CONCURRENCY"] == "tostring(local.convert_concurrency)"
+    assert environment["BACKLOG"] == "tostring(local.convert_concurrency)"
+    assert terraform.locals["convert_concurrency"] == (
         "coalesce(var.convert_concurrency, local.conversions_per_cpu * tonumber(var.convert_cpu))"
     )
 
