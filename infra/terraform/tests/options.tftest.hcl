@@ -41,7 +41,7 @@ run "all_off_by_default" {
     condition = (
       google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["RATE_LIMIT_PER_MINUTE"] == "120"
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["WAITING_PER_CLIENT"] == "50"
-      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["WARM_UPS_AT_ONCE"] == "40"
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["WARM_UPS_AT_ONCE"] == "80"
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["TRUSTED_PROXIES"] == "1"
     )
     error_message = "the api does not limit what one address asks of it, or takes a visitor's word for the address"
