@@ -123,8 +123,17 @@ class EnvironmentSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_environment(cls, given: dict[str, Any]) -> dict[str, Any]:
-        variables = {name: os.environ.get(name.upper()) for name in cls.model_fields}
+        variables = {name: _read_variable(name.upper()) for name in cls.model_fields}
         return {name: value for name, value in variables.items() if value is not None} | given
+
+
+def _read_variable(name: str) -> str | None:
+    """Return a variable with NAME_1, NAME_2 and so on behind it: a list whose parts are secrets."""
+    parts, value = list[str](), os.environ.get(name)
+    while value is not None:
+        parts.append(value)
+        value = os.environ.get(f"{name}_{len(parts)}")
+    return ",".join(parts) if parts else None
 
 
 class CommonSettings(EnvironmentSettings):
@@ -132,6 +141,7 @@ class CommonSettings(EnvironmentSettings):
 
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
+    firestore_database: Annotated[str, Field(min_length=1)] = "(default)"
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     log_key: Annotated[SecretStr, Field(min_length=32)] | None = None  # of the logs' pseudonyms
     # The destination of voices' steps: `google` for Cloud Trace, the address of a collector that
