@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WORK = REPOSITORY / ".training"
 
 _RECORDINGS = command.TrainingFolders(
-    REPOSITORY / "characters", REPOSITORY / "characters" / "hina", WORK / "recordings"
+    REPOSITORY / "characters", REPOSITORY / "characters" / "ned", WORK / "recordings"
 )
 
 
