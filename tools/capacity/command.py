@@ -189,6 +189,7 @@ def write_sizes(console: Console, seed: int) -> None:
     found = {}
     with _progress(console) as progress:
         runner = Runner(parameters, seed, _teller(progress))
+        greedy = _compare_greedy(parameters, runner)
         for rate, minutes in MINUTES.items():
             crowd = CrowdForecast(peak=float(rate), minutes=minutes)
             arrivals = crowd.arrivals(parameters, np.random.default_rng(seed)).sample()
@@ -201,7 +202,6 @@ def write_sizes(console: Console, seed: int) -> None:
                 lifted=frozenset(Quota),
             )
             (found[rate],) = runner.run([settings], arrivals, summarise)
-        greedy = _compare_greedy(parameters, runner)
     tables = report.size_tables(parameters, found)
     for table in (*tables, greedy):
         console.print(table.rich())
@@ -217,7 +217,7 @@ def _compare_greedy(parameters: Parameters, runner: Runner) -> report.Table:
         ("50 live and 50 uploaded voices a second", 100.0, 0.5, Instances(MOST, MOST, MOST)),
         ("2 voices a second, one converter", 2.0, 0.0, Instances(2, 2, 1)),
     ):
-        crowd = CrowdForecast(peak=rate, minutes=10.0)
+        crowd = CrowdForecast(peak=rate, minutes=5.0)
         arrivals = crowd.arrivals(parameters, np.random.default_rng(runner.seed))
         minimum = Instances(1, 1, min(10, most.convert))
         settings = Settings(minimum=minimum, maximum=most, lifted=frozenset(Quota))

@@ -90,5 +90,5 @@ class PushFlow:
         if not self._refusals:
             return 0.0
         rate = len(self._refusals) / limits.counted_seconds
-        pause = limits.pause_at_one * limits.pause_growth ** min(10.0, rate - 1.0)
+        pause = limits.pause_at_one * math.pow(limits.pause_growth, min(10.0, rate - 1.0))
         return max(limits.least_pause, min(limits.most_pause, pause))

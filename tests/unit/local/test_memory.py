@@ -151,7 +151,8 @@ async def test_negative_answers_stop_the_delivery_of_all_messages_of_the_subscri
     """Fifty in ten seconds are five a second: Google delivers one message in half a minute then."""
     pushed: list[tuple[float, bytes]] = []
 
-    async def deliver(_endpoint: str, envelope: Mapping[str, Any]) -> int:
+    async def deliver(endpoint: str, envelope: Mapping[str, Any]) -> int:
+        del endpoint
         content = base64.b64decode(envelope["message"]["data"])
         pushed.append((asyncio.get_running_loop().time(), content))
         await asyncio.sleep(1)
