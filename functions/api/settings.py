@@ -72,7 +72,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
 
     convert_url: WebAddress
     conversions_topic: TopicId
-    warm_ups_at_once: Annotated[int, Field(ge=1, le=1000)] = 40
+    warm_ups_at_once: Annotated[int, Field(ge=1, le=1000)] = 80
     allowed_origins: CommaSeparated = ()
     allowed_hosts: CommaSeparated = ("*",)
     characters_dir: Path = Path(__file__).parents[2] / "characters"

@@ -27,8 +27,11 @@ SENDING_SECONDS: Final = 0.5
 ARRIVAL_SECONDS: Final = 2.0
 """The period over which arrivals are counted; it is shorter than a visitor speaks."""
 
-SLOT_SECONDS: Final = 0.5
-"""The time for which a voice takes a slot of a converter; a voice of 3 s takes .3 to .6 s."""
+SLOT_SECONDS: Final = 1.0
+"""The time for which a voice takes two places of a converter: one converts, another one waits.
+
+A voice of 3 s converts for .3 to .6 s.
+"""
 
 
 class Identity(Protocol):

@@ -38,8 +38,9 @@ def build(config: ConvertSettings, services: ConversionServices) -> ConvertingAp
     running = config.share(config.concurrency)
     admission = Admission(
         running=running,
-        waiting=config.share(config.backlog),
-        most_of_one=max(1, running // 2),
+        # Messages do not come evenly to several processes.
+        waiting=config.backlog,
+        most_of_one=max(1, running - 1),
         # A refusal would slow down the delivery of everybody's messages (Pub/Sub's push backoff).
         patience=QUEUE_SECONDS,
     )

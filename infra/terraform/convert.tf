@@ -174,9 +174,10 @@ resource "google_cloud_run_v2_service" "convert" {
   template {
     encryption_key        = var.kms_key
     execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
-    # A slot for each conversion and no more: nothing queues in an instance. Cloud Run starts the
-    # next one before all are taken, when 60 % of the slots or of the CPUs are in use on average.
-    max_instance_request_concurrency = local.convert_concurrency
+    # Two places for each conversion: a message waits for its turn in the instance, whose queue is
+    # fair, and is not refused, which would slow down the delivery of everybody's (push backoff).
+    # Cloud Run starts the next instance when 60 % of the places or of the CPUs are in use.
+    max_instance_request_concurrency = 2 * local.convert_concurrency
     service_account                  = google_service_account.this["convert"].email
     timeout                          = "${local.timeouts.request}s"
     # Messages wait and come again, so that a GPU need not be kept free in a second zone.

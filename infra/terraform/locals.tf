@@ -66,6 +66,7 @@ locals {
   }
   environment_app_check = var.app_check == null ? {} : { APP_CHECK_APP = var.app_check.app_id }
   environment_convert = {
+    BACKLOG                 = tostring(local.convert_concurrency)
     CONCURRENCY             = tostring(local.convert_concurrency)
     MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)
     MAX_SECONDS             = tostring(var.recording_seconds.max)

@@ -245,6 +245,9 @@ locals {
   api_requests  = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = \"${local.names.api}\" AND metric.type = \"run.googleapis.com/request_count\""
   subscriptions = concat(values(google_pubsub_subscription.work), values(google_pubsub_subscription.dead_push))[*].name
 
+  pushed = "resource.type = \"pubsub_subscription\" AND resource.labels.subscription_id = one_of(${join(", ", [for name in local.subscriptions : "\"${name}\""])})"
+  pushes = "${local.pushed} AND metric.type = \"pubsub.googleapis.com/subscription/push_request_count\""
+
   alerts_on_metrics = {
     # Not the number of messages that are retained: a voice for which there was no room for long is put
     # back, but its message is retained, too.
@@ -316,10 +319,30 @@ locals {
         "A message has waited longer than its acknowledgement deadline" = {
           aligner   = "ALIGN_MAX"
           duration  = 60
-          filter    = "resource.type = \"pubsub_subscription\" AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\" AND resource.labels.subscription_id = one_of(${join(", ", [for name in local.subscriptions : "\"${name}\""])})"
+          filter    = "${local.pushed} AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\""
           period    = 60
           reducer   = null
           threshold = local.timeouts.acknowledgement
+        }
+      }
+    }
+    "Pushes are refused" = {
+      # Both at once, of one subscription: with little traffic a single refusal is a large share.
+      combiner = "AND_WITH_MATCHING_RESOURCE"
+      severity = "WARNING"
+      conditions = {
+        "More than 1 % of the pushes of a subscription were refused in a quarter of an hour" = {
+          by          = ["resource.label.subscription_id"]
+          denominator = local.pushes
+          filter      = "${local.pushes} AND metric.labels.response_class != \"ack\""
+          period      = 900
+          threshold   = 0.01
+        }
+        "More than ten pushes of a subscription were refused in a quarter of an hour" = {
+          by        = ["resource.label.subscription_id"]
+          filter    = "${local.pushes} AND metric.labels.response_class != \"ack\""
+          period    = 900
+          threshold = 10
         }
       }
     }
@@ -378,7 +401,7 @@ resource "google_monitoring_alert_policy" "metric" {
 
   project               = var.project_id
   display_name          = "${var.name}: ${each.key}"
-  combiner              = "OR"
+  combiner              = try(each.value.combiner, "OR")
   notification_channels = local.channels
   severity              = each.value.severity
   user_labels           = var.labels
@@ -407,10 +430,11 @@ resource "google_monitoring_alert_policy" "metric" {
         }
 
         dynamic "denominator_aggregations" {
-          for_each = can(conditions.value.denominator) ? [300] : []
+          for_each = can(conditions.value.denominator) ? [try(conditions.value.period, 300)] : []
           content {
             alignment_period     = "${denominator_aggregations.value}s"
             cross_series_reducer = "REDUCE_SUM"
+            group_by_fields      = try(conditions.value.by, null)
             per_series_aligner   = "ALIGN_DELTA"
           }
         }

@@ -984,9 +984,9 @@ variable "waiting_per_client" {
 }
 
 variable "warm_ups_at_once" {
-  description = "Warm-ups of one instance of the api that may wait for converters to start. Each stands for one conversion at once, so a crowd wakes as many converters as it will need; a warm converter answers at once. `max_instances` bounds what they cost."
+  description = "Warm-ups of one instance of the api that may wait for converters to start. Two of them stand for one conversion at once, so a crowd wakes as many converters as it will need; a warm converter answers at once. `max_instances` bounds what they cost."
   type        = number
-  default     = 40
+  default     = 80
   nullable    = false
 
   validation {

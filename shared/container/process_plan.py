@@ -188,7 +188,7 @@ class ServingSettings(EnvironmentSettings):
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
     workers: Annotated[int, Field(ge=1, le=32)] = 1
     concurrency: Annotated[int, Field(ge=1, le=64)] = 1
-    backlog: Annotated[int, Field(ge=0, le=1000)] = 8
+    backlog: Annotated[int, Field(ge=0, le=1000)] = 32
     threads: Annotated[int, Field(ge=1, le=16)] = 1
     provider: Provider = Provider.CPU
     timeout: Annotated[int, Field(ge=5, le=600)] = 30

@@ -350,7 +350,7 @@ class Stage:
         self.admission = Admission(
             running=self.running,
             waiting=self.waiting,
-            most_of_one=max(1, self.running // 2),
+            most_of_one=max(1, self.running - 1),
             patience=self.patience,
             now=loop_seconds,
         )

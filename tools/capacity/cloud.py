@@ -1,8 +1,8 @@
 """Google Cloud as discrete events: processors, Cloud Run services, push subscriptions and quotas.
 
-Cloud Run scales as https://cloud.google.com/run/docs/about-instance-autoscaling describes, Pub/Sub
-pushes as https://cloud.google.com/pubsub/docs/push does. Everything that these pages leave open is
-an assumption in parameters.toml.
+Cloud Run scales as https://cloud.google.com/run/docs/about-instance-autoscaling describes, and
+Pub/Sub pushes as in the local cloud. Everything that Google's pages leave open is an assumption in
+parameters.toml.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+from infra.local.cloud.push_flow import FlowLimits, PushFlow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -111,7 +113,13 @@ class ServiceInstance:
         self.served = RecentCount(parameters["line.seen"])
         self.warm_ups = 0
         self.last_turn = 0.0
-        self.turns: simpy.Resource | None = None
+        self.turns: simpy.PriorityResource | None = None
+        self.share: simpy.Resource | None = None
+        self.of_greedy = 0
+
+    def leave_queue(self) -> None:
+        """Count one message less of the client that sends many."""
+        self.of_greedy -= 1
 
 
 @dataclass(slots=True)
@@ -338,41 +346,31 @@ class Service:
 
 
 class PushSubscription:
-    """A push subscription: a window of outstanding messages, retry backoff, and push backoff.
+    """A push subscription: the retry of each message, and the flow of all of them."""
 
-    Negative acknowledgements stop the delivery of all messages of the subscription for a while,
-    however the retry policy is set.
-    """
-
-    def __init__(self, env: simpy.Environment, parameters: Parameters, attempts: int) -> None:
+    def __init__(
+        self, env: simpy.Environment, parameters: Parameters, attempts: int, weight: int
+    ) -> None:
         self.env, self._parameters, self._attempts = env, parameters, attempts
-        self.window = parameters["pubsub.first_window"]
-        self.outstanding = self.most_waiting = self.refused = 0
+        limits = {each.name: parameters[f"pubsub.{each.name}"] for each in fields(FlowLimits)}
+        self.flow = PushFlow(FlowLimits(**limits).of_sample(weight))
+        self.most_waiting = self.delivered = 0
         self._waiting: deque[Event] = deque()
-        self._refusals: deque[float] = deque()
-        self._next_delivery = 0.0
         self._is_waking = False
 
     def deliver(self, handle: Callable[[], Steps]) -> Steps:
         """Push a message until `handle` returns True; return False when it is given up."""
         parameters = self._parameters
         for attempt in range(self._attempts):
-            if self.outstanding >= self.window or self.env.now < self._next_delivery:
-                turn = self.env.event()
-                self._waiting.append(turn)
-                self.most_waiting = max(self.most_waiting, len(self._waiting))
-                self._wake_later()
-                yield turn
-            else:
-                self._count_delivery()
+            turn = self.env.event()
+            self._waiting.append(turn)
+            self.most_waiting = max(self.most_waiting, len(self._waiting))
+            self._advance()
+            yield turn
+            self.delivered += 1
             acknowledged = yield from handle()
-            self.outstanding -= 1
-            if acknowledged:
-                linear = parameters["pubsub.linear_from"]
-                self.window += 1.0 if self.window < linear else linear / self.window
-            else:
-                self._refuse()
-            self._release()
+            self.flow.end(self.env.now, acknowledged=acknowledged)
+            self._advance()
             if acknowledged:
                 return True
             growth = parameters["pubsub.backoff_growth"] ** attempt
@@ -380,50 +378,20 @@ class PushSubscription:
             yield self.env.timeout(min(parameters["pubsub.maximum_backoff"], pause))
         return False
 
-    def push_backoff(self) -> float:
-        """Return the seconds between deliveries that recent negative acknowledgements cause."""
-        parameters, now = self._parameters, self.env.now
-        seconds = parameters["pubsub.push_backoff_window"]
-        while self._refusals and self._refusals[0] < now - seconds:
-            self._refusals.popleft()
-        if not self._refusals:
-            return 0.0
-        growth = parameters["pubsub.push_backoff_growth"]
-        pause = parameters["pubsub.push_backoff_at_one"] * growth ** min(
-            10.0, len(self._refusals) / seconds - 1.0
-        )
-        least = parameters["pubsub.push_backoff_least"]
-        most = parameters["pubsub.push_backoff_most"]
-        return float(max(least, min(most, pause)))
-
-    def _refuse(self) -> None:
-        self.refused += 1
-        self._refusals.append(self.env.now)
-        self.window = min(self.window, self._parameters["pubsub.linear_from"])
-        self._next_delivery = max(self._next_delivery, self.env.now + self.push_backoff())
-
-    def _count_delivery(self) -> None:
-        self.outstanding += 1
-        if self._refusals:
-            self._next_delivery = self.env.now + self.push_backoff()
-
-    def _release(self) -> None:
-        while self._waiting and self.outstanding < self.window:
-            if self.env.now < self._next_delivery:
-                self._wake_later()
+    def _advance(self) -> None:
+        while self._waiting and not self._is_waking:
+            pause = self.flow.begin(self.env.now)
+            if pause:
+                if math.isfinite(pause):
+                    self._is_waking = True
+                    # A rounding error must not make the clock stand still.
+                    self.env.timeout(pause + 1e-6).callbacks.append(self._wake)
                 return
-            self._count_delivery()
             self._waiting.popleft().succeed()
-
-    def _wake_later(self) -> None:
-        if not self._is_waking and self.env.now < self._next_delivery:
-            self._is_waking = True
-            pause = self._next_delivery - self.env.now
-            self.env.timeout(pause).callbacks.append(self._wake)
 
     def _wake(self, _event: Event) -> None:
         self._is_waking = False
-        self._release()
+        self._advance()
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -15,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tools.capacity import report
 from tools.capacity.arrivals import CrowdForecast, read_arrivals
-from tools.capacity.outcome import Summary, Target, summarise, waits_of
+from tools.capacity.outcome import PERCENTILES, Summary, Target, summarise, waits_of
 from tools.capacity.parameters import (
     Duration,
     Parameters,
@@ -39,6 +40,9 @@ PICTURE: Final = ROOT / ".local" / "capacity.svg"
 MOST_OWN_CHARACTERS: Final = 1_000_000
 MINUTES: Final = {1: 60.0, 10: 30.0, 100: 15.0, 1_000: 10.0, 10_000: 5.0}
 """Simulated minutes for each rate in voices a second of `--sizes`."""
+
+GREEDY: Final = 30.0
+"""As many voices as one client may have unfinished (Terraform's `unfinished_per_client`)."""
 
 MOST: Final = 20_000
 """More instances than any of these rates needs."""
@@ -97,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     deployed.add_argument("--api-concurrency", type=int, default=500, metavar="N")
     deployed.add_argument("--signing", type=Signing, choices=tuple(Signing), default=Signing.IAM)
     deployed.add_argument("--upload-shards", type=int, default=1, metavar="N")
-    deployed.add_argument("--warm-ups-at-once", type=int, default=40, metavar="N")
+    deployed.add_argument("--warm-ups-at-once", type=int, default=80, metavar="N")
     text = "take all quotas for raised"
     deployed.add_argument("--without-quotas", action="store_true", help=text)
     wanted = parser.add_argument_group("what is wanted")
@@ -185,6 +189,7 @@ def write_sizes(console: Console, seed: int) -> None:
     found = {}
     with _progress(console) as progress:
         runner = Runner(parameters, seed, _teller(progress))
+        greedy = _compare_greedy(parameters, runner)
         for rate, minutes in MINUTES.items():
             crowd = CrowdForecast(peak=float(rate), minutes=minutes)
             arrivals = crowd.arrivals(parameters, np.random.default_rng(seed)).sample()
@@ -198,10 +203,45 @@ def write_sizes(console: Console, seed: int) -> None:
             )
             (found[rate],) = runner.run([settings], arrivals, summarise)
     tables = report.size_tables(parameters, found)
-    for table in tables:
+    for table in (*tables, greedy):
         console.print(table.rich())
     part = "\n\n".join(table.markdown() for table in tables)
-    PAGE.write_text(report.with_part(PAGE.read_text(), "sizes", part))
+    page = report.with_part(PAGE.read_text(), "sizes", part)
+    PAGE.write_text(report.with_part(page, "greedy", greedy.markdown()))
+
+
+def _compare_greedy(parameters: Parameters, runner: Runner) -> report.Table:
+    """Simulate crowds without and with one client that uploads thirty recordings at once."""
+    rows = []
+    for name, rate, live, most in (
+        ("50 live and 50 uploaded voices a second", 100.0, 0.5, Instances(MOST, MOST, MOST)),
+        ("2 voices a second, one converter", 2.0, 0.0, Instances(2, 2, 1)),
+    ):
+        crowd = CrowdForecast(peak=rate, minutes=5.0)
+        arrivals = crowd.arrivals(parameters, np.random.default_rng(runner.seed))
+        minimum = Instances(1, 1, min(10, most.convert))
+        settings = Settings(minimum=minimum, maximum=most, lifted=frozenset(Quota))
+        for burst, who in ((0.0, name), (GREEDY, "the same, and the client")):
+            changes = {"visitor.live": Duration(live), "visitor.burst": Duration(burst)}
+            told = replace(runner, parameters=parameters.replaced(changes))
+            (figures,) = told.run([settings], arrivals, _greedy_figures)
+            rows.append((who, *figures))
+    columns = ("who comes", *(f"wait p{which}, s" for which in PERCENTILES))
+    title = f"One client uploads {GREEDY:g} recordings at once, each minute; waits of the others"
+    more = ("the client's longest wait, s", "pushes", "refused")
+    return report.Table(title, (*columns, *more), tuple(rows))
+
+
+def _greedy_figures(simulation: Simulation) -> tuple[str, ...]:
+    subscriptions = (simulation.uploads, simulation.conversions)
+    longest = max((each.ended - each.released for each in simulation.greedy), default=float("nan"))
+    waits = summarise(simulation).waits
+    return (
+        *(report.seconds(waits[which]) for which in PERCENTILES),
+        report.seconds(longest),
+        f"{sum(each.delivered for each in subscriptions):,}",
+        f"{sum(each.flow.refused for each in subscriptions):,}",
+    )
 
 
 def _progress(console: Console) -> Progress:

@@ -10,6 +10,9 @@ from typing import Final, Self
 from tools.capacity.parameters import PlanningError
 
 CONVERSIONS_PER_CPU: Final = 2
+PLACES_PER_CONVERSION: Final = 2
+"""Messages in a converter, of which the others wait for their turn."""
+
 MOST_INSTANCES: Final = 1000
 """The most that Terraform's variable allows."""
 
@@ -78,7 +81,7 @@ class Settings:
     convert_cpu: int = 2
     convert_concurrency: int | None = None
     api_concurrency: int = 500
-    warm_ups_at_once: int = 40
+    warm_ups_at_once: int = 80
     upload_shards: int = 1
     signing: Signing = Signing.IAM
     delivery_attempts: int = 30
@@ -101,6 +104,11 @@ class Settings:
     def slots(self) -> int:
         """The conversions at once in one converter."""
         return self.convert_concurrency or CONVERSIONS_PER_CPU * self.convert_cpu
+
+    @property
+    def places(self) -> int:
+        """The messages at once in one converter."""
+        return PLACES_PER_CONVERSION * self.slots
 
     @property
     def gib(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 AFTERWARDS: Final = 3_600.0
 """Seconds after the last arrival for which voices without an end are simulated."""
 
+GREEDY_EVERY: Final = 60.0
 PROGRESS_EVERY: Final = 1_000
 SPOKEN_SECONDS: Final = 3.0
 """The length of the recordings by which the converter's whole work was measured."""
@@ -51,6 +53,7 @@ class SimulatedVisit:
     outcome: VoiceEnd = VoiceEnd.UNDER_WAY
     turns: int = 0
     in_line: float = 0.0
+    is_greedy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class Simulation:
         )
         attempts = settings.delivery_attempts
         self.uploads, self.conversions, self.texts = (
-            PushSubscription(env, parameters, attempts) for _ in range(3)
+            PushSubscription(env, parameters, attempts, arrivals.weight) for _ in range(3)
         )
         whole = parameters["processor.converter"]
         conversion = parameters.duration("processor.conversion")
@@ -100,6 +103,7 @@ class Simulation:
             conversion.median, parameters["processor.variation"], conversion.per_spoken
         )
         self._speech = Duration(parameters["processor.text"], parameters["processor.variation"])
+        self.greedy: list[SimulatedVisit] = []
         self._over = env.event()
         self._ended = self._late = 0
         self._allowance = Allowance(math.inf, len(self.visits))
@@ -123,6 +127,8 @@ class Simulation:
         self._allowance = allowance or self._allowance
         seconds = self.arrivals.seconds
         self.env.process(self._arrive())
+        if self.parameters["visitor.burst"]:
+            self.env.process(self._send_bursts())
         if self.visits:
             self.env.run(self._over | self.env.timeout(seconds + AFTERWARDS))
         if self.env.now < seconds and self._late <= self._allowance.voices:
@@ -137,6 +143,16 @@ class Simulation:
         for visit in self.visits:
             yield self.env.timeout(visit.arrived - self.env.now)
             self.env.process(self._visit(visit))
+
+    def _send_bursts(self) -> Steps:
+        """Let one client upload many voices at once, each minute."""
+        while True:
+            yield self.env.timeout(GREEDY_EVERY)
+            for _ in range(math.ceil(self.parameters["visitor.burst"] / self.arrivals.weight)):
+                now = self.env.now
+                visit = SimulatedVisit(now, SPOKEN_SECONDS, released=now, is_greedy=True)
+                self.greedy.append(visit)
+                self.env.process(self._upload(visit))
 
     def _visit(self, visit: SimulatedVisit) -> Steps:
         texts, live = self.parameters["visitor.texts"], self.parameters["visitor.live"]
@@ -239,11 +255,40 @@ class Simulation:
             self.convert.leave(instance)
 
     def _carry_out(self, visit: SimulatedVisit, instance: ServiceInstance, work: Duration) -> Steps:
-        convert = self.convert
-        yield convert.work(instance, self._beside)
+        yield self.convert.work(instance, self._beside)
         yield self._pause("google.firestore_read")
         if not (yield from self._write_document()):
             return False
+        is_done = yield from self._await_turn(visit, instance, work)
+        if is_done and (yield from self._take(Quota.UPLOADS_WRITES)):
+            yield self._pause("google.storage_write")
+        return is_done
+
+    def _await_turn(
+        self, visit: SimulatedVisit, instance: ServiceInstance, work: Duration
+    ) -> Steps:
+        """Convert in a turn, which is that of the client that has had least (FairQueue)."""
+        slots = self.settings.slots
+        if instance.turns is None or instance.share is None:
+            instance.turns = simpy.PriorityResource(self.env, slots)
+            instance.share = simpy.Resource(self.env, max(1, slots - 1))
+        patience = self.env.timeout(self.parameters["deployed.queue_seconds"])
+        with ExitStack() as held:
+            if visit.is_greedy:
+                instance.of_greedy += 1
+                held.callback(instance.leave_queue)
+                share = held.enter_context(instance.share.request())
+                yield share | patience
+            turn = held.enter_context(instance.turns.request(instance.of_greedy * visit.is_greedy))
+            yield turn | patience
+            if not turn.triggered:
+                return False
+            return (yield from self._convert_in_turn(visit, instance, work))
+
+    def _convert_in_turn(
+        self, visit: SimulatedVisit, instance: ServiceInstance, work: Duration
+    ) -> Steps:
+        convert = self.convert
         if not (yield from self._take(Quota.UPLOADS_READS)):
             return False
         yield self._pause("google.storage_read")
@@ -257,8 +302,6 @@ class Simulation:
         if not (yield from self._write_document()):
             return False
         self.env.process(self._tell(visit, "google.listener"))
-        if (yield from self._take(Quota.UPLOADS_WRITES)):
-            yield self._pause("google.storage_write")
         return True
 
     def _speak_live(self, visit: SimulatedVisit) -> Steps:
@@ -280,15 +323,43 @@ class Simulation:
         finally:
             self.live.leave(instance)
 
+    def _tell_on_upload(self, over: simpy.Event) -> Steps:
+        yield self._pause("google.notification")
+        yield from self.uploads.deliver(lambda: self._await_live(over))
+
+    def _await_live(self, over: simpy.Event) -> Steps:
+        """Let on_upload wait until `live` has ended a voice."""
+        yield self._pause("google.push")
+        instance = yield from self.on_upload.enter()
+        if instance is None:
+            return False
+        yield self.on_upload.work(instance, self._duration("processor.on_upload"))
+        yield self._pause("google.firestore_read")
+        pause = self.parameters["deployed.first_pause"]
+        while not over.triggered:
+            yield self.env.timeout(pause)
+            pause = min(2.0, 2.0 * pause)
+            yield self._pause("google.firestore_read")
+        self.on_upload.leave(instance)
+        return True
+
     def _convert_live(self, visit: SimulatedVisit, instance: ServiceInstance) -> Steps:
         if not (yield from self._take(Quota.UPLOADS_WRITES)):
             return False
         yield self._pause("google.storage_write")
+        over = self.env.event()
+        self.env.process(self._tell_on_upload(over))
+        try:
+            return (yield from self._convert_stored(visit, instance))
+        finally:
+            over.succeed()
+
+    def _convert_stored(self, visit: SimulatedVisit, instance: ServiceInstance) -> Steps:
         yield self.live.work(instance, self._beside)
         if not (yield from self._write_document()):
             return False
         if instance.turns is None:
-            instance.turns = simpy.Resource(self.env, self.settings.slots)
+            instance.turns = simpy.PriorityResource(self.env, self.settings.slots)
         with instance.turns.request() as turn:
             yield turn
             seconds = self._draw(self._conversion, visit.spoken) + self._first_work(instance)
@@ -356,6 +427,8 @@ class Simulation:
         if visit.outcome is not VoiceEnd.UNDER_WAY:
             return
         visit.outcome, visit.ended = outcome, self.env.now
+        if visit.is_greedy:
+            return
         self._ended += 1
         if self._ended % PROGRESS_EVERY == 0:
             self._told(PROGRESS_EVERY * self.arrivals.weight)
@@ -442,7 +515,7 @@ class Simulation:
         return (
             shape("api", settings.api_concurrency, function, patience, "api"),
             shape("on_upload", on_upload, function, patience, "on_upload"),
-            shape("convert", settings.slots, container, patience, "convert"),
+            shape("convert", settings.places, container, patience, "convert"),
             # The service live is the same image.
             shape("live", sockets, container, "line.first_word", "convert"),
         )

@@ -1,4 +1,4 @@
-"""Topics in memory that push over HTTP, like Pub/Sub: at least once, with backoff and dead letters.
+"""Topics in memory that push over HTTP, like Pub/Sub: at least once, and with dead letters.
 
 Tests use them, and so does the local cloud without Google's emulator.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections import defaultdict
+import math
+from collections import defaultdict, deque
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from infra.local.cloud.push_flow import PushFlow
 from shared.characters.own.own_character import (
     OwnCharacterStatus,
     is_public,
@@ -94,12 +96,46 @@ class _Message:
         return {"message": message, "subscription": subscription}
 
 
+class _Pusher:
+    """Lets the messages of one subscription be pushed in their order, as its flow allows."""
+
+    def __init__(self) -> None:
+        self._flow = PushFlow()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def begin(self) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._advance()
+        await turn
+
+    def end(self, *, acknowledged: bool) -> None:
+        self._flow.end(asyncio.get_running_loop().time(), acknowledged=acknowledged)
+        self._advance()
+
+    def _advance(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            if self._waiting[0].done():  # cancelled
+                self._waiting.popleft()
+            elif (pause := self._flow.begin(loop.time())) == 0:
+                self._waiting.popleft().set_result(None)
+            else:
+                if math.isfinite(pause):
+                    self._timer = loop.call_later(pause, self._advance)
+                return
+
+
 class MemoryTopics:
     """All topics and push subscriptions of the embedded local cloud."""
 
     def __init__(self, deliver: Deliver, subscriptions: tuple[Subscription, ...]) -> None:
         self._deliver = deliver
         self._subscriptions = subscriptions
+        self._pushers = {subscription.name: _Pusher() for subscription in subscriptions}
         self._message_ids = count(1)
         self._deliveries: set[asyncio.Task[None]] = set()
         self.dead: list[tuple[str, bytes]] = []
@@ -135,14 +171,18 @@ class MemoryTopics:
         self._bury(subscription, message)
 
     async def _is_acknowledged(self, subscription: Subscription, message: _Message) -> bool:
-        envelope = message.envelope(subscription.name)
+        envelope, pusher = message.envelope(subscription.name), self._pushers[subscription.name]
+        await pusher.begin()
+        is_acknowledged = False
         try:
             async with asyncio.timeout(subscription.acknowledgement_seconds):
                 status = await self._deliver(subscription.endpoint, envelope)
+            is_acknowledged = status in ACKNOWLEDGING
         except OSError as error:  # TimeoutError is one, too
             _LOG.warning("push to %s failed: %s", subscription.endpoint, error)
-            return False
-        return status in ACKNOWLEDGING
+        finally:
+            pusher.end(acknowledged=is_acknowledged)
+        return is_acknowledged
 
     def _bury(self, subscription: Subscription, message: _Message) -> None:
         if subscription.dead_letter_topic is None:

@@ -104,7 +104,7 @@ class CloudOptions:
     upload_shards: int = 1
     conversion_deadline_seconds: int = 60
     concurrency: int = 4
-    backlog: int = 8
+    backlog: int = 32
     wait_seconds: float = 50.0
     rate_limit_per_minute: int = 0
     sweep_period_seconds: float = 300.0

@@ -41,7 +41,7 @@ run "all_off_by_default" {
     condition = (
       google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["RATE_LIMIT_PER_MINUTE"] == "120"
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["WAITING_PER_CLIENT"] == "50"
-      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["WARM_UPS_AT_ONCE"] == "40"
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["WARM_UPS_AT_ONCE"] == "80"
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["TRUSTED_PROXIES"] == "1"
     )
     error_message = "the api does not limit what one address asks of it, or takes a visitor's word for the address"
@@ -170,6 +170,8 @@ run "watching" {
       google_monitoring_alert_policy.metric["Visitors wait too long"].conditions[0].condition_threshold[0].threshold_value == 3000
       && google_monitoring_alert_policy.metric["Conversions fail"].conditions[0].condition_threshold[0].threshold_value == 0.05
       && google_monitoring_alert_policy.metric["Voices are stuck"].conditions[0].condition_threshold[0].threshold_value == 90
+      && [for condition in google_monitoring_alert_policy.metric["Pushes are refused"].conditions : condition.condition_threshold[0].threshold_value] == [0.01, 10]
+      && alltrue([for condition in google_monitoring_alert_policy.metric["Pushes are refused"].conditions : condition.condition_threshold[0].aggregations[0].group_by_fields == tolist(["resource.label.subscription_id"])])
       && alltrue([for condition in google_monitoring_alert_policy.metric["Dead letters"].conditions : condition.condition_threshold[0].threshold_value == 0])
     )
     error_message = "an alert has another threshold than the objectives say"

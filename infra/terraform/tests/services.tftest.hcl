@@ -35,7 +35,7 @@ run "defaults" {
   assert {
     condition = (
       google_cloud_run_v2_service.convert.template[0].scaling[0].max_instance_count == 6
-      && google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 4
+      && google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 8
       && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "CONCURRENCY"]) == "4"
       && google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].limits == tomap({ cpu = "2", memory = "1Gi" })
     )
@@ -137,7 +137,7 @@ run "larger_instances" {
 
   assert {
     condition = (
-      google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 16
+      google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 32
       && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "CONCURRENCY"]) == "16"
     )
     error_message = "the conversions at once do not grow with the CPUs"
@@ -153,7 +153,7 @@ run "fewer_conversions_at_once" {
 
   assert {
     condition = (
-      google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 3
+      google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 6
       && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "CONCURRENCY"]) == "3"
     )
     error_message = "convert_concurrency reaches only one of Cloud Run and the container"

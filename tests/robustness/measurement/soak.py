@@ -1,6 +1,7 @@
 """A steady load of real conversions while conversion containers are killed and restarted.
 
-`nox -s soak -- --minutes 10 --kill-every 20`; with `--leaks` voices drop, with `--folders N` a
+`nox -s soak -- --minutes 10 --kill-every 20`; 0 kills nothing, and requires that hardly any push is
+refused; with `--leaks` voices drop, with `--folders N` a
 folder is converted again and again; it ends with tables, and with exit code 1 if a voice
 was lost, failed, has not exactly one result, or if memory has grown.
 """
@@ -130,6 +131,8 @@ BATCH = 4
 
 TEXT = "今日はいい天気ですね。明日も晴れるそうです。"
 
+_NEVER_SECONDS = 86_400.0
+
 WARM_UP_SHARE = 0.25
 """Memory is measured from here on, when buffers and arenas have reached their size."""
 
@@ -176,7 +179,9 @@ class Soak:
         with suppress(asyncio.CancelledError):
             await killing
         await self._finish()
-        return Figures(self.visits, self.kills, self.memory, self._false_takeovers())
+        kills = self.kills if kill_every else None
+        pushes = [delivery.status for delivery in self.cloud.front.deliveries]
+        return Figures(self.visits, kills, self.memory, self._false_takeovers(), pushes)
 
     async def _visit(self) -> None:
         if len(self.visits) % BATCH_EVERY == BATCH_EVERY - 1:
@@ -193,7 +198,7 @@ class Soak:
 
     async def _kill_for_ever(self, kill_every: float) -> None:
         while True:
-            await asyncio.sleep(kill_every)
+            await asyncio.sleep(kill_every or _NEVER_SECONDS)
             await (self._kill_live() if self.kills % 2 else self._kill_converter())
             self.kills += 1
 
@@ -385,7 +390,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--kill-every", type=float, default=20.0, help="seconds between two kills")
+    parser.add_argument("--kill-every", type=float, default=20.0, help="seconds; 0 never")
     parser.add_argument("--voices-per-second", type=float, default=1.0)
     text = "how many processes keep a processor busy beside the workers"
     parser.add_argument("--hogs", type=int, default=0, help=text)

