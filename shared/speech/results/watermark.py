@@ -16,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from shared.speech.signal.sound import Samples
 
 
@@ -162,15 +160,6 @@ class Watermark:
     def mark(self, samples: Samples, seed: int) -> Samples:
         """Mark samples, float32 [N], full scale 1.0; the same samples and seed give the same."""
         return self.open(seed).end_with(samples)
-
-    def mark_pieces(self, pieces: Iterable[Samples], seed: int) -> Iterator[Samples]:
-        """Mark pieces that are played one after the other, as `mark` marks the whole."""
-        stream = self.open(seed)
-        for piece in pieces:
-            marked = stream.push(piece)
-            if len(marked):
-                yield marked
-        yield stream.end_with(np.zeros(0, np.float32))
 
     def open(self, seed: int) -> WatermarkStream:
         first = self.key.first_chip(seed)

@@ -38,6 +38,7 @@ from shared.runtime import settings
 from shared.runtime.logs import LOCAL_KEY, CloudLoggingFormatter
 from shared.speech.decoding.decoder import Decoder
 from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.engines.aivmx import AivmxError
 from shared.speech.engines.registry import ENGINES
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.onnx_files import UnsafeModelError, inspect_model
@@ -54,7 +55,7 @@ from tests.robustness.fuzz.compat_targets import (
 from tests.robustness.fuzz.harness import UncleanError
 from tests.robustness.fuzz.live_target import LiveTarget
 from tests.robustness.fuzz.mutation import documents, mutated
-from tests.robustness.fuzz.text_targets import AivmxTarget, TextTarget
+from tests.robustness.fuzz.text_targets import TextTarget
 from tests.robustness.hostile import files
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
@@ -69,6 +70,7 @@ from tests.unit.importing.indexes import Index
 from tests.unit.importing.voices import Kind, voice_bytes
 from tools.bundles.files import VoiceFileError
 from tools.bundles.portraits import draw_portrait
+from tools.importing.aivmx_files import parse_aivmx
 from tools.importing.exports import read_export
 from tools.importing.retrieval_index import read_index
 from tools.importing.synthesizer import build_synthesizer
@@ -86,6 +88,8 @@ if TYPE_CHECKING:
 _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
 MIB = 1 << 20
+TINY_AIVMX = Path(__file__).parents[2] / "data" / "aivmx" / "tiny.aivmx"
+DAMAGED_BYTES = 20_000
 
 VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
 """The same in every run, so that a kept input means the same when it is replayed."""
@@ -632,83 +636,73 @@ def _place_of(sentence: str) -> str:
     return rest.partition(":")[0] if rest.startswith("field") else head
 
 
-@dataclass
-class GraphTarget:
-    """ONNX files of character bundles, inspected before any runtime reads them."""
+@dataclass(frozen=True)
+class FileTarget:
+    """Files that are read at once, or refused with one of the `refusals`.
 
-    name: str = "graph"
+    Attributes:
+        make_inputs: makes the files; called when they are needed.
+        read: reads a file.
+    """
+
+    name: str
+    make_inputs: Callable[[], st.SearchStrategy[bytes]]
+    read: Callable[[bytes], object]
+    refusals: type[Exception] | tuple[type[Exception], ...]
     seconds: float = 5.0
     memory_bytes: int = 64 * MIB
 
-    @cached_property
+    @property
     def inputs(self) -> st.SearchStrategy[bytes]:
-        """Graphs with damage, and bytes."""
-        seeds = {"graph": small_graphs.content(small_graphs.harmonic_graph())}
-        return st.one_of(mutated(seeds), mutated(seeds), st.binary(max_size=200))
+        return self.make_inputs()
 
     @contextmanager
     def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Open nothing."""
-        yield _inspect
+        yield self._read
+
+    def _read(self, data: bytes) -> str:
+        try:
+            self.read(data)
+        except self.refusals as error:
+            _require_sentence(str(error))
+            return "refused"
+        return "result"
 
 
-def _inspect(data: bytes) -> str:
-    try:
-        facts = inspect_model(data)
-    except UnsafeModelError as error:
-        _require_sentence(str(error))
-        return "refused"
+def _damaged_graphs() -> st.SearchStrategy[bytes]:
+    seeds = {"graph": small_graphs.content(small_graphs.harmonic_graph())}
+    return st.one_of(mutated(seeds), mutated(seeds), st.binary(max_size=200))
+
+
+def _inspect(data: bytes) -> None:
+    facts = inspect_model(data)
     for tensor in (*facts.inputs.values(), *facts.outputs.values()):
         str(tensor).encode()
-    return "result"
 
 
-@dataclass
-class PortraitTarget:
-    """Pictures of character bundles."""
-
-    name: str = "portrait"
-    seconds: float = 5.0
-    memory_bytes: int = 64 * MIB
-
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """The built-in character's portrait, small ones and pictures in one, with damage."""
-        folder = Path(__file__).parents[3] / "characters" / "mei"
-        small = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">%s</svg>'
-        seeds = {
-            "mei": (folder / "portrait.svg").read_bytes(),
-            "circle": small % b'<circle cx="4" fill="url(#a)"/>',
-            "deep": small % (b"<g>" * 3_000 + b"</g>" * 3_000),
-            "entity": b"<?xml version='1.0'?><!DOCTYPE a [<!ENTITY b 'c'>]>" + small % b"&b;",
-            "UTF-16": (small % b"<g/>").decode().encode("utf-16"),
-        }
-        png = plain_png("#336699")
-        pictures = {"png": png, "jpeg": picture_in(draw_portrait(png, "#000000")) or b""}
-        held = (
-            mutated({kind: content}).map(partial(_holding, small, kind.encode()))
-            for kind, content in pictures.items()
-        )
-        return st.one_of(mutated(seeds), *held)
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Open nothing."""
-        yield _check
+def _damaged_portraits() -> st.SearchStrategy[bytes]:
+    """Damage the built-in character's portrait, small ones and pictures in one."""
+    folder = Path(__file__).parents[3] / "characters" / "mei"
+    small = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">%s</svg>'
+    seeds = {
+        "mei": (folder / "portrait.svg").read_bytes(),
+        "circle": small % b'<circle cx="4" fill="url(#a)"/>',
+        "deep": small % (b"<g>" * 3_000 + b"</g>" * 3_000),
+        "entity": b"<?xml version='1.0'?><!DOCTYPE a [<!ENTITY b 'c'>]>" + small % b"&b;",
+        "UTF-16": (small % b"<g/>").decode().encode("utf-16"),
+    }
+    png = plain_png("#336699")
+    pictures = {"png": png, "jpeg": picture_in(draw_portrait(png, "#000000")) or b""}
+    held = (
+        mutated({kind: content}).map(partial(_holding, small, kind.encode()))
+        for kind, content in pictures.items()
+    )
+    return st.one_of(mutated(seeds), *held)
 
 
 def _holding(drawing: bytes, kind: bytes, picture: bytes) -> bytes:
     address = b"data:image/%s;base64,%s" % (kind, base64.b64encode(picture))
     return drawing % (b'<image href="%s"/>' % address)
-
-
-def _check(data: bytes) -> str:
-    try:
-        check_portrait("portrait.svg", data)
-    except BundleError as error:
-        _require_sentence(str(error))
-        return "refused"
-    return "result"
 
 
 def _require_sentence(text: str) -> None:
@@ -721,105 +715,53 @@ def _require_sentence(text: str) -> None:
         raise UncleanError(f"an error that is no sentence: {text[:200]!r}")
 
 
-@dataclass
-class VoiceTarget:
-    """Voices of RVC (`.pth`): archives, and pickles in archives that are whole."""
-
-    name: str = "voice"
-    seconds: float = 5.0
-    memory_bytes: int = 64 * MIB
-
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Voices with damage, and pickles with damage in sound archives."""
-        kinds = {"with pitch": Kind(channels=16), "without": Kind(has_pitch=False, channels=16)}
-        seeds = {name: voice_bytes(kind) for name, kind in kinds.items()}
-        pickles = {name: torch_files.pickle_of(seed) for name, seed in seeds.items()}
-        calls = {"call": b"\x80\x02cposix\nsystem\n(X\x04\x00\x00\x00truetR."}
-        whole = seeds["with pitch"]
-        inside = mutated(pickles | calls, most=3).map(
-            lambda content: torch_files.with_pickle(whole, content)
-        )
-        return st.one_of(inside, inside, mutated(seeds, most=2))
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Open nothing."""
-        yield _read_voice
+def _damaged_voices() -> st.SearchStrategy[bytes]:
+    """Damage voices of RVC (`.pth`), and pickles in sound archives."""
+    kinds = {"with pitch": Kind(channels=16), "without": Kind(has_pitch=False, channels=16)}
+    seeds = {name: voice_bytes(kind) for name, kind in kinds.items()}
+    pickles = {name: torch_files.pickle_of(seed) for name, seed in seeds.items()}
+    calls = {"call": b"\x80\x02cposix\nsystem\n(X\x04\x00\x00\x00truetR."}
+    whole = seeds["with pitch"]
+    inside = mutated(pickles | calls, most=3).map(
+        lambda content: torch_files.with_pickle(whole, content)
+    )
+    return st.one_of(inside, inside, mutated(seeds, most=2))
 
 
-def _read_voice(data: bytes) -> str:
-    try:
-        build_synthesizer(read_voice(io.BytesIO(data)))
-    except VoiceFileError as error:
-        _require_sentence(str(error))
-        return "refused"
-    return "result"
+def _damaged_indexes() -> st.SearchStrategy[bytes]:
+    kinds = {"full": Index(), "sparse": Index(is_sparse=True), "mapped": Index(direct_map=5)}
+    return mutated({name: index.content() for name, index in kinds.items()}, most=2)
 
 
-@dataclass
-class IndexTarget:
-    """Retrieval indexes of RVC (`.index`)."""
-
-    name: str = "index"
-    seconds: float = 5.0
-    memory_bytes: int = 64 * MIB
-
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Indexes with damage."""
-        kinds = {"full": Index(), "sparse": Index(is_sparse=True), "mapped": Index(direct_map=5)}
-        return mutated({name: index.content() for name, index in kinds.items()}, most=2)
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Open nothing."""
-        yield _read_index
-
-
-def _read_index(data: bytes) -> str:
-    try:
-        index = read_index(data)
-    except VoiceFileError as error:
-        _require_sentence(str(error))
-        return "refused"
+def _read_index(data: bytes) -> None:
+    index = read_index(data)
     if not np.isfinite(index.vectors).all() or index.cells.max() >= len(index.centroids):
         raise UncleanError("vectors that are no numbers, or in cells that are not there")
-    return "result"
 
 
-@dataclass
-class ExportTarget:
-    """Exported voices (`.onnx`), read, changed and tried."""
-
-    name: str = "export"
-    seconds: float = 20.0
-    memory_bytes: int = 256 * MIB
-
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Exports of several families with damage."""
-        silent = Kind(has_pitch=False, channels=16)
-        seeds = {
-            "official": exported.official(silent).content(),
-            "voice-changer": exported.voice_changer(silent).content(),
-            "fork": exported.fork(silent).content(),
-        }
-        return mutated(seeds, most=2)
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Open nothing."""
-        yield _read_export
+def _damaged_exports() -> st.SearchStrategy[bytes]:
+    silent = Kind(has_pitch=False, channels=16)
+    seeds = {
+        "official": exported.official(silent).content(),
+        "voice-changer": exported.voice_changer(silent).content(),
+        "fork": exported.fork(silent).content(),
+    }
+    return mutated(seeds, most=2)
 
 
-def _read_export(data: bytes) -> str:
-    try:
-        read_export(data)
-    except VoiceFileError as error:
-        _require_sentence(str(error))
-        return "refused"
-    return "result"
+def _damaged_aivmx() -> st.SearchStrategy[bytes]:
+    """Damage a voice's metadata, or the first nodes of its graph."""
+    content = TINY_AIVMX.read_bytes()
+    first, rest = content[:DAMAGED_BYTES], content[DAMAGED_BYTES:]
+    graph, metadata = content[:-DAMAGED_BYTES], content[-DAMAGED_BYTES:]
+    return st.one_of(
+        mutated({"tiny": metadata}, most=4).map(lambda end: graph + end),
+        mutated({"tiny": first}, most=4).map(lambda begin: begin + rest),
+    )
+
+
+def _read_voice(data: bytes) -> None:
+    build_synthesizer(read_voice(io.BytesIO(data)))
 
 
 def targets() -> dict[str, Target]:
@@ -837,12 +779,14 @@ def targets() -> dict[str, Target]:
         RunningTextTarget(),
         WyomingTarget(),
         ManifestTarget(),
-        GraphTarget(),
-        PortraitTarget(),
-        VoiceTarget(),
+        FileTarget("graph", _damaged_graphs, _inspect, UnsafeModelError),
+        FileTarget(
+            "portrait", _damaged_portraits, partial(check_portrait, "portrait.svg"), BundleError
+        ),
+        FileTarget("voice", _damaged_voices, _read_voice, VoiceFileError),
         TextTarget(),
-        AivmxTarget(),
-        IndexTarget(),
-        ExportTarget(),
+        FileTarget("aivmx", _damaged_aivmx, parse_aivmx, AivmxError, memory_bytes=96 * MIB),
+        FileTarget("index", _damaged_indexes, _read_index, VoiceFileError),
+        FileTarget("export", _damaged_exports, read_export, VoiceFileError, 20.0, 256 * MIB),
     ]
     return {target.name: target for target in kinds}

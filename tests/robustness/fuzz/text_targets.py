@@ -1,4 +1,4 @@
-"""What speaks text: sentences, and AIVMX voices."""
+"""Sentences as a fuzzed target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from shared.speech.engines.aivmx import AivmxError
 from shared.speech.engines.text_interface import LONGEST_TEXT
 from shared.speech.text.accents import accent_phrases, words_of_phones
 from shared.speech.text.front_end import FrontEnd, read_sentences, split_sentences
@@ -20,17 +19,12 @@ from shared.speech.text.phonemes import phonemes, tones_of_phones
 from shared.speech.text.spoken_form import write_out
 from tests.robustness.fuzz.harness import UncleanError
 from tests.robustness.fuzz.mutation import mutated
-from tools.importing.aivmx_files import parse_aivmx
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MIB: Final = 1 << 20
-DATA: Final = Path(__file__).parents[2] / "data"
-TEXTS: Final = DATA / "text" / "sentences.json"
-TINY_AIVMX: Final = DATA / "aivmx" / "tiny.aivmx"
-_LONGEST_SENTENCE: Final = 2_000
-_DAMAGED_BYTES: Final = 20_000
+TEXTS: Final = Path(__file__).parents[2] / "data" / "text" / "sentences.json"
 
 
 @dataclass
@@ -68,39 +62,3 @@ def _read_text(front_end: FrontEnd, data: bytes) -> str:
             raise UncleanError(f"phones without a word: {reading!r}"[:300])
     phrases = [accent_phrases(reading) for reading in readings]
     return "result" if spoken.has_sound or any(phrases) else "nothing to say"
-
-
-@dataclass
-class AivmxTarget:
-    """AIVMX voices: what is in the model's metadata, and the model around it."""
-
-    name: str = "aivmx"
-    seconds: float = 5.0
-    memory_bytes: int = 96 * MIB
-
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """A voice with damage in its metadata, or in the first nodes of its graph."""
-        content = TINY_AIVMX.read_bytes()
-        first, rest = content[:_DAMAGED_BYTES], content[_DAMAGED_BYTES:]
-        graph, metadata = content[:-_DAMAGED_BYTES], content[-_DAMAGED_BYTES:]
-        return st.one_of(
-            mutated({"tiny": metadata}, most=4).map(lambda end: graph + end),
-            mutated({"tiny": first}, most=4).map(lambda begin: begin + rest),
-        )
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Open nothing."""
-        yield _read_aivmx
-
-
-def _read_aivmx(data: bytes) -> str:
-    try:
-        parse_aivmx(data)
-    except AivmxError as error:
-        sentence = str(error)
-        if not sentence.isprintable() or len(sentence) > _LONGEST_SENTENCE:
-            raise UncleanError(f"an error that is no sentence: {sentence[:200]!r}") from error
-        return "refused"
-    return "result"

@@ -18,7 +18,7 @@ import os
 import sys
 import tempfile
 import time
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -43,6 +43,7 @@ from tests.robustness.measurement.attacks import (
     PLACES,
     Attacker,
     Waits,
+    beside,
     endings,
 )
 from tests.robustness.measurement.soak_figures import percentile
@@ -114,16 +115,7 @@ async def measure_beside(
 ) -> tuple[Waits, Counts]:
     """Let honest visitors come for so long beside an attack."""
     attacker = Attacker(stage.api, PLACES[place](number))
-    flooding = asyncio.create_task(attacker.flood(ATTACKS[attack]))
-    try:
-        waits = await measure(stage, seconds)
-        if flooding.done():
-            flooding.result()
-    finally:
-        flooding.cancel()
-        with suppress(asyncio.CancelledError):
-            await flooding
-    return waits, attacker.counts
+    return await beside(attacker.flood(ATTACKS[attack]), measure(stage, seconds)), attacker.counts
 
 
 @dataclass(frozen=True)

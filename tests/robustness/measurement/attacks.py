@@ -18,7 +18,7 @@ from tests.integration.audio.recordings import raw_wav
 from tests.robustness.hostile.costliest import COSTLIEST
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 
     from tests.robustness.faults.cloud import FaultyCloud
 
@@ -309,3 +309,17 @@ async def endings(cloud: FaultyCloud, voices: list[str]) -> Counter[str]:
     if left := len(voices) - ends.total():
         ends["waiting"] = left
     return ends
+
+
+async def beside(flood: Coroutine[Any, Any, None], measurement: Awaitable[Waits]) -> Waits:
+    """Return the waits of honest clients during a flood, which ends with their measurement."""
+    flooding = asyncio.create_task(flood)
+    try:
+        waits = await measurement
+        if flooding.done():
+            flooding.result()
+    finally:
+        flooding.cancel()
+        with suppress(asyncio.CancelledError):
+            await flooding
+    return waits

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import httpx
@@ -20,7 +19,7 @@ from websockets.exceptions import WebSocketException
 
 from functions.compat.text_socket import PATH, SUBPROTOCOL
 from shared.container.protocols import MOST_RESETS
-from tests.robustness.measurement.attacks import Counts, Waits, send_beginning
+from tests.robustness.measurement.attacks import Counts, Waits, beside, send_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -253,13 +252,4 @@ async def measure(address: str, seconds: float) -> Waits:
 async def measure_beside(address: str, seconds: float, attack: str) -> tuple[Waits, Counts]:
     """Let honest clients ask for so long beside a greedy one."""
     greedy = GreedyClient(address, "honest" if attack in WITHIN_LIMITS else "greedy")
-    flooding = asyncio.create_task(greedy.flood(ATTACKS[attack]))
-    try:
-        waits = await measure(address, seconds)
-        if flooding.done():
-            flooding.result()
-    finally:
-        flooding.cancel()
-        with suppress(asyncio.CancelledError):
-            await flooding
-    return waits, greedy.counts
+    return await beside(greedy.flood(ATTACKS[attack]), measure(address, seconds)), greedy.counts

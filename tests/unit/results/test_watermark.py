@@ -80,7 +80,9 @@ def test_a_sound_in_pieces_is_marked_as_the_whole_is(plain: Samples, marked: Sam
     cuts = np.sort(np.random.default_rng(0).integers(0, len(plain), 40))
     pieces = [plain[a:b] for a, b in pairwise([0, *cuts, len(plain)])]
 
-    together = np.concatenate(list(WATERMARK.mark_pieces(pieces, seed=7)))
+    stream = WATERMARK.open(seed=7)
+
+    together = np.concatenate([*map(stream.push, pieces), stream.end_with(np.zeros(0, np.float32))])
 
     np.testing.assert_array_equal(together, marked)
 
