@@ -366,7 +366,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
             folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
             own = BundleWatch(folder, partial(_open_offer, cloud), _say)
             async with run_in_background(own.watch()):
-                name = await cloud.crashed()
+                name = await cloud.services.crashed()
     _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")
     return 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import sys
 from typing import TYPE_CHECKING, Final
@@ -35,6 +36,16 @@ def topic_path(topic: str) -> str:
 def subscription_path(subscription: str) -> str:
     """Return a subscription's full name."""
     return f"projects/{PROJECT_ID}/subscriptions/{subscription}"
+
+
+def hidden_host() -> str:
+    """Return an address of this machine that no web page can find by trying.
+
+    Every address 127.x.y.z leads to this machine, except on macOS, which has 127.0.0.1 alone.
+    """
+    if sys.platform == "darwin":
+        return "127.0.0.1"
+    return ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
 
 
 class Ports:

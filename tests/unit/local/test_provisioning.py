@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from google.oauth2 import service_account
 
-from infra.local.cloud.local_cloud import LocalCloud, published_endpoints
+from infra.local.cloud.local_cloud import LocalCloud, Services, published_endpoints
 from infra.local.cloud.memory import MemoryVoices
 from infra.local.cloud.provisioning import plan_subscriptions
 from infra.local.configuration import names
@@ -38,7 +38,7 @@ def test_every_service_has_an_address_of_its_own(*, emulated: bool) -> None:
         chosen = choose_addresses(CloudOptions(api_port=1024), ports, emulated=emulated)
 
     addresses = [one for one in astuple(chosen) if one is not None]
-    assert len(set(addresses)) == (9 if emulated else 7)
+    assert len(set(addresses)) == (10 if emulated else 7)
     assert chosen.api == "http://127.0.0.1:1024"
     assert (chosen.firestore is not None, chosen.pubsub is not None) == (emulated, emulated)
 
@@ -123,12 +123,14 @@ def test_a_file_without_an_rsa_key_is_refused(tmp_path: Path) -> None:
 
 def a_cloud(firestore: str | None) -> LocalCloud:
     services = (f"http://127.0.0.1:{port}" for port in range(5001, 5007))
-    addresses = replace(Addresses(*services), firestore=firestore)
+    addresses = replace(Addresses(*services), page_firestore=firestore)
 
     async def crashed() -> str:
         return ""
 
-    return LocalCloud(addresses, has_page=True, voices=MemoryVoices(), crashed=crashed)
+    async def restart() -> None: ...
+
+    return LocalCloud(Services(addresses, MemoryVoices(), crashed, restart), has_page=True)
 
 
 def test_the_file_of_endpoints_exists_while_the_cloud_is_up(tmp_path: Path) -> None:
@@ -138,8 +140,8 @@ def test_the_file_of_endpoints_exists_while_the_cloud_is_up(tmp_path: Path) -> N
 
     assert not path.exists()
     addresses = {"api", "page", "firestore", "pubsub", "storage", "live", "voicevox", "wyoming"}
-    assert set(told) == addresses | {"project_id", "pid"}
-    assert (told["api"], told["firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5007")
+    assert set(told) == addresses | {"page_firestore", "project_id", "pid"}
+    assert (told["api"], told["page_firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5007")
 
 
 def test_the_endpoints_are_gone_after_a_crash(tmp_path: Path) -> None:
