@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from infra.local.cloud.local_cloud import Progress
     from infra.local.configuration.environments import Addresses
     from infra.local.configuration.options import CloudOptions, OwnCharacterOptions
     from shared.ports import Publisher
@@ -62,7 +63,9 @@ if TYPE_CHECKING:
 _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
 
-async def start_embedded(options: CloudOptions, scratch: Path, stack: AsyncExitStack) -> Services:
+async def start_embedded(
+    options: CloudOptions, scratch: Path, stack: AsyncExitStack, progress: Progress
+) -> Services:
     """Serve everything from this process."""
     ports = stack.enter_context(Ports())
     addresses = choose_addresses(options, ports, emulated=False)
@@ -87,7 +90,9 @@ async def start_embedded(options: CloudOptions, scratch: Path, stack: AsyncExitS
     environments = deployable_environments(options, addresses, key_file)
     deployables = _Deployables(environments, voices, topics)
     converter = RestartableApp(partial(deployables.converters, addresses))
+    progress("loading the characters")
     await stack.enter_async_context(converter)
+    progress("starting the servers")
     servers.start(converter, addresses.convert)
     servers.start(converter, str(addresses.live))
     maker = deployables.own_character_maker(options.own_characters)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
     from pathlib import Path
 
-    from infra.local.cloud.local_cloud import Emulators
+    from infra.local.cloud.local_cloud import Emulators, Progress
     from infra.local.configuration.environments import Addresses
     from infra.local.configuration.options import CloudOptions
     from infra.local.processes.children import Process
@@ -53,7 +53,11 @@ _WARM_UP_PAUSE_SECONDS: Final = 0.5
 
 
 async def start_emulated(
-    emulators: Emulators | None, options: CloudOptions, scratch: Path, stack: AsyncExitStack
+    emulators: Emulators | None,
+    options: CloudOptions,
+    scratch: Path,
+    stack: AsyncExitStack,
+    progress: Progress,
 ) -> Services:
     """Start every service in parallel.
 
@@ -66,11 +70,13 @@ async def start_emulated(
     addresses = replace(chosen, **running_emulators(os.environ))
     starter = _Starter(options, addresses, scratch, supervisor)
     await starter.start_all(emulators)
+    progress(f"{len(supervisor.processes)} services are starting")
     # The next local cloud of this process would take it for an emulator that runs already.
     stack.enter_context(_kept(os.environ, FIRESTORE_VARIABLE))
     voices = open_voices(addresses, environment=os.environ)
     stack.push_async_callback(voices.aclose)
     await starter.provision()
+    progress("the emulators and the storage are ready")
     await _open_firestore_to_pages(options, addresses, stack)
     if options.own_characters is not None:
         # Imported here: it needs the packages of the conversion, which the others do without.
@@ -81,7 +87,7 @@ async def start_emulated(
         environment = starter.environments["api"]
         trainer = trainer_of(environment, options.own_characters, str(addresses.trainer))
         await stack.enter_async_context(trainer)
-    await asyncio.gather(starter.wait_until_ready(), warm_up_firestore(voices))
+    await asyncio.gather(starter.wait_until_ready(progress), warm_up_firestore(voices))
     # Another program may have answered before a process found that it had its port.
     for process in supervisor.processes:
         require_up(process)
@@ -201,10 +207,11 @@ class _Starter:
         except httpx.HTTPError as error:
             raise StartError(f"buckets and topics could not be made: {error}") from error
 
-    async def wait_until_ready(self) -> None:
+    async def wait_until_ready(self, progress: Progress) -> None:
         """Wait until every deployable serves."""
-        for process, url in self._deployables.values():
+        for number, (name, (process, url)) in enumerate(self._deployables.items(), 1):
             await self._supervisor.wait_until_ready(process, url)
+            progress(f"{name} is ready ({number} of {len(self._deployables)})")
 
     async def restart_converter(self) -> None:
         """Start the converter anew."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import httpx
+
 from infra.local.configuration import names
 from infra.local.configuration.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 
@@ -40,7 +42,8 @@ class Services:
     pids: Mapping[str, int] = field(default_factory=dict)
 
 
-StartServices = Callable[["CloudOptions", Path, AsyncExitStack], Awaitable[Services]]
+Progress = Callable[[str], None]
+StartServices = Callable[["CloudOptions", Path, AsyncExitStack, Progress], Awaitable[Services]]
 """Starts the services, with a folder for their files; the stack stops them."""
 
 
@@ -90,7 +93,27 @@ def published_endpoints(cloud: LocalCloud, folder: Path) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True, slots=True)
+class RunningCloud:
+    """A local cloud that `serve` keeps up in another process."""
+
+    api: str
+    characters: tuple[str, ...]
+
+
+def find_running_cloud(folder: Path) -> RunningCloud | None:
+    """Find the local cloud that wrote `endpoints.json` into a folder, if it answers."""
+    try:
+        api = json.loads((folder / "endpoints.json").read_text())["api"]
+        answer = httpx.get(f"{api}/api/v1/characters", timeout=_ANSWER_SECONDS).raise_for_status()
+        characters = answer.json()["characters"]
+    except (OSError, ValueError, KeyError, httpx.HTTPError):
+        return None
+    return RunningCloud(api, tuple(each["id"] for each in characters))
+
+
 LEAST_JAVA: Final = 17
+_ANSWER_SECONDS: Final = 5.0
 
 _USUAL_ROOTS: Final = (
     "~/google-cloud-sdk",

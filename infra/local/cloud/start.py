@@ -30,13 +30,15 @@ async def local_cloud(
     *,
     embedded: bool | None = None,
     note: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[LocalCloud]:
     """Start a local cloud and stop it at the end.
 
     Args:
         embedded: True to run without Google's emulators, False to require them, None to use them
             where they are installed.
-        note: told how far the start is.
+        note: takes what is worth knowing about this local cloud.
+        progress: takes each step of the start.
 
     Raises:
         EmulatorsMissingError: the emulators are missing, and `embedded` is False or the options
@@ -48,7 +50,7 @@ async def local_cloud(
     async def start(stack: AsyncExitStack) -> LocalCloud:
         folder = tempfile.TemporaryDirectory(prefix="voice-avatar-")
         scratch = Path(stack.enter_context(folder))
-        services = await start_services(options, scratch, stack)
+        services = await start_services(options, scratch, stack, progress)
         if options.scaling is None:  # else the proxy in front of it probes its instances itself
             keeping = keep_alive(
                 services.addresses.convert, options.liveness, services.restart_converter

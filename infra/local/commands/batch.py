@@ -16,6 +16,7 @@ from infra.local.cloud.start import local_cloud
 from infra.local.commands.visitor import (
     RecordingRequest,
     RequestRefusedError,
+    ServedVoices,
     Visitor,
     content_type_of,
     open_client,
@@ -136,6 +137,10 @@ def _require_distinct(jobs: Sequence[BatchJob]) -> None:
             raise UsageError(f"{job.source} would be overwritten by its own result")
 
 
+_OF_LIMITS: Final = frozenset({"text_too_long", "too_large", "too_long", "too_short"})
+"""A service that is kept up has a page's limits; a command's own local cloud allows more."""
+
+
 async def run_batch(
     options: CloudOptions,
     jobs: Sequence[BatchJob],
@@ -143,32 +148,31 @@ async def run_batch(
     *,
     overwrite: bool,
     embedded: bool | None,
+    api: str | None = None,
 ) -> list[BatchReport]:
     """Convert every recording and show how it goes.
 
     Args:
         embedded: True to run without Google's emulators; see `local_cloud`.
+        api: a local cloud that runs already; one of its own converts what that one refuses for its
+            length, and everything if there is none.
     """
     console = Console()
     reports = [BatchReport(job) for job in jobs]
+    note = partial(console.print, highlight=False, soft_wrap=True, markup=False)
     with _progress(console) as progress:
-        bar = progress.add_task("starting the local cloud", total=len(jobs))
-        note = partial(console.print, highlight=False, soft_wrap=True, markup=False)
-        async with (
-            local_cloud(options, embedded=embedded, note=note) as cloud,
-            open_client() as client,
-        ):
-            visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+        bar = progress.add_task("starting", total=len(jobs))
 
-            def started(report: BatchReport) -> None:
-                progress.update(bar, description=report.job.source.name)
+        def started(report: BatchReport) -> None:
+            progress.update(bar, description=report.job.source.name)
 
-            def ended(_report: BatchReport) -> None:
-                progress.advance(bar)
+        def ended(_report: BatchReport) -> None:
+            progress.advance(bar)
 
+        async def convert(visitor: Visitor, some: Sequence[BatchReport]) -> None:
             await convert_all(
                 visitor,
-                reports,
+                some,
                 wish,
                 overwrite=overwrite,
                 # One more than are converted at once, so that uploads overlap with conversions.
@@ -176,8 +180,33 @@ async def run_batch(
                 started=started,
                 ended=ended,
             )
+
+        left = reports
+        async with open_client() as client:
+            if api is not None:
+                note(f"the local cloud that runs already converts: {api}")
+                await convert(Visitor(client, api, ServedVoices(client, api)), left)
+                left = [each for each in reports if _is_beyond_limits(each.error)]
+            if left:
+                for report in left:
+                    report.error = None
+                progress.update(
+                    bar, completed=len(jobs) - len(left), description="starting the local cloud"
+                )
+                show = partial(progress.update, bar)
+                async with local_cloud(
+                    options,
+                    embedded=embedded,
+                    note=note,
+                    progress=lambda step: show(description=step),
+                ) as cloud:
+                    await convert(Visitor(client, cloud.addresses.api, cloud.voices), left)
     console.print(_table(reports))
     return reports
+
+
+def _is_beyond_limits(error: RequestRefusedError | None) -> bool:
+    return error is not None and error.code in _OF_LIMITS
 
 
 async def convert_all(
@@ -263,9 +292,9 @@ def _outcome(report: BatchReport) -> tuple[str, Text]:
         return "", Text.assemble((report.error.code, "red"), f": {report.error.detail}")
     if report.is_there:
         return "", Text(f"already there (--overwrite replaces it): {report.job.target}")
-    if report.voice is None or report.voice.input is None:
+    if report.voice is None or report.voice.result is None:
         return "", Text()
-    return f"{report.voice.input.seconds:.2f}", Text(str(report.job.target))
+    return f"{report.voice.result.seconds:.2f}", Text(str(report.job.target))
 
 
 async def run_text(
@@ -275,22 +304,34 @@ async def run_text(
     overwrite: bool,
     embedded: bool | None,
     output: Path,
+    api: str | None = None,
 ) -> None:
-    """Speak a text as wished and leave the result at `output`.
+    """Speak a text as wished and leave the result at `output`; see `run_batch`.
 
     Raises:
-        RefusedError: the text cannot be spoken, or the file exists and must not be replaced.
+        RequestRefusedError: the text cannot be spoken, or the file exists and must not be replaced.
     """
     if not overwrite:
         require_free(output)
     note = partial(Console().print, highlight=False, soft_wrap=True, markup=False)
-    async with (
-        local_cloud(options, embedded=embedded, note=note) as cloud,
-        open_client() as client,
-    ):
-        visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+
+    async def speak(visitor: Visitor) -> None:
         created = await visitor.create_text(wish)
         voice = await visitor.watch(created["voice_id"], lambda _voice: None)
         await visitor.download(voice, output)
-    if voice.result is not None:
-        note(f"{voice.result.seconds:.2f} s of {voice.character}: {output}")
+        if voice.result is not None:
+            note(f"{voice.result.seconds:.2f} s of {wish.character}: {output}")
+
+    async with open_client() as client:
+        if api is not None:
+            note(f"the local cloud that runs already speaks: {api}")
+            try:
+                await speak(Visitor(client, api, ServedVoices(client, api)))
+            except RequestRefusedError as error:
+                if not _is_beyond_limits(error):
+                    raise
+            else:
+                return
+        note("starting a local cloud, which takes some seconds")
+        async with local_cloud(options, embedded=embedded, note=note) as cloud:
+            await speak(Visitor(client, cloud.addresses.api, cloud.voices))

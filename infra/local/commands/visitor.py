@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import httpx
 
 from shared.runtime.process import read_at_most
 from shared.voices.media import CONTENT_TYPES, SNIFF_BYTES, sniff
-from shared.voices.voice import Status
+from shared.voices.voice import Options, Result, Status, create
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from shared.voices.store import VoiceStore
     from shared.voices.voice import Voice
 
 REQUEST_SECONDS: Final = 60.0
@@ -77,6 +79,52 @@ class TextRequest:
     speaking: Mapping[str, float] = field(default_factory=dict)
 
 
+class WatchedVoices(Protocol):
+    """Voices whose states a visitor follows."""
+
+    def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
+        """Follow a voice: its current state, then each later one; None while it is missing."""
+
+
+class ServedVoices:
+    """The voices of a local cloud of another process, which its api tells of at their end."""
+
+    def __init__(self, client: httpx.AsyncClient, api: str) -> None:
+        self._client = client
+        self._api = api
+
+    @asynccontextmanager
+    async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+        """Wait for the end of a voice; see WatchedVoices."""
+        states = self._end(voice_id)
+        try:
+            yield states
+        finally:
+            await states.aclose()
+
+    async def _end(self, voice_id: str) -> AsyncGenerator[Voice | None]:
+        url = f"{self._api}/api/v1/conversion/{voice_id}"
+        while True:
+            answer = await self._client.get(url, timeout=2 * REQUEST_SECONDS)
+            if answer.status_code != httpx.codes.GATEWAY_TIMEOUT:
+                break
+        _require_success(answer)
+        told = answer.json()["result"]
+        now = datetime.now(UTC)
+        result = Result(
+            bucket="",
+            object="",
+            url=told["url"],
+            url_expires_at=now,
+            content_type=told["content_type"],
+            bytes=told["bytes"],
+            seconds=told["seconds"],
+            sha256=told["sha256"],
+        )
+        begun = create(voice_id, "", Options(), now=now)
+        yield replace(begun, status=Status.DONE, result=result)
+
+
 class Visitor:
     """Uses one service."""
 
@@ -84,7 +132,7 @@ class Visitor:
         self,
         client: httpx.AsyncClient,
         api: str,
-        voices: VoiceStore,
+        voices: WatchedVoices,
         news_seconds: float = NEWS_SECONDS,
     ) -> None:
         self._news_seconds = news_seconds

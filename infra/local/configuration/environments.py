@@ -11,6 +11,7 @@ from functions.live.protocol import PATH as LIVE_PATH
 from infra.local.configuration import names
 from infra.local.configuration.keys import provenance_environment, read_key
 from shared.runtime.origins import ANY
+from shared.runtime.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from infra.local.configuration.names import Ports
     from infra.local.configuration.options import CloudOptions, SignInOptions
+
+
+_PORTS_TO_TRY: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,14 @@ def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> 
     *numbers, firestore, page_firestore, pubsub = ports.free(10)
     hidden = names.hidden_host()
     if options.api_port is not None:
+        if not ports.keep(options.api_port):
+            raise SettingsError(
+                f"port {options.api_port} is in use by another program; name another with --port"
+            )
         numbers[0] = options.api_port
+    elif options.page_port is not None:
+        following = range(options.page_port, options.page_port + _PORTS_TO_TRY)
+        numbers[0] = next(filter(ports.keep, following), numbers[0])
     if options.voicevox_port is not None and ports.keep(options.voicevox_port):
         # The service `live` serves them beside the WebSocket.
         numbers[-1] = options.voicevox_port

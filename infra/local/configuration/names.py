@@ -84,7 +84,7 @@ class Ports:
         """Keep a certain port; return False if another program has it."""
         keeper = socket.socket()
         try:
-            keeper.bind(("127.0.0.1", port))
+            _bind(keeper, port)
         except OSError:
             keeper.close()
             return False
@@ -98,3 +98,15 @@ class Ports:
         """Keep no port any longer."""
         while self._keepers:
             self._keepers.pop().close()
+
+
+def _bind(keeper: socket.socket, port: int) -> None:
+    """Bind to a port, also if connections of an earlier server still close there."""
+    try:
+        keeper.bind(("127.0.0.1", port))
+    except OSError:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                raise
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", port))

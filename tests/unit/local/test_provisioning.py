@@ -13,11 +13,16 @@ from infra.local.cloud.local_cloud import LocalCloud, Services, published_endpoi
 from infra.local.cloud.memory import MemoryVoices
 from infra.local.cloud.provisioning import plan_subscriptions
 from infra.local.configuration import names
-from infra.local.configuration.environments import Addresses, choose_addresses, page_config
+from infra.local.configuration.environments import (
+    Addresses,
+    choose_addresses,
+    page_config,
+    port_of,
+)
 from infra.local.configuration.keys import make_key, read_key
 from infra.local.configuration.names import Ports
 from infra.local.configuration.options import CloudOptions
-from shared.runtime.settings import Timeouts
+from shared.runtime.settings import SettingsError, Timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +46,25 @@ def test_every_service_has_an_address_of_its_own(*, emulated: bool) -> None:
     assert len(set(addresses)) == (10 if emulated else 7)
     assert chosen.api == "http://127.0.0.1:1024"
     assert (chosen.firestore is not None, chosen.pubsub is not None) == (emulated, emulated)
+
+
+def test_the_page_stays_at_its_port_unless_another_program_has_it() -> None:
+    def api_of(options: CloudOptions) -> int:
+        with Ports() as ports:
+            return port_of(choose_addresses(options, ports, emulated=False).api)
+
+    with Ports() as ports:
+        (port,) = ports.free(1)
+    wanted = CloudOptions(page_port=port)
+    with socket.create_server(("127.0.0.1", port)) as server:
+        assert port < api_of(wanted) < port + 10
+        with pytest.raises(SettingsError, match=f"^port {port} is in use by another program; "):
+            api_of(CloudOptions(api_port=port))
+        # The server closes first, so that its side of the connection stays for a while.
+        visitor = socket.create_connection(("127.0.0.1", port))
+        server.accept()[0].close()
+        visitor.close()
+    assert [api_of(wanted), api_of(wanted)] == [port, port]
 
 
 def test_the_routes_of_voicevox_have_the_port_that_bots_expect_unless_it_is_taken() -> None:
