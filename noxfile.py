@@ -23,7 +23,7 @@ import nox
 from filelock import FileLock, Timeout  # virtualenv, which nox needs, needs it
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # Nox looks for uv, which is not used here, and says of every run that there is none.
 logging.getLogger("nox").addFilter(lambda record: record.msg != "uv binary not found.")
@@ -57,16 +57,6 @@ REQUIREMENTS = (
     *sorted(set(ROOT.glob("functions/**/requirements.in")) - {ROOT / TRAINER / "requirements.in"}),
     ROOT / "tools" / "training" / "requirements.txt",
 )
-
-TRAINING_HELP = """what it makes, and of what:
-
-nox -s train -- --recordings FOLDER --as ID   a character of five minutes of a voice, in minutes;
-    [--name NAME] [--portrait FILE] [--consent FILE] and more: tools/training/README.md
-nox -s train -- --clear [ID]                  what trainings have left behind; deletes it of ID
-nox -s quality    measures characters and writes the figures into their cards
-
-The first run installs PyTorch: about 900 MB.
-"""
 
 
 @nox.session(python=False, default=False)
@@ -118,6 +108,18 @@ def serve(session: nox.Session) -> None:
     environment.python("-m", "infra.local", "serve", *session.posargs)
 
 
+@nox.session(python=False, default=False)
+def compat(session: nox.Session) -> None:
+    """Serve the characters to programs for VOICEVOX, OpenAI, ElevenLabs and Wyoming, until Ctrl-C.
+
+    Settings are variables (docs/compatible-apis.md); unless HOST says otherwise, only programs of
+    this machine are served.
+    """
+    usual = {"HOST": "127.0.0.1", "PORT": "50021", "WORKERS": "2", "CONCURRENCY": "2"}
+    chosen = {name: os.environ.get(name, value) for name, value in usual.items()}
+    Environment(session, "local").python("-m", "functions.compat", variables=chosen)
+
+
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run all tests except those of the sessions browser, image and tests_training."""
@@ -165,14 +167,19 @@ def terraform(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def train(session: nox.Session) -> None:
     """Make a character of recordings: nox -s train -- --recordings FOLDER --as ID."""
-    if not session.posargs or {"-h", "--help"} & set(session.posargs):
-        # Said without the large packages that a training needs.
-        session.log(TRAINING_HELP)
+    arguments = session.posargs or ["--help"]
+    light = Environment(session, "local")
+    # Relative paths start at the user's folder, not at the repository.
+    session.chdir(os.environ.get("PWD", str(ROOT)))
+    # Before the training's packages, 900 MB, are installed.
+    light.python("-m", "tools.training.recordings.questions", *arguments)
+    if {"-h", "--help"} & set(arguments):
         return
+    session.chdir(ROOT)
     environment = Environment(session, "training")
     # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
-    environment.python("-m", "tools.training", *session.posargs)
+    environment.python("-m", "tools.training", *arguments)
 
 
 @nox.session(python=False, default=False)
@@ -310,14 +317,19 @@ class Environment:
         self._python = str(self._folder / bin_folder / "python")
         self._install(f"requirements/{name}.in", interpreter or describe_python())
 
-    def python(self, *arguments: str, success_codes: Sequence[int] = (0,)) -> None:
+    def python(
+        self,
+        *arguments: str,
+        success_codes: Sequence[int] = (0,),
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         """Run Python in it; the repository's packages can be imported."""
         self._session.run(
             self._python,
             *arguments,
             # Hundreds of processes import the same modules: they are compiled once, also where
             # the shell says that nothing is to be kept. Empty counts as not set.
-            env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""},
+            env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "", **(variables or {})},
             external=True,
             success_codes=success_codes,
             # The local cloud needs some time to stop everything after Ctrl-C.

@@ -10,6 +10,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -43,6 +44,7 @@ ACCESS_ID = "GOOG1EXAMPLEEXAMPLEEXAMPLEEXAMPLE"
 SECRET = "a secret of forty characters, made up"
 DEADLINE_S = 20
 SOUND = b"sound" * 20
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -226,10 +228,16 @@ class Visitor:
     http: requests.Session
 
     def put(
-        self, data: Any = SOUND, name: str = "a", signed: dict[str, str] | None = None, **sent: str
+        self,
+        data: Any = SOUND,
+        name: str = "a",
+        signed: Mapping[str, str] | None = None,
+        **sent: str,
     ) -> requests.Response:
         """Send a recording to a signed address; `sent` replaces headers after the signature."""
-        url, headers = upload_url(self.bucket.blob(name), self.credentials, headers=signed or {})
+        url, headers = upload_url(
+            self.bucket.blob(name), self.credentials, headers=dict(signed or {})
+        )
         return self.http.put(url, data=data, headers=headers | sent)
 
     def url(self, name: str = "a", content: bytes | None = None, **changes: Any) -> str:
@@ -239,7 +247,7 @@ class Visitor:
             blob.upload_from_string(content, content_type="audio/wav")
         return download_url(blob, self.credentials, **changes)
 
-    def get(self, url: str, **headers: str) -> requests.Response:
+    def get(self, url: str, **headers: Any) -> requests.Response:
         return self.http.get(url, headers=headers)
 
 
