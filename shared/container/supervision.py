@@ -203,7 +203,7 @@ class _Supervisor(Arbiter):
             if worker.seconds < self._load_timeout:
                 worker.notify()  # type: ignore[no-untyped-call] # likewise
             else:
-                self.log.critical(
+                logging.getLogger("gunicorn").critical(
                     "process %d was not ready within LOAD_TIMEOUT=%d s; it is started again."
                     " Set LOAD_TIMEOUT higher on a slow machine.",
                     worker.pid,

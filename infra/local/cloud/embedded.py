@@ -38,7 +38,7 @@ from infra.local.configuration.environments import (
     deployable_environments,
     port_of,
 )
-from infra.local.configuration.keys import write_signing_key
+from infra.local.configuration.keys import KEY_FILE, make_key
 from infra.local.configuration.names import Ports
 from infra.local.processes.cloud_run import RestartableApp
 from infra.local.processes.servers import Servers
@@ -78,7 +78,8 @@ async def start_embedded(
         provisioning.plan_subscriptions(addresses, options.timeouts),
     )
     stack.push_async_callback(topics.aclose)
-    key, key_file = write_signing_key(options, scratch)
+    key, key_file = options.sign_in.key if options.sign_in else make_key(), scratch / KEY_FILE
+    key.write(key_file)
     storage = create_storage(
         root=scratch / "storage",
         publish=_publish_to(topics),

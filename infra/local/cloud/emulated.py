@@ -24,7 +24,7 @@ from infra.local.configuration.environments import (
     deployable_environments,
     port_of,
 )
-from infra.local.configuration.keys import write_signing_key
+from infra.local.configuration.keys import KEY_FILE, make_key
 from infra.local.configuration.options import ROOT, RULES
 from infra.local.processes import scale_to_zero
 from infra.local.processes.children import (
@@ -175,7 +175,8 @@ class _Starter:
         self._options = options
         self._addresses = addresses
         self._scratch = scratch
-        _, self._key_file = write_signing_key(options, scratch)
+        self._key_file = scratch / KEY_FILE
+        (options.sign_in.key if options.sign_in else make_key()).write(self._key_file)
         self.environments = deployable_environments(options, addresses, self._key_file)
         self._supervisor = supervisor
         self._deployables: dict[str, tuple[Process, str]] = {}

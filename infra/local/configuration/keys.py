@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-    from infra.local.configuration.options import CloudOptions
-
 
 KEY_ID: Final = "local"
+KEY_FILE: Final = "signing-key.json"
 SECONDS_OF_AN_HOUR: Final = 3_600
 SECONDS_OF_A_DAY: Final = 86_400
 
@@ -82,14 +81,6 @@ class SigningKey:
 def make_key() -> SigningKey:
     """Make a new key."""
     return SigningKey(names.SIGNER, rsa.generate_private_key(public_exponent=65537, key_size=2048))
-
-
-def write_signing_key(options: CloudOptions, folder: Path) -> tuple[SigningKey, Path]:
-    """Write the key of a local cloud into a folder; return it and its file."""
-    key = options.sign_in.key if options.sign_in else make_key()
-    path = folder / "signing-key.json"
-    key.write(path)
-    return key, path
 
 
 def read_key(path: Path) -> SigningKey:

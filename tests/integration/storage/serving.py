@@ -231,14 +231,12 @@ class Visitor:
         self,
         data: Any = SOUND,
         name: str = "a",
-        signed: Mapping[str, str] | None = None,
-        **sent: str,
+        signed: Mapping[str, str] = NOTHING,
+        sent: Mapping[str, str] = NOTHING,
     ) -> requests.Response:
         """Send a recording to a signed address; `sent` replaces headers after the signature."""
-        url, headers = upload_url(
-            self.bucket.blob(name), self.credentials, headers=dict(signed or {})
-        )
-        return self.http.put(url, data=data, headers=headers | sent)
+        url, headers = upload_url(self.bucket.blob(name), self.credentials, headers=dict(signed))
+        return self.http.put(url, data=data, headers={**headers, **sent})
 
     def url(self, name: str = "a", content: bytes | None = None, **changes: Any) -> str:
         """Sign a download, after writing the content if one is given."""
@@ -247,7 +245,7 @@ class Visitor:
             blob.upload_from_string(content, content_type="audio/wav")
         return download_url(blob, self.credentials, **changes)
 
-    def get(self, url: str, **headers: Any) -> requests.Response:
+    def get(self, url: str, **headers: str) -> requests.Response:
         return self.http.get(url, headers=headers)
 
 

@@ -80,9 +80,9 @@ def test_a_bucket_allows_only_what_it_is_configured_for(
 
 def test_answers_and_errors_may_be_read_by_the_site_alone(visitor: Visitor) -> None:
     answers = (
-        visitor.put(Origin=SITE),
+        visitor.put(sent={"Origin": SITE}),
         visitor.get(visitor.url(), Origin=SITE),
-        visitor.put(b"x" * 1001, Origin=SITE),
+        visitor.put(b"x" * 1001, sent={"Origin": SITE}),
         visitor.get(visitor.url().partition("?")[0], Origin=SITE),
         visitor.get(visitor.url("b"), Origin=SITE),
     )

@@ -212,7 +212,7 @@ def test_another_key_or_an_unknown_account_signs_nothing(
     ],
 )
 def test_an_hmac_key_signs_what_is_its_own(
-    visitor: Visitor, server: Server, changes: dict[str, str], code: str | None
+    visitor: Visitor, server: Server, changes: dict[str, Any], code: str | None
 ) -> None:
     signer = replace(HmacSigner(ACCESS_ID, SECRET, server.clock), **changes)
     visitor.url(content=SOUND)
@@ -273,7 +273,7 @@ def test_signing_with_an_hmac_key_makes_no_request_and_the_signer_hides_its_secr
 def test_a_signed_header_may_not_be_changed_or_left_out(
     visitor: Visitor, name: str, value: str
 ) -> None:
-    changed = visitor.put(**{name: value})
+    changed = visitor.put(sent={name: value})
     url, headers = upload_url(visitor.bucket.blob("a"), visitor.credentials)
     del headers[name]
     left_out = visitor.http.put(url, data=SOUND, headers=headers)
@@ -286,7 +286,7 @@ def test_a_signed_header_may_not_be_changed_or_left_out(
 
 @pytest.mark.parametrize("name", ["x-goog-meta-owner", "X-Goog-Acl", "x-goog-hash"])
 def test_a_goog_header_that_was_not_signed_is_refused(visitor: Visitor, name: str) -> None:
-    response = visitor.put(**{name: "x"})
+    response = visitor.put(sent={name: "x"})
 
     assert (response.status_code, error_code(response)) == (400, "MalformedSecurityHeader")
     assert visitor.bucket.get_blob("a") is None
@@ -331,13 +331,13 @@ def test_a_wrong_checksum_stores_nothing(visitor: Visitor) -> None:
     payload = {"x-goog-content-sha256": hashlib.sha256(SOUND).hexdigest()}
 
     refused = (
-        visitor.put(**{"Content-MD5": base64.b64encode(b"0" * 16).decode()}),
+        visitor.put(sent={"Content-MD5": base64.b64encode(b"0" * 16).decode()}),
         visitor.put(SOUND + b"!", signed=payload),
     )
 
     assert [(each.status_code, error_code(each)) for each in refused] == [(400, "BadDigest")] * 2
     right = base64.b64encode(MD5).decode()
-    assert visitor.put(signed=payload, **{"Content-MD5": right}).status_code == 200
+    assert visitor.put(signed=payload, sent={"Content-MD5": right}).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -294,7 +294,9 @@ def test_reading_shows_how_far_it_is_and_goes_on_where_it_was_interrupted(
     tmp_path: Path, woman: Floats, write_wav: WriteWav, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_wav(tmp_path / "she.wav", woman[: 150 * RATE], RATE)
-    screened, begun, kept = [], [], {}
+    screened: list[float] = []
+    begun: list[str] = []
+    kept: dict[str, Any] = {}
     shown: list[tuple[float, float]] = []
 
     def counted(piece: RecordingPiece) -> Any:
