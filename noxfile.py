@@ -1,7 +1,8 @@
 """The project's commands; `nox --list` shows them.
 
-A command makes its virtual environment at the first run and reuses it afterwards. Commands that
-need the same packages share one environment. Nox's own environments cannot be shared: hence
+A command makes its virtual environment at the first run and reuses it afterwards. There is one for
+running and testing, `tests`, one for the training, and for those who never test a smaller one for
+running, `local`. Nox's own environments cannot be shared: hence
 `python=False` and `Environment`.
 """
 
@@ -21,11 +22,12 @@ from typing import TYPE_CHECKING
 
 import nox
 from filelock import FileLock, Timeout  # virtualenv, which nox needs, needs it
+from nox.command import CommandFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-# Nox looks for uv, which is not used here, and says of every run that there is none.
+# Nox says of every run without uv that there is none.
 logging.getLogger("nox").addFilter(lambda record: record.msg != "uv binary not found.")
 
 nox.options.sessions = ["lint", "tests"]
@@ -62,7 +64,7 @@ REQUIREMENTS = (
 @nox.session(python=False, default=False)
 def install(session: nox.Session) -> None:
     """Install what the other sessions need, so that they need no registry."""
-    for name in ("lint", "tests", "training", "browser"):
+    for name in ("tests", "training"):
         Environment(session, name)
     install_npm_packages(session)
 
@@ -70,13 +72,13 @@ def install(session: nox.Session) -> None:
 @nox.session(python=False)
 def demo(session: nox.Session) -> None:
     """Convert a sample recording with the whole pipeline and show every step."""
-    Environment(session, "local").python("-m", "infra.local", "demo", *session.posargs)
+    running(session).python("-m", "infra.local", "demo", *session.posargs)
 
 
 @nox.session(python=False)
 def convert(session: nox.Session) -> None:
     """Convert your own files: nox -s convert -- IN [OUT] [--format mp3] [--help]."""
-    environment = Environment(session, "local")
+    environment = running(session)
     # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
     environment.python("-m", "infra.local", "convert", *(session.posargs or ["--help"]))
@@ -85,7 +87,7 @@ def convert(session: nox.Session) -> None:
 @nox.session(python=False)
 def live(session: nox.Session) -> None:
     """Convert speech while it is spoken: nox -s live -- FILE, or -- --microphone."""
-    environment = Environment(session, "local")
+    environment = running(session)
     # A relative path starts at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
     environment.python("-m", "infra.local", "live", *session.posargs)
@@ -94,7 +96,7 @@ def live(session: nox.Session) -> None:
 @nox.session(python=False)
 def verify(session: nox.Session) -> None:
     """Was this made here? nox -s verify -- FILE..."""
-    environment = Environment(session, "local")
+    environment = running(session)
     # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
     environment.python("-m", "infra.local", "verify", *(session.posargs or ["--help"]))
@@ -103,7 +105,7 @@ def verify(session: nox.Session) -> None:
 @nox.session(python=False)
 def serve(session: nox.Session) -> None:
     """Run the local cloud, with the page, until Ctrl-C."""
-    environment = Environment(session, "local")
+    environment = running(session)
     build_page(session)
     environment.python("-m", "infra.local", "serve", *session.posargs)
 
@@ -117,7 +119,7 @@ def compat(session: nox.Session) -> None:
     """
     usual = {"HOST": "127.0.0.1", "PORT": "50021", "WORKERS": "2", "CONCURRENCY": "2"}
     chosen = {name: os.environ.get(name, value) for name, value in usual.items()}
-    Environment(session, "local").python("-m", "functions.compat", variables=chosen)
+    running(session).python("-m", "functions.compat", variables=chosen)
 
 
 @nox.session(python=False)
@@ -137,7 +139,7 @@ def tests(session: nox.Session) -> None:
 @nox.session(python=False)
 def browser(session: nox.Session) -> None:
     """Run the tests that drive a real browser."""
-    environment = Environment(session, "browser")
+    environment = Environment(session, "tests")
     build_page(session)
     environment.python("-m", "pytest", *(session.posargs or ["tests/browser"]))
 
@@ -146,7 +148,7 @@ def browser(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Lint, type-check and audit; also run the page's tests."""
     could_not_check = 2
-    environment = Environment(session, "lint")
+    environment = Environment(session, "tests")
     environment.python("-m", "ruff", "check", ".")
     environment.python("-m", "ruff", "format", "--check", ".")
     environment.python("-m", "mypy")
@@ -168,7 +170,7 @@ def terraform(session: nox.Session) -> None:
 def train(session: nox.Session) -> None:
     """Make a character of recordings: nox -s train -- --recordings FOLDER --as ID."""
     arguments = session.posargs or ["--help"]
-    light = Environment(session, "local")
+    light = running(session)
     # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
     # Before the training's packages, 900 MB, are installed.
@@ -220,9 +222,7 @@ def bench(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def capacity(session: nox.Session) -> None:
     """Plan for a crowd: nox -s capacity -- --per-day N [--flash 100x] [--target T] [--help]."""
-    Environment(session, "capacity").python(
-        "-m", "tools.capacity", *(session.posargs or ["--help"])
-    )
+    Environment(session, "tests").python("-m", "tools.capacity", *(session.posargs or ["--help"]))
 
 
 @nox.session(python=False, default=False)
@@ -255,7 +255,7 @@ def image(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
     """Check, import or manage characters: nox -s character -- --help lists the commands."""
-    Environment(session, "local").python("-m", "tools.importing", *(session.posargs or ["--help"]))
+    running(session).python("-m", "tools.importing", *(session.posargs or ["--help"]))
 
 
 @nox.session(python=False, default=False)
@@ -265,7 +265,7 @@ def lock(session: nox.Session) -> None:
     if not index:
         session.error(f"set {PYTORCH_INDEX}, or PyTorch is locked with CUDA: see CONTRIBUTING.md")
     environment = Environment(session, "lock")
-    environment.compile_lock(CONSTRAINTS, "requirements/lint.in", "requirements/browser.in")
+    environment.compile_lock(CONSTRAINTS, "requirements/tests.in")
     for name in DEPLOYABLES:
         folder = f"functions/{name}"
         # Its speaker encoder asks setuptools, which is only locked on demand, for a module.
@@ -293,6 +293,12 @@ def lock_cuda(environment: Environment) -> None:
 def describe_python() -> str:
     """List the things that a virtual environment depends on beside its packages."""
     return f"{platform.python_implementation()} {platform.python_version()} in {sys.base_prefix}"
+
+
+def running(session: nox.Session) -> Environment:
+    """Return the environment of the tests where it is made, otherwise a smaller one."""
+    has_tests = (ENVIRONMENTS / "tests" / "installed.txt").is_file()
+    return Environment(session, "tests" if has_tests else "local")
 
 
 class Environment:
@@ -364,7 +370,22 @@ class Environment:
         self._session.log(f"installing {requirements} into {self._folder}, once; some minutes")
         virtualenv = (sys.executable, "-m", "virtualenv", "--quiet", "--clear")
         self._session.run(*virtualenv, str(self._folder), external=True)
-        self.pip_install("-r", requirements, "-c", CONSTRAINTS)
+        wanted = ("-r", requirements, "-c", CONSTRAINTS)
+        if not self._uv_install(*wanted):
+            self.pip_install(*wanted)
+        return True
+
+    def _uv_install(self, *arguments: str) -> bool:
+        """Install with uv, where it is installed and knows the machine's package index."""
+        uv = shutil.which("uv")
+        if uv is None:
+            return False
+        install = (uv, "pip", "install", "--python", self._python, *arguments)
+        try:
+            self._session.run(*install, external=True)
+        except CommandFailed:
+            self._session.log("uv could not install the packages; pip tries it")
+            return False
         return True
 
 
