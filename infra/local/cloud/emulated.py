@@ -136,11 +136,7 @@ def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceSto
 
 
 async def warm_up_firestore(voices: VoiceStore) -> None:
-    """Send the emulator its first requests: Java takes a second or two, on a busy machine longer.
-
-    Raises:
-        StartError: it does not answer.
-    """
+    """Send the emulator its first requests; Java needs some seconds for them."""
     try:
         async with asyncio.timeout(READY_SECONDS):
             while not await _answers(voices):

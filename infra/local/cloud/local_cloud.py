@@ -193,22 +193,14 @@ def running_emulators(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_or_reuse(environment: Mapping[str, str]) -> Emulators | None:
-    """Build the commands that start the emulators, or None if both run already.
-
-    Raises:
-        EmulatorsMissingError: they are needed and missing.
-    """
+    """Build the commands that start the emulators, or None if both run already."""
     if len(running_emulators(environment)) == len(_VARIABLES):
         return None
     return find_emulators(environment)
 
 
 def find_emulators(environment: Mapping[str, str] = os.environ) -> Emulators:
-    """Find the emulators in the usual folders of the Google Cloud CLI.
-
-    Raises:
-        EmulatorsMissingError: they are not there, or there is no Java that can run them.
-    """
+    """Find the emulators in the usual folders of the Google Cloud CLI."""
     java = _find_java(environment)
     for root in _cloud_cli_roots(environment):
         found = _emulators_under(root, java)

@@ -39,11 +39,6 @@ async def local_cloud(
             where they are installed.
         note: takes what is worth knowing about this local cloud.
         progress: takes each step of the start.
-
-    Raises:
-        EmulatorsMissingError: the emulators are missing, and `embedded` is False or the options
-            need them.
-        StartError: a service did not start.
     """
     start_services = _choose_services(options, embedded=embedded, note=note)
 

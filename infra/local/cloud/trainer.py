@@ -36,11 +36,7 @@ TRAINING_SECONDS: Final = 1800.0
 
 
 def training_program(root: Path = ROOT) -> Path:
-    """Find the Python of the environment that `nox -s train` makes.
-
-    Raises:
-        StartError: it is not there.
-    """
+    """Find the Python of the environment that `nox -s train` makes."""
     for name in ("bin/python", "Scripts/python.exe"):
         program = root / ".nox" / "training" / name
         if program.exists():

@@ -90,9 +90,6 @@ def plan_jobs(
 
     Args:
         output: the output, if the user gave one with `--output`.
-
-    Raises:
-        UsageError: something is missing, or two results would have the same name.
     """
     sources = list(paths)
     if output is None and len(sources) > 1 and not sources[-1].is_file():
@@ -259,11 +256,7 @@ async def _convert(
 
 
 def require_free(target: Path) -> None:
-    """Refuse to replace a file.
-
-    Raises:
-        RefusedError: it exists.
-    """
+    """Refuse to replace a file."""
     if target.exists():
         raise RequestRefusedError("exists", f"{target} exists; --overwrite replaces it")
 
@@ -306,11 +299,7 @@ async def run_text(
     output: Path,
     api: str | None = None,
 ) -> None:
-    """Speak a text as wished and leave the result at `output`; see `run_batch`.
-
-    Raises:
-        RequestRefusedError: the text cannot be spoken, or the file exists and must not be replaced.
-    """
+    """Speak a text as wished and leave the result at `output`; see `run_batch`."""
     if not overwrite:
         require_free(output)
     note = partial(Console().print, highlight=False, soft_wrap=True, markup=False)

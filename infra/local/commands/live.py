@@ -235,12 +235,7 @@ async def run_live(
     embedded: bool | None,
     output: Path,
 ) -> None:
-    """Send speech as it is spoken, and leave the result at `output`.
-
-    Raises:
-        UsageError: there is no microphone to record from.
-        RefusedError: the speech was not converted.
-    """
+    """Send speech as it is spoken, and leave the result at `output`."""
     if source.path is None:
         _recorder(source.seconds)  # complains before anything is started
     steps = StepPrinter(Console())
@@ -322,12 +317,7 @@ async def _length(recording: bytes) -> float:
 
 
 async def send_recorded(live: LiveVisitor, command: Sequence[str]) -> None:
-    """Send what a program records to its standard output, up to its end, and `end`.
-
-    Raises:
-        UsageError: the program failed.
-        websockets.exceptions.ConnectionClosed: the service closed the connection.
-    """
+    """Send what a program records to its standard output, up to its end, and `end`."""
     async with _recording(command) as output:
         while piece := await _next_piece(output):
             await live.send(piece)

@@ -141,11 +141,7 @@ class Visitor:
         self._voices = voices
 
     async def create(self, wish: RecordingRequest, content_type: str) -> dict[str, Any]:
-        """Create a voice; return the api's answer.
-
-        Raises:
-            RefusedError: the api refused.
-        """
+        """Create a voice; return the api's answer."""
         body = {
             "character": wish.character,
             "pitch_shift": "auto" if wish.pitch_shift is None else wish.pitch_shift,
@@ -155,11 +151,7 @@ class Visitor:
         return await self._create(body)
 
     async def create_text(self, wish: TextRequest) -> dict[str, Any]:
-        """Create a voice from a text; return the api's answer.
-
-        Raises:
-            RefusedError: the api refused.
-        """
+        """Create a voice from a text; return the api's answer."""
         body = {
             "text": wish.text,
             "character": wish.character,
@@ -176,11 +168,7 @@ class Visitor:
         return created
 
     async def upload(self, created: dict[str, Any], recording: bytes) -> None:
-        """Upload a recording to the signed address.
-
-        Raises:
-            RefusedError: Cloud Storage refused.
-        """
+        """Upload a recording to the signed address."""
         upload = created["upload"]
         response = await self._client.request(
             upload["method"],
@@ -192,11 +180,7 @@ class Visitor:
         _require_success(response)
 
     async def watch(self, voice_id: str, seen: Callable[[Voice], None]) -> Voice:
-        """Follow a voice to its end; `seen` is called with every state.
-
-        Raises:
-            RefusedError: the voice failed or was deleted, or nothing is heard of it any more.
-        """
+        """Follow a voice to its end; `seen` is called with every state."""
         async with self._voices.watch(voice_id) as states:
             while True:
                 voice = await self._next(states)
@@ -219,11 +203,7 @@ class Visitor:
             raise RequestRefusedError("unavailable", "the listener ended") from None
 
     async def download(self, voice: Voice, path: Path) -> None:
-        """Download the result into a file; the file appears only when it is complete.
-
-        Raises:
-            RefusedError: Cloud Storage refused.
-        """
+        """Download the result into a file; the file appears only when it is complete."""
         if voice.result is None:
             raise RequestRefusedError("internal", "the voice is done without a result")
         response = await self._client.get(voice.result.url, timeout=REQUEST_SECONDS)
@@ -235,11 +215,7 @@ class Visitor:
 
 
 def read_recording(path: Path, created: Mapping[str, Any]) -> bytes:
-    """Read a recording that a voice was created for.
-
-    Raises:
-        RefusedError: it cannot be read, or is larger.
-    """
+    """Read a recording that a voice was created for."""
     try:
         return read_at_most(path, created["upload"]["max_bytes"])
     except OSError as error:
@@ -248,11 +224,7 @@ def read_recording(path: Path, created: Mapping[str, Any]) -> bytes:
 
 
 def content_type_of(path: Path) -> str:
-    """Return the media type of a recording, by its first bytes.
-
-    Raises:
-        RefusedError: it is not a recording that can be converted.
-    """
+    """Return the media type of a recording, by its first bytes."""
     with path.open("rb") as file:
         container = sniff(file.read(SNIFF_BYTES))
     if container is None:

@@ -147,10 +147,6 @@ class Supervisor:
 
         Args:
             pause_seconds: the pause between two requests.
-
-        Raises:
-            AddressInUseError: another program has its port.
-            StartError: it ended, is broken, or took too long.
         """
         async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
             try:
@@ -197,9 +193,6 @@ async def start_with_free_ports(
 
     Args:
         stack: what `start` leaves there in the end is stopped with it.
-
-    Raises:
-        AddressInUseError: another program had a port of theirs at every start.
     """
     for starts_left in reversed(range(most_starts)):
         async with AsyncExitStack() as own:
@@ -218,10 +211,6 @@ def require_up(process: Process) -> None:
     """Refuse a process that has ended, or whose port another program has.
 
     The Pub/Sub emulator does not end then, and the other program may well answer in its place.
-
-    Raises:
-        AddressInUseError: another program has its port.
-        StartError: it has ended.
     """
     if _ADDRESS_IN_USE in process.log.read_text(errors="replace").lower():
         raise AddressInUseError(_complaint(process, "could not open its port"))
@@ -255,11 +244,7 @@ def _complaint(process: Process, what: str) -> str:
 
 @asynccontextmanager
 async def run_in_background(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
-    """Run a coroutine while the block runs, and cancel it at the end.
-
-    Raises:
-        Exception: what the coroutine raised, when the block ends without an error of its own.
-    """
+    """Run a coroutine while the block runs, and cancel it at the end."""
     task = asyncio.create_task(work)
     try:
         yield

@@ -112,9 +112,6 @@ class Autoscaler:
         """Hold an instance for one request.
 
         If none runs, one is started, for all requests that wait for it.
-
-        Raises:
-            StartError: it did not get ready; the next request tries again.
         """
         self._in_flight += 1
         self._cancel_idleness()
@@ -130,9 +127,6 @@ class Autoscaler:
         """Keep the minimum instance running: start it again whenever it has ended.
 
         Without a minimum it only waits. It never returns.
-
-        Raises:
-            StartError: it did not get ready.
         """
         if not self._min_instances:
             await asyncio.Event().wait()
@@ -305,11 +299,7 @@ def command(
 
 
 async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
-    """Serve until SIGTERM or SIGINT, then stop the instance, and after it the proxy.
-
-    Raises:
-        StartError: the minimum instance did not get ready.
-    """
+    """Serve until SIGTERM or SIGINT, then stop the instance, and after it the proxy."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         on_signal(number, stop.set)

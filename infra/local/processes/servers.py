@@ -60,11 +60,7 @@ class Servers:
         self._serving[serving] = url
 
     async def wait_until_ready(self, client: httpx.AsyncClient) -> None:
-        """Wait until every server sends an answer, with any status.
-
-        Raises:
-            StartError: one of them takes too long.
-        """
+        """Wait until every server sends an answer, with any status."""
         for serving, url in self._serving.items():
             try:
                 async with asyncio.timeout(READY_SECONDS):
