@@ -49,8 +49,9 @@ def made(folder: Path, *names: str) -> None:
             path.touch()
 
 
-def planned(*paths: Path, output: Path | None = None) -> list[BatchJob]:
-    return plan_jobs(paths, output, ".wav", "mei")
+def planned(folder: Path, paths: list[str], output: str | None) -> list[BatchJob]:
+    sources = [folder / each for each in paths]
+    return plan_jobs(sources, None if output is None else folder / output, ".wav", "mei")
 
 
 @pytest.mark.parametrize(
@@ -108,9 +109,7 @@ def test_each_recording_has_its_place_for_the_result(
 ) -> None:
     made(tmp_path, *files)
 
-    jobs = planned(
-        *(tmp_path / each for each in paths), output=None if output is None else tmp_path / output
-    )
+    jobs = planned(tmp_path, paths, output)
 
     assert jobs == [BatchJob(tmp_path / a, tmp_path / b) for a, b in targets.items()]
 
@@ -138,10 +137,7 @@ def test_recordings_without_a_place_for_the_result_are_refused(
     made(tmp_path, *files)
 
     with pytest.raises(UsageError, match=complaint):
-        planned(
-            *(tmp_path / each for each in paths),
-            output=None if output is None else tmp_path / output,
-        )
+        planned(tmp_path, paths, output)
 
 
 class Service:
