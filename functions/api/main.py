@@ -205,7 +205,9 @@ def open_app_check(config: ApiSettings) -> AppCheck:
     if config.app_check is AppCheckEnforcement.OFF:
         return AppCheck(None)
     keys = _open_keys(config, APP_CHECK_KEYS, keys_of_set)
-    return AppCheck(AppCheckTokenVerifier(keys, project_id=config.project_id))
+    return AppCheck(
+        AppCheckTokenVerifier(keys, project_id=config.project_id, app_id=config.app_check_app)
+    )
 
 
 def _open_keys(config: ApiSettings, *source: Any) -> CertificateCache:

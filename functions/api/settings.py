@@ -57,6 +57,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
             alone, 2 with a load balancer in front of it, 0 for none.
         listen_targets_per_stream: how many watched voices share one stream of Firestore.
         app_check: in the local cloud, the tokens are signed with `signing_key_file`.
+        app_check_app: the only app whose tokens are accepted; None for any app of the project.
         live_url: the WebSocket address of the service `live`; None if there is none.
         live_ticket_keys: the secret keys of its tickets, separated by commas; the first one signs.
         own_characters_per_day: how many characters of their own voice all visitors together may
@@ -85,6 +86,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     listen_targets_per_stream: Annotated[int, Field(ge=1, le=1000)] = 100
     firebase_auth: FirebaseAuth = FirebaseAuth.OFF
     app_check: AppCheckEnforcement = AppCheckEnforcement.OFF
+    app_check_app: str | None = None
     live_url: WebSocketAddress | None = None
     live_ticket_keys: SecretKeys = ()
     own_characters_per_day: Annotated[int, Field(ge=0, le=1000)] = 0

@@ -133,7 +133,7 @@ class Recordings:
             raise OverloadedError(
                 f"all {places} places for recordings, or this client's, are taken"
             )
-        with self._admission.admit(client, waits=True):
+        with self._admission.admit(client):
             pass  # refuses at once what would be refused when the body has come
         self._held[client] += 1
         try:
@@ -153,7 +153,7 @@ class Recordings:
                     detail = f"Send the recording as multipart/form-data: {reason}"
                     raise HTTPException(HTTPStatus.BAD_REQUEST, detail) from error
                 # Only now: a recording that comes slowly keeps nobody from speaking.
-                with self._admission.admit(client, waits=True):
+                with self._admission.admit(client):
                     yield form
             finally:
                 # Also those of a form that was cut off, which nothing else closes.

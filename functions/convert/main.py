@@ -20,6 +20,7 @@ from shared.conversion.composition import (
 )
 from shared.conversion.worker import Worker
 from shared.google import clients
+from shared.runtime.settings import QUEUE_SECONDS
 from shared.runtime.traces import open_traces
 
 if TYPE_CHECKING:
@@ -34,8 +35,13 @@ def build(config: ConvertSettings, services: ConversionServices) -> ConvertingAp
     """Build the application from its settings and its services; it can convert at once."""
     stores, tools = services.stores, services.tools
     characters = lend_characters(config, tools, stores.open_characters)
+    running = config.share(config.concurrency)
     admission = Admission(
-        running=config.share(config.concurrency), waiting=config.share(config.backlog)
+        running=running,
+        waiting=config.share(config.backlog),
+        most_of_one=max(1, running // 2),
+        # A refusal would slow down the delivery of everybody's messages (Pub/Sub's push backoff).
+        patience=QUEUE_SECONDS,
     )
     worker = Worker(
         stores.voices,

@@ -37,6 +37,8 @@ def build(config: OnUploadSettings, services: OnUploadServices) -> Starlette:
         services.voices,
         services.conversions,
         services.uploads,
+        # As long as a conversion may take, and less than a request.
+        config.timeouts.conversion_deadline,
         traces=open_traces(config, "on_upload"),
     )
     return push_app(clients.open_push_verifier(config), handler.handle)

@@ -18,7 +18,6 @@ from shared.voices.store import UnknownVoiceError
 from shared.voices.voice import (
     ForbiddenTransitionError,
     LeaseHeldError,
-    PassingError,
     Status,
     queue_again,
 )
@@ -33,23 +32,25 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-PATIENT_AFTER: Final = timedelta(seconds=2)
-"""The age from which an event waits for the end of a lease."""
-
 LEASING: Final = timedelta(seconds=2)
 """The time from storing a recording to leasing its voice, after which `live` has died."""
 
-
-class NotLeasedYetError(PassingError): ...
+FIRST_PAUSE: Final = 0.25  # seconds until a voice is read again, doubled each time
+LONGEST_PAUSE: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class UploadHandler:
-    """Turns the notification of a finished upload into a conversion message."""
+    """Turns the notification of a finished upload into a conversion message.
+
+    Attributes:
+        patience: seconds for which an event waits while somebody converts its voice.
+    """
 
     voices: VoiceStore
     conversions: Publisher
     uploads: Callable[[], Bucket]
+    patience: float
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     traces: Traces = NO_TRACES
 
@@ -58,9 +59,8 @@ class UploadHandler:
 
         Raises:
             MalformedMessageError: the message is no notification of Cloud Storage.
-            NotLeasedYetError: `live` will own the voice in a moment.
-            LeaseHeldError: a worker owns the voice; the event must come again until the voice is
-                final, because it may be the only message about it.
+            LeaseHeldError: a worker still owns the voice; the event must come again until the voice
+                is final, because it may be the only message about it.
         """
         event = parse_upload_event(message)
         # Only we empty an object: recordings have bytes.
@@ -77,20 +77,15 @@ class UploadHandler:
 
     async def _handle_upload(self, voice_id: str, event: UploadEvent) -> None:
         try:
-            snapshot = await self._read(voice_id, event)
+            snapshot = await self._read_unowned(voice_id, event)
         except UnknownVoiceError:
             # The document is created before the upload address, so the voice was deleted meanwhile.
             await self._erase(event.upload)
             return
-        voice, age = snapshot.voice, _age(event, snapshot.read_at)
-        is_by_live = event.metadata.items() >= LIVE.items()
-        if voice.status is Status.WAITING and is_by_live and age is not None and age < LEASING:
-            # A conversion that began now would only take the voice away from `live`.
-            raise NotLeasedYetError(f"voice {voice_id} is being converted by live")
+        voice = snapshot.voice
         if voice.status.is_final:
             await self._erase(event.upload)
-        # The api itself requests the conversion of a text, and the sweep if the api could not.
-        if _is_settled(voice, event.upload) or voice.is_text:
+        if _is_settled(voice, event.upload):
             is_same = voice.input is not None and voice.input.is_same_upload(event.upload)
             reason = "same upload" if is_same else f"voice is {voice.status}"
             reason = "voice is made from a text" if voice.is_text else reason
@@ -98,19 +93,22 @@ class UploadHandler:
             return
         await self._queue(snapshot, event)
 
-    async def _read(self, voice_id: str, event: UploadEvent) -> Snapshot:
-        """Read a voice; if the event is old, wait for the end of its lease first.
+    async def _read_unowned(self, voice_id: str, event: UploadEvent) -> Snapshot:
+        """Read a voice when nobody converts it any more, or patience has ended.
 
-        Most conversions by `live` are over when the event comes again. The others must not use up
-        its deliveries, after which it would be a dead letter.
+        `live` and workers convert most voices in less than a second. To refuse the event until then
+        would slow down the delivery of everybody's events (Pub/Sub's push backoff).
         """
-        snapshot = await self.voices.read(voice_id)
-        remaining = snapshot.voice.lease_remaining(snapshot.read_at)
-        age = _age(event, snapshot.read_at)
-        if not remaining or age is None or age < PATIENT_AFTER:
-            return snapshot
-        await self.sleep(remaining.total_seconds())
-        return await self.voices.read(voice_id)
+        pause, left = FIRST_PAUSE, self.patience
+        while True:
+            snapshot = await self.voices.read(voice_id)
+            owned = min(_owned_seconds(snapshot, event), left)
+            if owned <= 0:
+                return snapshot
+            pause = min(pause, owned)
+            await self.sleep(pause)
+            left -= pause
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _queue(self, snapshot: Snapshot, event: UploadEvent) -> None:
         upload = event.upload
@@ -144,18 +142,33 @@ class UploadHandler:
         _LOG.info("erased the upload of a voice that is over", extra={"event": "upload_erased"})
 
 
-def _age(event: UploadEvent, now: datetime) -> timedelta | None:
+def _owned_seconds(snapshot: Snapshot, event: UploadEvent) -> float:
+    """Return for how long a voice is left to whoever converts the recording of an event."""
+    voice = snapshot.voice
+    if _is_settled(voice, event.upload):
+        return 0.0
+    if voice.status is Status.WAITING and event.metadata.items() >= LIVE.items():
+        # A conversion that began now would only take the voice away from `live`.
+        return (LEASING - _age(event, snapshot.read_at)).total_seconds()
+    return voice.lease_remaining(snapshot.read_at).total_seconds()
+
+
+def _age(event: UploadEvent, now: datetime) -> timedelta:
+    """Return the age of an event; one without its time counts as old."""
     try:
         return now - datetime.fromisoformat(event.happened_at)
     except (TypeError, ValueError):
-        return None
+        return LEASING
 
 
 def _is_settled(voice: Voice, upload: Input) -> bool:
     """Check whether another message covers the voice of an upload.
 
     `live` leases a voice without any message. If it dies, only this event tells of the recording.
+    The conversion of a text is requested by the api, or by the sweep if the api could not.
     """
+    if voice.is_text:
+        return True
     if voice.status is Status.CONVERTING:
         return voice.input is None or not voice.input.is_same_upload(upload)
     return voice.status is not Status.WAITING

@@ -6,6 +6,7 @@ locals {
       "cloudbuild.googleapis.com",
       "cloudfunctions.googleapis.com",
       "cloudscheduler.googleapis.com",
+      "containeranalysis.googleapis.com",
       "firebaserules.googleapis.com",
       "firestore.googleapis.com",
       "iam.googleapis.com",
@@ -18,7 +19,7 @@ locals {
       "storage.googleapis.com",
     ],
     var.app_check == null ? [] : ["firebaseappcheck.googleapis.com", "recaptchaenterprise.googleapis.com"],
-    var.custom_domain == null ? [] : ["compute.googleapis.com"],
+    var.custom_domain == null ? [] : ["certificatemanager.googleapis.com", "compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
     local.has_traces ? ["cloudtrace.googleapis.com", "telemetry.googleapis.com"] : [],
@@ -27,10 +28,9 @@ locals {
 
   # Agents that exist only once something asks for them, and that IAM members below name.
   agents = toset(concat(
-    ["pubsub.googleapis.com"],
+    ["cloudfunctions.googleapis.com", "pubsub.googleapis.com"],
     var.kms_key == null ? [] : [
       "artifactregistry.googleapis.com",
-      "cloudfunctions.googleapis.com",
       "firestore.googleapis.com",
       "run.googleapis.com",
       "secretmanager.googleapis.com",
@@ -40,16 +40,6 @@ locals {
 
 data "google_project" "this" {
   project_id = var.project_id
-}
-
-# Terraform's own credentials, for what the apply does through gcloud: whoever can apply needs no second
-# sign-in, neither at a desk nor in CI.
-data "google_client_config" "this" {}
-
-locals {
-  # Not treated as sensitive, because Terraform would hide everything that the build prints. It is given
-  # to gcloud in its environment, which Terraform does not print.
-  gcloud_credentials = { CLOUDSDK_AUTH_ACCESS_TOKEN = nonsensitive(data.google_client_config.this.access_token) }
 }
 
 resource "google_project_service" "this" {

@@ -29,6 +29,29 @@ resource "google_apikeys_key" "page" {
   depends_on = [time_sleep.apis]
 }
 
+# Each token is an assessment of reCAPTCHA, which costs: a page keeps its token for a day.
+resource "google_firebase_app_check_recaptcha_enterprise_config" "page" {
+  count = var.app_check == null ? 0 : 1
+
+  project   = var.project_id
+  app_id    = var.app_check.app_id
+  site_key  = var.app_check.site_key
+  token_ttl = "86400s"
+
+  depends_on = [time_sleep.apis]
+}
+
+# Firestore refuses pages without a token, in all databases of the project; the services are not pages.
+resource "google_firebase_app_check_service_config" "firestore" {
+  count = try(var.app_check.firestore, false) ? 1 : 0
+
+  project          = var.project_id
+  service_id       = "firestore.googleapis.com"
+  enforcement_mode = "ENFORCED"
+
+  depends_on = [google_firebase_app_check_recaptcha_enterprise_config.page]
+}
+
 # A project has at most one, and it cannot be deleted: a destroy only removes it from the state. If the
 # project already has one, it must be imported.
 resource "google_identity_platform_config" "this" {

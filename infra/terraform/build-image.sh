@@ -1,16 +1,14 @@
 #!/bin/sh
-# Builds and pushes the image of the conversion container, or another one, with Cloud Build. Run by the apply, from the
-# repository's root; what to build, where and as whom comes in the environment.
+# Builds and pushes the image of the conversion container, or another one, with Cloud Build. Run by the apply,
+# from the repository's root; what to build, where and as whom comes in the environment.
 set -eu
 
-if ! command -v gcloud >/dev/null; then
-    echo "The image is built by Cloud Build through gcloud, which is not on the PATH." \
-        "Install the Google Cloud CLI, or set convert_image to an image that is built already." >&2
-    exit 1
-fi
+WITHOUT_GCLOUD="Install the Google Cloud CLI, or set convert_image to an image that is built already."
+. infra/terraform/gcloud.sh
 
 exec gcloud builds submit . \
     --quiet \
+    --billing-project="$PROJECT_ID" \
     --config=infra/terraform/cloudbuild.yaml \
     --gcs-source-staging-dir="$STAGING" \
     --ignore-file="${IGNORE_FILE:-.gcloudignore}" \

@@ -79,7 +79,7 @@ def check(
         stand_in: the schema check; None if there is none.
     """
     if terraform is None:
-        print("NOT CHECKED: terraform is not on the PATH; install version 1.9 or newer.")
+        print("NOT CHECKED: terraform is not on the PATH; install version 1.11 or newer.")
         return NOT_CHECKED
     if run([terraform, f"-chdir={MODULE}", "fmt", "-check", "-recursive", "-diff"], {}):
         print("FOUND: run terraform fmt -recursive in infra/terraform.")

@@ -1,33 +1,20 @@
 locals {
-  # Everything the image is made of; its content decides whether there is a new image.
+  # Everything the image is made of beside shared_patterns; its content decides whether there is a new image.
   image_patterns = [
     ".dockerignore",
     ".gcloudignore",
     "characters/**",
-    "functions/__init__.py",
     "functions/compat/**",
     "functions/convert/**",
     "functions/live/**",
     "functions/live_and_compat/**",
-    "shared/*.py",
-    "shared/characters/__init__.py",
-    "shared/characters/bucket.py",
     "shared/characters/bundle_files.py",
-    "shared/characters/consent.py",
-    "shared/characters/manifest.py",
-    "shared/characters/manifest_fields.py",
-    "shared/characters/manifest_schema.py",
-    "shared/characters/own/**/*.py",
     "shared/container/**/*.py",
     "shared/conversion/**/*.py",
-    "shared/google/**/*.py",
-    "shared/runtime/**/*.py",
-    "shared/runtime/**/*.py",
     "shared/speech/**",
-    "shared/voices/**/*.py",
   ]
   image_files = [
-    for path in sort(setunion([for pattern in local.image_patterns : fileset(local.source_root, pattern)]...)) :
+    for path in sort(setunion([for pattern in concat(local.shared_patterns, local.image_patterns) : fileset(local.source_root, pattern)]...)) :
     path if !strcontains(path, "__pycache__/")
   ]
   image_tag = "${substr(sha256(join("\n", [
@@ -106,14 +93,14 @@ resource "terraform_data" "image" {
   provisioner "local-exec" {
     working_dir = local.source_root
     command     = "sh infra/terraform/build-image.sh"
-    environment = merge(local.gcloud_credentials, {
+    environment = {
       IMAGE           = local.image_name
       PROJECT_ID      = var.project_id
       PROVIDER        = local.provider
       REGION          = coalesce(var.build_region, var.region)
       SERVICE_ACCOUNT = google_service_account.this["build"].id
       STAGING         = "gs://${google_storage_bucket.sources.name}/staged"
-    })
+    }
   }
 
   depends_on = [time_sleep.accounts]
@@ -241,7 +228,7 @@ resource "google_cloud_run_v2_service" "convert" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_convert, local.environment_characters, local.environment_fetching, local.environment_origin, local.environment_traces)
+        for_each = merge(local.environment_common, local.environment_convert, local.environment_characters, local.environment_fetching, local.environment_origin, local.environment_signing, local.environment_traces)
         content {
           name  = env.key
           value = env.value
@@ -249,46 +236,13 @@ resource "google_cloud_run_v2_service" "convert" {
       }
 
       dynamic "env" {
-        for_each = local.environment_signing
-        content {
-          name  = env.key
-          value = env.value
-        }
-      }
-
-      env {
-        name = "LOG_KEY"
-
-        value_source {
-          secret_key_ref {
-            secret  = google_secret_manager_secret.this["log-key"].secret_id
-            version = google_secret_manager_secret_version.log_key.version
-          }
-        }
-      }
-
-      dynamic "env" {
-        for_each = local.secrets_origin
+        for_each = merge(local.secret_variables["log-key"], local.secrets_origin, local.secrets_signing)
         content {
           name = env.key
 
           value_source {
             secret_key_ref {
               secret  = env.value.secret
-              version = env.value.version
-            }
-          }
-        }
-      }
-
-      dynamic "env" {
-        for_each = google_secret_manager_secret_version.hmac
-        content {
-          name = "SIGNING_HMAC_SECRET"
-
-          value_source {
-            secret_key_ref {
-              secret  = google_secret_manager_secret.this["hmac"].secret_id
               version = env.value.version
             }
           }

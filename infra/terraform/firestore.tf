@@ -1,6 +1,8 @@
-# Client libraries, rules and the page all mean this database when they name none.
+# The moment of the first apply. Clocks may differ, so what is an hour older still counts as new.
+resource "time_static" "first_apply" {}
+
 resource "google_firestore_database" "this" {
-  name                    = "(default)"
+  name                    = var.database_id
   project                 = var.project_id
   location_id             = coalesce(var.firestore_location, var.region)
   type                    = "FIRESTORE_NATIVE"
@@ -20,6 +22,12 @@ resource "google_firestore_database" "this" {
     precondition {
       condition     = terraform_data.first_kms_key.output == coalesce(var.kms_key, "none")
       error_message = "kms_key was ${terraform_data.first_kms_key.output} when this was applied first, and Google cannot change the key of a database: Terraform would delete it with all voices. Set kms_key to what it was (null for none), or destroy everything and apply again (docs/deploy.md)."
+    }
+
+    # A database that was imported has the documents of others, too: a destroy would delete them.
+    postcondition {
+      condition     = var.deletion_protection || try(timecmp(timeadd(self.create_time, "1h"), time_static.first_apply.rfc3339) >= 0, true)
+      error_message = "deletion_protection is false, and the database ${self.name} is older than this deployment: a destroy would delete what others have stored in it. Set deletion_protection to true, or keep the database out of the destroy: terraform state rm module.voice_avatar.google_firestore_database.this."
     }
   }
 
@@ -104,7 +112,7 @@ resource "google_firebaserules_ruleset" "firestore" {
 # (hashicorp/terraform-provider-google#25823). In between, Firestore refuses every page.
 # create_before_destroy is not possible, because a database has exactly one release.
 resource "google_firebaserules_release" "firestore" {
-  name         = "cloud.firestore"
+  name         = var.database_id == "(default)" ? "cloud.firestore" : "cloud.firestore/${var.database_id}"
   project      = var.project_id
   ruleset_name = google_firebaserules_ruleset.firestore.name
 }

@@ -1,78 +1,30 @@
 locals {
-  # What a function's source archive holds, at the paths it has in the repository. A test imports
-  # each function from exactly these files. The api's own files are named without those of the
-  # folders below it: one of them is the page, with thousands of packages that build it.
+  # The source that the functions and the container share, at its paths in the repository.
+  shared_patterns = [
+    "functions/__init__.py",
+    "shared/*.py",
+    "shared/characters/__init__.py",
+    "shared/characters/bucket.py",
+    "shared/characters/consent.py",
+    "shared/characters/manifest.py",
+    "shared/characters/manifest_fields.py",
+    "shared/characters/manifest_schema.py",
+    "shared/characters/own/**/*.py",
+    "shared/google/**/*.py",
+    "shared/runtime/**/*.py",
+    "shared/voices/**/*.py",
+  ]
+
+  # What a function's archive holds besides. A test imports each function from exactly these files.
   archive_patterns = {
-    api = [
-      "characters/*/character.json",
-      "characters/*/portrait.svg",
-      "functions/__init__.py",
-      "functions/api/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
-    dead_letter = [
-      "functions/__init__.py",
-      "functions/dead_letter/**/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
-    on_upload = [
-      "functions/__init__.py",
-      "functions/on_upload/**/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
-    sweep = [
-      "functions/__init__.py",
-      "functions/sweep/**/*.py",
-      "shared/*.py",
-      "shared/characters/__init__.py",
-      "shared/characters/bucket.py",
-      "shared/characters/consent.py",
-      "shared/characters/manifest.py",
-      "shared/characters/manifest_fields.py",
-      "shared/characters/manifest_schema.py",
-      "shared/characters/own/**/*.py",
-      "shared/google/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/runtime/**/*.py",
-      "shared/voices/**/*.py",
-    ]
+    api         = ["characters/*/character.json", "characters/*/portrait.svg", "functions/api/**/*.py"]
+    dead_letter = ["functions/dead_letter/**/*.py"]
+    on_upload   = ["functions/on_upload/**/*.py"]
+    sweep       = ["functions/sweep/**/*.py"]
   }
   archive_files = {
-    for name, patterns in local.archive_patterns : name => {
-      for path in setunion([for pattern in patterns : fileset(local.source_root, pattern)]...) :
+    for name, own in local.archive_patterns : name => {
+      for path in setunion([for pattern in concat(local.shared_patterns, own) : fileset(local.source_root, pattern)]...) :
       path => file("${local.source_root}/${path}")
     }
   }
@@ -106,7 +58,7 @@ locals {
       concurrency   = var.api_concurrency
       description   = "HTTP API: voices, upload addresses, results"
       environment   = merge(local.environment_common, local.environment_api, local.environment_characters, local.environment_own_characters_api, local.environment_traces)
-      ingress       = var.custom_domain == null ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
+      ingress       = local.is_open ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
       max_instances = var.max_instances.api
       memory        = "512Mi"
       min_instances = var.function_min_instances.api
@@ -216,7 +168,7 @@ resource "google_cloudfunctions2_function" "this" {
     all_traffic_on_latest_revision   = true
     available_cpu                    = "1"
     available_memory                 = each.value.memory
-    environment_variables            = merge(each.value.environment, local.environment_functions, each.key == "api" ? merge(local.environment_signing, local.environment_live_offer, local.environment_default_character) : {})
+    environment_variables            = merge(each.value.environment, local.environment_functions, each.key == "api" ? merge(local.environment_app_check, local.environment_signing, local.environment_live_offer, local.environment_default_character) : {})
     ingress_settings                 = each.value.ingress
     max_instance_count               = each.value.max_instances
     max_instance_request_concurrency = each.value.concurrency
@@ -224,35 +176,19 @@ resource "google_cloudfunctions2_function" "this" {
     service_account_email            = google_service_account.this[each.key].email
     timeout_seconds                  = each.value.timeout
 
-    secret_environment_variables {
-      key        = "LOG_KEY"
-      project_id = var.project_id
-      secret     = google_secret_manager_secret.this["log-key"].secret_id
-      version    = google_secret_manager_secret_version.log_key.version
-    }
-
     dynamic "secret_environment_variables" {
-      for_each = each.key == "api" ? google_secret_manager_secret_version.hmac : []
+      for_each = merge(local.secret_variables["log-key"], each.key == "api" ? merge(local.secret_variables["live-tickets"], local.secrets_signing) : {})
       content {
-        key        = "SIGNING_HMAC_SECRET"
+        key        = secret_environment_variables.key
         project_id = var.project_id
-        secret     = google_secret_manager_secret.this["hmac"].secret_id
-        version    = secret_environment_variables.value.version
-      }
-    }
-
-    dynamic "secret_environment_variables" {
-      for_each = each.key == "api" ? google_secret_manager_secret_version.live_tickets : []
-      content {
-        key        = "LIVE_TICKET_KEYS"
-        project_id = var.project_id
-        secret     = google_secret_manager_secret.this["live-tickets"].secret_id
+        secret     = secret_environment_variables.value.secret
         version    = secret_environment_variables.value.version
       }
     }
   }
 
   depends_on = [
+    google_secret_manager_secret_iam_member.reads_hmac,
     google_secret_manager_secret_iam_member.reads_live_tickets,
     google_secret_manager_secret_iam_member.reads_log_key,
     time_sleep.accounts,

@@ -1,7 +1,7 @@
 """Writes what follows from the module's own variables and outputs.
 
-- `deployment/`: a root module that takes every variable from `terraform.tfvars`, passes it on, and
-  gives every output. A variable that is added to the module can be set there at once.
+- `deployment/`: a root module that passes every variable on and gives every output. Its
+  `variables.tf` is a link to the module's.
 - the tables of inputs and outputs in README.md.
 - `deployment/tests/pairs.tftest.hcl`: see `pairs`.
 
@@ -211,17 +211,6 @@ def read_blocks(kind: str, text: str) -> list[HclBlock]:
     return [HclBlock(name, body) for name, body in found]
 
 
-def root_variables(variables: list[HclBlock]) -> str:
-    """Return the declarations of a root that has the same variables; the module checks values."""
-    without_checks = [
-        (one.name, re.sub(r"\n*  validation {\n.*?\n  }\n", "\n", one.body, flags=re.DOTALL))
-        for one in variables
-    ]
-    return NOTICE.format("variables.tf") + "\n".join(
-        f'variable "{name}" {{\n{body.rstrip()}\n}}\n' for name, body in without_checks
-    )
-
-
 def root_module(variables: list[HclBlock]) -> str:
     """Return the module's call with every variable passed on."""
     width = max(len(one.name) for one in variables)
@@ -268,7 +257,6 @@ def generated() -> dict[Path, str]:
     before, _, rest = readme.partition(BEGIN)
     after = rest.partition(END)[2]
     return {
-        DEPLOYMENT / "variables.tf": root_variables(variables),
         DEPLOYMENT / "module.tf": root_module(variables),
         DEPLOYMENT / "outputs.tf": root_outputs(outputs),
         DEPLOYMENT / "tests/pairs.tftest.hcl": pairs_test(),

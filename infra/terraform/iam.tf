@@ -78,6 +78,15 @@ resource "google_artifact_registry_repository_iam_member" "build" {
   member     = google_service_account.this["build"].member
 }
 
+# Its own roles reach it some minutes after the API is enabled: too late for the first functions.
+resource "google_artifact_registry_repository_iam_member" "functions_agent" {
+  project    = var.project_id
+  location   = google_artifact_registry_repository.this.location
+  repository = google_artifact_registry_repository.this.repository_id
+  role       = "roles/artifactregistry.reader"
+  member     = google_project_service_identity.this["cloudfunctions.googleapis.com"].member
+}
+
 # Erasing needs the rights to find and delete objects, but not to write or change them. Google keeps
 # the id of a deleted role reserved for up to 37 days.
 resource "google_project_iam_custom_role" "eraser" {
@@ -252,13 +261,14 @@ resource "terraform_data" "invoker_check" {
   triggers_replace = [var.public_api]
 
   provisioner "local-exec" {
-    command = "sh '${path.module}/set-invoker-check.sh'"
-    environment = merge(local.gcloud_credentials, {
+    working_dir = local.source_root
+    command     = "sh infra/terraform/set-invoker-check.sh"
+    environment = {
       CHECK      = var.public_api ? "--no-invoker-iam-check" : "--invoker-iam-check"
       PROJECT_ID = var.project_id
       REGION     = var.region
       SERVICE    = google_cloudfunctions2_function.this["api"].name
-    })
+    }
   }
 
   lifecycle {

@@ -102,41 +102,17 @@ locals {
   )
   compat_keys = toset(local.has_compat ? var.compat.keys : [])
   live_secrets = merge(
-    local.has_live ? {
-      LIVE_TICKET_KEYS = google_secret_manager_secret_version.live_tickets[0]
-      LOG_KEY          = google_secret_manager_secret_version.log_key
-    } : {},
-    local.has_live && local.signs_with_hmac ? { SIGNING_HMAC_SECRET = google_secret_manager_secret_version.hmac[0] } : {},
-    local.has_compat ? { VOICEVOX_KEY = google_secret_manager_secret_version.compat[0] } : {},
-    length(local.compat_keys) > 0 ? { API_KEYS = google_secret_manager_secret_version.compat_keys[0] } : {},
-    local.has_live ? local.secrets_origin : {},
+    local.secret_variables.compat,
+    local.secret_variables["compat-keys"],
+    local.secret_variables["live-tickets"],
+    local.secret_variables["log-key"],
+    local.secrets_origin,
+    local.secrets_signing,
   )
 
   # A connection lasts from its opening until its answer: the recording, time to catch up, and the
   # conversion. functions/live/settings.py says how long it may take until the end.
   live_timeout = ceil(var.recording_seconds.max) + 20 + local.timeouts.request
-}
-
-# The key that signs tickets, and the one before it. Raising key_rotation makes a new one and keeps
-# the one before, so that no ticket that was given out is refused.
-resource "random_password" "live_ticket" {
-  for_each = toset(local.has_live ? [tostring(var.live.key_rotation), tostring(var.live.key_rotation + 1)] : [])
-
-  length  = 64
-  special = false
-}
-
-resource "google_secret_manager_secret_version" "live_tickets" {
-  count = local.live
-
-  secret = google_secret_manager_secret.this["live-tickets"].id
-  secret_data = join(",", [
-    random_password.live_ticket[tostring(var.live.key_rotation + 1)].result,
-    random_password.live_ticket[tostring(var.live.key_rotation)].result,
-  ])
-
-  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
-  deletion_policy = "ABANDON"
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_live_tickets" {
@@ -146,52 +122,6 @@ resource "google_secret_manager_secret_iam_member" "reads_live_tickets" {
   secret_id = google_secret_manager_secret.this["live-tickets"].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this[each.key].member
-}
-
-# The key that requests for the APIs of other clients must carry.
-resource "random_password" "compat" {
-  count = local.has_compat ? 1 : 0
-
-  length  = 48
-  special = false
-}
-
-moved {
-  from = random_password.voicevox
-  to   = random_password.compat
-}
-
-resource "google_secret_manager_secret_version" "compat" {
-  count = local.has_compat ? 1 : 0
-
-  secret      = google_secret_manager_secret.this["compat"].id
-  secret_data = random_password.compat[0].result
-
-  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
-  deletion_policy = "ABANDON"
-}
-
-moved {
-  from = google_secret_manager_secret_version.voicevox
-  to   = google_secret_manager_secret_version.compat
-}
-
-# Further keys, one for each client, so that each can be counted and taken away alone.
-resource "random_password" "compat_keys" {
-  for_each = local.compat_keys
-
-  length  = 48
-  special = false
-}
-
-resource "google_secret_manager_secret_version" "compat_keys" {
-  count = length(local.compat_keys) > 0 ? 1 : 0
-
-  secret      = google_secret_manager_secret.this["compat-keys"].id
-  secret_data = join(",", [for name, key in random_password.compat_keys : "${name}=${key.result}"])
-
-  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
-  deletion_policy = "ABANDON"
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_compat" {
@@ -234,7 +164,7 @@ resource "google_cloud_run_v2_service" "live" {
   # As for convert. A service that can be replaced can be switched off in an incident, too.
   deletion_protection = false
   description         = "Converts voices while visitors speak"
-  ingress             = var.custom_domain == null ? "INGRESS_TRAFFIC_ALL" : "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
+  ingress             = local.is_open ? "INGRESS_TRAFFIC_ALL" : "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
   # Visitors' browsers open the connections: a ticket of the api is what lets them in.
   invoker_iam_disabled = true
   labels               = var.labels

@@ -3,6 +3,7 @@ locals {
   load_balancer = var.custom_domain == null ? 0 : 1
   cloud_armor   = var.cloud_armor ? local.load_balancer : 0
   domains       = concat(var.custom_domain[*], sort(var.additional_domains))
+  certificates  = { for domain in local.domains : domain => "${local.names.api}-${substr(sha256(domain), 0, 8)}" }
   api_paths     = ["/api/*", "/docs", "/docs/*", "/healthz", "/openapi.json"]
 }
 
@@ -137,23 +138,51 @@ resource "google_compute_url_map" "api" {
   }
 }
 
-resource "google_compute_managed_ssl_certificate" "api" {
-  count = local.load_balancer
+# One certificate for each domain, so that another domain leaves the others alone. Google issues it as soon
+# as the domain has the record of output dns_records, before its address leads here.
+resource "google_certificate_manager_dns_authorization" "domain" {
+  for_each = local.certificates
 
-  # A certificate cannot change its domains, nor go while it is in use: one for other domains comes
-  # beside it, under another name.
-  name    = "${local.names.api}-${substr(sha256(join(",", local.domains)), 0, 8)}"
+  name    = each.value
   project = var.project_id
-
-  managed {
-    domains = local.domains
-  }
-
-  lifecycle {
-    create_before_destroy = true
-  }
+  domain  = each.key
+  labels  = var.labels
 
   depends_on = [time_sleep.apis]
+}
+
+resource "google_certificate_manager_certificate" "domain" {
+  for_each = local.certificates
+
+  name    = each.value
+  project = var.project_id
+  labels  = var.labels
+
+  managed {
+    dns_authorizations = [google_certificate_manager_dns_authorization.domain[each.key].id]
+    domains            = [each.key]
+  }
+}
+
+resource "google_certificate_manager_certificate_map" "api" {
+  count = local.load_balancer
+
+  name    = local.names.api
+  project = var.project_id
+  labels  = var.labels
+
+  depends_on = [time_sleep.apis]
+}
+
+resource "google_certificate_manager_certificate_map_entry" "domain" {
+  for_each = local.certificates
+
+  name         = each.value
+  project      = var.project_id
+  certificates = [google_certificate_manager_certificate.domain[each.key].id]
+  hostname     = each.key
+  labels       = var.labels
+  map          = google_certificate_manager_certificate_map.api[0].name
 }
 
 resource "google_compute_ssl_policy" "api" {
@@ -170,11 +199,11 @@ resource "google_compute_ssl_policy" "api" {
 resource "google_compute_target_https_proxy" "api" {
   count = local.load_balancer
 
-  name             = local.names.api
-  project          = var.project_id
-  ssl_certificates = [google_compute_managed_ssl_certificate.api[0].id]
-  ssl_policy       = google_compute_ssl_policy.api[0].id
-  url_map          = google_compute_url_map.api[0].id
+  name            = local.names.api
+  project         = var.project_id
+  certificate_map = "//certificatemanager.googleapis.com/${google_certificate_manager_certificate_map.api[0].id}"
+  ssl_policy      = google_compute_ssl_policy.api[0].id
+  url_map         = google_compute_url_map.api[0].id
 }
 
 resource "google_compute_global_forwarding_rule" "api" {

@@ -14,8 +14,12 @@ locals {
   # redeliveries come at most `maximum_backoff` apart, the first ones closer.
   patience = max(300, 10 * (var.delivery_attempts - 3))
 
-  # Who writes into X-Forwarded-For, after what the visitor has sent: Cloud Run the visitor's
-  # address, or a load balancer that address and its own.
+  # Whether api and live answer at their run.app addresses.
+  is_open = var.custom_domain == null || var.keep_run_address
+
+  # Who writes into X-Forwarded-For, after what the visitor has sent: Cloud Run the visitor's address, or
+  # a load balancer that address and its own. At a run.app address it is one in any case
+  # (shared/runtime/limits.py).
   trusted_proxies = var.custom_domain == null ? 1 : 2
 
   # One conversion computes while another waits; shared/container/process_plan.py says the same. The
@@ -35,6 +39,7 @@ locals {
   environment_common = {
     CONVERSION_DEADLINE_SECONDS = tostring(local.timeouts.conversion_deadline)
     ENVIRONMENT                 = "production"
+    FIRESTORE_DATABASE          = google_firestore_database.this.name
     LOG_LEVEL                   = var.log_level
     PROJECT_ID                  = var.project_id
     UPLOADS_BUCKET              = google_storage_bucket.uploads.name
@@ -59,6 +64,7 @@ locals {
     WAIT_SECONDS            = tostring(var.wait_seconds)
     WARM_UPS_AT_ONCE        = tostring(var.warm_ups_at_once)
   }
+  environment_app_check = var.app_check == null ? {} : { APP_CHECK_APP = var.app_check.app_id }
   environment_convert = {
     CONCURRENCY             = tostring(local.convert_concurrency)
     MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)

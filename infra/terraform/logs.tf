@@ -1,20 +1,6 @@
-# Whoever knows a voice_id may use the voice, so the logs do not contain it: the services write a
-# hash of it with this key (shared/runtime/logs.py), and the platform's request logs, whose addresses
+# Whoever knows a voice_id may use the voice, so the logs do not contain it: the services write a hash of it
+# with a key that only they read (shared/runtime/logs.py), and the platform's request logs, whose addresses
 # contain it, are not kept. Metrics count requests all the same.
-resource "random_password" "log_key" {
-  length  = 64
-  special = false
-}
-
-resource "google_secret_manager_secret_version" "log_key" {
-  secret      = google_secret_manager_secret.this["log-key"].id
-  secret_data = random_password.log_key.result
-
-  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
-  deletion_policy = "ABANDON"
-}
-
-# Whoever logs: the functions and the container.
 resource "google_secret_manager_secret_iam_member" "reads_log_key" {
   for_each = toset([for name in keys(local.names) : name if(name != "live" || local.has_live) && (name != "train" || local.has_own)])
 
@@ -30,7 +16,7 @@ resource "google_logging_project_exclusion" "voice_ids" {
   name        = "${var.name}-voice-ids"
   project     = var.project_id
   description = "Addresses that contain a voice_id, which lets whoever reads it use the voice"
-  filter      = "(resource.type=\"cloud_run_revision\" OR resource.type=\"http_load_balancer\") AND httpRequest.requestUrl=~\"/api/v1/(conversion|voices)/\""
+  filter      = "(resource.labels.service_name=\"${local.names.api}\" OR resource.labels.url_map_name=\"${local.names.api}\") AND httpRequest.requestUrl=~\"/api/v1/(conversion|voices)/\""
 
   depends_on = [time_sleep.apis]
 }

@@ -239,249 +239,266 @@ locals {
   }
 }
 
-resource "google_monitoring_alert_policy" "dead_letters" {
+# The alerts on metrics, each named by its chapter of the runbook. A condition is a filter (as a share of
+# `denominator`, where there is one) whose sum over `period` seconds was above `threshold` for `duration`.
+locals {
+  api_requests  = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = \"${local.names.api}\" AND metric.type = \"run.googleapis.com/request_count\""
+  subscriptions = concat(values(google_pubsub_subscription.work), values(google_pubsub_subscription.dead_push))[*].name
+
+  alerts_on_metrics = {
+    # Not the number of messages that are retained: a voice for which there was no room for long is put
+    # back, but its message is retained, too.
+    "Dead letters" = {
+      severity = "ERROR"
+      conditions = {
+        "A dead letter ended its voice, or named none" = { filter = local.metric.dead_letters }
+        "All attempts at a voice failed"               = { filter = "${local.metric.failed} AND metric.labels.code = \"attempts_exhausted\"" }
+      }
+    }
+    "Visitors wait too long" = {
+      severity = "WARNING"
+      conditions = {
+        "95th percentile of the wait above ${var.wait_objective_seconds} s" = {
+          duration  = 300
+          filter    = local.metric.wait
+          reducer   = "REDUCE_PERCENTILE_95"
+          threshold = var.wait_objective_seconds * 1000
+        }
+      }
+    }
+    # Google's workbook for reliability alerts when an hour used 2 % of a month's budget, or six hours 5 %.
+    # The threshold is a share of the budget, per share of the period of 28 days.
+    "The objective is at risk" = {
+      severity = "ERROR"
+      conditions = {
+        "An hour used 2 % of the objective's budget" = {
+          filter    = "select_slo_burn_rate(\"${google_monitoring_slo.wait.name}\", \"3600s\")"
+          period    = null
+          threshold = 0.02 * 28 * 24
+        }
+        "Six hours used 5 % of the objective's budget" = {
+          filter    = "select_slo_burn_rate(\"${google_monitoring_slo.wait.name}\", \"21600s\")"
+          period    = null
+          threshold = 0.05 * 28 * 24 / 6
+        }
+      }
+    }
+    "Conversions fail" = {
+      severity = "ERROR"
+      conditions = {
+        for what, filter in {
+          "fail for good" = "${local.metric.failed} AND metric.labels.code = one_of(${join(", ", [for code in local.own_errors : "\"${code}\""])})"
+          "are put off"   = local.metric.retried
+        } :
+        "More than ${var.error_rate_objective * 100} % of the conversions ${what} by our fault" => {
+          denominator = local.metric.started
+          duration    = 300
+          filter      = filter
+          threshold   = var.error_rate_objective
+        }
+      }
+    }
+    "Live conversions are put off" = {
+      on       = local.has_live
+      severity = "WARNING"
+      conditions = {
+        "More than ${var.error_rate_objective * 100} % of the recordings that came to live went the way of an upload" = {
+          denominator = local.metric.live_done
+          duration    = 300
+          filter      = local.metric.live_retried
+          threshold   = var.error_rate_objective
+        }
+      }
+    }
+    "Voices are stuck" = {
+      severity = "ERROR"
+      conditions = {
+        "A message has waited longer than its acknowledgement deadline" = {
+          aligner   = "ALIGN_MAX"
+          duration  = 60
+          filter    = "resource.type = \"pubsub_subscription\" AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\" AND resource.labels.subscription_id = one_of(${join(", ", [for name in local.subscriptions : "\"${name}\""])})"
+          period    = 60
+          reducer   = null
+          threshold = local.timeouts.acknowledgement
+        }
+      }
+    }
+    "Voices were lost" = {
+      severity = "WARNING"
+      conditions = {
+        # A few can be crashes at the worst moment, which is what the sweep is there for.
+        "More than three voices were put back in a quarter of an hour" = {
+          filter    = local.metric.put_back
+          period    = 900
+          threshold = 3
+        }
+        # A counter without entries has no data: that is what must alarm here.
+        "No sweep went to its end for half an hour" = {
+          comparison = "COMPARISON_LT"
+          duration   = 60
+          filter     = local.metric.swept
+          missing    = "EVALUATION_MISSING_DATA_ACTIVE"
+          period     = 1800
+          threshold  = 1
+        }
+      }
+    }
+    "The api is down" = {
+      on       = var.public_api
+      severity = "CRITICAL"
+      conditions = {
+        "The api did not answer from at least two places" = {
+          aligner   = "ALIGN_NEXT_OLDER"
+          by        = ["resource.label.project_id", "resource.label.host"]
+          duration  = 60
+          filter    = "resource.type = \"uptime_url\" AND metric.type = \"monitoring.googleapis.com/uptime_check/check_passed\" AND metric.labels.check_id = \"${try(google_monitoring_uptime_check_config.api[0].uptime_check_id, "")}\""
+          period    = 1200
+          reducer   = "REDUCE_COUNT_FALSE"
+          threshold = 1
+        }
+      }
+    }
+    # 504 does not count: it is the regular answer to a client that has waited for wait_seconds.
+    "The api fails" = {
+      severity = "ERROR"
+      conditions = {
+        "More than 5 % of the api's answers are 5xx" = {
+          denominator = local.api_requests
+          duration    = 300
+          filter      = "${local.api_requests} AND metric.labels.response_code_class = \"5xx\" AND metric.labels.response_code != \"504\""
+          threshold   = 0.05
+        }
+      }
+    }
+  }
+}
+
+resource "google_monitoring_alert_policy" "metric" {
+  for_each = { for title, alert in local.alerts_on_metrics : title => alert if try(alert.on, true) }
+
   project               = var.project_id
-  display_name          = "${var.name}: dead letters"
+  display_name          = "${var.name}: ${each.key}"
   combiner              = "OR"
   notification_channels = local.channels
-  severity              = "ERROR"
+  severity              = each.value.severity
   user_labels           = var.labels
 
-  # Not the number of messages that are retained: a voice for which there was no room for long is
-  # put back, but its message is retained, too.
   dynamic "conditions" {
-    for_each = {
-      "A dead letter ended its voice, or named none" = local.metric.dead_letters
-      "All attempts at a voice failed"               = "${local.metric.failed} AND metric.labels.code = \"attempts_exhausted\""
-    }
+    for_each = each.value.conditions
     content {
       display_name = conditions.key
 
       condition_threshold {
-        filter          = conditions.value
-        comparison      = "COMPARISON_GT"
-        duration        = "0s"
-        threshold_value = 0
+        filter                  = conditions.value.filter
+        denominator_filter      = try(conditions.value.denominator, null)
+        comparison              = try(conditions.value.comparison, "COMPARISON_GT")
+        duration                = "${try(conditions.value.duration, 0)}s"
+        evaluation_missing_data = try(conditions.value.missing, null)
+        threshold_value         = try(conditions.value.threshold, 0)
 
-        aggregations {
-          alignment_period     = "300s"
-          cross_series_reducer = "REDUCE_SUM"
-          per_series_aligner   = "ALIGN_DELTA"
+        dynamic "aggregations" {
+          for_each = try(conditions.value.period, 300)[*]
+          content {
+            alignment_period     = "${aggregations.value}s"
+            cross_series_reducer = try(conditions.value.reducer, "REDUCE_SUM")
+            group_by_fields      = try(conditions.value.by, null)
+            per_series_aligner   = try(conditions.value.aligner, "ALIGN_DELTA")
+          }
+        }
+
+        dynamic "denominator_aggregations" {
+          for_each = can(conditions.value.denominator) ? [300] : []
+          content {
+            alignment_period     = "${denominator_aggregations.value}s"
+            cross_series_reducer = "REDUCE_SUM"
+            per_series_aligner   = "ALIGN_DELTA"
+          }
         }
       }
     }
   }
 
   documentation {
-    content   = local.runbook["Dead letters"]
+    content   = local.runbook[each.key]
     mime_type = "text/markdown"
   }
 
   depends_on = [time_sleep.metrics]
 }
 
-resource "google_monitoring_alert_policy" "wait" {
-  project               = var.project_id
-  display_name          = "${var.name}: visitors wait too long"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "WARNING"
-  user_labels           = var.labels
+# The alerts on single log entries, likewise. They use no log-based metric, so they need no wait.
+locals {
+  log_of_ours = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=(${join(" OR ", [for name in values(local.names) : "\"${name}\""])}) AND severity=ERROR"
 
-  conditions {
-    display_name = "95th percentile of the wait above ${var.wait_objective_seconds} s"
-
-    condition_threshold {
-      filter          = local.metric.wait
-      comparison      = "COMPARISON_GT"
-      duration        = "300s"
-      threshold_value = var.wait_objective_seconds * 1000
-
-      aggregations {
-        alignment_period     = "300s"
-        cross_series_reducer = "REDUCE_PERCENTILE_95"
-        per_series_aligner   = "ALIGN_DELTA"
-      }
+  alerts_on_logs = {
+    "Instances run out of memory" = {
+      condition = "Cloud Run ended an instance that used more memory than it has"
+      filter    = "${local.log_of_ours} AND logName=\"projects/${var.project_id}/logs/run.googleapis.com%2Fvarlog%2Fsystem\" AND textPayload:\"Memory limit of\""
+      label     = { service = "EXTRACT(resource.labels.service_name)" }
     }
-  }
-
-  documentation {
-    content   = local.runbook["Visitors wait too long"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.metrics]
-}
-
-resource "google_monitoring_alert_policy" "errors" {
-  project               = var.project_id
-  display_name          = "${var.name}: conversions fail"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "ERROR"
-  user_labels           = var.labels
-
-  dynamic "conditions" {
-    for_each = {
-      "fail for good" = "${local.metric.failed} AND metric.labels.code = one_of(${join(", ", [for code in local.own_errors : "\"${code}\""])})"
-      "are put off"   = local.metric.retried
+    "A revision does not start" = {
+      condition = "A revision did not become ready"
+      filter    = "${local.log_of_ours} AND protoPayload.response.kind=\"Revision\" AND protoPayload.status.message:\"Ready condition status changed to False\""
+      label     = { service = "EXTRACT(resource.labels.service_name)" }
     }
-    content {
-      display_name = "More than ${var.error_rate_objective * 100} % of the conversions ${conditions.key} by our fault"
-
-      condition_threshold {
-        filter             = conditions.value
-        denominator_filter = local.metric.started
-        comparison         = "COMPARISON_GT"
-        duration           = "300s"
-        threshold_value    = var.error_rate_objective
-
-        aggregations {
-          alignment_period     = "300s"
-          cross_series_reducer = "REDUCE_SUM"
-          per_series_aligner   = "ALIGN_DELTA"
-        }
-
-        denominator_aggregations {
-          alignment_period     = "300s"
-          cross_series_reducer = "REDUCE_SUM"
-          per_series_aligner   = "ALIGN_DELTA"
-        }
-      }
+    "The program has an error" = {
+      condition = "A service logged an exception that it does not expect"
+      filter    = "${local.log_of_ours} AND jsonPayload.event=\"unexpected_error\""
+      label     = { service = "EXTRACT(resource.labels.service_name)" }
     }
-  }
-
-  documentation {
-    content   = local.runbook["Conversions fail"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.metrics]
-}
-
-resource "google_monitoring_alert_policy" "live" {
-  count = local.live
-
-  project               = var.project_id
-  display_name          = "${var.name}: live conversions are put off"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "WARNING"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "More than ${var.error_rate_objective * 100} % of the recordings that came to live went the way of an upload"
-
-    condition_threshold {
-      filter             = local.metric.live_retried
-      denominator_filter = local.metric.live_done
-      comparison         = "COMPARISON_GT"
-      duration           = "300s"
-      threshold_value    = var.error_rate_objective
-
-      aggregations {
-        alignment_period     = "300s"
-        cross_series_reducer = "REDUCE_SUM"
-        per_series_aligner   = "ALIGN_DELTA"
-      }
-
-      denominator_aggregations {
-        alignment_period     = "300s"
-        cross_series_reducer = "REDUCE_SUM"
-        per_series_aligner   = "ALIGN_DELTA"
-      }
+    "A character does not work" = {
+      on        = var.characters != null
+      condition = "A character of the bucket could not be loaded"
+      filter    = "${local.log_of_ours} AND jsonPayload.event=\"character_broken\""
+      label     = { character = "EXTRACT(jsonPayload.character)" }
     }
-  }
-
-  documentation {
-    content   = local.runbook["Live conversions are put off"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.metrics]
-}
-
-resource "google_monitoring_alert_policy" "stuck" {
-  project               = var.project_id
-  display_name          = "${var.name}: voices are stuck"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "ERROR"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "A message has waited longer than its acknowledgement deadline"
-
-    condition_threshold {
-      filter          = "resource.type = \"pubsub_subscription\" AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\" AND resource.labels.subscription_id = one_of(\"${google_pubsub_subscription.work["conversions"].name}\", \"${google_pubsub_subscription.work["uploads"].name}\", \"${google_pubsub_subscription.dead_push["conversions"].name}\", \"${google_pubsub_subscription.dead_push["uploads"].name}\")"
-      comparison      = "COMPARISON_GT"
-      duration        = "60s"
-      threshold_value = local.timeouts.acknowledgement
-
-      aggregations {
-        alignment_period   = "60s"
-        per_series_aligner = "ALIGN_MAX"
-      }
+    "Trainings fail" = {
+      on        = local.has_own
+      condition = "A training failed, and not for its recordings"
+      filter    = "resource.type=\"cloud_run_job\" AND resource.labels.job_name=\"${local.names.train}\" AND (jsonPayload.event=\"trainer_crashed\" OR jsonPayload.event=\"bundle_refused\" OR jsonPayload.event=\"own_character_given_up\")"
     }
-  }
-
-  documentation {
-    content   = local.runbook["Voices are stuck"]
-    mime_type = "text/markdown"
+    "Trainings wait" = {
+      on        = local.has_own
+      condition = "A character has waited for its training for more than an hour"
+      filter    = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=\"${local.names.sweep}\" AND jsonPayload.event=\"trainings_wait\""
+      severity  = "WARNING"
+    }
   }
 }
 
-resource "google_monitoring_alert_policy" "lost" {
+resource "google_monitoring_alert_policy" "log" {
+  for_each = { for title, alert in local.alerts_on_logs : title => alert if try(alert.on, true) }
+
   project               = var.project_id
-  display_name          = "${var.name}: voices were lost"
+  display_name          = "${var.name}: ${each.key}"
   combiner              = "OR"
   notification_channels = local.channels
-  severity              = "WARNING"
+  severity              = try(each.value.severity, "ERROR")
   user_labels           = var.labels
 
-  # A few can be crashes at the worst moment, which is what the sweep is there for.
   conditions {
-    display_name = "More than three voices were put back in a quarter of an hour"
+    display_name = each.value.condition
 
-    condition_threshold {
-      filter          = local.metric.put_back
-      comparison      = "COMPARISON_GT"
-      duration        = "0s"
-      threshold_value = 3
-
-      aggregations {
-        alignment_period     = "900s"
-        cross_series_reducer = "REDUCE_SUM"
-        per_series_aligner   = "ALIGN_DELTA"
-      }
+    condition_matched_log {
+      filter           = each.value.filter
+      label_extractors = try(each.value.label, null)
     }
   }
 
-  # A counter without entries has no data: that is what must alarm here.
-  conditions {
-    display_name = "No sweep went to its end for half an hour"
+  alert_strategy {
+    auto_close = "3600s"
 
-    condition_threshold {
-      filter                  = local.metric.swept
-      comparison              = "COMPARISON_LT"
-      duration                = "60s"
-      evaluation_missing_data = "EVALUATION_MISSING_DATA_ACTIVE"
-      threshold_value         = 1
-
-      aggregations {
-        alignment_period     = "1800s"
-        cross_series_reducer = "REDUCE_SUM"
-        per_series_aligner   = "ALIGN_DELTA"
-      }
+    notification_rate_limit {
+      period = "3600s"
     }
   }
 
   documentation {
-    content   = local.runbook["Voices were lost"]
+    content   = local.runbook[each.key]
     mime_type = "text/markdown"
   }
 
-  depends_on = [time_sleep.metrics]
+  depends_on = [time_sleep.apis]
 }
 
 # It does not ask /healthz, because Cloud Run reserves paths that end in z.
@@ -508,223 +525,4 @@ resource "google_monitoring_uptime_check_config" "api" {
       project_id = var.project_id
     }
   }
-}
-
-resource "google_monitoring_alert_policy" "down" {
-  count = var.public_api ? 1 : 0
-
-  project               = var.project_id
-  display_name          = "${var.name}: the api is down"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "CRITICAL"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "The api did not answer from at least two places"
-
-    condition_threshold {
-      filter          = "resource.type = \"uptime_url\" AND metric.type = \"monitoring.googleapis.com/uptime_check/check_passed\" AND metric.labels.check_id = \"${google_monitoring_uptime_check_config.api[0].uptime_check_id}\""
-      comparison      = "COMPARISON_GT"
-      duration        = "60s"
-      threshold_value = 1
-
-      aggregations {
-        alignment_period     = "1200s"
-        cross_series_reducer = "REDUCE_COUNT_FALSE"
-        group_by_fields      = ["resource.label.project_id", "resource.label.host"]
-        per_series_aligner   = "ALIGN_NEXT_OLDER"
-      }
-
-      trigger {
-        count = 1
-      }
-    }
-  }
-
-  documentation {
-    content   = local.runbook["The api is down"]
-    mime_type = "text/markdown"
-  }
-}
-
-# 504 does not count: it is the regular answer to a client that has waited for wait_seconds.
-resource "google_monitoring_alert_policy" "failing" {
-  project               = var.project_id
-  display_name          = "${var.name}: the api fails"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "ERROR"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "More than 5 % of the api's answers are 5xx"
-
-    condition_threshold {
-      filter             = "${local.api_requests} AND metric.labels.response_code_class = \"5xx\" AND metric.labels.response_code != \"504\""
-      denominator_filter = local.api_requests
-      comparison         = "COMPARISON_GT"
-      duration           = "300s"
-      threshold_value    = 0.05
-
-      aggregations {
-        alignment_period     = "300s"
-        cross_series_reducer = "REDUCE_SUM"
-        per_series_aligner   = "ALIGN_DELTA"
-      }
-
-      denominator_aggregations {
-        alignment_period     = "300s"
-        cross_series_reducer = "REDUCE_SUM"
-        per_series_aligner   = "ALIGN_DELTA"
-      }
-    }
-  }
-
-  documentation {
-    content   = local.runbook["The api fails"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.apis]
-}
-
-# The last four alerts watch log entries directly. They use no log-based metric, so they need no wait.
-locals {
-  api_requests = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = \"${local.names.api}\" AND metric.type = \"run.googleapis.com/request_count\""
-  log_of_ours  = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=(${join(" OR ", [for name in values(local.names) : "\"${name}\""])}) AND severity=ERROR"
-}
-
-resource "google_monitoring_alert_policy" "memory" {
-  project               = var.project_id
-  display_name          = "${var.name}: instances run out of memory"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "ERROR"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "Cloud Run ended an instance that used more memory than it has"
-
-    condition_matched_log {
-      filter           = "${local.log_of_ours} AND logName=\"projects/${var.project_id}/logs/run.googleapis.com%2Fvarlog%2Fsystem\" AND textPayload:\"Memory limit of\""
-      label_extractors = { service = "EXTRACT(resource.labels.service_name)" }
-    }
-  }
-
-  alert_strategy {
-    auto_close = "3600s"
-
-    notification_rate_limit {
-      period = "3600s"
-    }
-  }
-
-  documentation {
-    content   = local.runbook["Instances run out of memory"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.apis]
-}
-
-resource "google_monitoring_alert_policy" "not_starting" {
-  project               = var.project_id
-  display_name          = "${var.name}: a revision does not start"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "ERROR"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "A revision did not become ready"
-
-    condition_matched_log {
-      filter           = "${local.log_of_ours} AND protoPayload.response.kind=\"Revision\" AND protoPayload.status.message:\"Ready condition status changed to False\""
-      label_extractors = { service = "EXTRACT(resource.labels.service_name)" }
-    }
-  }
-
-  alert_strategy {
-    auto_close = "3600s"
-
-    notification_rate_limit {
-      period = "3600s"
-    }
-  }
-
-  documentation {
-    content   = local.runbook["A revision does not start"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.apis]
-}
-
-resource "google_monitoring_alert_policy" "unexpected" {
-  project               = var.project_id
-  display_name          = "${var.name}: the program has an error"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "ERROR"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "A service logged an exception that it does not expect"
-
-    condition_matched_log {
-      filter           = "${local.log_of_ours} AND jsonPayload.event=\"unexpected_error\""
-      label_extractors = { service = "EXTRACT(resource.labels.service_name)" }
-    }
-  }
-
-  alert_strategy {
-    auto_close = "3600s"
-
-    notification_rate_limit {
-      period = "3600s"
-    }
-  }
-
-  documentation {
-    content   = local.runbook["The program has an error"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.apis]
-}
-
-resource "google_monitoring_alert_policy" "broken_character" {
-  count = var.characters == null ? 0 : 1
-
-  project               = var.project_id
-  display_name          = "${var.name}: a character does not work"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "ERROR"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "A character of the bucket could not be loaded"
-
-    condition_matched_log {
-      filter           = "${local.log_of_ours} AND jsonPayload.event=\"character_broken\""
-      label_extractors = { character = "EXTRACT(jsonPayload.character)" }
-    }
-  }
-
-  alert_strategy {
-    auto_close = "3600s"
-
-    notification_rate_limit {
-      period = "3600s"
-    }
-  }
-
-  documentation {
-    content   = local.runbook["A character does not work"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.apis]
 }

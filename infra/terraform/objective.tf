@@ -40,33 +40,3 @@ locals {
     "Six hours used 5 % of the objective's budget" = { lookback = 21600, factor = 0.05 * 28 * 24 / 6 }
   }
 }
-
-resource "google_monitoring_alert_policy" "objective" {
-  project               = var.project_id
-  display_name          = "${var.name}: the objective is at risk"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "ERROR"
-  user_labels           = var.labels
-
-  dynamic "conditions" {
-    for_each = local.burn_rates
-    content {
-      display_name = conditions.key
-
-      condition_threshold {
-        filter          = "select_slo_burn_rate(\"${google_monitoring_slo.wait.name}\", \"${conditions.value.lookback}s\")"
-        comparison      = "COMPARISON_GT"
-        duration        = "0s"
-        threshold_value = conditions.value.factor
-      }
-    }
-  }
-
-  documentation {
-    content   = local.runbook["The objective is at risk"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.metrics]
-}

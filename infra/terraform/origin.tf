@@ -23,30 +23,9 @@ locals {
   )
 
   secrets_origin = merge(
-    local.has_watermark ? { WATERMARK_KEYS = google_secret_manager_secret_version.watermark[0] } : {},
-    local.has_credentials && !local.has_kms_signer ? { C2PA_KEY = google_secret_manager_secret_version.c2pa[0] } : {},
+    local.secret_variables.watermark,
+    { for version in google_secret_manager_secret_version.c2pa : "C2PA_KEY" => { secret = google_secret_manager_secret.this["c2pa"].secret_id, version = version.version } },
   )
-}
-
-# The key that marks and all keys before it, which still find their marks. Raising key_rotation makes
-# a new one.
-resource "random_password" "watermark" {
-  for_each = toset(local.has_watermark ? [for number in range(var.watermark.key_rotation + 1) : tostring(number)] : [])
-
-  length  = 64
-  special = false
-}
-
-resource "google_secret_manager_secret_version" "watermark" {
-  count = local.has_watermark ? 1 : 0
-
-  secret = google_secret_manager_secret.this["watermark"].id
-  secret_data = join(",", [
-    for number in range(var.watermark.key_rotation, -1, -1) : random_password.watermark[tostring(number)].result
-  ])
-
-  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
-  deletion_policy = "ABANDON"
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_watermark" {
@@ -62,11 +41,11 @@ resource "google_secret_manager_secret_iam_member" "reads_watermark" {
 resource "google_secret_manager_secret_version" "c2pa" {
   count = local.has_credentials && !local.has_kms_signer ? 1 : 0
 
-  secret      = google_secret_manager_secret.this["c2pa"].id
-  secret_data = var.content_credentials_key
-
-  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
-  deletion_policy = "ABANDON"
+  secret         = google_secret_manager_secret.this["c2pa"].id
+  secret_data_wo = var.content_credentials_key
+  # Another key has another certificate. The number says only that it is another one.
+  secret_data_wo_version = tostring(parseint(substr(sha256(var.content_credentials.certificates), 0, 8), 16))
+  deletion_policy        = "ABANDON"
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_c2pa" {

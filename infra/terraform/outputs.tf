@@ -37,6 +37,14 @@ output "dashboard" {
   value       = "https://console.cloud.google.com/monitoring/dashboards/builder/${basename(google_monitoring_dashboard.this.id)}?project=${var.project_id}"
 }
 
+output "dns_records" {
+  description = "The CNAME record that each domain needs before Google issues its certificate; null without a domain."
+  value = var.custom_domain == null ? null : {
+    for domain, authorization in google_certificate_manager_dns_authorization.domain :
+    domain => try("${authorization.dns_resource_record[0].name} CNAME ${authorization.dns_resource_record[0].data}", null)
+  }
+}
+
 output "load_balancer_address" {
   description = "What the A record of each domain must point to; null without one."
   value       = one(google_compute_global_address.api[*].address)

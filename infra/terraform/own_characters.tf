@@ -7,25 +7,19 @@ locals {
   # A training and the start of the next one: the job begins none that would not end in time.
   training_job_seconds = try(2 * var.own_characters.training_seconds, 0)
 
-  # The trainer's image: the code of the training and of what decodes, tries and publishes.
+  # The trainer's image: shared_patterns, and the code that trains, decodes, tries and publishes.
   train_image_patterns = [
     "characters/**",
-    "functions/__init__.py",
     "functions/train/**",
-    "shared/*.py",
     "shared/characters/**/*.py",
-    "shared/google/**/*.py",
-    "shared/runtime/**/*.py",
-    "shared/runtime/**/*.py",
     "shared/speech/**",
-    "shared/voices/**/*.py",
     "tools/__init__.py",
     "tools/bundles/**/*.py",
     "tools/importing/**/*.py",
     "tools/training/**",
   ]
   train_image_files = [
-    for path in sort(setunion([for pattern in local.train_image_patterns : fileset(local.source_root, pattern)]...)) :
+    for path in sort(setunion([for pattern in concat(local.shared_patterns, local.train_image_patterns) : fileset(local.source_root, pattern)]...)) :
     path if !strcontains(path, "__pycache__/")
   ]
   train_image_tag = substr(sha256(join("\n", [
@@ -157,7 +151,7 @@ resource "terraform_data" "train_image" {
   provisioner "local-exec" {
     working_dir = local.source_root
     command     = "sh infra/terraform/build-image.sh"
-    environment = merge(local.gcloud_credentials, {
+    environment = {
       DOCKERFILE      = "functions/train/Dockerfile"
       IGNORE_FILE     = "functions/train/Dockerfile.dockerignore"
       IMAGE           = local.train_image_name
@@ -167,7 +161,7 @@ resource "terraform_data" "train_image" {
       REGION          = coalesce(var.build_region, var.region)
       SERVICE_ACCOUNT = google_service_account.this["build"].id
       STAGING         = "gs://${google_storage_bucket.sources.name}/staged"
-    })
+    }
   }
 
   depends_on = [time_sleep.accounts]
@@ -221,13 +215,16 @@ resource "google_cloud_run_v2_job" "train" {
           }
         }
 
-        env {
-          name = "LOG_KEY"
+        dynamic "env" {
+          for_each = local.secret_variables["log-key"]
+          content {
+            name = env.key
 
-          value_source {
-            secret_key_ref {
-              secret  = google_secret_manager_secret.this["log-key"].secret_id
-              version = google_secret_manager_secret_version.log_key.version
+            value_source {
+              secret_key_ref {
+                secret  = env.value.secret
+                version = env.value.version
+              }
             }
           }
         }
@@ -308,73 +305,4 @@ resource "google_firestore_index" "own_of_owner" {
   }
 
   depends_on = [google_firestore_field.own_delete_at]
-}
-
-# Both watch log entries directly, as the alerts about memory and revisions do.
-resource "google_monitoring_alert_policy" "trainings_fail" {
-  count = local.own
-
-  project               = var.project_id
-  display_name          = "${var.name}: trainings fail"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "ERROR"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "A training failed, and not for its recordings"
-
-    condition_matched_log {
-      filter = "resource.type=\"cloud_run_job\" AND resource.labels.job_name=\"${local.names.train}\" AND (jsonPayload.event=\"trainer_crashed\" OR jsonPayload.event=\"bundle_refused\" OR jsonPayload.event=\"own_character_given_up\")"
-    }
-  }
-
-  alert_strategy {
-    auto_close = "3600s"
-
-    notification_rate_limit {
-      period = "3600s"
-    }
-  }
-
-  documentation {
-    content   = local.runbook["Trainings fail"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.apis]
-}
-
-resource "google_monitoring_alert_policy" "trainings_wait" {
-  count = local.own
-
-  project               = var.project_id
-  display_name          = "${var.name}: trainings wait"
-  combiner              = "OR"
-  notification_channels = local.channels
-  severity              = "WARNING"
-  user_labels           = var.labels
-
-  conditions {
-    display_name = "A character has waited for its training for more than an hour"
-
-    condition_matched_log {
-      filter = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=\"${local.names.sweep}\" AND jsonPayload.event=\"trainings_wait\""
-    }
-  }
-
-  alert_strategy {
-    auto_close = "3600s"
-
-    notification_rate_limit {
-      period = "3600s"
-    }
-  }
-
-  documentation {
-    content   = local.runbook["Trainings wait"]
-    mime_type = "text/markdown"
-  }
-
-  depends_on = [time_sleep.apis]
 }

@@ -1,16 +1,14 @@
 #!/bin/sh
-# Enables or disables Cloud Run's invoker check of one service. The apply runs it and passes the service
-# and the flag in environment variables.
+# Enables or disables Cloud Run's invoker check of one service. Run by the apply, from the repository's root,
+# with the service and the flag in the environment.
 set -eu
 
-if ! command -v gcloud >/dev/null; then
-    echo "domain_restricted_sharing needs gcloud, which is not on the PATH." \
-        "Install the Google Cloud CLI." >&2
-    exit 1
-fi
+WITHOUT_GCLOUD="Install the Google Cloud CLI; domain_restricted_sharing needs it."
+. infra/terraform/gcloud.sh
 
 exec gcloud run services update "$SERVICE" \
     "$CHECK" \
     --quiet \
+    --billing-project="$PROJECT_ID" \
     --project="$PROJECT_ID" \
     --region="$REGION"

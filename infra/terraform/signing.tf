@@ -4,26 +4,37 @@
 locals {
   signs_with_hmac = var.signing == "hmac"
 
-  environment_signing = local.signs_with_hmac ? {
-    SIGNING_HMAC_ACCESS_ID = google_storage_hmac_key.signer[0].access_id
-  } : {}
+  # The newest key signs. The one before it stays, so that no address that was given out ends.
+  hmac_keys = toset([
+    for number in [var.hmac_key_rotation - 1, var.hmac_key_rotation] : tostring(number) if local.signs_with_hmac && number >= 0
+  ])
+
+  environment_signing = !local.signs_with_hmac ? {} : {
+    SIGNING_HMAC_ACCESS_ID = google_storage_hmac_key.signer[tostring(var.hmac_key_rotation)].access_id
+  }
+  secrets_signing = !local.signs_with_hmac ? {} : {
+    SIGNING_HMAC_SECRET = {
+      secret  = google_secret_manager_secret.this["hmac"].secret_id
+      version = google_secret_manager_secret_version.hmac[tostring(var.hmac_key_rotation)].version
+    }
+  }
 }
 
+# Google tells a key's secret once, and the provider keeps it in the state: the only secret there.
 resource "google_storage_hmac_key" "signer" {
-  count = local.signs_with_hmac ? 1 : 0
+  for_each = local.hmac_keys
 
   project               = var.project_id
   service_account_email = google_service_account.this["signer"].email
 }
 
 resource "google_secret_manager_secret_version" "hmac" {
-  count = local.signs_with_hmac ? 1 : 0
+  for_each = local.hmac_keys
 
-  secret      = google_secret_manager_secret.this["hmac"].id
-  secret_data = google_storage_hmac_key.signer[0].secret
-
-  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
-  deletion_policy = "ABANDON"
+  secret                 = google_secret_manager_secret.this["hmac"].id
+  secret_data_wo         = google_storage_hmac_key.signer[each.key].secret
+  secret_data_wo_version = "1"
+  deletion_policy        = "ABANDON"
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_hmac" {

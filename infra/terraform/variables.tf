@@ -16,7 +16,7 @@ variable "additional_domains" {
 
   validation {
     condition     = length(var.additional_domains) <= 99
-    error_message = "additional_domains must be 99 at most, because a certificate of Google has 100 domains at most."
+    error_message = "additional_domains must be 99 at most: Certificate Manager gives a project 100 certificates."
   }
 }
 
@@ -61,10 +61,11 @@ variable "api_concurrency" {
 }
 
 variable "app_check" {
-  description = "Lets only your own pages use the api: requests about voices must carry a token of Firebase App Check with reCAPTCHA Enterprise. The Firebase console shows `app_id` and `site_key` when you register the page there. null switches this off."
+  description = "Lets only your own pages use the api: requests about voices must carry a token of Firebase App Check with reCAPTCHA Enterprise, which costs US$ 1 per 1000 visitors beyond 10 000 a month (docs/deploy.md). The Firebase console shows `app_id` and `site_key` when you register the page there. `firestore` requires the token for reads of Firestore, too, from every app of the project. null switches this off."
   type = object({
-    app_id   = string
-    site_key = string
+    app_id    = string
+    firestore = optional(bool, false)
+    site_key  = string
   })
   default = null
 
@@ -241,7 +242,7 @@ variable "content_credentials" {
 }
 
 variable "content_credentials_key" {
-  description = "The private key of content_credentials as PEM (PKCS 8, curve P-256), where it is not in Cloud KMS. It goes into Secret Manager, and into the state."
+  description = "The private key of content_credentials as PEM (PKCS 8, curve P-256), where it is not in Cloud KMS. It goes into Secret Manager when certificates change, and not into the state. A saved plan has it, as it has every variable."
   type        = string
   default     = null
   sensitive   = true
@@ -329,6 +330,18 @@ variable "custom_domain" {
   validation {
     condition     = var.custom_domain == null || can(regex("^([a-z0-9]([a-z0-9-]*[a-z0-9])?\\.)+[a-z]{2,}$", var.custom_domain))
     error_message = "custom_domain must be a domain name such as \"voice.example.com\", without https:// and without a path."
+  }
+}
+
+variable "database_id" {
+  description = "The Firestore database with the documents of voices, and its rules. In a project whose default database belongs to something else, or to another deployment, write a name of your own: this one then has a database of its own beside it. It cannot be changed later without losing the documents."
+  type        = string
+  default     = "(default)"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^(\\(default\\)|[a-z][a-z0-9-]{2,61}[a-z0-9])$", var.database_id))
+    error_message = "database_id must be \"(default)\", or 4 to 63 lower-case letters, digits and hyphens, beginning with a letter and not ending with a hyphen."
   }
 }
 
@@ -431,6 +444,25 @@ variable "gpu_regions" {
     condition     = alltrue([for region in var.gpu_regions : can(regex("^[a-z]+-[a-z]+[0-9]+$", region))])
     error_message = "gpu_regions holds something that is not a region; write regions such as \"europe-west4\"."
   }
+}
+
+variable "hmac_key_rotation" {
+  description = "With signing = \"hmac\": raise it by one for a new key. The key before it goes on, so that every address that was given out stays valid; with the next rotation it is deleted, so wait a day between two."
+  type        = number
+  default     = 0
+  nullable    = false
+
+  validation {
+    condition     = var.hmac_key_rotation >= 0 && floor(var.hmac_key_rotation) == var.hmac_key_rotation
+    error_message = "hmac_key_rotation must be a whole number of 0 or more."
+  }
+}
+
+variable "keep_run_address" {
+  description = "Whether api and live go on answering under their run.app addresses beside custom_domain, so that pages which use these addresses work on until yours is published again. Set it to false when the domain works: then every request passes Cloud Armor."
+  type        = bool
+  default     = true
+  nullable    = false
 }
 
 variable "kms_key" {
@@ -789,7 +821,7 @@ variable "result_url_seconds" {
 }
 
 variable "signing" {
-  description = "How addresses are signed: \"iam\" calls signBlob twice for each voice and needs no secret; \"hmac\" makes no call, with an HMAC key of an account of its own in Secret Manager, which Terraform's state holds, too."
+  description = "How addresses are signed: \"iam\" calls signBlob twice for each voice and needs no secret; \"hmac\" makes no call, with an HMAC key of an account of its own. That key is the only secret that Terraform's state holds."
   type        = string
   default     = "iam"
   nullable    = false

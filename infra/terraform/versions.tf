@@ -1,5 +1,5 @@
 terraform {
-  required_version = ">= 1.9"
+  required_version = ">= 1.11"
 
   required_providers {
     archive = {
@@ -8,12 +8,12 @@ terraform {
     }
     google = {
       source  = "hashicorp/google"
-      version = ">= 7.15, < 8"
+      version = ">= 7.15, < 9"
     }
     # Only for google_project_service_identity, which the google provider does not have.
     google-beta = {
       source  = "hashicorp/google-beta"
-      version = ">= 7.15, < 8"
+      version = ">= 7.15, < 9"
     }
     random = {
       source  = "hashicorp/random"

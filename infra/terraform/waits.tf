@@ -16,6 +16,7 @@ resource "time_sleep" "accounts" {
 
   depends_on = [
     google_artifact_registry_repository_iam_member.build,
+    google_artifact_registry_repository_iam_member.functions_agent,
     google_project_iam_member.build_logs,
     google_project_iam_member.build_sources,
     google_secret_manager_secret_iam_member.reads_hmac,

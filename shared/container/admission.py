@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 from weakref import WeakValueDictionary
@@ -60,6 +60,28 @@ class _Place:
         return self.client.seconds, self.text.seconds
 
 
+class RecentClients:
+    """The clients that have come lately."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        # The last two suffice: one of them is not the client that asks.
+        self._seen: dict[str, float] = {}
+
+    def see(self, client: Client) -> None:
+        if client is not None:
+            self._seen.pop(client, None)
+            self._seen[client] = self._now()
+            while len(self._seen) > 2:  # noqa: PLR2004 - see above
+                del self._seen[next(iter(self._seen))]
+
+    def have_others(self, client: Client) -> bool:
+        """Return whether another client has come; one without a name is never limited."""
+        since = self._now() - OTHERS_SECONDS
+        others = (seen for other, seen in self._seen.items() if other != client)
+        return client is not None and any(seen > since for seen in others)
+
+
 class FairQueue:
     """A queue that gives places to the client that has had least time.
 
@@ -68,16 +90,23 @@ class FairQueue:
     queuing: P. Goyal et al., IEEE/ACM Transactions on Networking 5(5), 1997).
 
     Work under way is not stopped. So while one client has all places, each other one may take a
-    spare place instead of waiting until a long piece ends.
+    spare place instead of waiting until a long piece ends. Where nothing is spare, `most_of_one`
+    keeps places free for the others: while they come, the rest of a client's work waits.
     """
 
     def __init__(
-        self, places: int, spare: int = 0, now: Callable[[], float] = time.monotonic
+        self,
+        places: int,
+        spare: int = 0,
+        now: Callable[[], float] = time.monotonic,
+        most_of_one: int | None = None,
     ) -> None:
         self._places = places
         self._spare = spare
-        self._taken = 0
+        self._most_of_one = places + spare if most_of_one is None else most_of_one
         self._now = now
+        self._recent = RecentClients(now)
+        self._resting: dict[Client, asyncio.TimerHandle] = {}
         self._held: list[_Place] = []
         self._waiting: list[_Place] = []
         # A client is known for as long as a text of it is.
@@ -99,44 +128,45 @@ class FairQueue:
 
         A text that queues again and again has a share of its own.
         """
+        self._recent.see(client)
         text = text or Share()
         share = text.whole = self._clients.setdefault(client, Share())
         share.come(self._served)
         text.come(share.served)
         place = _Place(client, share, text, asyncio.get_running_loop().create_future())
-        await self._enter(place)
-        self._served = max(self._served, share.seconds)
-        share.served = max(share.served, text.seconds)
-        place.since = self._now()
-        self._held.append(place)
-        try:
-            yield
-        finally:
-            self._count(client)
-            self._held.remove(place)
-            self._leave()
-
-    async def _enter(self, place: _Place) -> None:
-        if self._is_free_for(place):
-            self._taken += 1
-            return
         self._waiting.append(place)
+        self._give_places()
         try:
             await place.turn
-        except asyncio.CancelledError:
-            if place.turn.cancelled():
-                with suppress(ValueError):  # it was passed over already
-                    self._waiting.remove(place)
+            self._served = max(self._served, share.seconds)
+            share.served = max(share.served, text.seconds)
+            yield
+        finally:
+            if place in self._held:
+                self._count(client)
+                self._held.remove(place)
+                self._give_places()
             else:
-                self._leave()  # the place was given at the same moment
-            raise
+                self._waiting.remove(place)
+
+    def rest(self, client: Client) -> None:
+        """Give a client no place for `REST_SECONDS`, while others come."""
+        if client in self._resting:
+            self._resting[client].cancel()
+        loop = asyncio.get_running_loop()
+        self._resting[client] = loop.call_later(REST_SECONDS, self._end_rest, client)
+
+    def _end_rest(self, client: Client) -> None:
+        del self._resting[client]
+        self._give_places()
 
     def _is_free_for(self, place: _Place) -> bool:
-        if self._taken < self._places:
-            return True
-        holders = {held.name for held in self._held}
-        has_one_all = len(holders - {place.name}) == 1 and place.name not in holders
-        return has_one_all and self._taken < self._places + self._spare
+        taken, holders = len(self._held), Counter(held.name for held in self._held)
+        if taken < self._places:
+            is_limited = place.name in self._resting or holders[place.name] >= self._most_of_one
+            return not is_limited or not self._recent.have_others(place.name)
+        has_one_all = len(holders) == 1 and place.name not in holders
+        return has_one_all and taken < self._places + self._spare
 
     def _count(self, client: Client) -> None:
         now = self._now()
@@ -146,16 +176,14 @@ class FairQueue:
                 place.text.seconds += now - place.since
                 place.since = now
 
-    def _leave(self) -> None:
-        self._taken -= 1
-        while self._waiting:
-            following = min(self._waiting, key=lambda place: place.used)
-            if not self._is_free_for(following):
-                return
+    def _give_places(self) -> None:
+        # One whose turn is done leaves at this moment, and needs no place.
+        while ready := [p for p in self._waiting if not p.turn.done() and self._is_free_for(p)]:
+            following = min(ready, key=lambda place: place.used)
             self._waiting.remove(following)
-            if not following.turn.done():  # one that leaves at the same moment needs no place
-                self._taken += 1
-                following.turn.set_result(None)
+            following.since = self._now()
+            self._held.append(following)
+            following.turn.set_result(None)
 
 
 class Slots(Protocol):
@@ -169,22 +197,31 @@ class Slots(Protocol):
 
 
 class Turn:
-    """Work of a client that runs piece by piece and takes turns; in the context it has a place."""
+    """Work of a client that runs piece by piece and takes turns; in the context it has a place.
+
+    Entering the context raises OverloadedError if the place does not come within `patience`.
+    """
 
     def __init__(
         self,
         slots: Slots,
         client: str | None,
         count_work: Callable[[], AbstractContextManager[None]],
+        patience: float | None = None,
     ) -> None:
         self._slots = slots
         self._client = client
         self._count_work = count_work
+        self._patience = patience
         self._share = Share()
         self._held = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self.begin()
+        try:
+            async with asyncio.timeout(self._patience):
+                await self.begin()
+        except TimeoutError:
+            raise OverloadedError(f"no place became free within {self._patience:g} s") from None
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -207,7 +244,10 @@ class Turn:
 class Admission:
     """The limits of accepted requests, and of the conversions that run at the same time.
 
-    `slots` limit the work of several processes; None for a queue of this one alone.
+    Args:
+        slots: limit the work of several processes; None for a queue of this one alone.
+        most_of_one: conversions of one client at once, while others come.
+        patience: seconds for which a conversion waits for a place; None for ever.
     """
 
     def __init__(
@@ -217,49 +257,39 @@ class Admission:
         waiting: int,
         spare: int = 0,
         slots: Slots | None = None,
+        most_of_one: int | None = None,
+        patience: float | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most = running + waiting
-        self._most_of_one = max(1, running // 2)
-        self._most_in_queue = max(1, self._most // 2)
         self._now = now
         self._admitted = 0
         self._admitted_of: Counter[str] = Counter()
-        # The last two clients suffice: one of them is not the client that asks.
-        self._seen: dict[str, float] = {}
-        self._rests_until: dict[str, float] = {}
+        self._recent = RecentClients(now)
+        self._queue = FairQueue(running, spare, now, most_of_one)
         # Not both: work that waits for a slot of all processes would have a place here meanwhile.
-        self._slots = slots or FairQueue(running, spare, now)
+        self._slots: Slots = slots or self._queue
+        self._patience = patience
         self._few = running // 2
         self._running = 0
         self.worked_seconds = 0.0
 
     @contextmanager
-    def admit(self, client: str | None = None, *, waits: bool = False) -> Iterator[None]:
+    def admit(self, client: str | None = None) -> Iterator[None]:
         """Accept one request, for as long as it is handled.
 
-        A client has half of the places that run, and if it `waits` half of all, while others come.
+        A client has half of all places while others come.
 
         Raises:
             OverloadedError: all places are taken, or all of this client.
         """
-        if client is not None:
-            self._seen.pop(client, None)
-            self._seen[client] = self._now()
-            while len(self._seen) > 2:  # noqa: PLR2004 - see above
-                del self._seen[next(iter(self._seen))]
+        self._recent.see(client)
         if self._admitted >= self._most:
             raise OverloadedError(f"all {self._most} places are taken")
-        if client is not None:
-            now = self._now()
-            has_others = any(
-                seen > now - OTHERS_SECONDS for other, seen in self._seen.items() if other != client
-            )
-            most_of_one = self._most_in_queue if waits else self._most_of_one
-            has_share = self._admitted_of[client] >= most_of_one
-            if has_others and (has_share or self._rests_until.get(client, now) > now):
-                raise OverloadedError("all places of this client are taken, or it has to rest")
         counted = [] if client is None else [client]
+        has_share = any(self._admitted_of[each] >= max(1, self._most // 2) for each in counted)
+        if has_share and self._recent.have_others(client):
+            raise OverloadedError("all places of this client are taken")
         self._admitted += 1
         self._admitted_of.update(counted)
         try:
@@ -271,15 +301,12 @@ class Admission:
 
     def penalize(self, client: str | None) -> None:
         """Let a client rest whose recording has failed as those of an attacker do."""
-        if client is None:
-            return
-        now = self._now()
-        self._rests_until = {each: end for each, end in self._rests_until.items() if end > now}
-        self._rests_until[client] = now + REST_SECONDS
+        if client is not None:
+            self._queue.rest(client)
 
     def turn(self, client: str | None = None) -> Turn:
         """Return the turn of one more conversion, or text; it waits for a place."""
-        return Turn(self._slots, client, self.count_work)
+        return Turn(self._slots, client, self.count_work, self._patience)
 
     @asynccontextmanager
     async def turn_ahead(self) -> AsyncIterator[bool]:

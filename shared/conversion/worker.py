@@ -204,7 +204,8 @@ class Worker:
 
         Raises:
             MalformedMessageError: it is no conversion message.
-            OverloadedError: this instance has as much work as it may have.
+            OverloadedError: this instance has as much work as it may have, or gave this message no
+                place in time.
             AbandonedError: this instance stops or is stuck; no worker owns the voice now.
             LeaseLostError: another attempt owns the voice, or it was deleted.
             Exception: any other error after which Pub/Sub must deliver the message again.
@@ -228,7 +229,7 @@ class Worker:
         with (
             about_voice(attempt.voice_id),
             self._traces.step(attempt.voice_id, "attempt") as trace,
-            self._admission.admit(attempt.client),
+            self._admission.admit(),
         ):
             # A task of its own, so that draining can cancel the work and still answer.
             work = asyncio.create_task(self._lease_and_convert(attempt, trace))

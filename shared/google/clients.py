@@ -34,7 +34,7 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
     from shared.google.firestore import RenewableClient
     from shared.google.voices import FirestoreVoices
 
-    client = RenewableClient(project=settings.project_id)
+    client = RenewableClient(project=settings.project_id, database=settings.firestore_database)
     if targets_per_stream is None:
         return FirestoreVoices(client)
     from shared.google.listener import DocumentListener
@@ -46,7 +46,9 @@ def open_own_characters(settings: CommonSettings) -> OwnCharacterStore:
     from shared.google.firestore import RenewableClient
     from shared.google.own_characters import FirestoreOwnCharacters
 
-    return FirestoreOwnCharacters(RenewableClient(project=settings.project_id))
+    return FirestoreOwnCharacters(
+        RenewableClient(project=settings.project_id, database=settings.firestore_database)
+    )
 
 
 def open_bucket(settings: CommonSettings, name: str, signer: UrlSigner | None = None) -> Bucket:

@@ -245,6 +245,7 @@ class AppCheckTokenVerifier:
 
     keys: CertificateCache
     project_id: str
+    app_id: str | None = None  # None for any app of the project
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
         """Verify the header `X-Firebase-AppCheck`, a token without a scheme."""
@@ -258,6 +259,8 @@ class AppCheckTokenVerifier:
             raise TokenRefusedError(f"the token was not issued for project {self.project_id}")
         if not claims.get("sub"):
             raise TokenRefusedError("the token names no app")
+        if self.app_id not in {None, claims["sub"]}:
+            raise TokenRefusedError("the token is of another app of the project")
         return claims
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _SITE_PREFIX: Final = 64
 
+PLATFORM_HOSTS: Final = (".cloudfunctions.net", ".run.app")
+"""The hosts at which no load balancer of ours stands before a service."""
+
 ALLOWANCES: Final[Mapping[str, int]] = MappingProxyType({"/48": 4, "/56": 2, "/64": 1, "": 1})
 """The allowance of each kind of network as a multiple of one client's, the largest first.
 
@@ -38,8 +41,12 @@ def network_of(connection: HTTPConnection, trusted_proxies: int) -> str:
 
     Args:
         trusted_proxies: the number of last entries that our own proxies have written. With 0, or if
-            entries are missing, the connection's own address counts.
+            entries are missing, the connection's own address counts. At an address of the platform
+            it is at most one.
     """
+    host = connection.headers.get("host", "").partition(":")[0].rstrip(".").lower()
+    if host.endswith(PLATFORM_HOSTS):
+        trusted_proxies = min(trusted_proxies, 1)
     entries = ",".join(connection.headers.getlist("x-forwarded-for")).rsplit(",", trusted_proxies)
     if trusted_proxies and len(entries) >= trusted_proxies:
         forwarded = _network_of(entries[-trusted_proxies].strip())

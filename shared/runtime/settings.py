@@ -26,8 +26,11 @@ from pydantic import (
 from shared.runtime import logs
 from shared.voices.tickets import LEAST_KEY_CHARACTERS
 
-REQUEST_MARGIN_SECONDS: Final = 25
-"""The time of a request beside the conversion; it may wait for a dead worker's lease."""
+QUEUE_SECONDS: Final = 15
+"""The most time for which a message waits for its turn; no answer to it would be a refusal."""
+
+REQUEST_MARGIN_SECONDS: Final = QUEUE_SECONDS + 10
+"""The time of a request beside the conversion; it may wait for a dead worker's lease, too."""
 
 ACKNOWLEDGEMENT_MARGIN_SECONDS: Final = 30
 """The time that Pub/Sub waits beside the conversion; at least the request's margin."""
@@ -120,8 +123,17 @@ class EnvironmentSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_environment(cls, given: dict[str, Any]) -> dict[str, Any]:
-        variables = {name: os.environ.get(name.upper()) for name in cls.model_fields}
+        variables = {name: _read_variable(name.upper()) for name in cls.model_fields}
         return {name: value for name, value in variables.items() if value is not None} | given
+
+
+def _read_variable(name: str) -> str | None:
+    """Return a variable with NAME_1, NAME_2 and so on behind it: a list whose parts are secrets."""
+    parts, value = list[str](), os.environ.get(name)
+    while value is not None:
+        parts.append(value)
+        value = os.environ.get(f"{name}_{len(parts)}")
+    return ",".join(parts) if parts else None
 
 
 class CommonSettings(EnvironmentSettings):
@@ -129,6 +141,7 @@ class CommonSettings(EnvironmentSettings):
 
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
+    firestore_database: Annotated[str, Field(min_length=1)] = "(default)"
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     log_key: Annotated[SecretStr, Field(min_length=32)] | None = None  # of the logs' pseudonyms
     # The destination of voices' steps: `google` for Cloud Trace, the address of a collector that

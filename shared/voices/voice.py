@@ -112,6 +112,13 @@ class OutputFormat(StrEnum):
     OGG = "ogg"
 
 
+class EnglishWords(StrEnum):
+    """How English words inside of a Japanese sentence are spoken."""
+
+    KATAKANA = "katakana"
+    ENGLISH = "english"
+
+
 class VoiceError(Exception):
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -174,6 +181,8 @@ class Speaking:
     volume: float = 1.0  # factor of loudness
     pauses: float = 1.0  # factor of the pauses' length
     style: int = 0  # id of one of the character's styles; 0 is its usual one
+    language: str | None = None  # of the text, such as en; None to detect that of each sentence
+    english_words: EnglishWords = EnglishWords.KATAKANA
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from shared.voices.objects import StorageUnavailableError
 from shared.voices.store import StoreUnavailableError, change
 from shared.voices.voice import Status
 from tests.support.characters import a_manifest
-from tests.support.clock import loop_now
+from tests.support.clock import loop_now, loop_seconds
 from tests.support.messages import conversion_message
 from tests.support.voices import a_queued, a_result, an_upload
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
 DEADLINE = 60.0
+PATIENCE = 15.0
 SOUND = b"RIFF" + b"sound" * 1000
 
 
@@ -334,7 +335,9 @@ class Stage:
         waiting: int = 2,
         traces: Traces = NO_TRACES,
         characters: CharacterLender | None = None,
+        patience: float | None = PATIENCE,
     ) -> None:
+        self.patience = patience
         self.traces = traces
         self.voices = LoopVoices()
         self.characters = FakeCharacters()
@@ -344,7 +347,13 @@ class Stage:
         self.worker = self.another_worker()
 
     def another_worker(self, conversion: FakeConversion | None = None) -> Worker:
-        self.admission = Admission(running=self.running, waiting=self.waiting)
+        self.admission = Admission(
+            running=self.running,
+            waiting=self.waiting,
+            most_of_one=max(1, self.running // 2),
+            patience=self.patience,
+            now=loop_seconds,
+        )
         return Worker(
             self.voices,
             self.lender,

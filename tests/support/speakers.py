@@ -15,7 +15,7 @@ from tests.support.characters import a_manifest
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from shared.speech.engines.interface import ConversionOptions, Engine
     from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
@@ -30,6 +30,7 @@ class Sentences:
     """Says a tone of a tenth of a second up to each comma; `gate` lets each further one go on."""
 
     sample_rate: int = RATE
+    languages: Sequence[str] = ("ja",)
     gate: threading.Semaphore | None = None
     spoken: list[str] = field(default_factory=list)
     asked: list[SpeechOptions] = field(default_factory=list)
@@ -41,7 +42,7 @@ class Sentences:
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         check_length(text)
         if not any(each.isalpha() for each in text):
-            raise nothing_to_say(text)
+            raise nothing_to_say(text, self.languages)
         self.asked.append(options)
         return self._say([each for each in ENDS.split(text) if each])
 

@@ -80,8 +80,12 @@ class TextEngineContract:
                 for text in ("", " \n", "!?", "。\uff01\uff1f…", "\x00\x1b", "()[]")
             ),
             *(
-                (text, TextErrorCode.TEXT_UNREADABLE, "in a script that the voice cannot read")
-                for text in ("שלום", "привет", "สวัสดี")
+                (
+                    text,
+                    TextErrorCode.TEXT_UNREADABLE,
+                    "which the voice cannot read; write it in Japanese",
+                )
+                for text in ("שלום", "привет", "สวัสดี", "这是测试", "Das ist nicht der Weg.")
             ),
             ("あ" * 2_001, TextErrorCode.TEXT_TOO_LONG, "The text has 2001 characters"),
         ],

@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Check = Callable[[dict[str, list[str]]], tuple[int, list[str], str]]
+
 CHECK = Path(__file__).parents[2] / ".ci" / "check"
 
 NOX = """#!/usr/bin/env python3
@@ -35,7 +37,7 @@ GUARD = "-s bench -- guard"
 
 
 @pytest.fixture
-def check(tmp_path: Path) -> Callable[[dict[str, list[str]]], tuple[int, list[str], str]]:
+def check(tmp_path: Path) -> Check:
     (tmp_path / ".ci").mkdir()
     shutil.copy(CHECK, tmp_path / ".ci" / "check")
     (tmp_path / "nox").write_text(NOX)
@@ -57,7 +59,7 @@ def check(tmp_path: Path) -> Callable[[dict[str, list[str]]], tuple[int, list[st
 
 
 def test_every_session_runs_once(
-    check: Callable[[dict[str, list[str]]], tuple[int, list[str], str]],
+    check: Check,
 ) -> None:
     status, calls, said = check({})
 
@@ -68,7 +70,7 @@ def test_every_session_runs_once(
 
 
 def test_a_test_that_fails_is_run_again_alone_and_named_as_flaky(
-    check: Callable[[dict[str, list[str]]], tuple[int, list[str], str]],
+    check: Check,
 ) -> None:
     status, calls, said = check({"-s tests": ["tests/a.py::test_b"]})
 
@@ -79,7 +81,7 @@ def test_a_test_that_fails_is_run_again_alone_and_named_as_flaky(
 
 
 def test_a_test_that_fails_twice_fails_the_run(
-    check: Callable[[dict[str, list[str]]], tuple[int, list[str], str]],
+    check: Check,
 ) -> None:
     status, calls, said = check({"-s tests": ["tests/a.py::test_b"], AGAIN: ["tests/a.py::test_b"]})
 
@@ -88,30 +90,11 @@ def test_a_test_that_fails_twice_fails_the_run(
     assert calls[-1] == GUARD, "the other sessions run all the same"
 
 
-def test_the_pages_tests_are_run_again_with_lint(
-    check: Callable[[dict[str, list[str]]], tuple[int, list[str], str]],
+@pytest.mark.parametrize(("session", "runs"), [("lint", 2), ("terraform", 1), ("image", 1)])
+def test_a_session_that_fails_fails_the_run_and_its_words_are_repeated_at_the_end(
+    session: str, runs: int, check: Check
 ) -> None:
-    status, calls, said = check({"-s lint": []})
+    status, calls, said = check({f"-s {session}": []})
 
-    assert calls.count("-s lint") == 2
-    assert status == 1, "it fails twice"
-    assert "lint: FAILED" in said
-
-
-def test_the_end_repeats_what_a_failed_session_wrote(
-    check: Callable[[dict[str, list[str]]], tuple[int, list[str], str]],
-) -> None:
-    _, _, said = check({"-s terraform": []})
-
-    assert said.count("what -s terraform found") == 2
-    assert "terraform failed; the end of what it wrote:\nwhat -s terraform found" in said
-
-
-@pytest.mark.parametrize("session", ["terraform", "image"])
-def test_what_is_no_test_is_not_repeated(
-    session: str, check: Callable[[dict[str, list[str]]], tuple[int, list[str], str]]
-) -> None:
-    status, calls, _ = check({f"-s {session}": []})
-
-    assert calls.count(f"-s {session}") == 1
-    assert status == 1
+    assert (status, calls.count(f"-s {session}")) == (1, runs)
+    assert f"{session} failed; the end of what it wrote:\nwhat -s {session} found" in said

@@ -49,12 +49,6 @@ def test_the_reasons_are_those_of_the_page() -> None:
         reasons_of(TABLE.replace("`pass`", "pass").replace(r"`return a \| b`", "return"))
 
 
-def test_nothing_is_wrong_if_every_survivor_has_its_reason() -> None:
-    assert outcome("killed", "timeout").complaints() == []
-    well = outcome(*["killed"] * 19, "survived", reasons=frozenset({CHANGE}))
-    assert (well.complaints(), well.share) == ([], 0.95)
-
-
 @pytest.mark.parametrize(
     ("found", "complaint"),
     [
@@ -73,10 +67,3 @@ def test_nothing_is_wrong_if_every_survivor_has_its_reason() -> None:
 def test_what_is_wrong_is_said(found: Outcome, complaint: str) -> None:
     (sentence,) = found.complaints()
     assert re.search(complaint, sentence)
-
-
-def test_the_figures_of_each_module_are_shown() -> None:
-    text = outcome("killed", "killed", "timeout", "survived").report().markdown()
-
-    assert "| shared.voices.voice | 4 | 2 | 1 | 1 | 75.0 |" in text
-    assert "| all | 4 | 2 | 1 | 1 | 75.0 |" in text

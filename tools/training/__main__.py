@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WORK = REPOSITORY / ".training"
 
 _RECORDINGS = TrainingFolders(
-    REPOSITORY / "characters", REPOSITORY / "characters" / "hina", WORK / "recordings"
+    REPOSITORY / "characters", REPOSITORY / "characters" / "ned", WORK / "recordings"
 )
 
 

@@ -1,19 +1,13 @@
 """Teaches the decoder of a character that comes with the repository its voice.
 
-    python -m tools.training.adaptation ID RECORDINGS [--pairs FOLDER] [--readers FOLDER] [--steps
-    N]
-        [--like-owners]
+    python -m tools.training.adaptation ID RECORDINGS [--readers FOLDER] [--steps N] [--like-owners]
 
 `characters/ID` is there already: its graphs get new weights, and its manifest names them; how high
-the character speaks stays as it is. The
-training begins with the average voice, as that of an owner's recordings does. RECORDINGS holds
-files of the voice alone; the folder of pairs stereo files, of which a stranger says the left
-channel and the voice the right one, sound for sound (`python -m tools.training.sources.kokoro
---only pairs`). The folder of readers holds more people to learn beside, each file a person; whom
-characters are judged by is left out. What is heard is disturbed more than an owner's recordings
-are. With
---like-owners the voice has the share of what is learnt that an owner's has, and as little of the
-variance is given back.
+the character speaks stays as it is. The training begins with the average voice, as that of an
+owner's recordings does. RECORDINGS holds files of the voice alone. The folder of readers holds more
+people to learn beside, each file a person; whom characters are judged by is left out. What is heard
+is disturbed more than an owner's recordings are. With --like-owners the voice has the share of what
+is learnt that an owner's has, and as little of the variance is given back.
 """
 
 import argparse
@@ -22,21 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-import soundfile
-
 from tools.training.content.shared_encoder import SharedEncoder
 from tools.training.decoder.features import read_mono
 from tools.training.recordings.bundle import give_spectrum, put_into
 from tools.training.recordings.learner import Material, Plan, Training, TrainingEffort
-from tools.training.recordings.lessons import Pair
 from tools.training.recordings.selection import find_others, readers_in
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import RecordingsError, TrainingProgress, WorkFolder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _KINDS = {".wav", ".flac", ".opus", ".ogg"}
-_CHANNELS = 2
 _SHARE, _SHARE_BESIDE_READERS, _BATCH, _STEPS = 0.7, 0.5, 12, 3_000
 _COMPENSATED = 1.15
 
@@ -58,7 +47,6 @@ class AdaptationFolders:
 def adapt(
     places: AdaptationFolders,
     recordings: Path,
-    pairs: Path | None,
     steps: int,
     *,
     is_like_owners: bool = False,
@@ -69,7 +57,7 @@ def adapt(
         steps: of the training, 12 crops of 1.6 s each.
 
     Raises:
-        RecordingsError: a folder has no recordings, or a pair has no two channels.
+        RecordingsError: a folder has no recordings.
     """
     ear = SharedEncoder.of(places.bundle)
     share = _SHARE if places.readers is None else _SHARE_BESIDE_READERS
@@ -77,15 +65,15 @@ def adapt(
     effort = TrainingEffort(plan, is_harsh=True)
     if not is_like_owners:
         effort = replace(effort, owner_share=share, compensated=_COMPENSATED)
-    choices = f"{pairs} {places.readers} {effort}"
-    beside = [pairs, places.readers, places.others]
+    choices = f"{places.readers} {effort}"
+    beside = [places.readers, places.others]
     work = WorkFolder.open(places.work, recordings, choices, beside)
     training = Training(ear, effort, work, TrainingProgress(stages=4))
     taught = dict(find_others(places.others).taught)
     if places.readers is not None:
         taught |= readers_in(places.readers)
     spoken = spoken_in(recordings)
-    network = training.run(Material(spoken, taught, _pairs(pairs))).network
+    network = training.run(Material(spoken, taught)).network
     put_into(places.bundle, network)
     give_spectrum(places.bundle, network, spoken)
 
@@ -96,23 +84,10 @@ def spoken_in(folder: Path) -> list[Utterance]:
     Raises:
         RecordingsError: there are none.
     """
-    return [Utterance(file.name, 0.0, *read_mono(file)) for file in _files(folder)]
+    return [Utterance(file.name, 0.0, *read_mono(file)) for file in files_in(folder)]
 
 
-def _pairs(folder: Path | None) -> list[Pair]:
-    if folder is None:
-        return []
-    found = []
-    for file in _files(folder):
-        wave, rate = soundfile.read(file, dtype="float32", always_2d=True)
-        if wave.shape[1] != _CHANNELS:
-            raise RecordingsError(f"{file}: expected two channels, found {wave.shape[1]}.")
-        stranger, owner = np.ascontiguousarray(wave.T)
-        found.append(Pair(stranger, Utterance(file.name, 0.0, owner, rate)))
-    return found
-
-
-def _files(folder: Path) -> list[Path]:
+def files_in(folder: Path) -> list[Path]:
     found = sorted(file for file in folder.rglob("*") if file.suffix in _KINDS)
     if not found:
         raise RecordingsError(f"{folder}: expected a folder with recordings, found none.")
@@ -126,7 +101,6 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("character", metavar="ID")
     parser.add_argument("recordings", type=Path)
-    parser.add_argument("--pairs", type=Path, metavar="FOLDER")
     parser.add_argument("--readers", type=Path, metavar="FOLDER")
     parser.add_argument("--steps", type=int, default=_STEPS)
     parser.add_argument("--like-owners", action="store_true")
@@ -138,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     try:
         adapt(
-            places, options.recordings, options.pairs, options.steps,
+            places, options.recordings, options.steps,
             is_like_owners=options.like_owners,
         )  # fmt: skip
     except RecordingsError as error:

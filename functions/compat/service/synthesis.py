@@ -98,7 +98,7 @@ class Synthesis:
     ) -> list[bytes]:
         """Speak one after the other; raise ClientLeftError when nobody waits any more."""
         budget = _Budget(self.limits)
-        with self._admission.admit(client, waits=True):
+        with self._admission.admit(client):
             async with self._admission.turn(client) as turn:
                 await self._check_length(speeches, self.limits.seconds)
                 return [await self._speak_one(each, budget, is_left, turn) for each in speeches]
@@ -122,7 +122,7 @@ class Synthesis:
 
     async def compute(self, act: Callable[[], _Result], client: str | None = None) -> _Result:
         """Run in a thread, in the client's turn: reading a long text takes a while, too."""
-        with self._admission.admit(client, waits=True):
+        with self._admission.admit(client):
             async with self._admission.turn(client):
                 return await _in_thread(act)
 
@@ -180,7 +180,7 @@ class Synthesis:
     async def _fill(self, stream: SpokenStream, speech: Speech, turn: Turn, seconds: float) -> None:
         try:
             with ExitStack() as place:
-                place.enter_context(self._admission.admit(stream.client, waits=True))
+                place.enter_context(self._admission.admit(stream.client))
                 async with turn:
                     await self._check_length([speech], seconds)
                     encoded = _encode(speech)

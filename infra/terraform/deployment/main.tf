@@ -2,26 +2,20 @@
 # every command reads by itself: each variable of the module is one here, and only `allowed_origins`,
 # `project_id` and `region` must be set.
 #
-# Terraform's state holds every key that the module makes (of the page, of the log, of tickets, of
-# addresses), so keep terraform.tfstate as you would keep a password. For more than one person, or for CI,
-# keep it in a bucket that only they can read: add these lines inside the block `terraform` below, and run
-# `terraform init -migrate-state`.
-#
-#   backend "gcs" {
-#     bucket = "a-bucket-that-exists"
-#   }
+# Terraform's state holds no secret, except with `signing = "hmac"` the key of the addresses. For more than
+# one person, or for CI, keep it in a bucket: docs/deploy.md, "From CI", has the commands.
 
 terraform {
-  required_version = ">= 1.9"
+  required_version = ">= 1.11"
 
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = ">= 7.15, < 8"
+      version = ">= 7.15, < 9"
     }
     google-beta = {
       source  = "hashicorp/google-beta"
-      version = ">= 7.15, < 8"
+      version = ">= 7.15, < 9"
     }
   }
 }

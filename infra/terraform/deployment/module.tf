@@ -23,6 +23,7 @@ module "voice_avatar" {
   convert_image               = var.convert_image
   convert_memory              = var.convert_memory
   custom_domain               = var.custom_domain
+  database_id                 = var.database_id
   default_character           = var.default_character
   deletion_protection         = var.deletion_protection
   delivery_attempts           = var.delivery_attempts
@@ -32,6 +33,8 @@ module "voice_avatar" {
   firestore_location          = var.firestore_location
   function_min_instances      = var.function_min_instances
   gpu_regions                 = var.gpu_regions
+  hmac_key_rotation           = var.hmac_key_rotation
+  keep_run_address            = var.keep_run_address
   kms_key                     = var.kms_key
   labels                      = var.labels
   live                        = var.live

@@ -30,6 +30,11 @@ output "dashboard" {
   value       = module.voice_avatar.dashboard
 }
 
+output "dns_records" {
+  description = "The CNAME record that each domain needs before Google issues its certificate; null without a domain."
+  value       = module.voice_avatar.dns_records
+}
+
 output "load_balancer_address" {
   description = "What the A record of each domain must point to; null without one."
   value       = module.voice_avatar.load_balancer_address

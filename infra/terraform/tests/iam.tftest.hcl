@@ -36,6 +36,14 @@ run "only_what_is_needed" {
   }
 
   assert {
+    condition = (
+      google_artifact_registry_repository_iam_member.functions_agent.member == google_project_service_identity.this["cloudfunctions.googleapis.com"].member
+      && google_artifact_registry_repository_iam_member.functions_agent.role == "roles/artifactregistry.reader"
+    )
+    error_message = "the first functions are deployed before their agent may read their images"
+  }
+
+  assert {
     condition     = google_project_iam_member.build_sources.condition[0].expression == "resource.name.startsWith(\"projects/_/buckets/gcf-v2-sources-123456789012-\")"
     error_message = "the build account may read more than source archives"
   }
@@ -159,7 +167,7 @@ run "a_closed_api" {
       length(google_cloud_run_v2_service_iam_member.public_api) == 0
       && length(terraform_data.invoker_check) == 0
       && length(google_monitoring_uptime_check_config.api) == 0
-      && length(google_monitoring_alert_policy.down) == 0
+      && !contains(keys(google_monitoring_alert_policy.metric), "The api is down")
     )
     error_message = "public_api = false leaves the api open to everybody, or watches whether everybody can call it"
   }

@@ -21,7 +21,7 @@ run "off_by_default" {
     condition = (
       length(google_cloud_run_v2_service.live) == 0
       && !contains(keys(google_secret_manager_secret.this), "live-tickets")
-      && length(google_monitoring_alert_policy.live) == 0
+      && !contains(keys(google_monitoring_alert_policy.metric), "Live conversions are put off")
       && !contains(keys(google_service_account.this), "live")
       && !contains(keys(google_cloudfunctions2_function.this["api"].service_config[0].environment_variables), "LIVE_URL")
       && jsondecode(output.page_configuration).live == null
@@ -145,7 +145,13 @@ run "a_new_key_keeps_the_old_one" {
   }
 
   assert {
-    condition     = keys(random_password.live_ticket) == ["4", "5"]
+    condition = (
+      local.keys["live-tickets"] == ["live-tickets-5", "live-tickets-4"]
+      && { for name, key in local.secret_variables["live-tickets"] : name => key.version } == {
+        LIVE_TICKET_KEYS   = google_secret_manager_secret_version.key["live-tickets-5"].version
+        LIVE_TICKET_KEYS_1 = google_secret_manager_secret_version.key["live-tickets-4"].version
+      }
+    )
     error_message = "not the key of this rotation and the one before"
   }
 }

@@ -63,15 +63,15 @@ run "a_domain_with_a_limit" {
     condition = (
       one([for rule in google_compute_security_policy.api[0].rule : rule.rate_limit_options[0].rate_limit_threshold[0].count if rule.action == "throttle"]) == 30
       && google_compute_backend_service.api[0].security_policy == google_compute_security_policy.api[0].id
-      && google_compute_managed_ssl_certificate.api[0].managed[0].domains == tolist(["voice.example.com"])
-      && can(regex("^voice-avatar-api-[0-9a-f]{8}$", google_compute_managed_ssl_certificate.api[0].name))
+      && google_compute_target_https_proxy.api[0].certificate_map == "//certificatemanager.googleapis.com/${google_certificate_manager_certificate_map.api[0].id}"
+      && keys(output.dns_records) == ["voice.example.com"]
     )
     error_message = "the load balancer has no limit, or no certificate for the domain"
   }
 
   assert {
-    condition     = google_cloudfunctions2_function.this["api"].service_config[0].ingress_settings == "ALLOW_INTERNAL_AND_GCLB"
-    error_message = "the limit can be gone around by the api's own address"
+    condition     = google_cloudfunctions2_function.this["api"].service_config[0].ingress_settings == "ALLOW_ALL"
+    error_message = "the page that is published loses the api before the domain works"
   }
 
   assert {
@@ -146,19 +146,7 @@ run "watching" {
 
   assert {
     condition = alltrue([
-      for policy in [
-        google_monitoring_alert_policy.dead_letters,
-        google_monitoring_alert_policy.down[0],
-        google_monitoring_alert_policy.errors,
-        google_monitoring_alert_policy.failing,
-        google_monitoring_alert_policy.lost,
-        google_monitoring_alert_policy.memory,
-        google_monitoring_alert_policy.not_starting,
-        google_monitoring_alert_policy.objective,
-        google_monitoring_alert_policy.stuck,
-        google_monitoring_alert_policy.unexpected,
-        google_monitoring_alert_policy.wait,
-      ] :
+      for policy in concat(values(google_monitoring_alert_policy.metric), values(google_monitoring_alert_policy.log)) :
       toset(policy.notification_channels) == toset(["projects/demo-project/notificationChannels/1", "projects/demo-project/notificationChannels/2"])
       && length(policy.documentation[0].content) > 200
     ])
@@ -167,10 +155,10 @@ run "watching" {
 
   assert {
     condition = (
-      google_monitoring_alert_policy.wait.conditions[0].condition_threshold[0].threshold_value == 3000
-      && google_monitoring_alert_policy.errors.conditions[0].condition_threshold[0].threshold_value == 0.05
-      && google_monitoring_alert_policy.stuck.conditions[0].condition_threshold[0].threshold_value == 90
-      && alltrue([for condition in google_monitoring_alert_policy.dead_letters.conditions : condition.condition_threshold[0].threshold_value == 0])
+      google_monitoring_alert_policy.metric["Visitors wait too long"].conditions[0].condition_threshold[0].threshold_value == 3000
+      && google_monitoring_alert_policy.metric["Conversions fail"].conditions[0].condition_threshold[0].threshold_value == 0.05
+      && google_monitoring_alert_policy.metric["Voices are stuck"].conditions[0].condition_threshold[0].threshold_value == 90
+      && alltrue([for condition in google_monitoring_alert_policy.metric["Dead letters"].conditions : condition.condition_threshold[0].threshold_value == 0])
     )
     error_message = "an alert has another threshold than the objectives say"
   }
@@ -180,8 +168,8 @@ run "watching" {
     condition = (
       google_monitoring_slo.wait.goal == 0.95
       && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].range[0].max == 3000
-      && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].distribution_filter == google_monitoring_alert_policy.wait.conditions[0].condition_threshold[0].filter
-      && { for condition in google_monitoring_alert_policy.objective.conditions : regex("\"([0-9]+s)\"", condition.condition_threshold[0].filter)[0] => floor(10 * condition.condition_threshold[0].threshold_value) } == { "21600s" = 56, "3600s" = 134 }
+      && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].distribution_filter == google_monitoring_alert_policy.metric["Visitors wait too long"].conditions[0].condition_threshold[0].filter
+      && { for condition in google_monitoring_alert_policy.metric["The objective is at risk"].conditions : regex("\"([0-9]+s)\"", condition.condition_threshold[0].filter)[0] => floor(10 * condition.condition_threshold[0].threshold_value) } == { "21600s" = 56, "3600s" = 134 }
     )
     error_message = "the objective is another than the variables say, or an alert on it comes too late"
   }
@@ -204,23 +192,23 @@ run "watching" {
       google_monitoring_uptime_check_config.api[0].http_check[0].path == "/api/v1/characters"
       && google_monitoring_uptime_check_config.api[0].http_check[0].use_ssl
       && google_monitoring_uptime_check_config.api[0].monitored_resource[0].labels.host == trimprefix(output.api_url, "https://")
-      && strcontains(google_monitoring_alert_policy.down[0].conditions[0].condition_threshold[0].filter, google_monitoring_uptime_check_config.api[0].uptime_check_id)
+      && strcontains(google_monitoring_alert_policy.metric["The api is down"].conditions[0].condition_threshold[0].filter, google_monitoring_uptime_check_config.api[0].uptime_check_id)
     )
     error_message = "nobody notices when the api does not answer"
   }
 
   assert {
     condition = (
-      strcontains(google_monitoring_alert_policy.failing.conditions[0].condition_threshold[0].filter, "service_name = \"voice-avatar-api\"")
-      && strcontains(google_monitoring_alert_policy.failing.conditions[0].condition_threshold[0].filter, "response_code_class = \"5xx\"")
-      && strcontains(google_monitoring_alert_policy.failing.conditions[0].condition_threshold[0].filter, "response_code != \"504\"")
+      strcontains(google_monitoring_alert_policy.metric["The api fails"].conditions[0].condition_threshold[0].filter, "service_name = \"voice-avatar-api\"")
+      && strcontains(google_monitoring_alert_policy.metric["The api fails"].conditions[0].condition_threshold[0].filter, "response_code_class = \"5xx\"")
+      && strcontains(google_monitoring_alert_policy.metric["The api fails"].conditions[0].condition_threshold[0].filter, "response_code != \"504\"")
     )
     error_message = "the api's failures are not counted, or those who waited long enough are counted as failures"
   }
 
   assert {
     condition = alltrue([
-      for policy in [google_monitoring_alert_policy.memory, google_monitoring_alert_policy.not_starting, google_monitoring_alert_policy.unexpected] :
+      for policy in [google_monitoring_alert_policy.log["Instances run out of memory"], google_monitoring_alert_policy.log["A revision does not start"], google_monitoring_alert_policy.log["The program has an error"]] :
       alltrue([for name in ["api", "convert", "dead-letter", "on-upload", "sweep"] : strcontains(policy.conditions[0].condition_matched_log[0].filter, "\"voice-avatar-${name}\"")])
       && policy.alert_strategy[0].notification_rate_limit[0].period == "3600s"
     ])
@@ -355,7 +343,17 @@ run "a_page_under_the_domain" {
 
 run "only_pages_of_the_site" {
   variables {
-    app_check = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    app_check = { app_id = "1:123456789012:web:0123456789abcdef", firestore = true, site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+  }
+
+  assert {
+    condition = (
+      google_firebase_app_check_recaptcha_enterprise_config.page[0].token_ttl == "86400s"
+      && google_firebase_app_check_service_config.firestore[0].service_id == "firestore.googleapis.com"
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["APP_CHECK_APP"] == var.app_check.app_id
+      && jsondecode(output.page_configuration).firebase.appId == var.app_check.app_id
+    )
+    error_message = "a visit costs more than one assessment a day, or another app or Firestore needs none"
   }
 
   assert {
@@ -372,13 +370,23 @@ run "only_pages_of_the_site" {
 
 run "addresses_signed_with_an_hmac_key" {
   variables {
-    signing = "hmac"
+    hmac_key_rotation = 3
+    signing           = "hmac"
   }
 
   assert {
     condition = (
-      google_storage_hmac_key.signer[0].service_account_email == google_service_account.this["signer"].email
-      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["SIGNING_HMAC_ACCESS_ID"] == google_storage_hmac_key.signer[0].access_id
+      keys(google_storage_hmac_key.signer) == ["2", "3"]
+      && local.environment_signing.SIGNING_HMAC_ACCESS_ID == google_storage_hmac_key.signer["3"].access_id
+      && local.secrets_signing.SIGNING_HMAC_SECRET.version == google_secret_manager_secret_version.hmac["3"].version
+    )
+    error_message = "a new key ends the addresses of the one before, or does not sign"
+  }
+
+  assert {
+    condition = (
+      google_storage_hmac_key.signer["3"].service_account_email == google_service_account.this["signer"].email
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["SIGNING_HMAC_ACCESS_ID"] == google_storage_hmac_key.signer["3"].access_id
       && toset(google_cloudfunctions2_function.this["api"].service_config[0].secret_environment_variables[*].key) == toset(["LOG_KEY", "SIGNING_HMAC_SECRET"])
       && google_cloudfunctions2_function.this["on_upload"].service_config[0].secret_environment_variables[*].key == tolist(["LOG_KEY"])
       && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "SIGNING_HMAC_SECRET" && length(env.value_source) == 1]) == 1
@@ -401,17 +409,21 @@ run "addresses_signed_with_an_hmac_key" {
 run "several_domains" {
   variables {
     additional_domains = ["voice.example.org", "koe.example.jp"]
+    keep_run_address   = false
     custom_domain      = "voice.example.com"
     page               = { folder = "./tests/page" }
   }
 
   assert {
     condition = (
-      google_compute_managed_ssl_certificate.api[0].managed[0].domains == tolist(["voice.example.com", "koe.example.jp", "voice.example.org"])
+      { for entry in google_certificate_manager_certificate_map_entry.domain : entry.hostname => entry.certificates[0] } == { for domain, certificate in google_certificate_manager_certificate.domain : domain => certificate.id }
+      && alltrue([for domain, certificate in google_certificate_manager_certificate.domain : certificate.managed[0].domains == tolist([domain])])
+      && toset(keys(google_certificate_manager_certificate.domain)) == toset(["voice.example.com", "koe.example.jp", "voice.example.org"])
+      && google_cloudfunctions2_function.this["api"].service_config[0].ingress_settings == "ALLOW_INTERNAL_AND_GCLB"
       && toset(flatten(google_compute_url_map.api[0].host_rule[*].hosts)) == toset(["voice.example.com", "koe.example.jp", "voice.example.org"])
       && contains(google_storage_bucket.uploads.cors[0].origin, "https://koe.example.jp")
       && output.api_url == "https://voice.example.com"
     )
-    error_message = "a domain has no certificate, no page, or may not upload"
+    error_message = "a domain has no certificate of its own, no page, or may not upload, or the limit can be gone around"
   }
 }

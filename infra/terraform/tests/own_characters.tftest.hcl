@@ -29,7 +29,7 @@ run "off_there_is_nothing_of_it" {
       && length(google_storage_bucket_iam_member.erases_own_characters) == 0
       && length(google_firestore_field.own_unindexed) + length(google_firestore_field.own_moment) + length(google_firestore_field.own_delete_at) == 0
       && length(google_firestore_index.own_of_owner) == 0
-      && length(google_monitoring_alert_policy.trainings_fail) + length(google_monitoring_alert_policy.trainings_wait) == 0
+      && !anytrue([for title in keys(google_monitoring_alert_policy.log) : startswith(title, "Trainings")])
       && length(terraform_data.train_image) == 0
       && !contains(keys(google_service_account.this), "train")
       && !contains(keys(google_project_iam_member.firestore), "train")

@@ -104,7 +104,7 @@ run "no_bucket_of_characters" {
     condition = (
       length(google_storage_bucket.characters) == 0
       && length(google_storage_bucket_iam_member.reads_characters) == 0
-      && length(google_monitoring_alert_policy.broken_character) == 0
+      && !contains(keys(google_monitoring_alert_policy.log), "A character does not work")
       && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "CHARACTERS_BUCKET"]) == 0
     )
     error_message = "there is a bucket of characters that nobody asked for"
@@ -156,10 +156,10 @@ run "a_bucket_of_characters" {
 
   assert {
     condition = (
-      strcontains(google_monitoring_alert_policy.broken_character[0].conditions[0].condition_matched_log[0].filter, "\"voice-avatar-convert\"")
-      && strcontains(google_monitoring_alert_policy.broken_character[0].conditions[0].condition_matched_log[0].filter, "jsonPayload.event=\"character_broken\"")
-      && toset(google_monitoring_alert_policy.broken_character[0].notification_channels) == toset(["projects/demo-project/notificationChannels/1"])
-      && length(google_monitoring_alert_policy.broken_character[0].documentation[0].content) > 200
+      strcontains(google_monitoring_alert_policy.log["A character does not work"].conditions[0].condition_matched_log[0].filter, "\"voice-avatar-convert\"")
+      && strcontains(google_monitoring_alert_policy.log["A character does not work"].conditions[0].condition_matched_log[0].filter, "jsonPayload.event=\"character_broken\"")
+      && toset(google_monitoring_alert_policy.log["A character does not work"].notification_channels) == toset(["projects/demo-project/notificationChannels/1"])
+      && length(google_monitoring_alert_policy.log["A character does not work"].documentation[0].content) > 200
     )
     error_message = "nobody is told of a character that does not work, or what to do about it"
   }
@@ -182,6 +182,42 @@ run "a_key_for_a_database_that_was_made_without_one" {
 
   variables {
     kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key"
+  }
+
+  expect_failures = [google_firestore_database.this]
+}
+
+# In a project with another deployment, or with an app that uses Firestore already.
+run "a_database_beside_the_default_one" {
+  variables {
+    database_id = "voice-avatar"
+  }
+
+  assert {
+    condition = (
+      google_firestore_database.this.name == "voice-avatar"
+      && google_firebaserules_release.firestore.name == "cloud.firestore/voice-avatar"
+      && alltrue([for name, function in google_cloudfunctions2_function.this : function.service_config[0].environment_variables["FIRESTORE_DATABASE"] == "voice-avatar"])
+      && jsondecode(output.page_configuration).firebase.databaseId == "voice-avatar"
+    )
+    error_message = "the rules of the default database are replaced, or a service or the page uses that database"
+  }
+}
+
+run "a_database_that_others_made_is_not_destroyed" {
+  state_key = "imported"
+
+  variables {
+    deletion_protection = false
+  }
+
+  override_resource {
+    target = google_firestore_database.this
+    values = { create_time = "2020-01-01T00:00:00Z" }
+  }
+  override_resource {
+    target = time_static.first_apply
+    values = { rfc3339 = "2026-01-01T00:00:00Z" }
   }
 
   expect_failures = [google_firestore_database.this]

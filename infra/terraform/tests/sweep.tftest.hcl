@@ -124,9 +124,9 @@ run "the_longest_name" {
 run "somebody_looks_whether_it_runs" {
   assert {
     condition = (
-      google_monitoring_alert_policy.lost.conditions[0].condition_threshold[0].threshold_value == 3
-      && google_monitoring_alert_policy.lost.conditions[1].condition_threshold[0].comparison == "COMPARISON_LT"
-      && google_monitoring_alert_policy.lost.conditions[1].condition_threshold[0].evaluation_missing_data == "EVALUATION_MISSING_DATA_ACTIVE"
+      google_monitoring_alert_policy.metric["Voices were lost"].conditions[0].condition_threshold[0].threshold_value == 3
+      && google_monitoring_alert_policy.metric["Voices were lost"].conditions[1].condition_threshold[0].comparison == "COMPARISON_LT"
+      && google_monitoring_alert_policy.metric["Voices were lost"].conditions[1].condition_threshold[0].evaluation_missing_data == "EVALUATION_MISSING_DATA_ACTIVE"
       && strcontains(google_logging_metric.counter["swept"].filter, "resource.labels.service_name=\"${google_cloudfunctions2_function.this["sweep"].name}\"")
     )
     error_message = "nobody is told when voices are lost, or when no sweep runs"

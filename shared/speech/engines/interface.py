@@ -199,6 +199,10 @@ class TextEngineWrapper:
     def sample_rate(self) -> int:
         return self._engine().sample_rate
 
+    @property
+    def languages(self) -> Sequence[str]:
+        return self._engine().languages
+
     def estimate(self, text: str, options: SpeechOptions) -> float:
         return self._engine().estimate(text, options)
 

@@ -34,6 +34,7 @@ from shared.speech.engines.interface import Mark
 from shared.speech.engines.text_interface import (
     SpeechOptions,
     check_length,
+    divide_text,
     nothing_to_say,
     refuse_styles,
     sentences_of,
@@ -43,6 +44,7 @@ from shared.speech.signal.samples import resample
 from shared.speech.text.accents import accent_phrases, labels_of, words_of_phones
 from shared.speech.text.duration import estimate_seconds, phone_of
 from shared.speech.text.front_end import read_text
+from shared.speech.text.languages import JAPANESE, divide
 from shared.speech.text.spoken_form import write_out
 
 if TYPE_CHECKING:
@@ -239,6 +241,7 @@ class JapaneseEngine:
         gain: float = 1.0,
     ) -> None:
         self.sample_rate = sample_rate
+        self.languages = (JAPANESE,)
         self._voice = voice
         self._front_end = front_end
         self._semitones = semitones
@@ -264,9 +267,9 @@ class JapaneseEngine:
 
     def _sentences(self, text: str, options: SpeechOptions) -> list[Reading]:
         refuse_styles(options)
-        readings = self._read(text)
+        readings = self._read(divide_text(text, self.languages, options).text)
         if not _breaths(readings):
-            raise nothing_to_say(text)
+            raise nothing_to_say(text, self.languages)
         return readings
 
     def _marked(self, readings: Iterable[Reading], options: SpeechOptions) -> Iterator[SpeechPiece]:
@@ -290,20 +293,21 @@ class JapaneseEngine:
                 yield SpeechPiece(samples, pause / speed, marks)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
-        return [phrase for reading in self._read(text) for phrase in accent_phrases(reading)]
+        check_length(text)
+        readings = self._read(divide(text, self.languages).text)
+        return [phrase for reading in readings for phrase in accent_phrases(reading)]
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
         refuse_styles(options)
         if text is not None and list(phrases) == self.read_phrases(text):
-            breaths = _breaths(self._read(text))
+            breaths = _breaths(self._read(divide(text, self.languages).text))
         else:
             breaths = _split_all(labels_of(sentence) for sentence in sentences_of(phrases))
         return self.speak_labels(breaths, options)
 
     def _read(self, text: str) -> list[Reading]:
-        check_length(text)
         return read_text(self._front_end, write_out(text))
 
     def speak_labels(

@@ -23,6 +23,7 @@ from shared.speech.engines.kokoro_packages import (
 from shared.speech.engines.text_interface import (
     SpeechOptions,
     check_length,
+    divide_text,
     nothing_to_say,
     refuse_styles,
     sentences_of,
@@ -35,6 +36,7 @@ from shared.speech.signal.samples import resample
 from shared.speech.text.accents import AccentPhrase, accent_phrases
 from shared.speech.text.duration import estimate_seconds, phone_of
 from shared.speech.text.front_end import Reading, read_text
+from shared.speech.text.languages import JAPANESE, divide
 from shared.speech.text.phonemes import LONG, SOUNDS, MoraSound, split_morae, spoken_words
 from shared.speech.text.spoken_form import write_out
 
@@ -209,41 +211,46 @@ class KokoroEngine:
         self, voice: KokoroSynthesis, front_end: TextReader, *, sample_rate: int, gain: float = 1.0
     ) -> None:
         self.sample_rate = sample_rate
+        self.languages = (JAPANESE,)
         self._voice = voice
         self._front_end = front_end
         self._gain = np.float32(gain)
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
         refuse_styles(options)
-        readings = [each for each in self._read(text) if has_sound(symbols_of_words(each))]
+        read = self._read(divide_text(text, self.languages, options).text)
+        readings = [each for each in read if has_sound(symbols_of_words(each))]
         if not readings:
-            raise nothing_to_say(text)
+            raise nothing_to_say(text, self.languages)
         phones = (phone_of(label) for reading in readings for label in reading.labels)
         pauses = (len(readings) - 1) * _SENTENCE_SECONDS * options.pauses
         return options.around(estimate_seconds(phones) + pauses, bounded_speed(options))
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         refuse_styles(options)
-        sentences = [symbols_of_words(reading) for reading in self._read(text)]
+        read = self._read(divide_text(text, self.languages, options).text)
+        sentences = [symbols_of_words(reading) for reading in read]
         if not any(map(has_sound, sentences)):
-            raise nothing_to_say(text)
+            raise nothing_to_say(text, self.languages)
         return self._speak(sentences, options)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
-        return [phrase for reading in self._read(text) for phrase in accent_phrases(reading)]
+        check_length(text)
+        readings = self._read(divide(text, self.languages).text)
+        return [phrase for reading in readings for phrase in accent_phrases(reading)]
 
     def speak_phrases(
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
         refuse_styles(options)
         if text is not None and list(phrases) == self.read_phrases(text):
-            sentences = [symbols_of_words(reading) for reading in self._read(text)]
+            readings = self._read(divide(text, self.languages).text)
+            sentences = [symbols_of_words(reading) for reading in readings]
         else:
             sentences = [symbols_of_phrases(sentence) for sentence in sentences_of(phrases)]
         return self._speak(sentences, options)
 
     def _read(self, text: str) -> list[Reading]:
-        check_length(text)
         return read_text(self._front_end, write_out(text))
 
     def _speak(self, sentences: Iterable[str], options: SpeechOptions) -> Iterator[Samples]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
@@ -14,6 +14,7 @@ from shared.speech.engines import harmonic, kokoro_packages, waveform
 from shared.speech.engines.interface import Engine, EngineKind, TextEngineWrapper
 from shared.speech.graphs.bundle import CharacterBundle, Contract
 from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.text.languages import JAPANESE
 from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
@@ -68,9 +69,12 @@ class TextOnlyEngine:
 class LazyTextEngine(TextEngineWrapper):
     """Builds an engine for the first text: a process that only converts spends nothing on it."""
 
-    def __init__(self, sample_rate: int, build: Callable[[], PhraseEngine]) -> None:
+    def __init__(
+        self, sample_rate: int, languages: Sequence[str], build: Callable[[], PhraseEngine]
+    ) -> None:
         super().__init__(self._build_once)
         self._sample_rate = sample_rate
+        self._languages = languages
         self._build = build
         self._built: PhraseEngine | None = None
         self._lock = Lock()
@@ -78,6 +82,10 @@ class LazyTextEngine(TextEngineWrapper):
     @property
     def sample_rate(self) -> int:
         return self._sample_rate
+
+    @property
+    def languages(self) -> Sequence[str]:
+        return self._languages
 
     def _build_once(self) -> PhraseEngine:
         with self._lock:
@@ -119,7 +127,7 @@ def _build_japanese(
 
         return japanese.build(manifest, settings)
 
-    return LazyTextEngine(manifest.sample_rate, build)
+    return LazyTextEngine(manifest.sample_rate, (JAPANESE,), build)
 
 
 def _build_kokoro(
@@ -134,7 +142,7 @@ def _build_kokoro(
 
         return kokoro.build(manifest, settings)
 
-    return LazyTextEngine(manifest.sample_rate, build)
+    return LazyTextEngine(manifest.sample_rate, (JAPANESE,), build)
 
 
 def _build_two_step(
@@ -153,7 +161,7 @@ def _build_two_step(
 
         return TwoStepSpeech(japanese.built_in(settings), japanese.MEDIAN_HZ, engine, manifest)
 
-    return LazyTextEngine(engine.sample_rate, build)
+    return LazyTextEngine(engine.sample_rate, (JAPANESE,), build)
 
 
 def _build_style_bert_vits2(

@@ -33,6 +33,7 @@ from shared.speech.engines.text_interface import (
     TextError,
     TextErrorCode,
     check_length,
+    divide_text,
     nothing_to_say,
     sentences_of,
 )
@@ -41,6 +42,7 @@ from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.text.accents import AccentPhrase, accent_phrases, phonemes_of
 from shared.speech.text.duration import estimate_seconds
 from shared.speech.text.front_end import JapaneseReader, Reading, read_sentences, split_sentences
+from shared.speech.text.languages import JAPANESE
 from shared.speech.text.normalisation import normalise
 from shared.speech.text.phonemes import Phonemes, phonemes
 
@@ -90,6 +92,7 @@ class StyleBertVits2Engine:
         facts: AivmxFacts | None = None,
     ) -> None:
         self.sample_rate = voice.sample_rate
+        self.languages = (JAPANESE,)
         self.facts = facts
         self._voice = voice
         self._synthesis = synthesis
@@ -104,20 +107,19 @@ class StyleBertVits2Engine:
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
         self.inference(options)
-        sentences = self._sentences_of(text)
+        sentences = self._sentences_of(text, options)
         phones = (phone for sentence in sentences for phone in sentence.phones)
         pauses = (len(sentences) - 1) * _PAUSE_SECONDS * options.pauses
         return options.around(estimate_seconds(phones) + pauses, max(options.speed, _LEAST_SPEED))
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         inference = self.inference(options)
-        return self.speak_phonemes(self._sentences_of(text), inference, options)
+        return self.speak_phonemes(self._sentences_of(text, options), inference, options)
 
-    def _sentences_of(self, text: str) -> list[Phonemes]:
-        check_length(text)
-        sentences = self._sentences(text)
+    def _sentences_of(self, text: str, options: SpeechOptions) -> list[Phonemes]:
+        sentences = self._sentences(divide_text(text, self.languages, options).text)
         if not sentences:
-            raise nothing_to_say(text)
+            raise nothing_to_say(text, self.languages)
         return sentences
 
     def _sentences(self, text: str) -> list[Phonemes]:

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from shared.runtime.quoting import quoted
 from shared.speech.signal.sound import Samples
 from shared.speech.text.accents import AccentPhrase
+from shared.speech.text.languages import LANGUAGES, Division, divide, language_code
 from shared.voices.voice import Speaking
 
 LONGEST_TEXT = 2_000
 _MOST_MORAE = 125
-_SENTENCE_ENDS = frozenset(".!?")
 _KANA = re.compile("[\u3041-\u30ff\uff66-\uff9f]")
+_SENTENCE_ENDS = frozenset(".!?")
 
 
 class TextErrorCode(StrEnum):
@@ -58,6 +60,10 @@ class TextEngine(Protocol):
     @property
     def sample_rate(self) -> int:
         """Sample rate of the speech in Hz."""
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """Codes of the languages that it speaks, the usual one first; all read English letters."""
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
         """Estimate the seconds of `speak`, in a hundredth of its time; raises the same errors."""
@@ -128,14 +134,43 @@ def refuse_styles(options: SpeechOptions) -> None:
         )
 
 
-def nothing_to_say(text: str) -> TextError:
-    """Build the error of a text that holds nothing to speak."""
-    if any(character.isalpha() and not _KANA.match(character) for character in text):
-        return TextError(
+def divide_text(text: str, languages: Sequence[str], options: SpeechOptions) -> Division:
+    """Divide a text by its languages, for an engine that speaks `languages`.
+
+    Raises TextError if the text is too long, or nothing of it can be read. What else is not read is
+    in the division's `unread`, for the answer to the client.
+    """
+    check_length(text)
+    language = None if options.language is None else language_code(options.language)
+    if language is not None and language not in languages:
+        raise TextError(
             TextErrorCode.TEXT_UNREADABLE,
-            "The text is in a script that the voice cannot read; write it in Japanese.",
+            f"The voice cannot read the language {quoted(options.language)}; it reads"
+            f" {_names(languages)}.",
         )
+    division = divide(text, languages, language, options.english_words)
+    if division.unread and not any(map(str.isalnum, division.text)):
+        raise _unreadable(division.unread_names, languages)
+    return division
+
+
+def nothing_to_say(text: str, languages: Sequence[str]) -> TextError:
+    """Build the error of a text of which nothing has a sound."""
+    if any(character.isalpha() and not _KANA.match(character) for character in text):
+        return _unreadable("a script", languages)
     return TextError(
         TextErrorCode.NOTHING_TO_SAY,
-        "The text holds nothing that can be spoken; write at least one word in Japanese.",
+        f"The text holds nothing that can be spoken; write at least one word in"
+        f" {_names(languages)}.",
     )
+
+
+def _unreadable(what: str, languages: Sequence[str]) -> TextError:
+    return TextError(
+        TextErrorCode.TEXT_UNREADABLE,
+        f"The text is in {what}, which the voice cannot read; write it in {_names(languages)}.",
+    )
+
+
+def _names(languages: Sequence[str]) -> str:
+    return " or ".join(LANGUAGES[language] for language in languages)

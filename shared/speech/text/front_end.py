@@ -237,8 +237,11 @@ _MOST_PHONES = 250
 # The synthesizer computes a piece without a pause, and others wait for it. So what has no words is
 # cut sooner than a sentence, such as a number whose digits are read one by one or a kana that is
 # repeated, but not below the 16 digits that are read so.
+# A text of one or two kana is cut sooner still: others wait no longer than for a usual sentence.
 _MOST_PHONES_OF_RUNS = 120
+_MOST_PHONES_OF_FEW = 40
 _FEWEST_CHARACTERS = 10  # different ones in a text of words; there are as many digits
+_FEW_CHARACTERS = 2
 
 LONGEST_WAITING = 400
 """After so many characters without an end a text is spoken up to its last comma or space."""
@@ -298,12 +301,14 @@ def read_text(front_end: TextReader, text: str) -> list[Reading]:
 
 
 def read_sentences(reader: JapaneseReader, sentences: Iterable[str]) -> Iterator[Reading]:
-    """Read sentences, in halves where they take long: about 250 phones at most, 120 of repeats."""
+    """Read sentences, in halves where they take long: 250 phones at most, 40 to 120 of repeats."""
     for sentence in sentences:
         reading = reader.read(sentence)
         middle = len(sentence) // 2
-        is_run = len(set(sentence)) <= _FEWEST_CHARACTERS
-        most = _MOST_PHONES_OF_RUNS if is_run else _MOST_PHONES
+        different = len(set(sentence))
+        most = _MOST_PHONES if different > _FEWEST_CHARACTERS else _MOST_PHONES_OF_RUNS
+        if different <= _FEW_CHARACTERS and not sentence.isdecimal():
+            most = _MOST_PHONES_OF_FEW
         if len(reading.labels) <= most or middle == 0:
             yield reading
         else:

@@ -119,8 +119,11 @@ class TestTokenBuckets:
         assert len(buckets) == 1
 
 
-def a_request(*forwarded: str, own: str | None = "169.254.1.1") -> Request:
+def a_request(
+    *forwarded: str, own: str | None = "169.254.1.1", host: str = "voice.example.com"
+) -> Request:
     headers = [(b"x-forwarded-for", value.encode()) for value in forwarded]
+    headers.append((b"host", host.encode()))
     client = (own, 1234) if own is not None else None
     return Request({"type": "http", "headers": headers, "client": client})
 
@@ -160,6 +163,14 @@ class TestWhoCountsAsOneClient:
     )
     def test_behind_a_load_balancer_the_last_entry_but_one_is(self, forwarded: list[str]) -> None:
         assert network_of(a_request(*forwarded), 2) == "203.0.113.9"
+
+    @pytest.mark.parametrize(
+        "host", ["api-1.us-central1.run.app", "API.run.app.:443", "r-p.cloudfunctions.net"]
+    )
+    def test_at_an_address_of_the_platform_an_invented_entry_stands_for_no_load_balancer(
+        self, host: str
+    ) -> None:
+        assert network_of(a_request("10.0.0.1, 203.0.113.9", host=host), 2) == "203.0.113.9"
 
     @pytest.mark.parametrize("forwarded", [[], [""], ["unknown"], ["10.0.0.1, x"]])
     def test_where_no_proxy_has_written_the_connection_counts(self, forwarded: list[str]) -> None:

@@ -134,7 +134,7 @@ class JapaneseOnly(Sentences):
     def _readable(self, text: str) -> str:
         readable = re.sub("[안녕하세요\n]", "", text)
         if not readable.strip("。"):
-            raise nothing_to_say(text)
+            raise nothing_to_say(text, self.languages)
         return readable
 
 

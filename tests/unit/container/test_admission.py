@@ -14,9 +14,9 @@ from shared.container.admission import (
     Share,
 )
 from shared.runtime.push import OverloadedError
-from tests.support.clock import Clock
+from tests.support.clock import loop_seconds
 from tests.support.reachable import objects_kept_by
-from tests.support.virtual_time import settle
+from tests.support.virtual_time import in_virtual_time, settle
 
 
 def test_so_many_are_let_in_and_the_next_is_sent_away() -> None:
@@ -75,120 +75,86 @@ async def test_a_single_place_is_for_those_who_wait() -> None:
         assert not may_run
 
 
-def taken(admission: Admission, stack: ExitStack, client: str | None, wanted: int) -> int:
-    """Take places for a client until it has so many or is refused; return how many it has."""
-    for count in range(wanted):
-        try:
-            stack.enter_context(admission.admit(client))
-        except OverloadedError:
-            return count
-    return wanted
+def test_a_client_has_half_of_all_places_while_others_come() -> None:
+    admission = Admission(running=1, waiting=5)
+    with ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(admission.admit("greedy"))  # alone: more than half
+        with admission.admit("other"), pytest.raises(OverloadedError, match="this client"):
+            held.enter_context(admission.admit("greedy"))
+        with admission.admit("other"):
+            pass
 
 
-def test_a_client_that_is_alone_has_all_places() -> None:
-    with ExitStack() as stack:
-        assert taken(Admission(running=4, waiting=8), stack, "a", 20) == 12
-
-
-def test_while_others_come_a_client_has_half_as_many_places_as_run() -> None:
-    admission = Admission(running=4, waiting=8)
-    with ExitStack() as stack:
-        assert taken(admission, stack, "honest", 1) == 1
-        assert taken(admission, stack, "greedy", 20) == 2
-        with pytest.raises(OverloadedError, match="all places of this client"):
-            stack.enter_context(admission.admit("greedy"))
-        assert taken(admission, stack, "another", 20) == 2
-
-
-def test_a_client_that_took_all_places_while_it_was_alone_gets_no_more_when_others_come() -> None:
-    admission = Admission(running=4, waiting=8)
-    with ExitStack() as greedy:
-        assert taken(admission, greedy, "greedy", 11) == 11
-        with ExitStack() as honest:
-            assert taken(admission, honest, "honest", 2) == 1
-        assert taken(admission, greedy, "greedy", 1) == 0
-
-
-def test_others_count_for_a_while_after_their_last_request() -> None:
-    clock = Clock()
-    admission = Admission(running=4, waiting=8, now=clock)
-    with admission.admit("honest"):
-        pass
-
-    clock.seconds += OTHERS_SECONDS - 1
-    with ExitStack() as stack:
-        assert taken(admission, stack, "greedy", 20) == 2
-    clock.seconds += 2
-    with ExitStack() as stack:
-        assert taken(admission, stack, "greedy", 20) == 12
-
-
-def test_one_conversion_at_a_time_is_enough_for_everybody() -> None:
-    with ExitStack() as stack:
-        assert taken(Admission(running=1, waiting=2), stack, "a", 1) == 1
-
-
-def test_requests_whose_client_is_unknown_are_limited_together() -> None:
-    admission = Admission(running=2, waiting=2)
-    with ExitStack() as stack:
-        assert taken(admission, stack, "a", 1) == 1
-        assert taken(admission, stack, None, 20) == 3
-
-
-def test_nothing_is_kept_of_clients_that_have_no_place() -> None:
+async def test_nothing_is_kept_of_clients_that_have_no_place() -> None:
     admission = Admission(running=2, waiting=2)
 
-    def let_clients_come(first: int, after: int) -> None:
+    async def let_clients_come(first: int, after: int) -> None:
         for number in range(first, after):
             with admission.admit(f"{number}"):
-                pass
+                async with admission.turn(f"{number}"):
+                    pass
 
-    let_clients_come(0, 10)
+    await let_clients_come(0, 10)
     kept = objects_kept_by(admission)
-    let_clients_come(10, 110)
+    await let_clients_come(10, 110)
 
     assert objects_kept_by(admission) <= kept + 5
 
 
-def test_after_a_failure_a_client_rests_while_others_come() -> None:
-    clock = Clock()
-    admission = Admission(running=4, waiting=8, now=clock)
-    with ExitStack() as stack:
-        taken(admission, stack, "honest", 1)
-        admission.penalize("greedy")
-        admission.penalize(None)
+@in_virtual_time
+async def test_after_a_failure_a_client_rests_while_others_come() -> None:
+    admission = Admission(running=4, waiting=0, now=loop_seconds)
 
-        assert taken(admission, stack, "greedy", 1) == 0
-        assert taken(admission, stack, "another", 1) == 1
-        clock.seconds += REST_SECONDS
-        assert taken(admission, stack, "greedy", 1) == 1
+    async def wait_of(client: str) -> float:
+        begin = loop_seconds()
+        async with admission.turn(client):
+            return loop_seconds() - begin
 
-
-def test_after_a_failure_a_client_that_is_alone_goes_on() -> None:
-    admission = Admission(running=4, waiting=8)
-    admission.penalize("a")
-    with ExitStack() as stack:
-        assert taken(admission, stack, "a", 20) == 12
-
-
-def test_nothing_is_kept_of_clients_that_have_rested() -> None:
-    clock = Clock()
-    admission = Admission(running=2, waiting=2, now=clock)
-    admission.penalize("first")
+    admission.penalize("hostile")
+    assert await wait_of("hostile") == 0  # it is alone
+    admission.penalize(None)
+    assert await wait_of("honest") == 0
+    admission.penalize("hostile")
+    await asyncio.sleep(0.25)
+    admission.penalize("hostile")
+    assert await wait_of("hostile") == REST_SECONDS
     kept = objects_kept_by(admission)
     for number in range(100):
-        clock.seconds += REST_SECONDS
         admission.penalize(f"{number}")
-
+    await asyncio.sleep(REST_SECONDS)
     assert objects_kept_by(admission) <= kept + 5
+
+
+@in_virtual_time
+async def test_who_has_waited_for_the_longest_time_is_refused_and_keeps_no_place() -> None:
+    admission = Admission(running=1, waiting=1, patience=15, now=loop_seconds)
+
+    async with admission.turn():
+        with pytest.raises(OverloadedError, match="within 15 s"):
+            async with admission.turn():
+                pass
+        assert loop_seconds() == 15
+    async with admission.turn() as turn:
+        short = asyncio.create_task(wait_for_turn(admission))
+        await asyncio.sleep(1)
+        await turn.end()
+        await asyncio.sleep(0)
+        assert short.done()
+        await turn.begin()
+
+
+async def wait_for_turn(admission: Admission) -> None:
+    async with admission.turn():
+        pass
 
 
 class Works:
     """Requests of clients; each holds its place for a second when it is let go."""
 
-    def __init__(self, places: int = 1, spare: int = 0) -> None:
+    def __init__(self, places: int = 1, spare: int = 0, most_of_one: int | None = None) -> None:
         self.seconds = 0.0
-        self.line = FairQueue(places, spare, lambda: self.seconds)
+        self.line = FairQueue(places, spare, lambda: self.seconds, most_of_one)
         self.had_turns: list[str] = []
         self.go_on = asyncio.Semaphore(0)
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -216,6 +182,28 @@ class Works:
         await self.let_go(len(self.tasks))
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
         return self.had_turns
+
+
+async def test_while_others_come_the_work_of_a_client_beyond_its_share_waits() -> None:
+    works = Works(places=4, most_of_one=2)
+    await works.wait("b1", "a1", "a2", "a3", "c1")
+
+    assert works.had_turns == ["b1", "a1", "a2", "c1"]
+    assert await works.end() == ["b1", "a1", "a2", "c1", "a3"]
+
+
+async def test_a_client_that_is_alone_has_all_places_and_others_count_for_a_while() -> None:
+    works = Works(places=4, most_of_one=2)
+    await works.wait("a1", "a2", "a3", "a4", "a5")
+    assert works.had_turns == ["a1", "a2", "a3", "a4"]
+
+    await works.wait("b1")
+    await works.let_go(2)
+    assert works.had_turns[4:] == ["b1"]
+    works.seconds += OTHERS_SECONDS
+    await works.wait("a6")
+    assert works.had_turns[5:] == ["a5"]
+    await works.end()
 
 
 async def test_clients_that_wait_take_turns_and_each_keeps_its_order() -> None:
@@ -357,16 +345,3 @@ async def test_a_text_that_pauses_saves_nothing_up_and_its_client_is_forgotten_w
     del had
 
     assert not texts.line.should_pass_on("a client", Share())
-
-
-def test_a_client_that_waits_in_line_has_half_of_all_places_while_others_come() -> None:
-    admission = Admission(running=1, waiting=5)
-    held = [admission.admit("greedy", waits=True) for _ in range(4)]
-    for each in held:
-        each.__enter__()  # alone: more than half
-
-    with admission.admit("other", waits=True):
-        with pytest.raises(OverloadedError, match="this client"):
-            admission.admit("greedy", waits=True).__enter__()
-        with admission.admit("other", waits=True):
-            pass

@@ -149,15 +149,6 @@ async def test_a_character_is_loaded_once_and_kept(stage: Stage) -> None:
 
 
 @in_virtual_time
-async def test_voices_that_wait_for_a_character_share_its_load(stage: Stage) -> None:
-    stage.loader.seconds = 5.0
-
-    await asyncio.gather(*(stage.use("ada") for _ in range(4)))
-
-    assert stage.loads == ["ada"]
-
-
-@in_virtual_time
 async def test_a_load_goes_on_when_the_voice_that_began_it_is_given_up(stage: Stage) -> None:
     stage.loader.seconds = 5.0
     first = asyncio.create_task(stage.use("ada"))

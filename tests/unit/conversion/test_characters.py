@@ -13,7 +13,6 @@ from shared.conversion.characters import (
     BuiltInCharacters,
     CharacterLoader,
     LoadedCharacter,
-    return_memory,
 )
 from shared.speech.graphs.sessions import SessionSettings
 from shared.voices.voice import ErrorCode, VoiceError
@@ -118,10 +117,6 @@ async def test_a_character_that_is_too_large_is_not_even_read(tmp_path: Path) ->
         await stage.load("ada")
 
     assert stage.graphs_read == []
-
-
-def test_memory_can_be_returned_at_any_time() -> None:
-    return_memory()
 
 
 async def test_a_graph_with_two_roles_is_read_once(tmp_path: Path) -> None:

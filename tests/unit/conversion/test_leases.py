@@ -22,14 +22,11 @@ from shared.voices.store import (
     ConflictError,
     Snapshot,
     StoreUnavailableError,
-    UnknownVoiceError,
     change,
 )
 from shared.voices.voice import (
     LEASE,
     LONGEST_LEASE,
-    ForbiddenTransitionError,
-    LeaseHeldError,
     LeaseLostError,
     Status,
     Voice,
@@ -38,11 +35,9 @@ from tests.support.clock import loop_now, loop_seconds
 from tests.support.virtual_time import VirtualTimeLoop, in_virtual_time
 from tests.support.voices import (
     ERROR,
-    EVERY_STATE,
     NOW,
     a_queued,
     a_result,
-    a_waiting,
     an_upload,
 )
 
@@ -177,47 +172,6 @@ async def test_only_one_of_several_simultaneous_workers_gets_the_voice() -> None
 
 
 @in_virtual_time
-async def test_a_dead_workers_voice_is_taken_over_at_the_end_of_its_lease() -> None:
-    store = Store()
-    dead = await leased(store)
-    await asyncio.sleep(1)
-
-    taken = await take_lease(store, dead.voice.voice_id, an_upload(dead.voice.voice_id))
-
-    assert (taken.attempt, taken.voice.input) == (2, an_upload(dead.voice.voice_id))
-    assert LEASE.total_seconds() <= loop_seconds() < LEASE.total_seconds() + 1
-
-
-@in_virtual_time
-async def test_a_living_workers_voice_is_left_to_it() -> None:
-    store = Store()
-    living = await leased(store)
-
-    async with living.hold():
-        with pytest.raises(LeaseHeldError):
-            await take_lease(store, living.voice.voice_id, an_upload(living.voice.voice_id))
-
-    assert (await stored(store, living)).attempt == 1
-
-
-@pytest.mark.parametrize("state", ["done", "failed"])
-@in_virtual_time
-async def test_a_finished_voice_is_not_leased(state: str) -> None:
-    store, voice = Store(), EVERY_STATE[state]()
-    await store.create(voice)
-    with pytest.raises(ForbiddenTransitionError):
-        await take_lease(store, voice.voice_id, an_upload(voice.voice_id))
-
-
-@in_virtual_time
-async def test_a_deleted_voice_is_not_leased() -> None:
-    voice = a_waiting()
-
-    with pytest.raises(UnknownVoiceError):
-        await take_lease(Store(), voice.voice_id, an_upload(voice.voice_id))
-
-
-@in_virtual_time
 async def test_a_kept_lease_never_ends_and_is_written_seldom() -> None:
     store, lease = await a_lease()
 
@@ -343,14 +297,6 @@ async def convert_for(seconds: float, store: Store, lease: Lease) -> None:
 
 
 @in_virtual_time
-async def test_a_lease_survives_a_renewal_that_hangs() -> None:
-    store, lease = await a_lease()
-    store.unavailable, store.seconds_to_error = 1, CALL_SECONDS
-
-    await convert_for(60, store, lease)
-
-
-@in_virtual_time
 async def test_a_long_conversion_survives_a_store_that_hangs_for_a_whole_call() -> None:
     store, lease = await a_lease()
     store.seconds_to_error = CALL_SECONDS / 2
@@ -448,20 +394,6 @@ async def test_an_error_of_the_work_passes_and_the_renewal_ends() -> None:
 
 
 @in_virtual_time
-async def test_a_finished_voice_has_its_result() -> None:
-    store, lease = await a_lease()
-    result, leased_at = a_result(lease.voice.voice_id), lease.voice.updated_at
-
-    await asyncio.sleep(1)
-    await lease.finish(result, 2.5, {"decode": 1.0})
-
-    done = await stored(store, lease)
-    assert done.updated_at - leased_at == timedelta(seconds=1)
-    assert (done.status, done.result, done.timings) == (Status.DONE, result, {"decode": 1.0})
-    assert (lease.voice, done.input and done.input.seconds) == (done, 2.5)
-
-
-@in_virtual_time
 async def test_after_its_commit_a_lease_is_neither_renewed_nor_lost() -> None:
     store, lease = await a_lease()
     result = a_result(lease.voice.voice_id)
@@ -505,15 +437,6 @@ async def test_another_attempts_commit_is_not_taken_for_its_own() -> None:
 
 
 @in_virtual_time
-async def test_a_worker_whose_voice_was_deleted_finishes_nothing() -> None:
-    store, lease = await a_lease()
-    await store.delete(lease.voice.voice_id)
-
-    with pytest.raises(LeaseLostError, match="was deleted"):
-        await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
-
-
-@in_virtual_time
 async def test_a_commit_counts_although_its_answer_was_lost() -> None:
     store, lease = await a_lease()
     store.lost_answers = 1
@@ -521,18 +444,6 @@ async def test_a_commit_counts_although_its_answer_was_lost() -> None:
     await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
 
     assert (await stored(store, lease)).status is Status.DONE
-
-
-@in_virtual_time
-async def test_a_failure_counts_although_its_answer_was_lost() -> None:
-    store, lease = await a_lease()
-    store.lost_answers = 1
-
-    await lease.fail(ERROR)
-
-    failed = await stored(store, lease)
-    assert (failed.status, failed.error and failed.error.code) == (Status.FAILED, ERROR.code)
-    assert failed.updated_at == loop_now()
 
 
 @pytest.mark.parametrize("counts", [True, False])

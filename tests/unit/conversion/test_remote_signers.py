@@ -99,16 +99,6 @@ async def test_a_certificate_of_another_version_is_noticed_before_a_result_goes_
     assert events(caplog) == ["result_unsigned"]
 
 
-async def test_a_key_that_nobody_may_use_costs_the_statement_and_not_the_result(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with serving(KeyServer({})) as address, caplog.at_level(logging.WARNING):
-        credentials = ResultCredentials(kms_signer(address, 1, KEYS[CERTIFICATES]), 10.0)
-        assert await credentials.add(WAV, MEI, MARKING) is WAV
-        credentials.close()
-    assert events(caplog) == ["result_unsigned"]
-
-
 async def test_a_time_stamp_says_when_a_result_was_signed(authority: TimeStampAuthority) -> None:
     with serving(authority) as address:
         credentials = ResultCredentials(replace(SIGNER, time_stamp_url=address), 10.0)

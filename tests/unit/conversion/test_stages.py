@@ -161,26 +161,6 @@ async def test_a_text_becomes_marked_speech_in_stages_of_its_own(stage: Stage) -
     assert one == again != another
 
 
-async def test_speech_that_takes_longer_than_it_may_fails_its_voice() -> None:
-    stage = Stage(pieces=4)
-
-    assert await failed_code(stage, stage.text()) is ErrorCode.TOO_LONG
-
-
-async def test_storage_is_told_the_size_of_a_result_beforehand() -> None:
-    class Asking(MemoryBucket):
-        async def write(self, name: str, content: BinaryIO, **facts: Any) -> ObjectFacts:
-            sizes.append(facts["size"])
-            return await super().write(name, content, **facts)
-
-    sizes: list[int] = []
-    stage = Stage(Asking("results"))
-
-    outcome = await stage.run(stage.voice())
-
-    assert sizes == [outcome.result.bytes]
-
-
 async def test_another_attempt_at_a_voice_gives_the_same_bytes_under_another_name(
     stage: Stage,
 ) -> None:
@@ -243,10 +223,6 @@ async def test_a_recording_that_is_too_large_is_not_decoded(stage: Stage, told: 
 
     assert (error.code, stage.decoder.decoded) == (ErrorCode.TOO_LARGE, [])
     assert f"has {MAX_BYTES + 1} bytes; at most {MAX_BYTES} are" in error.message
-
-
-async def test_the_largest_recording_is_converted(stage: Stage) -> None:
-    await stage.run(stage.voice(b"x" * MAX_BYTES))
 
 
 async def test_a_recording_that_is_not_what_it_was_announced_as_is_refused(stage: Stage) -> None:
@@ -326,16 +302,6 @@ async def test_a_voice_without_its_input_is_a_mistake_of_ours(stage: Stage) -> N
 
     with pytest.raises(ValueError, match="leased without its input"):
         await stage.run(voice)
-
-
-async def test_every_voice_has_noise_of_its_own_and_the_same_in_each_attempt(stage: Stage) -> None:
-    first, second = stage.voice(), stage.voice()
-
-    for voice in (first, second, replace(first, attempt=2)):
-        await stage.run(voice)
-
-    one, other, again = (options.seed for options in stage.engine.asked)
-    assert one == again != other
 
 
 class Early:
@@ -492,10 +458,6 @@ async def test_the_result_of_a_text_says_when_its_phones_are_heard(
     outcome = await stage.run(stage.text())
 
     assert outcome.result.phones == phones
-
-
-async def test_the_result_of_a_recording_knows_no_phones(stage: Stage) -> None:
-    assert (await stage.run(stage.voice())).result.phones == ""
 
 
 async def test_a_character_that_takes_no_text_gives_its_results_without_a_notice() -> None:

@@ -200,19 +200,6 @@ async def test_a_worker_that_lost_its_lease_deletes_its_own_result_beside_anothe
     assert stage.conversion.results == {result.object}
 
 
-@in_virtual_time
-async def test_a_renewal_that_finds_the_lease_lost_ends_the_work_and_leaves_nothing(
-    stage: Stage,
-) -> None:
-    message, working = await stage.begin_stopped("may_store")
-    await stage.take_over(message)
-    with pytest.raises(LeaseLostError):
-        await working
-
-    assert stage.conversion.results == set()
-    assert stage.conversion.running == 0
-
-
 @pytest.mark.parametrize("is_late", [False, True])
 @in_virtual_time
 async def test_if_a_failure_cannot_be_stored_the_voice_is_released(
@@ -259,18 +246,6 @@ async def test_a_voice_deleted_during_its_conversion_leaves_nothing_behind(stage
 
 
 @in_virtual_time
-async def test_a_lease_lost_at_the_moment_of_failing_fails_nothing(stage: Stage) -> None:
-    stage.conversion.error = ERROR
-    message, working = await stage.begin_stopped()
-    await stage.take_over(message)
-    stage.conversion.may_make.set()
-    with pytest.raises(LeaseLostError):
-        await working
-
-    assert await stage.status(message) is Status.CONVERTING
-
-
-@in_virtual_time
 async def test_if_a_commit_cannot_be_stored_the_message_is_redelivered(stage: Stage) -> None:
     message, working = await stage.begin_stopped()
     stage.voices.failing_writes = 1
@@ -312,11 +287,6 @@ async def test_a_draining_worker_hands_everything_back_at_once_and_takes_no_more
 
 
 @in_virtual_time
-async def test_draining_an_idle_worker_is_nothing() -> None:
-    await Stage().worker.drain()
-
-
-@in_virtual_time
 async def test_a_request_that_is_cut_off_hands_its_voice_back(stage: Stage) -> None:
     message = await stage.add()
     stage.conversion.may_make.clear()
@@ -330,19 +300,3 @@ async def test_a_request_that_is_cut_off_hands_its_voice_back(stage: Stage) -> N
     await stage.worker.handle(message)
     assert loop_seconds() == 0.0
     assert (await stage.voice(message)).attempt == 2
-
-
-@in_virtual_time
-async def test_a_stuck_process_takes_no_more_and_leaves_it_to_another(stage: Stage) -> None:
-    stage.conversion.may_make.clear()
-    await stage.worker.handle(await stage.add())
-    assert stage.worker.is_stuck
-    message = await stage.add()
-
-    with pytest.raises(AbandonedError):
-        await stage.worker.handle(message)
-    assert await stage.status(message) is Status.QUEUED
-
-    stage.conversion.may_make.set()
-    await stage.another_worker().handle(message)
-    assert await stage.status(message) is Status.DONE

@@ -94,17 +94,6 @@ async def test_who_waits_for_a_voice_is_told_its_end_before_its_recording_is_dis
 
 
 @in_virtual_time
-async def test_the_recording_is_kept_while_it_may_be_tried_again(stage: Stage) -> None:
-    message = await stage.add()
-    stage.conversion.error = MemoryError("no room")
-
-    with pytest.raises(MemoryError):
-        await stage.worker.handle(message)
-
-    assert stage.conversion.recordings_discarded == 0
-
-
-@in_virtual_time
 async def test_a_slow_cleanup_does_not_lose_the_result(stage: Stage) -> None:
     message = await stage.add()
     await stage.take_over(message)
@@ -138,17 +127,6 @@ async def test_after_a_failed_cleanup_the_voice_is_done_and_its_message_is_redel
     assert f"{voice_id_of(message)}/1.wav" not in stage.conversion.results
     assert len(book.of("conversion_failed" if error else "conversion_done")) == 1
     assert book.of("lease_not_released") == []
-
-
-@in_virtual_time
-async def test_a_conversion_over_its_deadline_after_storing_leaves_nothing_behind(
-    stage: Stage,
-) -> None:
-    stage.conversion.may_store.clear()
-    message = await stage.handle_new()
-
-    assert await stage.status(message) is Status.FAILED
-    assert stage.conversion.results == set()
 
 
 @in_virtual_time

@@ -78,7 +78,7 @@ def test_hina_comes_first_so_that_she_is_who_speaks_when_nobody_is_chosen() -> N
 @pytest.mark.parametrize(
     ("name", "names", "megabytes", "licence", "texts"),
     [
-        ("hina", ("ひな", "Hina"), 5, "Apache-2.0", ("Koniwa", "Kokoro-82M")),
+        ("hina", ("ひな", "Hina"), 10, "Apache-2.0", ("Koniwa", "Kokoro-82M")),
         ("mei", ("メイ", "Mei"), 15, "CC-BY-3.0", ("Nagoya Institute of Technology", "")),
         # Ned's licence wants its text and its names to go with what is made of the voice.
         ("ned", (None, "Ned"), 8, "MIT-Festival", ("Kevin Lenzo", "Permission is hereby granted")),

@@ -261,7 +261,12 @@ def test_marks_of_nothing_to_say_are_refused_before_the_first_piece(
 
 @pytest.mark.parametrize(
     "text",
-    [SENTENCE * 5, "9" * 100, "電話番号は、東京の、三の五です。" * 3, "あ" * 100, "ゃ" * 60],
+    [
+        SENTENCE * 5,
+        "9" * 100,
+        "電話番号は、東京の、三の五です。" * 3,
+        *(kana * 100 for kana in "あかんっゃ"),
+    ],
 )
 @pytest.mark.parametrize("options", [{}, {"speed": 2.0, "pauses": 3.0, "silence_after": 1.0}])
 def test_the_length_of_a_text_is_estimated_before_it_is_spoken(

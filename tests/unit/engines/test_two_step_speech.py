@@ -38,6 +38,7 @@ class Sayer:
     """Stands for the built-in voice: a second, a pause with a short word, the silence after."""
 
     sample_rate = 16_000
+    languages = ("ja",)
 
     def __init__(self) -> None:
         self.asked: list[SpeechOptions] = []
@@ -143,7 +144,7 @@ class MarkingSayer(Sayer):
 
 def test_a_converted_voice_has_the_marks_of_the_voice_that_is_converted() -> None:
     converted = TwoStepSpeech(MarkingSayer(), 110.0, Doubler(), a_manifest())
-    deferred = LazyTextEngine(48_000, lambda: converted)
+    deferred = LazyTextEngine(48_000, ("ja",), lambda: converted)
 
     pieces = list(speak_marked(deferred, "はい。", SpeechOptions()))
 

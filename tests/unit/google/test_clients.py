@@ -4,7 +4,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import requests
 from google.auth.transport.requests import AuthorizedSession
 from google.oauth2.credentials import Credentials
@@ -12,16 +11,16 @@ from google.oauth2.credentials import Credentials
 from functions.convert.settings import ConvertSettings
 from infra.local.configuration.keys import make_key
 from shared.google import clients
-from shared.google.pubsub import PubSubPublisher
 from shared.google.sharded_bucket import ShardedBucket
 from shared.google.signatures import HmacSigner
 from shared.google.storage import Signer
 from shared.google.tokens import GoogleTokenVerifier
-from shared.google.voices import FirestoreVoices
 from shared.ports import NoTokenNeeded
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def a_config(**changes: Any) -> ConvertSettings:
@@ -83,18 +82,6 @@ def test_the_recordings_of_own_characters_are_in_one_bucket_however_many_shards_
     assert isinstance(clients.open_bucket(config, "my-uploads"), ShardedBucket)
 
 
-def test_a_key_file_signs_by_itself(tmp_path: Path) -> None:
-    key = make_key()
-    key.write(tmp_path / "key.json")
-
-    signer = clients.open_signer(a_config(signing_key_file=str(tmp_path / "key.json")))
-
-    assert isinstance(signer, Signer)
-    assert signer.service_account is None
-    assert set(signer.arguments()) == {"credentials"}
-    assert getattr(signer.credentials, "signer_email", None) == key.email
-
-
 def test_an_hmac_key_signs_by_itself() -> None:
     signer = clients.open_signer(
         a_config(
@@ -122,29 +109,6 @@ def test_without_a_key_the_machines_own_account_signs(
 
     assert isinstance(signer, Signer)
     assert signer.service_account == "signer@p.example"
-
-
-async def test_clients_of_a_local_cloud_are_opened_without_any_account(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
-    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "127.0.0.1:1")
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
-
-    voices = clients.open_voices(a_config())
-    watched = clients.open_voices(a_config(), targets_per_stream=5)
-    publisher = clients.open_publisher(a_config(), "t")
-    bucket = clients.open_bucket(a_config(), "my-uploads")
-
-    assert isinstance(voices, FirestoreVoices)
-    with pytest.raises(RuntimeError, match="cannot watch"):
-        voices.watch("x")
-    assert isinstance(watched, FirestoreVoices)
-    assert isinstance(publisher, PubSubPublisher)
-    assert bucket.name == "my-uploads"
-    await publisher.aclose()
-    await watched.aclose()
-    await voices.aclose()
 
 
 def test_importing_the_openers_loads_no_client_library() -> None:

@@ -419,7 +419,7 @@ def key_set(*issuers: Issuer) -> Mapping[str, Any]:
 
 def app_check_verifier() -> AppCheckTokenVerifier:
     keys = CertificateCache(lambda: Certificates(keys_of_set(key_set(app_check())), 3600))
-    return AppCheckTokenVerifier(keys, project_id="p")
+    return AppCheckTokenVerifier(keys, project_id="p", app_id="1:123456:web:abc")
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -449,6 +449,7 @@ async def test_a_token_of_a_page_of_the_project_is_accepted() -> None:
         ({"aud": "projects/p"}, "not issued for project p"),
         ({"aud": None}, "not issued for project p"),
         ({"sub": ""}, "names no app"),
+        ({"sub": "1:123456:web:def"}, "another app of the project"),
         ({"exp": int(time.time()) - 3600, "iat": int(time.time()) - 7200}, "expired"),
     ],
 )

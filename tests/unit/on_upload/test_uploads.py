@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functions.on_upload.uploads import (
+    FIRST_PAUSE,
     LEASING,
-    PATIENT_AFTER,
-    NotLeasedYetError,
+    LONGEST_PAUSE,
     UploadHandler,
 )
 from infra.local.cloud.memory import MemoryVoices
@@ -35,7 +35,15 @@ from shared.voices.voice import (
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, upload_notification
-from tests.support.voices import CLIENT, EVERY_STATE, NOW, a_converting, a_waiting, an_upload
+from tests.support.voices import (
+    CLIENT,
+    EVERY_STATE,
+    NOW,
+    a_converting,
+    a_done,
+    a_waiting,
+    an_upload,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +54,7 @@ if TYPE_CHECKING:
 class CrashingVoices(MemoryVoices):
     """Counts reads, and cannot be written to, so often."""
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, now: Callable[[], datetime]) -> None:
         super().__init__(now)
         self.crashes_left = 0
         self.reads = 0
@@ -84,19 +92,36 @@ class WatchingPublisher(RecordingPublisher):
             await self._voices.delete(snapshot.voice.voice_id)
 
 
-async def never(_seconds: float) -> None:
-    raise AssertionError("it waits")
+PATIENCE = 60.0
 
 
 class Stage:
-    """A handler and everything around it."""
+    """A handler and everything around it; `ends` happens while the handler sleeps."""
 
     def __init__(self) -> None:
-        self.voices = CrashingVoices()
+        self.now = NOW
+        self.slept: list[float] = []
+        self.only: str | None = None
+        self.ends: Callable[[Voice], Voice] | None = None
+        self.voices = CrashingVoices(lambda: self.now)
         self.topic = WatchingPublisher(self.voices)
         self.bucket = MemoryBucket("uploads")
         self.bucket_openings = 0
-        self.handler = UploadHandler(self.voices, self.topic, self.open_bucket, never)
+        self.handler = UploadHandler(
+            self.voices, self.topic, self.open_bucket, PATIENCE, self.sleep
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += timedelta(seconds=seconds)
+        if self.ends is not None and self.only is not None:
+            snapshot = await self.voices.read(self.only)
+            await self.voices.replace(snapshot, self.ends(snapshot.voice))
+
+    def event(self, upload: Input, age: float = 0.1, **changes: Any) -> PushMessage:
+        """Return the notification of an upload that ended some seconds ago."""
+        moment = (self.now - timedelta(seconds=age)).isoformat()
+        return upload_notification(upload, eventTime=moment, **changes)
 
     def open_bucket(self) -> Bucket:
         self.bucket_openings += 1
@@ -104,6 +129,7 @@ class Stage:
 
     async def add(self, voice: Voice) -> Input:
         await self.voices.create(voice)
+        self.only = voice.voice_id
         return an_upload(voice.voice_id)
 
     async def voice(self, voice_id: str) -> Voice:
@@ -111,6 +137,11 @@ class Stage:
 
     async def is_untouched(self, voice: Voice) -> bool:
         return not self.topic.published and await self.voice(voice.voice_id) == voice
+
+
+def end(voice: Voice) -> Voice:
+    """Return a voice as `live`, or another worker, leaves it."""
+    return replace(a_done(), voice_id=voice.voice_id, input=an_upload(voice.voice_id))
 
 
 @pytest.fixture
@@ -162,7 +193,7 @@ async def test_a_finished_upload_is_published_first_and_recorded_then(
 async def test_an_event_costs_one_read_of_its_voice(stage: Stage) -> None:
     upload = await stage.add(a_waiting())
     # The stage's own topic looks at the voice.
-    handler = UploadHandler(stage.voices, RecordingPublisher(), stage.open_bucket, never)
+    handler = UploadHandler(stage.voices, RecordingPublisher(), stage.open_bucket, PATIENCE)
 
     await handler.handle(upload_notification(upload))
 
@@ -220,80 +251,67 @@ async def test_another_generation_for_a_voice_that_has_its_recording_changes_not
     assert [entry["reason"] for entry in book.of("duplicate")] == ["voice is queued"]
 
 
-async def test_the_event_of_a_voice_that_a_worker_owns_comes_again(stage: Stage) -> None:
-    upload = await stage.add(voice := a_converting(datetime.now(UTC)))
-
-    event = upload_notification(upload)
-    young = {**event.attributes, "eventTime": datetime.now(UTC).isoformat()}
-    with pytest.raises(LeaseHeldError):
-        await stage.handler.handle(replace(event, attributes=young))
-
-    assert await stage.is_untouched(voice)
-
-
-async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -> None:
-    upload = await stage.add(voice := a_waiting())
-    now = datetime.now(UTC)
-
-    with pytest.raises(NotLeasedYetError, match=voice.voice_id):
-        await stage.handler.handle(
-            upload_notification(upload, metadata=LIVE, eventTime=now.isoformat())
-        )
-
-    assert await stage.is_untouched(voice)
-
-
-@pytest.mark.parametrize(
-    ("metadata", "age"), [(LIVE, LEASING), ({}, timedelta(0)), ({"way": "other"}, timedelta(0))]
-)
-async def test_if_live_has_died_or_has_nothing_to_do_with_it_the_conversion_is_requested(
-    stage: Stage, metadata: dict[str, str], age: timedelta
+async def test_an_event_waits_while_a_worker_owns_its_voice_and_is_over_with_it(
+    stage: Stage,
 ) -> None:
-    stage.voices = CrashingVoices(lambda: NOW)
-    upload = await stage.add(voice := a_waiting())
-    topic, moment = RecordingPublisher(), (NOW - age).isoformat()
-    handler = UploadHandler(stage.voices, topic, stage.open_bucket, never)
+    upload = await stage.add(voice := a_converting(NOW))
+    stage.ends = end
 
-    await handler.handle(upload_notification(upload, metadata=metadata, eventTime=moment))
+    await stage.handler.handle(stage.event(upload))
 
-    assert len(topic.published) == 1
-    assert (await stage.voice(voice.voice_id)).status is Status.QUEUED
+    assert (stage.slept, stage.topic.published) == ([FIRST_PAUSE], [])
+    assert (await stage.voice(voice.voice_id)).status is Status.DONE
 
 
-@pytest.mark.parametrize("moment", ["", "yesterday"])
-async def test_an_event_of_live_without_its_time_counts_as_old(stage: Stage, moment: str) -> None:
-    upload = await stage.add(a_waiting())
+async def test_the_event_of_a_voice_that_is_owned_for_long_comes_again(stage: Stage) -> None:
+    upload = await stage.add(a_converting(NOW))
+    stage.ends = lambda voice: voices_of.renew(voice, stage.now, 1, "converting", LEASE)
 
-    await stage.handler.handle(upload_notification(upload, metadata=LIVE, eventTime=moment))
+    with pytest.raises(LeaseHeldError):
+        await stage.handler.handle(stage.event(upload))
 
+    assert sum(stage.slept) == pytest.approx(PATIENCE)
+    assert max(stage.slept) == LONGEST_PAUSE
+    assert stage.topic.published == []
+
+
+async def test_the_voice_of_a_dead_worker_is_published_when_its_lease_ends(stage: Stage) -> None:
+    upload = await stage.add(a_converting(NOW))
+
+    await stage.handler.handle(stage.event(upload))
+
+    assert sum(stage.slept) == LEASE.total_seconds()
     assert len(stage.topic.published) == 1
 
 
-@pytest.mark.parametrize("moment", ["", "yesterday"])
-async def test_an_event_without_its_time_counts_as_young(stage: Stage, moment: str) -> None:
-    upload = await stage.add(a_converting(datetime.now(UTC)))
+async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -> None:
+    upload = await stage.add(a_waiting())
+    stage.ends = end
 
-    with pytest.raises(LeaseHeldError):
-        await stage.handler.handle(upload_notification(upload, eventTime=moment))
+    await stage.handler.handle(stage.event(upload, metadata=LIVE))
+
+    assert (stage.slept, stage.topic.published) == ([FIRST_PAUSE], [])
 
 
-async def test_an_event_of_some_age_waits_for_the_end_of_the_lease(stage: Stage) -> None:
-    now = NOW
-    stage.voices = CrashingVoices(lambda: now)
-    upload = await stage.add(a_converting(NOW))
-    waited: list[float] = []
+@pytest.mark.parametrize(
+    ("metadata", "moment", "seconds"),
+    [
+        (LIVE, NOW.isoformat(), LEASING.total_seconds()),
+        (LIVE, "", 0.0),
+        (LIVE, "yesterday", 0.0),
+        ({}, NOW.isoformat(), 0.0),
+        ({"way": "other"}, NOW.isoformat(), 0.0),
+    ],
+)
+async def test_if_live_has_died_or_has_nothing_to_do_with_it_the_conversion_is_requested(
+    stage: Stage, metadata: dict[str, str], moment: str, seconds: float
+) -> None:
+    upload = await stage.add(voice := a_waiting())
 
-    async def sleep(seconds: float) -> None:
-        nonlocal now
-        waited.append(seconds)
-        now += timedelta(seconds=seconds)
+    await stage.handler.handle(upload_notification(upload, metadata=metadata, eventTime=moment))
 
-    topic = RecordingPublisher()
-    handler = UploadHandler(stage.voices, topic, stage.open_bucket, sleep)
-    event = upload_notification(upload, eventTime=(NOW - PATIENT_AFTER).isoformat())
-    await handler.handle(event)
-
-    assert (waited, len(topic.published)) == ([LEASE.total_seconds()], 1)
+    assert (sum(stage.slept), len(stage.topic.published)) == (seconds, 1)
+    assert (await stage.voice(voice.voice_id)).status is Status.QUEUED
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
@@ -319,7 +337,7 @@ async def test_the_event_of_an_emptied_recording_is_ignored_unread(stage: Stage)
 
 
 async def test_a_voice_whose_worker_died_without_any_message_is_converted(stage: Stage) -> None:
-    upload = await stage.add(voice := a_converting(datetime.now(UTC) - 2 * LEASE))
+    upload = await stage.add(voice := a_converting(NOW - 2 * LEASE))
 
     await stage.handler.handle(upload_notification(upload))
 
@@ -332,7 +350,7 @@ async def test_a_voice_whose_worker_died_without_any_message_is_converted(stage:
 async def test_another_generation_for_a_voice_that_was_leased_is_ignored(
     stage: Stage, book: LogBook
 ) -> None:
-    upload = await stage.add(a_converting(datetime.now(UTC) - 2 * LEASE))
+    upload = await stage.add(a_converting(NOW - 2 * LEASE))
 
     await stage.handler.handle(upload_notification(replace(upload, generation=2)))
 

@@ -18,7 +18,9 @@ from shared.runtime.logs import LOCAL_KEY
 from shared.runtime.settings import (
     CommonSettings,
     Environment,
+    EnvironmentSettings,
     PushVerification,
+    SecretKeys,
     SettingsError,
 )
 from shared.speech.results.watermark_engines import open_marker
@@ -364,3 +366,13 @@ def test_the_bits_of_the_watermark_are_read_and_wrong_ones_refused(
 
 def test_without_a_key_there_is_no_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     assert open_marker(loaded(monkeypatch, LiveSettings, WATERMARK_KEYS="")) is None
+
+
+def test_a_list_of_secrets_can_come_in_a_variable_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Keys(EnvironmentSettings):
+        keys: SecretKeys = ()
+
+    for name, key in {"KEYS": "a", "KEYS_1": "b", "KEYS_2": "c", "KEYS_4": "e"}.items():
+        monkeypatch.setenv(name, key * 32)
+
+    assert [each.get_secret_value()[0] for each in Keys().keys] == ["a", "b", "c"]

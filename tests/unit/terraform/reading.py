@@ -15,11 +15,7 @@ MODULE = ROOT / "infra/terraform"
 
 @dataclass(frozen=True)
 class TerraformModule:
-    """What the module's files say, expressions as they are written.
-
-    Attributes:
-        variables: bodies by name, in their order.
-    """
+    """The module's files, with expressions as they are written."""
 
     locals: dict[str, Any]
     resources: dict[tuple[str, str], dict[str, Any]]
@@ -33,11 +29,6 @@ class TerraformModule:
         """Return what a deployable is told: variable and expression."""
         own = self.locals[f"environment_{deployable}"]
         return {**self.locals["environment_common"], **own}
-
-    def watched_events(self) -> set[str]:
-        """Return the events whose log entries alerts watch directly."""
-        alerts = str(self.of_type("google_monitoring_alert_policy"))
-        return set(re.findall(r'jsonPayload\.event="(\w+)"', alerts))
 
     def default(self, expression: str) -> Any:
         """Return the default of the variable that an expression is, None if it has none."""

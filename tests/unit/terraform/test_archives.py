@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
 FUNCTIONS = ("api", "dead_letter", "on_upload", "sweep")
-CONTAINERS = ("compat", "convert", "live", "live_and_compat")  # all of them from one image
-JOBS = ("train",)  # from an image of its own
 
 # The least that each function needs in its environment.
 ENVIRONMENT = {
@@ -37,18 +35,30 @@ ENVIRONMENT = {
 LOAD = "from functions_framework.aio import create_asgi_app; create_asgi_app({name!r}, 'main.py')"
 
 
-def unpack(terraform: TerraformModule, name: str, folder: Path) -> list[str]:
-    """Make the folder that Cloud Functions unpacks a function's archive into."""
-    files = [
-        path.relative_to(ROOT).as_posix()
-        for pattern in terraform.locals["archive_patterns"][name]
-        for path in ROOT.glob(pattern)
+@pytest.fixture(params=FUNCTIONS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def files(terraform: TerraformModule, name: str) -> list[str]:
+    patterns = terraform.locals["shared_patterns"] + terraform.locals["archive_patterns"][name]
+    return [
+        path.relative_to(ROOT).as_posix() for pattern in patterns for path in ROOT.glob(pattern)
     ]
+
+
+@pytest.fixture
+def archive(tmp_path: Path, name: str, files: list[str]) -> Path:
+    """Return the folder that Cloud Functions unpacks a function's archive into."""
     for file in files:
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / file, folder / file)
-    (folder / "main.py").write_text(entry_point(name))
-    return files
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, tmp_path / file)
+    text = (ROOT / "infra/terraform/functions.tf").read_text()
+    found = re.search(r'archive_mains = {\n.*\n\s+name => "(.*)\\n"', text)
+    assert found
+    (tmp_path / "main.py").write_text(found[1].replace("${name}", name).replace(r"\n", "\n"))
+    return tmp_path
 
 
 def load(
@@ -64,43 +74,18 @@ def load(
     )
 
 
-def entry_point(name: str) -> str:
-    """Return what Terraform writes into the archive's main.py."""
-    text = (ROOT / "infra/terraform/functions.tf").read_text()
-    found = re.search(r'archive_mains = {\n.*\n\s+name => "(.*)\\n"', text)
-    assert found
-    return found[1].replace("${name}", name).replace(r"\n", "\n")
-
-
-def test_every_deployable_but_the_container_is_deployed_as_a_function(
-    terraform: TerraformModule,
-) -> None:
-    there = {path.parent.name for path in ROOT.glob("functions/*/main.py")}
-
-    assert there == {*FUNCTIONS, *CONTAINERS, *JOBS}
-    assert terraform.locals["functions"].keys() == set(FUNCTIONS)
-    assert terraform.locals["archive_patterns"].keys() == set(FUNCTIONS)
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_starts_from_nothing_but_its_archive(
-    terraform: TerraformModule, tmp_path: Path, name: str
-) -> None:
-    unpack(terraform, name, tmp_path)
-
-    done = load(name, tmp_path, ENVIRONMENT)
+def test_a_function_starts_from_nothing_but_its_archive(archive: Path, name: str) -> None:
+    done = load(name, archive, ENVIRONMENT)
 
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_with_wrong_settings_does_not_start_and_says_why(
-    terraform: TerraformModule, tmp_path: Path, name: str
+    archive: Path, name: str
 ) -> None:
-    unpack(terraform, name, tmp_path)
     wrong = {key: value for key, value in ENVIRONMENT.items() if key != "PROJECT_ID"}
 
-    done = load(name, tmp_path, wrong | {"LOG_LEVEL": "LOUD"})
+    done = load(name, archive, wrong | {"LOG_LEVEL": "LOUD"})
 
     assert done.returncode == 2
     assert "PROJECT_ID is not set\n" in done.stderr
@@ -108,32 +93,14 @@ def test_a_function_with_wrong_settings_does_not_start_and_says_why(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_an_archive_holds_no_other_deployable_and_no_packages(
-    terraform: TerraformModule, tmp_path: Path, name: str
+def test_an_archive_holds_no_other_deployable_and_every_character(
+    files: list[str], name: str
 ) -> None:
-    files = unpack(terraform, name, tmp_path)
     own = re.compile(
         rf"functions/__init__\.py|functions/{name}/.*\.py|shared/.*\.py"
         r"|characters/[\w-]+/(character\.json|portrait\.svg)"
     )
+    characters = {file for file in files if file.endswith("character.json")}
 
     assert [file for file in files if not own.fullmatch(file)] == []
-    assert not [file for file in files if "node_modules" in file or "/web/" in file]
-
-
-def test_the_api_gets_every_character_that_the_container_has(
-    terraform: TerraformModule, tmp_path: Path
-) -> None:
-    files = unpack(terraform, "api", tmp_path)
-    there = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("characters/*/character.json")}
-
-    assert {file for file in files if file.endswith("character.json")} == there
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_an_archive_has_the_functions_own_requirements(name: str) -> None:
-    text = (ROOT / "infra/terraform/functions.tf").read_text()
-
-    assert 'file("${local.source_root}/functions/${each.key}/requirements.txt")' in text
-    assert (ROOT / f"functions/{name}/requirements.txt").is_file()
+    assert len(characters) == (name == "api") * len([*ROOT.glob("characters/*/character.json")])

@@ -25,7 +25,7 @@ from tests.unit.api.stage import Stage
 from tests.unit.terraform.reading import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from fastapi import FastAPI
@@ -93,57 +93,29 @@ async def ask(app: Starlette, method: str, path: str) -> int:
         return (await client.request(method, path, content=b"{}")).status_code
 
 
-def container(terraform: TerraformModule) -> dict[str, Any]:
+@pytest.mark.parametrize(("is_stuck", "answer"), [(False, 204), (True, 503)])
+async def test_the_liveness_probe_asks_a_route_that_answers_unless_the_container_is_stuck(
+    terraform: TerraformModule, *, is_stuck: bool, answer: int
+) -> None:
+    idle = IdleWorker()
+    idle.is_stuck = is_stuck
     service = terraform.resources["google_cloud_run_v2_service", "convert"]
-    return dict(service["template"][0]["containers"][0])
+    probe = service["template"][0]["containers"][0]["liveness_probe"][0]
+
+    assert await ask(convert_with(idle), "GET", probe["http_get"][0]["path"]) == answer
+    assert await ask(convert_with(idle), "GET", "/warmup") == 200
 
 
-async def test_the_liveness_probe_asks_a_route_that_answers(
-    terraform: TerraformModule, convert: Starlette
+async def test_messages_are_pushed_to_routes_that_ask_for_a_token(
+    terraform: TerraformModule, convert: Starlette, function: Starlette
 ) -> None:
-    path = container(terraform)["liveness_probe"][0]["http_get"][0]["path"]
+    receivers = terraform.locals["receivers"]
+    dead_letters = terraform.locals["dead_letter_receiver"]["path"]
 
-    assert 200 <= await ask(convert, "GET", path) < 300
-
-
-def test_the_startup_probe_waits_for_the_port_that_the_container_opens(
-    terraform: TerraformModule,
-) -> None:
-    probe = container(terraform)["startup_probe"][0]
-    ports = container(terraform)["ports"][0]
-
-    assert probe["tcp_socket"][0]["port"] == ports["container_port"]
-    # One probe as long as it may be: several shorter ones would be a period apart.
-    assert (probe["failure_threshold"], probe["period_seconds"]) == (1, probe["timeout_seconds"])
-
-
-async def test_a_stuck_container_fails_the_liveness_probe_but_still_counts_as_started(
-    terraform: TerraformModule,
-) -> None:
-    stuck = IdleWorker()
-    stuck.is_stuck = True
-    app = convert_with(stuck)
-    probes = container(terraform)
-
-    assert await ask(app, "GET", probes["liveness_probe"][0]["http_get"][0]["path"]) == 503
-    assert await ask(app, "GET", "/readyz") < 300
-
-
-async def test_conversion_messages_are_pushed_to_a_route_that_asks_for_a_token(
-    terraform: TerraformModule, convert: Starlette
-) -> None:
-    assert await ask(convert, "POST", terraform.locals["receivers"]["conversions"]["path"]) == 401
-
-
-async def test_uploads_and_dead_letters_are_pushed_to_a_route_that_asks_for_a_token(
-    terraform: TerraformModule, function: Starlette
-) -> None:
-    receivers = (
-        terraform.locals["receivers"]["uploads"],
-        terraform.locals["dead_letter_receiver"],
-    )
-    for receiver in receivers:
-        assert await ask(function, "POST", receiver["path"]) == 401
+    assert await ask(convert, "POST", receivers["conversions"]["path"]) == 401
+    assert await ask(function, "POST", receivers["uploads"]["path"]) == 401
+    assert await ask(function, "POST", dead_letters) == 401
+    assert await ask(convert, "POST", "/elsewhere") == 404
 
 
 async def test_the_scheduler_calls_a_route_that_asks_for_a_token(
@@ -155,16 +127,6 @@ async def test_the_scheduler_calls_a_route_that_asks_for_a_token(
     assert job["uri"].startswith(service)
     assert await ask(sweep, job["http_method"], job["uri"].removeprefix(service)) == 401
     assert "oidc_token" in job
-
-
-async def test_the_container_has_the_route_that_the_api_warms_it_up_with(
-    convert: Starlette,
-) -> None:
-    assert await ask(convert, "GET", "/warmup") == 200
-
-
-async def test_a_path_without_a_route_is_noticed(convert: Starlette) -> None:
-    assert await ask(convert, "POST", "/elsewhere") == 404
 
 
 def test_beside_the_page_the_api_keeps_every_path_that_it_serves(
@@ -181,30 +143,26 @@ def test_beside_the_page_the_api_keeps_every_path_that_it_serves(
     ] == []
 
 
-def test_behind_the_load_balancer_every_route_of_voicevox_leads_to_live_and_no_other_does(
+def test_behind_the_load_balancer_every_route_of_other_clients_leads_to_live(
     terraform: TerraformModule,
 ) -> None:
-    synthesis = Synthesis(Admission(running=1, waiting=0), SpeechLimits())
+    nobody, synthesis = (
+        cast("Any", None),
+        Synthesis(Admission(running=1, waiting=0), SpeechLimits()),
+    )
     services = VoicevoxServices(VoicevoxSpeakers([]), UserData.open(), synthesis)
-    routes = build(services).routes
-    served = {re.sub(r"\{\w+\}$", "*", cast("Route", route).path) for route in routes}
-
-    assert set(terraform.locals["voicevox_paths"]) == served
-
-
-def test_behind_the_load_balancer_every_route_of_the_other_apis_leads_to_live(
-    terraform: TerraformModule,
-) -> None:
-    nobody, admission = cast("Any", None), Admission(running=1, waiting=0)
-    synthesis = Synthesis(admission, SpeechLimits())
     routes = [
         *openai.build(nobody, synthesis).routes,
         *elevenlabs.build({}, nobody, synthesis).routes,
         *text_socket.build(text_socket.SpeechSockets(nobody, synthesis)).routes,
     ]
-    served = {re.sub(r"\{\w+\}.*$", "*", cast("Route", route).path) for route in routes}
 
-    assert set(terraform.locals["compat_paths"]) == served
+    assert set(terraform.locals["voicevox_paths"]) == paths_of(build(services).routes)
+    assert set(terraform.locals["compat_paths"]) == paths_of(routes)
+
+
+def paths_of(routes: Iterable[object]) -> set[str]:
+    return {re.sub(r"\{\w+\}.*$", "*", cast("Route", route).path) for route in routes}
 
 
 def test_no_path_of_voicevox_is_the_apis_the_pages_or_that_of_live(

@@ -22,24 +22,6 @@ def chapters() -> dict[str, str]:
     return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
 
 
-def test_each_alert_carries_its_own_chapter_of_the_runbook(terraform: TerraformModule) -> None:
-    told = {}
-    for body in terraform.of_type("google_monitoring_alert_policy").values():
-        title = body["display_name"].removeprefix("${var.name}: ")
-        told[title.capitalize()] = body["documentation"][0]["content"]
-
-    # A budget's mails have a text of their own.
-    chapters_of_alerts = chapters().keys() - {"Spending"}
-    assert told == {chapter: f'local.runbook["{chapter}"]' for chapter in chapters_of_alerts}
-    assert "Spending" in chapters()
-
-
-def test_a_chapter_says_what_it_means_where_to_look_and_what_to_do() -> None:
-    for title, chapter in chapters().items():
-        for heading in ("**What it means.**", "**Look.**", "**Do.**"):
-            assert heading in chapter, (title, heading)
-
-
 def test_the_runbook_names_only_subscriptions_services_and_buckets_that_exist(
     terraform: TerraformModule,
 ) -> None:
@@ -58,18 +40,6 @@ def test_the_runbook_names_only_subscriptions_services_and_buckets_that_exist(
     assert suffixes
     assert suffixes <= services | subscriptions | buckets | {"log-key"}
     assert all(f'"${{var.name}}-${{each.key}}{end}"' in pubsub for end in ("", "-dead-retained"))
-
-
-def test_the_events_in_the_runbook_are_those_that_metrics_count_or_alerts_watch(
-    terraform: TerraformModule,
-) -> None:
-    text = (MODULE / "runbook.md").read_text()
-    queried = set(re.findall(r'jsonPayload\.event=\(?\\"(\w+)\\"(?: OR \\"(\w+)\\")?', text))
-    events = {one for pair in queried for one in pair if one}
-    counted = {counter["event"] for counter in terraform.locals["counters"].values()}
-
-    assert events
-    assert events <= counted | terraform.watched_events()
 
 
 # A pull gives the next file of a folder; publishing notes its arguments.
@@ -134,9 +104,3 @@ def test_more_than_a_hundred_dead_letters_are_published_again_oldest_first(tmp_p
         f"--message message {index} --attribute objectId=o{index}"
         for index in range(240)
     ]
-
-
-def test_the_runbook_says_where_terraform_runs() -> None:
-    head = (MODULE / "runbook.md").read_text().partition("\n## ")[0]
-
-    assert "`infra/terraform/deployment`" in head

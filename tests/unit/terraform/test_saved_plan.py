@@ -13,8 +13,6 @@ from tests.unit.terraform.programs import run, with_stubs
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.terraform.reading import TerraformModule
-
 ARCHIVES: Final = "module.voice_avatar.google_storage_bucket_object.function"
 
 
@@ -88,16 +86,6 @@ def disguise(tree: Path) -> None:
         if path.is_file():
             os.utime(path, (1, 1))
             path.chmod(0o700)
-
-
-def test_an_archive_that_is_not_made_yet_counts_as_no_change(terraform: TerraformModule) -> None:
-    # In another checkout the provider finds no archive to compare with what it has uploaded.
-    (lifecycle,) = terraform.resources["google_storage_bucket_object", "function"]["lifecycle"]
-
-    assert lifecycle["ignore_changes"] == ["detect_md5hash"]
-    assert (
-        "archive_hashes" in terraform.resources["google_storage_bucket_object", "function"]["name"]
-    )
 
 
 def objects(state: dict[str, Any]) -> dict[str, str]:

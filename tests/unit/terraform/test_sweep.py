@@ -4,7 +4,6 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self, cast
 
-from functions.sweep.settings import SweepSettings
 from shared.google.voices import FirestoreVoices
 from shared.voices.voice import Status
 
@@ -78,17 +77,3 @@ def test_a_message_counts_as_lost_only_when_no_delivery_is_left(
     for attempts in range(5, 101):
         backoffs = sum(min(longest, first * 2**tried) for tried in range(attempts - 1))
         assert backoffs <= max(least, gap * (attempts - quick)), attempts
-
-
-def test_the_patience_is_one_that_the_code_accepts(terraform: TerraformModule) -> None:
-    field = SweepSettings.model_fields["patience_seconds"]
-    (least,) = map(int, re.findall(r"\b\d{3,}\b", terraform.locals["patience"]))
-    accepted = {
-        name: getattr(limit, name)
-        for limit in field.metadata
-        for name in ("ge", "le")
-        if hasattr(limit, name)
-    }
-
-    assert accepted["ge"] <= least == field.default
-    assert accepted["le"] >= 10 * 100

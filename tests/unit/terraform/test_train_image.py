@@ -56,7 +56,9 @@ def test_a_change_of_anything_in_the_image_makes_a_new_image(
     terraform: TerraformModule, inside: list[str]
 ) -> None:
     patterns = pathspec.GitIgnoreSpec.from_lines(
-        f"/{pattern}" for pattern in terraform.locals["train_image_patterns"]
+        f"/{pattern}"
+        for name in ("shared_patterns", "train_image_patterns")
+        for pattern in terraform.locals[name]
     )
     code = [path for path in inside if path.endswith((".py", ".npz", ".onnx", ".txt", "file"))]
 

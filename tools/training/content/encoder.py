@@ -90,7 +90,7 @@ class LogMel(nn.Module):
 
     def forward(self, wave: Tensor) -> Tensor:
         """Compute it."""
-        hops = functional.pad(wave, (240, 240)).reshape(1, -1, HOP)
+        hops = functional.pad(wave, (240, 240)).reshape(len(wave), -1, HOP)
         frames = torch.cat([hops[:, :-2], hops[:, 1:-1], hops[:, 2:]], -1)[:, :-1]
         power = ((frames @ self.cosine) ** 2 + (frames @ self.sine) ** 2) @ self.filters
         log = torch.log(power.clamp_min(_FLOOR)) * (1 / np.log(10.0))
@@ -115,11 +115,11 @@ class WhisperBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Same shape as x, [1, frames, width]."""
         parts = self.queries_keys_values(self.before_attention(x)).reshape(
-            1, -1, 3, HEADS, _HEAD_WIDTH
+            len(x), -1, 3, HEADS, _HEAD_WIDTH
         )
         queries, keys, values = (parts[:, :, part].transpose(1, 2) for part in range(3))
         weights = torch.softmax(queries @ keys.transpose(2, 3) * _HEAD_WIDTH**-0.5, -1)
-        heard = (weights @ values).transpose(1, 2).reshape(1, -1, WIDTH)
+        heard = (weights @ values).transpose(1, 2).reshape(len(x), -1, WIDTH)
         x = x + self.after_attention(heard)
         return x + self.narrow(functional.gelu(self.widen(self.before_network(x))))
 

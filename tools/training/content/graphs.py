@@ -29,6 +29,7 @@ from tools.bundles.writer import entry
 from tools.training.content.encoder import CHANNELS
 from tools.training.decoder.export import TOLERANCE, ExportError, load_network, write_graph
 from tools.training.decoder.fast_transforms import FoldedEar, FoldedVoice
+from tools.training.decoder.head import Decoded, Head, HeadVoice
 from tools.training.decoder.network import OUTPUT_HOP, VOICING_SHARPNESS, Network, Size
 from tools.training.decoder.stream import StreamGraph, check_stream, example, leave_out_weights
 
@@ -59,6 +60,24 @@ class SpeakingGraph(nn.Module):
         return spoken
 
 
+class NeuralGraph(nn.Module):
+    """A `SpeakingGraph` with a neural head."""
+
+    def __init__(self, network: Network, head: Head) -> None:
+        super().__init__()
+        self.network = network
+        self.network.head = head
+        self.voice = HeadVoice()
+
+    def forward(self, content: Tensor, f0: Tensor, voicing: Tensor, noise: Tensor) -> Tensor:
+        """Speak."""
+        head = self.network.head
+        hidden, cepstrum, logit = self.network.hidden(content.transpose(1, 2), f0, voicing)
+        voiced = torch.sigmoid(logit * VOICING_SHARPNESS)
+        said = Decoded(hidden, cepstrum, voiced, f0, voicing)
+        return self.voice.speak(head, said, head.frames(said), noise)[0]
+
+
 class HearingGraph(FoldedEar):
     """The student: `wave` [1, 160 T] at 16 kHz to `content` [1, T, 128] without a mean."""
 
@@ -68,13 +87,13 @@ class HearingGraph(FoldedEar):
         return self.network.hear(mel).transpose(1, 2)
 
 
-def export_speaking(network: Network, file: Path) -> None:
-    """Write the graph of the role `harmonic`.
+def export_speaking(network: Network, file: Path, head: Head | None = None) -> None:
+    """Write the graph of the role `harmonic`, with a neural head or without one.
 
     Raises:
         ExportError: the graph speaks something else than the network.
     """
-    graph = SpeakingGraph(network).eval()
+    graph = (SpeakingGraph(network) if head is None else NeuralGraph(network, head)).eval()
     frames = torch.export.Dim("frames", min=8, max=1_000_000)
     write_graph(
         file,

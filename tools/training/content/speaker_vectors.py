@@ -85,7 +85,13 @@ class SpeakerVectors(nn.Module):
     def speak(
         self, content: Tensor, f0: Tensor, voicing: Tensor, who: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Cepstrum [batch, frames, 35] and voicing logit [batch, frames].
+        """Cepstrum [batch, frames, 35] and voicing logit [batch, frames]; see `hidden`."""
+        return self.hidden(content, f0, voicing, who)[1:]
+
+    def hidden(
+        self, content: Tensor, f0: Tensor, voicing: Tensor, who: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What the last block gives [batch, frames, channels], cepstrum and voicing logit.
 
         Args:
             content: [batch, 128, frames].
@@ -103,7 +109,7 @@ class SpeakerVectors(nn.Module):
             x = x + block.narrow(torch.tanh(signal) * torch.sigmoid(gate)) * (1 + gain)
         out = self.exit(x).transpose(1, 2)
         cepstrum = out[..., :CEPSTRUM_SIZE] * self.spread[who][:, None] + self.mean[who][:, None]
-        return cepstrum, out[..., CEPSTRUM_SIZE]
+        return x.transpose(1, 2), cepstrum, out[..., CEPSTRUM_SIZE]
 
     def alone(self, voice: int) -> Network:
         """The network of one voice: the weights hold its vector, the encoder has learnt nothing."""

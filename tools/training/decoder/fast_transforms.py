@@ -167,7 +167,7 @@ class FoldedVoice(HarmonicVoice):
         """
         excitation = tuple(
             hiss + voiced[..., None] * tone
-            for hiss, tone in zip(_two_hops(noise), _two_hops(tonal), strict=True)
+            for hiss, tone in zip(two_hops(noise), two_hops(tonal), strict=True)
         )
         real, imaginary = self.spectrum(excitation)
         spoken = [self._filter(cepstrum, half, real[half], imaginary[half]) for half in (0, 1)]
@@ -246,7 +246,7 @@ def add_hops(frames: Tensor, hop: int) -> Tensor:
     return total
 
 
-def _two_hops(signal: Tensor) -> Pair:
+def two_hops(signal: Tensor) -> Pair:
     even, odd = part_samples(signal, OUTPUT_HOP)
     return _neighbours(even, 2), _neighbours(odd, 2)
 

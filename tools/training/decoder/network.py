@@ -104,8 +104,13 @@ class Network(nn.Module):
 
     def speak(self, content: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
         """Cepstrum [batch, frames, 35] and voicing logit [batch, frames]."""
+        return self.hidden(content, f0, voicing)[1:]
+
+    def hidden(self, content: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the last block gives [batch, frames, channels], and what `speak` does."""
         x = torch.cat([content, self.melody(f0)[:, None], voicing[:, None]], 1)
-        return self.parameters_of(self.exit(self.decoder(self.join(x))))
+        x = self.decoder(self.join(x))
+        return x.transpose(1, 2), *self.parameters_of(self.exit(x))
 
     def melody(self, f0: Tensor) -> Tensor:
         """The pitch relative to the target's usual one."""

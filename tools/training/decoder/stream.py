@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from shared.speech.graphs.onnx_files import with_weights_of
 from tools.training.decoder import features
 from tools.training.decoder.export import ExportError
 from tools.training.decoder.fast_transforms import FoldedEar, FoldedVoice, add_hops, join_samples
@@ -184,6 +185,19 @@ def example(graph: StreamGraph, seed: int = 0) -> tuple[torch.Tensor, ...]:
         torch.rand(1, frames, generator=random),
         torch.randn(1, 240 * (graph.spoken + 3), generator=random),
     )
+
+
+def take_in_weights(file: Path, *others: Path) -> None:
+    """Stores what `leave_out_weights` left to other files."""
+    content = file.read_bytes()
+    for other in others:
+        content = with_weights_of(content, other.read_bytes())
+    model = onnx.load_from_string(content)
+    used = {name for node in model.graph.node for name in node.input}
+    kept = [weight for weight in model.graph.initializer if weight.name in used]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    onnx.save(model, file)
 
 
 def leave_out_weights(file: Path, *others: Path) -> None:

@@ -17,7 +17,7 @@ from tools.training.decoder.disturbance import Disturbance
 from tools.training.decoder.export import Melody
 from tools.training.decoder.network import Network
 from tools.training.decoder.spectrum import NEPERS_TO_DECIBELS, envelope_axis, size_of, widen
-from tools.training.recordings.lessons import Lesson, Pair, Preparation, joined
+from tools.training.recordings.lessons import Lesson, Preparation, joined
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import TrainingProgress, WorkFolder
 
@@ -269,15 +269,10 @@ _OWNER = "owner"
 
 @dataclass(frozen=True)
 class Material:
-    """Lessons and weights of a training.
-
-    Attributes:
-        pairs: what strangers and the owner said alike, frame by frame; hardly anybody has any.
-    """
+    """What is learnt from: the owner's speech, and other people's by name."""
 
     owner: Sequence[Utterance]
     others: Mapping[str, Sequence[Utterance]]
-    pairs: Sequence[Pair] = ()
 
 
 @dataclass(frozen=True)
@@ -320,10 +315,9 @@ class Training:
         """Train a decoder for the owner of the material."""
         torch.set_num_threads(1)
         owner = self.prepare(material.owner)
-        pairs = self.prepare_pairs(material.pairs)
         versions = _HARSH_VERSIONS_OF_OTHERS if self.effort.is_harsh else _VERSIONS_OF_OTHERS
         others = self.prepare_others(material.others, versions)
-        network = self.learn(owner, others, pairs).alone(0)
+        network = self.learn(owner, others).alone(0)
         compensate(network, owner, self.effort.compensated)
         melody = np.concatenate([lesson.log_f0[lesson.log_f0 > 0] for lesson in owner])
         return TrainedDecoder(network, Melody.of(melody))
@@ -356,29 +350,17 @@ class Training:
         useful = {name: _useful(one) for name, one in lessons.items()}
         return {name: one for name, one in useful.items() if one}
 
-    def prepare_pairs(self, pairs: Sequence[Pair]) -> list[Lesson]:
-        """Lessons whose content is strangers' and whose envelopes are the owner's."""
-        if not pairs:
-            return []
-        self.progress.begin("preparing pairs")
-        preparation = Preparation(self.ear, self.effort.seed + 2, is_harsh=self.effort.is_harsh)
-        lessons = self.work.kept(
-            "pairs", lambda: self._all(preparation.of_pairs(pairs), len(pairs))
-        )
-        return _useful(lessons)
-
     def learn(
         self,
         owner: Sequence[Lesson],
         others: Mapping[str, Sequence[Lesson]],
-        pairs: Sequence[Lesson] = (),
     ) -> SpeakerVectors:
         """Voices of which the first is the owner's, from what an average speaker's begins as."""
         people = {_OWNER: owner, **others}
         share = self.effort.owner_share
         shares = [share] + [(1 - share) / max(len(others), 1)] * len(others)
         voices = begin({name: scale_of(one) for name, one in people.items()})
-        lessons = Lessons([[*owner, *pairs], *others.values()], shares, self.effort.seed)
+        lessons = Lessons([owner, *others.values()], shares, self.effort.seed)
         return self.teach(voices, lessons)
 
     def teach(self, voices: SpeakerVectors, lessons: Lessons) -> SpeakerVectors:

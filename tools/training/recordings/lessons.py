@@ -202,7 +202,7 @@ class Preparation:
         """Make lessons of one person's utterances."""
         envelopes = _envelopes_by_rate(utterances)
         for utterance in utterances:
-            padded = _padded(utterance)
+            padded = with_silence(utterance)
             analysis = analyse(padded, utterance.rate, NoClock())
             cepstra = self._envelopes(envelopes[utterance.rate], padded, analysis)
             yield self._of_utterance(analysis, cepstra)
@@ -214,9 +214,9 @@ class Preparation:
         """
         envelopes = _envelopes_by_rate([pair.owner for pair in pairs])
         for pair in pairs:
-            padded = _padded(pair.owner)
+            padded = with_silence(pair.owner)
             analysis = analyse(padded, pair.owner.rate, NoClock())
-            stranger = _padded(replace(pair.owner, samples=pair.stranger))
+            stranger = with_silence(replace(pair.owner, samples=pair.stranger))
             wave = soxr.resample(stranger, pair.owner.rate, RATE)[: len(analysis.wave)]
             cepstra = self._envelopes(envelopes[pair.owner.rate], padded, analysis)
             speaking = tells_speaker(analysis)
@@ -278,7 +278,15 @@ def _envelopes_by_rate(utterances: Sequence[Utterance]) -> dict[int, Envelopes]:
     return {rate: Envelopes(rate, float(np.percentile(all_, 90))) for rate, all_ in highest.items()}
 
 
-def _padded(utterance: Utterance) -> Floats:
+def voiced_frames(wave: Floats, rate: int, frames: int) -> NDArray[np.bool_]:
+    """Where Harvest finds a pitch: in more frames than the engine does, bool [frames]."""
+    hertz, _ = pyworld.harvest(
+        wave.astype(np.float64), rate, f0_floor=60, f0_ceil=600, frame_period=1_000 * FRAME_SECONDS
+    )
+    return np.asarray(np.resize(hertz, frames) > 0)
+
+
+def with_silence(utterance: Utterance) -> Floats:
     """The utterance with short silences around it, at a level of its own."""
     pad = round(PAD_SECONDS * utterance.rate)
     peak = max(float(np.abs(utterance.samples).max(initial=0.0)), 1e-4)

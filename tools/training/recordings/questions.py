@@ -268,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Ask everything that a training asks, and keep the answers; exit with 0 if it may begin."""
     usual = TrainingFolders(
         REPOSITORY / "characters",
-        REPOSITORY / "characters" / "hina",
+        REPOSITORY / "characters" / "ned",
         REPOSITORY / ".training" / "recordings",
     )
     options = training_parser(usual).parse_args(arguments)

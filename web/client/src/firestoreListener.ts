@@ -4,17 +4,28 @@ import {
   connectFirestoreEmulator,
   doc,
   type Firestore,
-  initializeFirestore,
-  memoryLocalCache,
+  getFirestore,
   onSnapshot,
 } from "firebase/firestore";
-import type { FirebaseConfig, Listen } from "./types.js";
+import { firebaseApp } from "./firebaseApp.js";
+import type { FirebaseConfig, Listen, RecaptchaConfig } from "./types.js";
 
-/** A listener that owns one Firebase application, and deletes it when its subscription ends. */
-export function createListen(firebase: FirebaseConfig, emulator: string | null): Listen {
+/**
+ * A listener that owns one Firebase application, and deletes it when its subscription ends. Under App
+ * Check it uses the page's own application, whose requests carry the token.
+ */
+export function createListen(
+  firebase: FirebaseConfig,
+  emulator: string | null,
+  appCheck: RecaptchaConfig | null,
+): Listen {
+  if (appCheck !== null) {
+    const app = firebaseApp({ ...firebase, appId: appCheck.appId });
+    return listenAs(app, emulator, firebase.databaseId);
+  }
   return (path, onDocument, onError) => {
     const app = initializeApp({ ...firebase }, `voice-avatar-${crypto.randomUUID()}`);
-    const unsubscribe = listenAs(app, emulator)(path, onDocument, onError);
+    const unsubscribe = listenAs(app, emulator, firebase.databaseId)(path, onDocument, onError);
     return () => {
       unsubscribe();
       void deleteApp(app);
@@ -23,8 +34,12 @@ export function createListen(firebase: FirebaseConfig, emulator: string | null):
 }
 
 /** A listener as the user who is signed in to an application, which has no Firestore yet. */
-export function listenAs(app: FirebaseApp, emulator: string | null): Listen {
-  const firestore = initializeFirestore(app, { localCache: memoryLocalCache() });
+export function listenAs(
+  app: FirebaseApp,
+  emulator: string | null,
+  databaseId = "(default)",
+): Listen {
+  const firestore = getFirestore(app, databaseId);
   if (emulator !== null) {
     const { hostname, port } = new URL(`http://${emulator}`);
     connectFirestoreEmulator(firestore, hostname, Number(port));

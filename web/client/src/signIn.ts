@@ -10,7 +10,7 @@
  *
  * Every failure is a {@link VoiceAvatarError} whose code is Firebase's with `_`: `auth_invalid_credential`.
  */
-import { FirebaseError, initializeApp } from "firebase/app";
+import { FirebaseError } from "firebase/app";
 import {
   type Auth,
   browserLocalPersistence,
@@ -23,6 +23,7 @@ import {
   signInWithEmailAndPassword,
 } from "firebase/auth";
 import { VoiceAvatarError } from "./errors.js";
+import { firebaseApp } from "./firebaseApp.js";
 import type { FirebaseConfig, Listen } from "./types.js";
 
 /** Where Firebase's emulators are, where there are any. */
@@ -32,9 +33,6 @@ export interface Emulators {
   /** `host:port` of Firestore's. */
   readonly firestore?: string | null;
 }
-
-/** Browsers remember visitors by this name, too. */
-const APP = "voice-avatar-visitor";
 
 export class SignIn {
   readonly #auth: Auth;
@@ -48,14 +46,16 @@ export class SignIn {
 
   /** Loads what this browser remembers of its visitor; once in a page. */
   static async open(firebase: FirebaseConfig, emulators: Emulators = {}): Promise<SignIn> {
-    const app = initializeApp({ ...firebase }, APP);
+    const app = firebaseApp(firebase);
     const persistence = [indexedDBLocalPersistence, browserLocalPersistence];
     const auth = initializeAuth(app, { persistence });
     if (emulators.auth) connectAuthEmulator(auth, emulators.auth, { disableWarnings: true });
     await auth.authStateReady();
     let loading: Promise<Listen> | null = null;
-    const load = async (): Promise<Listen> =>
-      (await import("./firestoreListener.js")).listenAs(app, emulators.firestore ?? null);
+    const load = async (): Promise<Listen> => {
+      const { listenAs } = await import("./firestoreListener.js");
+      return listenAs(app, emulators.firestore ?? null, firebase.databaseId);
+    };
     const listen: Listen = (path, onDocument, onError) => {
       let [isEnded, stop] = [false, (): void => undefined];
       loading ??= load();

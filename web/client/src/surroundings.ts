@@ -1,5 +1,5 @@
 /** What the client uses from outside; tests pass stand-ins. */
-import type { FirebaseConfig, Listen } from "./types.js";
+import type { FirebaseConfig, Listen, RecaptchaConfig } from "./types.js";
 import { put } from "./upload.js";
 import { pause } from "./waiting.js";
 
@@ -8,11 +8,15 @@ export interface Surroundings {
   /** The origin of the page, null outside of one. */
   readonly origin: string | null;
   /** Resolves to the Firestore listener; called only when a Firebase project is configured. */
-  readonly loadListen: (firebase: FirebaseConfig, emulator: string | null) => Promise<Listen>;
+  readonly loadListen: (
+    firebase: FirebaseConfig,
+    emulator: string | null,
+    appCheck: RecaptchaConfig | null,
+  ) => Promise<Listen>;
   /** Resolves to what gets App Check's tokens; called before the first request that needs one. */
   readonly loadAppCheck: (
     firebase: FirebaseConfig,
-    appCheck: { readonly appId: string; readonly siteKey: string },
+    appCheck: RecaptchaConfig,
   ) => Promise<() => Promise<string>>;
   /** Uploads a recording to its signed address. */
   readonly put: typeof put;
@@ -27,8 +31,8 @@ export interface Surroundings {
 export const BROWSER: Surroundings = {
   fetch: (input, init) => fetch(input, init),
   origin: "location" in globalThis ? location.origin : null,
-  loadListen: async (firebase, emulator) =>
-    (await import("./firestoreListener.js")).createListen(firebase, emulator),
+  loadListen: async (firebase, emulator, appCheck) =>
+    (await import("./firestoreListener.js")).createListen(firebase, emulator, appCheck),
   loadAppCheck: async (firebase, appCheck) =>
     (await import("./appCheck.js")).createAppCheck(firebase, appCheck),
   put,

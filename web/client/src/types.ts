@@ -31,11 +31,19 @@ export interface VoiceAvatarConfig {
 export interface FirebaseConfig {
   readonly projectId: string;
   readonly apiKey: string;
+  /** The Firestore database with the documents; without it the project's default one. */
+  readonly databaseId?: string;
+  /** The web app of the project, where App Check is on. */
+  readonly appId?: string;
 }
 
 /** Firebase App Check with reCAPTCHA Enterprise, or the fixed `token` of the local cloud. */
-export type AppCheckConfig =
-  { readonly appId: string; readonly siteKey: string } | { readonly token: string };
+export type AppCheckConfig = RecaptchaConfig | { readonly token: string };
+
+export interface RecaptchaConfig {
+  readonly appId: string;
+  readonly siteKey: string;
+}
 
 /** A character: the voice in which the visitor's words are heard. */
 export interface Character {

@@ -26,11 +26,12 @@ const JITTER = 0.5;
 
 /** Returns what loads the listener in Firestore; null where the site has none. */
 export function listenerOf(
-  { firebase, firestoreEmulator, listen }: VoiceAvatarConfig,
+  { appCheck, firebase, firestoreEmulator, listen }: VoiceAvatarConfig,
   around: Surroundings,
 ): (() => Promise<Listen>) | null {
   if (listen) return () => Promise.resolve(listen);
-  if (firebase) return () => around.loadListen(firebase, firestoreEmulator ?? null);
+  const checked = appCheck && "siteKey" in appCheck ? appCheck : null;
+  if (firebase) return () => around.loadListen(firebase, firestoreEmulator ?? null, checked);
   return null;
 }
 

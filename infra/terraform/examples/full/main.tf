@@ -4,16 +4,16 @@
 # Let Google grant 100 (docs/deploy.md) before the first apply.
 
 terraform {
-  required_version = ">= 1.9"
+  required_version = ">= 1.11"
 
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = ">= 7.15, < 8"
+      version = ">= 7.15, < 9"
     }
     google-beta = {
       source  = "hashicorp/google-beta"
-      version = ">= 7.15, < 8"
+      version = ">= 7.15, < 9"
     }
   }
 

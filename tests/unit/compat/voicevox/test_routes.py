@@ -296,7 +296,7 @@ async def test_words_wait_in_line_as_what_is_spoken_does(services: VoicevoxServi
     admission = Admission(running=1, waiting=0)
     full = replace(services, synthesis=Synthesis(admission, SpeechLimits()))
     async with client_of(build(full)) as client:
-        with admission.admit(None, waits=True):
+        with admission.admit():
             word: Query = {"surface": "卍丸", "pronunciation": "マンジ", "accent_type": 1}
             answers = [
                 await client.post("/user_dict_word", params=word),

@@ -89,9 +89,9 @@ def test_with_all_of_the_recording_known_a_crop_is_normalised_as_the_whole_is() 
 
 @pytest.mark.filterwarnings("ignore")  # the exporter warns of its own deprecations
 def test_a_character_gets_what_it_is_heard_with_while_somebody_speaks(tmp_path: Path) -> None:
-    for name in ("hina", "encoders"):
+    for name in ("mei", "encoders"):
         shutil.copytree(CHARACTERS / name, tmp_path / name)
-    weights, bundle = tmp_path / "student.pt", tmp_path / "hina"
+    weights, bundle = tmp_path / "student.pt", tmp_path / "mei"
     torch.save(new_student().state_dict(), weights)
 
     make_live(bundle, write_student(weights, tmp_path))

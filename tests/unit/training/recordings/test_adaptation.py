@@ -44,16 +44,14 @@ def places(tmp_path: Path, man: Floats) -> AdaptationFolders:
     )
 
 
-def test_a_character_learns_from_recordings_and_pairs(
+def test_a_character_learns_from_recordings(
     places: AdaptationFolders, woman: Floats, man: Floats, tmp_path: Path
 ) -> None:
-    recordings, pairs = tmp_path / "recordings", tmp_path / "pairs"
-    for folder in (recordings, pairs):
-        folder.mkdir()
+    recordings = tmp_path / "recordings"
+    recordings.mkdir()
     for number in range(5):
         part = woman[number * 4 * RATE : (number + 1) * 4 * RATE]
         soundfile.write(recordings / f"{number}.wav", part, RATE)
-    soundfile.write(pairs / "0.wav", np.stack([man, woman], 1)[: 4 * RATE], RATE)
     like = SpeakerLikeness([woman[: 10 * RATE]], SpeakerEncoder())
     heard = man[20 * RATE : 25 * RATE]
     before = like.of(BundleConverter.of(places.bundle)(heard))
@@ -61,7 +59,7 @@ def test_a_character_learns_from_recordings_and_pairs(
     readers = tmp_path / "readers"
     readers.mkdir()
     soundfile.write(readers / "1-2-3.wav", man[16 * RATE : 20 * RATE], RATE)
-    adapt(replace(places, readers=readers), recordings, pairs, steps=60)
+    adapt(replace(places, readers=readers), recordings, steps=60)
     converter = BundleConverter.of(places.bundle)  # which checks the SHA-256 of every graph
     assert like.of(converter(heard)) > before + 0.1
     assert like.of(converter.heard(heard)) > before
@@ -78,7 +76,7 @@ def test_a_voice_that_learns_like_owners_gets_less_of_the_variance(
     soundfile.write(recordings / "0.wav", woman[: 8 * RATE], RATE)
     spreads = []
     for is_like_owners in (True, False):
-        adapt(places, recordings, None, steps=1, is_like_owners=is_like_owners)
+        adapt(places, recordings, steps=1, is_like_owners=is_like_owners)
         network = load_network(places.bundle / "harmonic.onnx", size=SIZE)
         spreads.append(float(network.cepstrum_spread[1:].mean()))
     assert spreads[0] < 0.95 * spreads[1]
@@ -109,13 +107,6 @@ def test_more_readers_are_learnt_but_for_those_who_judge(man: Floats, tmp_path: 
     assert set(readers_in(tmp_path)) == {"en_103", "en_84"}  # 367 is one of the strangers
 
 
-def test_a_pair_without_two_channels_is_refused(
-    places: AdaptationFolders, woman: Floats, tmp_path: Path
-) -> None:
-    recordings = tmp_path / "recordings"
-    recordings.mkdir()
-    soundfile.write(recordings / "0.wav", woman[: 4 * RATE], RATE)
-    with pytest.raises(RecordingsError, match=r"0\.wav: expected two channels, found 1"):
-        adapt(places, recordings, recordings, steps=1)
+def test_a_folder_without_recordings_is_named(places: AdaptationFolders, tmp_path: Path) -> None:
     with pytest.raises(RecordingsError, match="expected a folder with recordings, found none"):
-        adapt(places, tmp_path / "none", None, steps=1)
+        adapt(places, tmp_path / "none", steps=1)

@@ -46,7 +46,7 @@ def nobody(question: str) -> str:
 
 
 def run(folder: Path, *arguments: str, ask: Callable[[str], str] = nobody) -> int:
-    places = TrainingFolders(folder / "characters", ROOT / "characters" / "hina", folder / "work")
+    places = TrainingFolders(folder / "characters", ROOT / "characters" / "ned", folder / "work")
     recordings = ["--recordings", str(folder / "recordings")]
     return main([*recordings, *arguments], places, ask, SpeakerEncoder())
 
@@ -74,7 +74,7 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     given = ["--consent", "consent.json", "--others", "others", "--portrait", "ada.png"]
     given.append("--no-spoken-consent")
     Image.new("RGB", (300, 200), "#cc5500").save(folder / "ada.png")
-    places = TrainingFolders(folder / "characters", ROOT / "characters" / "hina", folder / "work")
+    places = TrainingFolders(folder / "characters", ROOT / "characters" / "ned", folder / "work")
     assert (
         main(["--recordings", *arguments, "--quick", *given], places, nobody, SpeakerEncoder()) == 0
     )
@@ -256,7 +256,7 @@ def test_a_folder_that_cannot_be_used_is_refused_in_one_line(
 
 
 def test_a_character_whose_training_kept_nothing_is_not_measured(tmp_path: Path) -> None:
-    places = TrainingFolders(tmp_path, ROOT / "characters" / "hina", tmp_path / "work")
+    places = TrainingFolders(tmp_path, ROOT / "characters" / "ned", tmp_path / "work")
     with pytest.raises(RecordingsError, match=r"--character ada: expected .* found none"):
         measure("ada", places, SpeakerEncoder())
 

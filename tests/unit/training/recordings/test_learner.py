@@ -35,7 +35,7 @@ from tools.training.recordings.lessons import Lesson, Preparation
 from tools.training.recordings.usable_speech import Utterance
 
 CHARACTERS = Path(__file__).parents[4] / "characters"
-HINA = CHARACTERS / "hina"
+NED = CHARACTERS / "ned"
 RATE = 16_000
 Floats = NDArray[np.float32]
 
@@ -43,7 +43,7 @@ Floats = NDArray[np.float32]
 @pytest.fixture(scope="module")
 def ear() -> SharedEncoder:
     torch.set_num_threads(1)
-    return SharedEncoder.of(HINA)
+    return SharedEncoder.of(NED)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def likeness(
         bundle = Path(folder) / "ada"
         consent = Consent.model_validate(CONSENT)
         trained = TrainedDecoder(voices.alone(0), melody)
-        write_bundle(bundle, Names("ada", "Ada", "Ada"), consent, trained, HINA)
+        write_bundle(bundle, Names("ada", "Ada", "Ada"), consent, trained, NED)
         return like.of(BundleConverter.of(bundle)(source))
 
 
@@ -175,8 +175,8 @@ def test_a_bundle_names_the_shared_encoder_and_does_not_hold_it(
     melody = Melody.of(np.concatenate([lesson.log_f0[lesson.log_f0 > 0] for lesson in lessons]))
     bundle = tmp_path / "ada"
     trained = TrainedDecoder(voices_of(lessons).alone(0), melody)
-    write_bundle(bundle, Names("ada", "Ada", "Ada"), consent, trained, HINA)
-    graphs = [json.loads((one / "character.json").read_text())["graphs"] for one in (bundle, HINA)]
+    write_bundle(bundle, Names("ada", "Ada", "Ada"), consent, trained, NED)
+    graphs = [json.loads((one / "character.json").read_text())["graphs"] for one in (bundle, NED)]
     assert graphs[0]["content"] == graphs[1]["content"]
     assert not (bundle / "content.onnx").exists()
     assert (tmp_path / "encoders" / f"{graphs[0]['content']['sha256']}.onnx").is_file()

@@ -1,0 +1,234 @@
+"""The languages of a text: its runs of one language each, and what no voice reads."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from shared.voices.voice import EnglishWords
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+JAPANESE: Final = "ja"
+ENGLISH: Final = "en"
+LANGUAGES: Final[Mapping[str, str]] = MappingProxyType({JAPANESE: "Japanese", ENGLISH: "English"})
+"""The languages that voices read, and their names."""
+
+_THREE_LETTERS: Final = {"jpn": JAPANESE, "eng": ENGLISH}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Part of a text in one language, with the signs and spaces after it."""
+
+    text: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Part of a text that no voice reads, and the name of its script or language."""
+
+    text: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The runs of a text in their order, and the parts between them that are not read."""
+
+    runs: tuple[Run, ...]
+    unread: tuple[Unread, ...]
+
+    @property
+    def text(self) -> str:
+        """All that is read."""
+        return "".join(run.text for run in self.runs)
+
+    @property
+    def unread_names(self) -> str:
+        """The names of what is not read, each once: `Korean, Cyrillic`."""
+        return ", ".join(dict.fromkeys(each.name for each in self.unread))
+
+
+def language_code(tag: str) -> str:
+    """Shorten the tag of a language: `en-US`, `EN` and `eng` are `en`."""
+    code = tag.strip().lower().replace("_", "-").partition("-")[0]
+    return _THREE_LETTERS.get(code, code)
+
+
+def divide(
+    text: str,
+    reads: Collection[str] = (JAPANESE, ENGLISH),
+    language: str | None = None,
+    english_words: EnglishWords = EnglishWords.KATAKANA,
+) -> Division:
+    """Divide a text by its sentences' languages, which script and words show.
+
+    Args:
+        text: of any length.
+        reads: the languages that the voice reads. One without English reads English words in
+            katakana.
+        language: of the sentences, where the client knows it.
+        english_words: how English words inside of a Japanese sentence are spoken.
+    """
+    runs: list[Run] = []
+    unread: list[Unread] = []
+    # Numbers and signs alone belong to the sentence before them, or else to the one after them.
+    waiting = ""
+    for sentence in _SENTENCES.findall(text):
+        for part in _readable_parts(sentence):
+            if isinstance(part, Unread):
+                unread.append(part)
+                continue
+            base = _base_of(part, language)
+            if base is None and runs:
+                runs.append(Run(part, runs[-1].language))
+            elif base is None:
+                waiting += part
+            elif ENGLISH not in reads:
+                runs.append(Run(waiting + part, JAPANESE))
+                waiting = ""
+            else:
+                runs += _runs_of(waiting + part, base, english_words)
+                waiting = ""
+    if waiting:
+        runs.append(Run(waiting, language if language in reads and language else JAPANESE))
+    return Division(tuple(_joined(runs)), tuple(unread))
+
+
+_SENTENCES = re.compile(r".*?(?:[。．！？!?…\r\n]+[」』）)\"”’']*\s*|\.[)\"”’']*\s+|$)", re.DOTALL)
+_LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_TOKENS = re.compile(r"\d[\d.,:/]*[A-Za-z%/]*|.", re.DOTALL)
+
+_LATIN, _KANA_SCRIPT, _HAN, _GREEK = "LATIN", "KANA", "HAN", "GREEK"
+_READ_SCRIPTS: Final = frozenset({_LATIN, _KANA_SCRIPT, _HAN, _GREEK})
+_SCRIPTS: Final = {
+    "HIRAGANA": _KANA_SCRIPT,
+    "KATAKANA": _KANA_SCRIPT,
+    "KATAKANA-HIRAGANA": _KANA_SCRIPT,
+    "CJK": _HAN,
+    "IDEOGRAPHIC": _HAN,
+    "VERTICAL": _KANA_SCRIPT,
+    "MODIFIER": None,
+}
+_NAMES: Final = {"HANGUL": "Korean"}
+
+
+@lru_cache(4_096)
+def _script_of(character: str) -> str | None:
+    """Find the script of a letter, after Unicode's compatibility; None for other signs."""
+    plain = unicodedata.normalize("NFKC", character)[:1]
+    if plain.isascii():
+        return _LATIN if plain.isalpha() else None
+    if not plain.isalpha():
+        return None
+    word = unicodedata.name(plain, "UNKNOWN").partition(" ")[0]
+    return _SCRIPTS.get(word, word)
+
+
+def _readable_parts(sentence: str) -> Iterator[str | Unread]:
+    """Cut a sentence at the parts that are in a script or language that no voice reads."""
+    scripts = [_script_of(character) for character in sentence]
+    if not any(script and script not in _READ_SCRIPTS for script in scripts):
+        name = _other_language(sentence, scripts)
+        yield Unread(sentence.strip(), name) if name else sentence
+        return
+    # Signs and spaces between two letters of a script that is not read belong to them.
+    begin = 0
+    letters = [(place, script) for place, script in enumerate(scripts) if script]
+    for script, group in groupby(letters, key=lambda each: each[1]):
+        if script in _READ_SCRIPTS:
+            continue
+        places = [place for place, _ in group]
+        if sentence[begin : places[0]].strip():
+            yield sentence[begin : places[0]]
+        begin = places[-1] + 1
+        while unicodedata.category(sentence[begin : begin + 1] or " ").startswith("M"):
+            begin += 1
+        yield Unread(sentence[places[0] : begin], _NAMES.get(script, script.title()))
+    if sentence[begin:].strip():
+        yield sentence[begin:]
+
+
+# Characters that only Chinese has: simplified, or its pronouns and particles.
+_CHINESE = frozenset("这们吗说过对给让谁么样听请见谢时间东车门问题际你她您哪呢从会发现学习书买卖")
+_JAPANESE_TOO = frozenset("会学习")  # of these, those that Japanese writes in the same way
+_FUNCTION_WORDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        name: frozenset(words.split())
+        for name, words in {
+            "English": "the a an is are was were and or of to in it you that this i we my for",
+            "German": "der das und ist nicht ich sie ein eine einen mit für auf den dem wir zu am",
+            "French": "le la les des est et une je vous nous pas que qui dans pour avec il elle du",
+            "Spanish": "el los las es que una por con para está muy hola gracias estoy del en y",
+            "Italian": "il che di è una per non sono con gli della ciao grazie questo la ho del",
+            "Portuguese": "que não uma com para os é você obrigado olá do da em um está muito",
+            "Dutch": "het een van niet ik je dat zijn met voor op de maar wat naar",
+        }.items()
+    }
+)
+_FEWEST_HITS, _LEAST_SHARE = 2, 0.25
+
+
+def _other_language(sentence: str, scripts: Collection[str | None]) -> str | None:
+    """Name the language of a sentence that its words show to be neither Japanese nor English."""
+    if _KANA_SCRIPT in scripts:
+        return None
+    if _HAN in scripts:
+        return "Chinese" if (_CHINESE - _JAPANESE_TOO) & set(sentence) else None
+    words = [found[0].lower() for found in _LATIN_WORD.finditer(sentence)]
+    hits = {name: sum(word in known for word in words) for name, known in _FUNCTION_WORDS.items()}
+    name = max(hits, key=lambda each: hits[each])
+    if name == LANGUAGES[ENGLISH] or hits[name] <= hits[LANGUAGES[ENGLISH]]:
+        return None
+    is_sure = hits[name] >= _FEWEST_HITS and hits[name] >= _LEAST_SHARE * len(words)
+    return name if is_sure else None
+
+
+_LETTERS_OF_A_KANJI = 3
+"""A sentence with so many Latin letters for each Japanese character is English."""
+
+
+def _base_of(sentence: str, language: str | None) -> str | None:
+    """Find the language of a sentence; None for numbers and signs alone."""
+    scripts = [script for script in map(_script_of, sentence) if script]
+    if not scripts:
+        return None
+    if language in LANGUAGES:
+        return language
+    latin = scripts.count(_LATIN)
+    return ENGLISH if latin > _LETTERS_OF_A_KANJI * (len(scripts) - latin) else JAPANESE
+
+
+def _runs_of(sentence: str, base: str, english_words: EnglishWords) -> Iterator[Run]:
+    """Divide a sentence into its language and the other one, with the signs after each."""
+    if base == JAPANESE and english_words == EnglishWords.KATAKANA:
+        yield Run(sentence, JAPANESE)
+        return
+    now, begin = base, 0
+    for token in _TOKENS.finditer(sentence):
+        script = _script_of(token[0][0])
+        if token[0][0].isnumeric():
+            # Numbers and their units are spoken in the language of the sentence.
+            found = base
+        elif script is None:
+            found = now
+        else:
+            found = ENGLISH if script == _LATIN else JAPANESE
+        if found != now:
+            if begin < token.start():
+                yield Run(sentence[begin : token.start()], now)
+            now, begin = found, token.start()
+    yield Run(sentence[begin:], now)
+
+
+def _joined(runs: list[Run]) -> Iterator[Run]:
+    for language, group in groupby(runs, key=lambda run: run.language):
+        yield Run("".join(run.text for run in group), language)

@@ -1,0 +1,101 @@
+import pytest
+
+from shared.speech.text.languages import Run, Unread, divide, language_code
+from shared.voices.voice import EnglishWords
+
+ENGLISH = EnglishWords.ENGLISH
+
+
+def runs(text: str, **options: object) -> str:
+    """Write the runs of a text as `en:Hello. |ja:はい。`."""
+    found = divide(text, **options).runs  # type: ignore[arg-type] # of the cases below
+    return "|".join(f"{run.language}:{run.text}" for run in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello there. 元気ですか。Fine!", "en:Hello there. |ja:元気ですか。|en:Fine!"),
+        ("今日はPythonを学ぶ。", "ja:今日はPythonを学ぶ。"),
+        ("I went to 東京 on 3/4.", "en:I went to |ja:東京 |en:on 3/4."),
+        ("It is late. 22:30.", "en:It is late. 22:30."),
+        ("22:30. It is late.", "en:22:30. It is late."),
+        ("123", "ja:123"),
+        ("ＨＥＬＬＯ", "en:ＨＥＬＬＯ"),
+        ("東京大学", "ja:東京大学"),
+        ("Olá", "en:Olá"),
+        ("", ""),
+    ],
+)
+def test_sentences_have_the_language_of_their_script(text: str, expected: str) -> None:
+    assert runs(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("Hello. はい。", {"reads": ("ja",)}, "ja:Hello. はい。"),
+        ("OK.", {"language": "ja"}, "ja:OK."),
+        ("123", {"language": "en"}, "en:123"),
+        ("東京", {"language": "en"}, "ja:東京"),
+        (
+            "今日はPython 3.12を学ぶ。",
+            {"english_words": ENGLISH},
+            "ja:今日は|en:Python |ja:3.12を学ぶ。",
+        ),
+        ("速度は100Mbpsです。", {"english_words": ENGLISH}, "ja:速度は100Mbpsです。"),
+    ],
+)
+def test_a_client_decides_on_the_language_and_on_english_words(
+    text: str, options: dict[str, object], expected: str
+) -> None:
+    assert runs(text, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "unread"),
+    [
+        (
+            "こんにちは。안녕하세요。さようなら。",
+            "こんにちは。。さようなら。",
+            [("안녕하세요", "Korean")],
+        ),
+        ("おはよう。Привет, мир! 终わり", "おはよう。! 终わり", [("Привет, мир", "Cyrillic")]),
+        ("Hello สวัสดี world.", "Hello  world.", [("สวัสดี", "Thai")]),
+        ("你好，世界。はい。", "はい。", [("你好，世界。", "Chinese")]),
+        ("这是测试", "", [("这是测试", "Chinese")]),
+        (
+            "Das ist nicht der richtige Weg. OK?",
+            "OK?",
+            [("Das ist nicht der richtige Weg.", "German")],
+        ),
+        ("Je ne sais pas, c'est la vie.", "", [("Je ne sais pas, c'est la vie.", "French")]),
+        ("She said: c'est la vie.", "She said: c'est la vie.", []),
+        ("ελ ʰ Ω ½ ①", "ελ ʰ Ω ½ ①", []),
+    ],
+)
+def test_what_no_voice_reads_is_named_and_the_rest_is_kept(
+    text: str, read: str, unread: list[tuple[str, str]]
+) -> None:
+    division = divide(text)
+
+    assert division.text == read
+    assert division.unread == tuple(Unread(*each) for each in unread)
+
+
+def test_names_of_what_is_not_read_are_given_once() -> None:
+    assert divide("안녕. Привет. 안녕.").unread_names == "Korean, Cyrillic"
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"), [("en-US", "en"), ("JA_jp", "ja"), ("eng", "en"), (" de ", "de")]
+)
+def test_tags_of_languages_are_shortened(tag: str, code: str) -> None:
+    assert language_code(tag) == code
+
+
+def test_all_of_a_long_text_is_in_its_runs() -> None:
+    text = "This is 1 test, 東京. これはtestです! " * 500
+
+    assert divide(text, english_words=ENGLISH).text == text
+    assert divide(text).runs[0] == Run("This is 1 test, ", "en")

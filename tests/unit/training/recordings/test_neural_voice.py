@@ -1,0 +1,68 @@
+"""A decoder with a neural head learns the sound of recordings."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from numpy.typing import NDArray
+
+from shared.characters.manifest import ENCODERS, read_manifest
+from tools.training.content.encoder import EncoderNetwork, Projection, WhisperEncoder
+from tools.training.content.shared_encoder import SharedEncoder
+from tools.training.judges.converter import BundleConverter
+from tools.training.neural_voice import SoundObjective, learn, pairs_in, prepare, put_into
+from tools.training.recordings.lessons import Pair
+from tools.training.recordings.usable_speech import Utterance
+from tools.training.recordings.work_folder import RecordingsError
+
+CHARACTERS = Path(__file__).parents[4] / "characters"
+RATE = 16_000
+Floats = NDArray[np.float32]
+
+
+def said(wave: Floats) -> Utterance:
+    return Utterance("said.wav", 0.0, wave, RATE)
+
+
+@pytest.mark.filterwarnings("ignore")  # the exporter warns of its own deprecations
+def test_a_character_learns_the_sound_of_recordings_and_is_heard_live_as_before(
+    woman: Floats, man: Floats, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    bundle = tmp_path / "mei"
+    shutil.copytree(CHARACTERS / "mei", bundle)
+    (tmp_path / ENCODERS).symlink_to(CHARACTERS / ENCODERS)
+    live = BundleConverter.of(bundle).heard(man[: 2 * RATE])
+    own, alike = woman[: 4 * RATE], [Pair(man[: 3 * RATE], said(woman[: 3 * RATE]))]
+    lessons, voices = prepare(
+        SharedEncoder.of(bundle), [said(own)], alike, {"en_1": [said(man[: 3 * RATE])]}
+    )
+    encoder = EncoderNetwork(
+        WhisperEncoder(), Projection(np.zeros(512, "f4"), np.eye(512, 128, dtype="f4"))
+    )
+
+    told = learn(voices, lessons, SoundObjective(encoder), steps=6, sizes=(2, 1))
+    put_into(bundle, voices)
+
+    spectra = [losses["spectra"] for losses in told]
+    assert np.mean(spectra[-2:]) < 0.95 * np.mean(spectra[:2])
+    assert {"voicing", "words"} < told[0].keys()
+    assert read_manifest(bundle).graphs["harmonic"].bytes > 6_000_000
+    converter = BundleConverter.of(bundle)  # which checks the SHA-256 of every graph
+    assert np.abs(converter(man[: 2 * RATE])).max() > 0.05
+    np.testing.assert_allclose(converter.heard(man[: 2 * RATE]), live, atol=1e-3)
+
+
+def test_recordings_that_are_too_short_are_refused(man: Floats) -> None:
+    short = [said(man[: RATE // 2])]
+    with pytest.raises(RecordingsError, match="expected recordings of more than a second"):
+        prepare(SharedEncoder.of(CHARACTERS / "mei"), short, [], {"en_1": short})
+
+
+def test_a_pair_without_two_channels_is_refused(man: Floats, tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "0.wav", man[: 4 * RATE], RATE)
+    with pytest.raises(RecordingsError, match=r"0\.wav: expected two channels, found 1"):
+        pairs_in(tmp_path)

@@ -1,0 +1,335 @@
+"""Teaches a decoder and its neural head together, and writes them into a character's bundle.
+
+    python -m tools.training.neural_voice ID RECORDINGS --pairs FOLDER --readers FOLDER
+        [--whisper MODEL] [--steps N]
+
+The folders are those of `tools.training.adaptation`. Decoder and head learn the sound of the
+recordings itself: by distances of spectra, by networks that tell recordings from what is spoken,
+and, with `--whisper` (the `model.bin` that tools/training/README.md names), by what its encoder
+hears in both. A third of the crops are readers' that are spoken in the character's voice: there,
+only the judges and the encoder say how good they are. 6,000 steps take seven minutes on a GPU.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from shared.characters.manifest import ENCODERS, MAX_BUNDLE_BYTES, read_manifest
+from shared.speech.graphs.bundle_folders import seal_manifest
+from shared.speech.signal.samples import resample
+from tools.training.adaptation import REPOSITORY, files_in, spoken_in
+from tools.training.content.encoder import EncoderNetwork, Projection, load_encoder
+from tools.training.content.graphs import CONTENT_STREAM, HARMONIC, STREAM, export_speaking
+from tools.training.content.shared_encoder import SharedEncoder, read_encoder_weights
+from tools.training.content.speaker_vectors import SpeakerVectors, begin
+from tools.training.decoder.head import Decoded, Head, HeadVoice
+from tools.training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, VOICING_SHARPNESS, Network
+from tools.training.decoder.sound_judges import SoundJudges, spectral_distance
+from tools.training.decoder.stream import leave_out_weights, take_in_weights
+from tools.training.recordings.learner import contour, scale_of
+from tools.training.recordings.lessons import (
+    Lesson,
+    Pair,
+    Preparation,
+    joined,
+    voiced_frames,
+    with_silence,
+)
+from tools.training.recordings.selection import readers_in
+from tools.training.recordings.usable_speech import Utterance
+from tools.training.recordings.work_folder import RecordingsError
+
+_CHANNELS = 2
+CROP, EDGE = 112, 12  # frames, and those at either end that nothing is asked of
+_SPEECH_RMS = 0.09
+_OWN, _STRANGERS = 26, 12
+_SHARES = (0.45, 0.45, 0.1)  # of recordings, pairs and readers as themselves
+_VERSIONS = 2
+_STEPS, _RATE, _VECTORS, _JUDGES = 6_000, 5e-4, 8.0, 1.3
+_WARM, _BEFORE_JUDGES, _JUDGES_BEGIN, _LEAST = 0.03, 400, 600, 0.02
+_CONTENT_NOISE = 0.07
+_AVERAGED = 0.002
+
+
+@dataclass(frozen=True)
+class SoundLesson:
+    """A lesson with the sound that is wanted, [T 240] at 24 kHz, and where it is voiced, [T]."""
+
+    lesson: Lesson
+    voiced: np.ndarray
+    wave: np.ndarray
+
+
+def with_sound(lessons: Iterator[Lesson], spoken: Sequence[Utterance]) -> list[SoundLesson]:
+    """Add to lessons what was recorded; Harvest finds more of it voiced than the engine does."""
+    made = []
+    for lesson, utterance in zip(lessons, spoken, strict=True):
+        frames, wave = len(lesson.log_f0), with_silence(utterance)
+        sound = resample(wave, utterance.rate, OUTPUT_RATE)
+        sound = np.resize(np.pad(sound, (0, OUTPUT_HOP)), frames * OUTPUT_HOP)
+        loud = sound.reshape(frames, -1)[lesson.speaking]
+        level = _SPEECH_RMS / max(float(np.sqrt((loud**2).mean())), 1e-4)
+        voiced = voiced_frames(wave, utterance.rate, frames) | (lesson.log_f0 > 0)
+        if lesson.speaking.any() and lesson.log_f0.any() and frames > CROP:
+            made.append(SoundLesson(lesson, voiced, (sound * level).astype(np.float32)))
+    return made
+
+
+@dataclass(frozen=True)
+class SoundBatch:
+    """Crops [batch, ...]; nothing is known of how the last `_STRANGERS` share should sound."""
+
+    content: Tensor
+    f0: Tensor
+    heard: Tensor
+    voiced: Tensor
+    wave: Tensor
+    who: Tensor
+
+
+class SoundLessons:
+    """Draws crops of the character, of pairs and of readers, who are number 1 and more."""
+
+    def __init__(
+        self, own: Sequence[SoundLesson], pairs: Sequence[SoundLesson],
+        readers: Sequence[Sequence[SoundLesson]], melody: float,
+    ) -> None:  # fmt: skip
+        self._own, self._pairs, self._readers, self._melody = own, pairs or own, readers, melody
+
+    def batch(self, step: int, own: int = _OWN, strangers: int = _STRANGERS) -> SoundBatch:
+        """The crops of a step."""
+        random = np.random.default_rng(step)
+        kinds = random.choice(3, own, p=_SHARES)
+        rows = [self._crop(int(kind), random) for kind in kinds]
+        rows += [self._crop(3, random) for _ in range(strangers)]
+        columns = [torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)]
+        return SoundBatch(*columns)
+
+    def _crop(self, kind: int, random: np.random.Generator) -> tuple[np.ndarray, ...]:
+        reader = int(random.integers(len(self._readers)))
+        group = (self._own, self._pairs, self._readers[reader], self._readers[reader])[kind]
+        one = group[int(random.integers(len(group)))]
+        lesson, first = one.lesson, int(random.integers(len(one.voiced) - CROP + 1))
+        frames = slice(first, first + CROP)
+        version = int(random.integers(len(lesson.contents)))
+        melody = contour(lesson)
+        if kind == 3:
+            melody = melody - np.median(lesson.log_f0[lesson.log_f0 > 0]) + self._melody
+        return (
+            lesson.contents[version][frames].T.astype(np.float32),
+            np.exp(melody[frames]).astype(np.float32),
+            (lesson.log_f0[frames] > 0).astype(np.float32),
+            one.voiced[frames].astype(np.float32),
+            one.wave[first * OUTPUT_HOP : (first + CROP) * OUTPUT_HOP],
+            np.array(reader + 1 if kind == 2 else 0),
+        )
+
+
+class NeuralVoices(nn.Module):
+    """Voices with a neural head, which has a vector of its own for each."""
+
+    def __init__(self, voices: SpeakerVectors) -> None:
+        super().__init__()
+        self.voices, self.head, self.voice = voices, Head(), HeadVoice()
+        self.looks = nn.Parameter(torch.zeros(len(voices.vectors), self.head.norm.bias.shape[0]))
+
+    def forward(self, given: SoundBatch, *noises: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Samples with each noise, and the share of pulses."""
+        hidden, cepstrum, logit = self.voices.hidden(
+            given.content, given.f0, given.heard, given.who
+        )
+        voiced = torch.sigmoid(logit * VOICING_SHARPNESS)
+        said = Decoded(hidden, cepstrum, voiced, given.f0, given.heard)
+        frames = self.head.frames(said, self.looks[given.who])
+        both = [self.voice.speak(self.head, said, frames, noise) for noise in noises]
+        return [samples for samples, _ in both], both[0][1]
+
+    def alone(self) -> tuple[Network, Head]:
+        """The first voice's network and head."""
+        with torch.no_grad():
+            self.head.entry.bias += self.looks[0]  # type: ignore[operator]
+            self.looks -= self.looks[0].clone()
+        return self.voices.alone(0), self.head.eval()
+
+
+class SoundObjective(nn.Module):
+    """The losses of a generator; the encoder is optional."""
+
+    def __init__(self, encoder: EncoderNetwork | None) -> None:
+        super().__init__()
+        self.judges, self.encoder = SoundJudges(), encoder
+        if encoder is not None:
+            encoder.requires_grad_(requires_grad=False)
+
+    def forward(
+        self, given: SoundBatch, spoken: Sequence[Tensor], gate: Tensor, judged: float
+    ) -> dict[str, Tensor]:
+        """Losses by their names; the rows with an answer come first, as many as have one."""
+        known = len(spoken[1])
+        wanted = _inner(given.wave)
+        losses = {"spectra": spectral_distance(wanted[:known], spoken[0][:known], spoken[1])}
+        gate = gate.clamp(1e-4, 1 - 1e-4)
+        losses["voicing"] = 0.3 * functional.binary_cross_entropy(gate, given.voiced)
+        if judged > 0:
+            known_as, heard = self.judges.loss_of(wanted[:known], spoken[0])
+            losses |= {"judges": judged * known_as, "features": 2 * judged * heard}
+        if self.encoder is not None:
+            with torch.no_grad():
+                said = self._heard(self.encoder, wanted)
+            losses["words"] = 1.5 * (1 - functional.cosine_similarity(
+                said, self._heard(self.encoder, spoken[0]), dim=2, eps=1e-4).mean()
+            )  # fmt: skip
+        return losses
+
+    def _heard(self, encoder: EncoderNetwork, samples: Tensor) -> Tensor:
+        """Content without its mean; 16 kHz are two thirds of the bins of 24 kHz."""
+        count = samples.shape[1]
+        spectrum = torch.fft.rfft(samples)[:, : count // 3 + 1]
+        content: Tensor = encoder(torch.fft.irfft(spectrum, n=count * 2 // 3) * (2 / 3))
+        return content - content.mean(1, keepdim=True)
+
+
+def _inner(samples: Tensor) -> Tensor:
+    return samples[:, EDGE * OUTPUT_HOP : (CROP - EDGE) * OUTPUT_HOP]
+
+
+def learn(
+    voices: NeuralVoices, lessons: SoundLessons, objective: SoundObjective, steps: int,
+    sizes: tuple[int, int] = (_OWN, _STRANGERS),
+) -> list[dict[str, float]]:  # fmt: skip
+    """Train voices in place, to the average of their weights; return each step's losses."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    voices.to(device)
+    objective.to(device)
+    quick = [voices.voices.vectors, voices.looks]
+    shared = [one for one in voices.parameters() if all(one is not other for other in quick)]
+    groups = [{"params": shared}, {"params": quick, "weight_decay": 0.0}]
+    teacher = torch.optim.AdamW(groups, betas=(0.8, 0.99), weight_decay=1e-3)
+    referee = torch.optim.AdamW(objective.judges.parameters(), betas=(0.8, 0.99))
+    average = [one.detach().clone() for one in voices.parameters()]
+    told = []
+    for step in range(steps):
+        rate = _RATE * min(1, (step + 1) / (_WARM * steps)) * _LEAST ** ((step / steps) ** 1.3)
+        rates = (rate, rate * _VECTORS, rate * _JUDGES)
+        for group, each in zip([*teacher.param_groups, *referee.param_groups], rates, strict=True):
+            group["lr"] = each
+        drawn = lessons.batch(step, *sizes)
+        given = SoundBatch(*[column.to(device) for column in vars(drawn).values()])
+        given.content.add_(_CONTENT_NOISE * torch.randn_like(given.content))
+        noises = torch.randn(2, sum(sizes), (CROP + 1) * OUTPUT_HOP, device=device)
+        both, gate = voices(given, *noises)
+        spoken = [_inner(both[0]), _inner(both[1])[: sizes[0]]]
+        judging = objective.judges.own_loss(_inner(given.wave)[: sizes[0]], spoken[0].detach())
+        _advance(referee, judging)
+        judged = min(1.0, max(0.0, (step - _BEFORE_JUDGES) / _JUDGES_BEGIN))
+        losses = objective(given, spoken, gate, judged)
+        _advance(teacher, torch.stack(list(losses.values())).sum())
+        share = max(_AVERAGED, 1 / (step + 1))
+        with torch.no_grad():
+            for kept, now in zip(average, voices.parameters(), strict=True):
+                kept.lerp_(now, share)
+        told.append({name: float(loss.detach()) for name, loss in losses.items()})
+    with torch.no_grad():
+        for now, kept in zip(voices.parameters(), average, strict=True):
+            now.copy_(kept)
+    voices.cpu().eval()
+    return told
+
+
+def _advance(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    for group in optimiser.param_groups:
+        nn.utils.clip_grad_norm_(group["params"], 3.0)
+    optimiser.step()
+
+
+def pairs_in(folder: Path) -> list[Pair]:
+    """Stereo files of a stranger, left, and the voice, right."""
+    found = []
+    for file in files_in(folder):
+        wave, rate = soundfile.read(file, dtype="float32", always_2d=True)
+        if wave.shape[1] != _CHANNELS:
+            raise RecordingsError(f"{file}: expected two channels, found {wave.shape[1]}.")
+        stranger, owner = np.ascontiguousarray(wave.T)
+        found.append(Pair(stranger, Utterance(file.name, 0.0, owner, rate)))
+    return found
+
+
+def prepare(
+    ear: SharedEncoder, own: Sequence[Utterance], pairs: Sequence[Pair],
+    readers: Mapping[str, Sequence[Utterance]],
+) -> tuple[SoundLessons, NeuralVoices]:  # fmt: skip
+    """Make the lessons, and voices that begin with the average one; the first is the owner's."""
+    preparation = Preparation(ear, 1, is_harsh=True)
+    rows = joined(own)
+    taught = with_sound(preparation.of(rows), rows)
+    alike = with_sound(preparation.of_pairs(pairs), [pair.owner for pair in pairs])
+    few = Preparation(ear, 2, _VERSIONS, is_harsh=True)
+    others = {}
+    for name, spoken in readers.items():
+        rows = joined(spoken)
+        if lessons := with_sound(few.of(rows), rows):
+            others[name] = lessons
+    if not taught or not others:
+        raise RecordingsError("expected recordings of more than a second by all, found shorter.")
+    people = {"owner": taught, **others}
+    scales = {name: scale_of([one.lesson for one in some]) for name, some in people.items()}
+    melody = scales["owner"].melody[0]
+    return SoundLessons(taught, alike, [*others.values()], melody), NeuralVoices(begin(scales))
+
+
+def put_into(bundle: Path, voices: NeuralVoices) -> None:
+    """Give a bundle the graph of the first voice; what is heard while somebody speaks stays."""
+    network, head = voices.alone()
+    hearing = read_manifest(bundle).graphs[CONTENT_STREAM].sha256
+    stream, harmonic = (bundle / f"{role}.onnx" for role in (STREAM, HARMONIC))
+    holders = harmonic, bundle.parent / ENCODERS / f"{hearing}.onnx"
+    take_in_weights(stream, *holders)
+    export_speaking(network, harmonic, head)
+    leave_out_weights(stream, *holders)
+    seal_manifest(bundle, MAX_BUNDLE_BYTES)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Train, and write the graph."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.training.neural_voice", description=__doc__
+    )
+    parser.add_argument("character", metavar="ID")
+    parser.add_argument("recordings", type=Path)
+    parser.add_argument("--pairs", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--readers", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--whisper", type=Path, nargs=2, metavar=("MODEL", "PROJECTION"))
+    parser.add_argument("--steps", type=int, default=_STEPS)
+    options = parser.parse_args(arguments)
+    bundle = REPOSITORY / "characters" / options.character
+    encoder = None
+    if options.whisper:
+        model, projection = options.whisper
+        whisper = load_encoder(read_encoder_weights(model))
+        encoder = EncoderNetwork(whisper, Projection.load(projection))
+    try:
+        own, pairs = spoken_in(options.recordings), pairs_in(options.pairs)
+        people = readers_in(options.readers)
+        lessons, voices = prepare(SharedEncoder.of(bundle), own, pairs, people)
+    except RecordingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    for step, losses in enumerate(learn(voices, lessons, SoundObjective(encoder), options.steps)):
+        if step % 100 == 0:
+            print(step, {name: round(loss, 3) for name, loss in losses.items()})
+    put_into(bundle, voices)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
