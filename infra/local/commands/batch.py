@@ -159,25 +159,15 @@ async def run_batch(
     note = partial(console.print, highlight=False, soft_wrap=True, markup=False)
     with _progress(console) as progress:
         bar = progress.add_task("starting", total=len(jobs))
-
-        def started(report: BatchReport) -> None:
-            progress.update(bar, description=report.job.source.name)
-
-        def ended(_report: BatchReport) -> None:
-            progress.advance(bar)
-
-        async def convert(visitor: Visitor, some: Sequence[BatchReport]) -> None:
-            await convert_all(
-                visitor,
-                some,
-                wish,
-                overwrite=overwrite,
-                # One more than are converted at once, so that uploads overlap with conversions.
-                at_once=options.concurrency + 1,
-                started=started,
-                ended=ended,
-            )
-
+        convert = partial(
+            convert_all,
+            wish=wish,
+            overwrite=overwrite,
+            # One more than are converted at once, so that uploads overlap with conversions.
+            at_once=options.concurrency + 1,
+            started=lambda report: progress.update(bar, description=report.job.source.name),
+            ended=lambda _report: progress.advance(bar),
+        )
         left = reports
         async with open_client() as client:
             if api is not None:
@@ -187,16 +177,14 @@ async def run_batch(
             if left:
                 for report in left:
                     report.error = None
-                progress.update(
-                    bar, completed=len(jobs) - len(left), description="starting the local cloud"
-                )
-                show = partial(progress.update, bar)
-                async with local_cloud(
+                progress.reset(bar, completed=len(jobs) - len(left))
+                started = local_cloud(
                     options,
                     embedded=embedded,
                     note=note,
-                    progress=lambda step: show(description=step),
-                ) as cloud:
+                    progress=lambda step: progress.update(bar, description=step),
+                )
+                async with started as cloud:
                     await convert(Visitor(client, cloud.addresses.api, cloud.voices), left)
     console.print(_table(reports))
     return reports
