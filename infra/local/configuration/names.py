@@ -76,16 +76,21 @@ class Ports:
             # Not before: a socket that allows it could be given a port that another one keeps.
             keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         ports = [keeper.getsockname()[1] for keeper in keepers]
+        self._keepers += [lock for port in ports if (lock := _lock(port)) is not None]
         if sys.platform != "linux":
             self.close()
         return ports
 
     def keep(self, port: int) -> bool:
         """Keep a certain port; return False if another program has it."""
-        keeper = socket.socket()
+        lock, keeper = _lock(port), socket.socket()
+        if lock is None:
+            return False
+        self._keepers.append(lock)
         try:
             _bind(keeper, port)
         except OSError:
+            self._keepers.pop().close()
             keeper.close()
             return False
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -98,6 +103,20 @@ class Ports:
         """Keep no port any longer."""
         while self._keepers:
             self._keepers.pop().close()
+
+
+def _lock(port: int) -> socket.socket | None:
+    """Lock a port among local clouds; None if another one has it."""
+    if sys.platform != "linux":
+        return socket.socket()
+    # A name without a file, which ends with its process.
+    lock = socket.socket(socket.AF_UNIX)
+    try:
+        lock.bind(f"\0voice-avatar-port-{port}")
+    except OSError:
+        lock.close()
+        return None
+    return lock
 
 
 def _bind(keeper: socket.socket, port: int) -> None:
