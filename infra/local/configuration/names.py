@@ -83,9 +83,10 @@ class Ports:
 
     def keep(self, port: int) -> bool:
         """Keep a certain port; return False if another program has it."""
-        lock, keeper = _lock(port), socket.socket()
+        lock = _lock(port)
         if lock is None:
             return False
+        keeper = socket.socket()
         self._keepers.append(lock)
         try:
             _bind(keeper, port)
