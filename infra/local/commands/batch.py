@@ -68,11 +68,7 @@ class BatchJob:
 
 @dataclass(slots=True)
 class BatchReport:
-    """The outcome of a job.
-
-    Attributes:
-        error: why the job failed, else None.
-    """
+    """The outcome of a job."""
 
     job: BatchJob
     voice: Voice | None = None
@@ -87,9 +83,6 @@ def plan_jobs(
 
     The last of several paths is the output if it is a folder or does not exist. Without an output,
     the result of a file goes beside it, and the results of a folder go into a new folder beside it.
-
-    Args:
-        output: the output, if the user gave one with `--output`.
     """
     sources = list(paths)
     if output is None and len(sources) > 1 and not sources[-1].is_file():
@@ -204,11 +197,7 @@ async def convert_all(
     started: Callable[[BatchReport], None],
     ended: Callable[[BatchReport], None],
 ) -> None:
-    """Convert every recording; a recording that fails does not affect the others.
-
-    Args:
-        reports: one per recording; the outcome is written into it.
-    """
+    """Convert every recording; a recording that fails does not affect the others."""
     turn = asyncio.Semaphore(at_once)
 
     async def convert(report: BatchReport) -> None:

@@ -145,11 +145,7 @@ class LiveVisitor:
         seconds: float = 0.0,
         piece: int = PIECE,
     ) -> None:
-        """Send a whole recording, spread evenly over so many seconds.
-
-        Args:
-            piece: how many bytes are sent at a time.
-        """
+        """Send a whole recording, spread evenly over so many seconds."""
         await self.start(content_type)
         begin, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
         for sent in range(0, len(recording), piece):
@@ -217,11 +213,7 @@ _FFMPEG_INPUTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SpeechSource:
-    """Where the speech comes from.
-
-    Attributes:
-        path: a file, which is sent at the pace of speech; None for the microphone.
-    """
+    """Where the speech comes from."""
 
     path: Path | None
     seconds: float

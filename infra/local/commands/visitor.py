@@ -53,25 +53,16 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordingRequest:
-    """The visitor's request.
-
-    Attributes:
-        character: id of the character, None for the default.
-        pitch_shift: semitones, None for automatic.
-    """
+    """The visitor's request."""
 
     character: str | None = None
-    pitch_shift: float | None = None
+    pitch_shift: float | None = None  # in semitones; None for automatic
     output_format: str = "wav"
 
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """A text that the visitor wants spoken.
-
-    Attributes:
-        character: id of the character, None for the first that speaks text.
-    """
+    """A text that the visitor wants spoken."""
 
     text: str
     character: str | None = None

@@ -143,11 +143,7 @@ class Supervisor:
     async def wait_until_ready(
         self, process: Process, url: str, pause_seconds: float = PROBE_PAUSE_SECONDS
     ) -> None:
-        """Wait until a process, and no other one, answers at an address with a success.
-
-        Args:
-            pause_seconds: the pause between two requests.
-        """
+        """Wait until a process, and no other one, answers at an address with a success."""
         async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
             try:
                 async with asyncio.timeout(READY_SECONDS):
@@ -189,11 +185,7 @@ class Supervisor:
 async def start_with_free_ports(
     start: Callable[[AsyncExitStack], Awaitable[_Started]], stack: AsyncExitStack, most_starts: int
 ) -> _Started:
-    """Start servers again, with other ports, if another program takes a port of theirs first.
-
-    Args:
-        stack: what `start` leaves there in the end is stopped with it.
-    """
+    """Start servers again, with other ports, if another program takes a port of theirs first."""
     for starts_left in reversed(range(most_starts)):
         async with AsyncExitStack() as own:
             try:

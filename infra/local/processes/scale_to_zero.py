@@ -47,12 +47,7 @@ _END_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ContainerProgram:
-    """The command and environment of an instance.
-
-    Attributes:
-        command: the program; it must listen at the port that `PORT` says.
-        environment: its environment variables, but for `PORT`.
-    """
+    """The command and environment of an instance."""
 
     name: str
     command: Sequence[str]
