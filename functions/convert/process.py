@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from functions.convert.settings import ConvertSettings
 from shared.container.server import require_supervision, run_container
 from shared.conversion.start import start_tools
+from shared.runtime.fast_start import spare_what_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -45,9 +45,7 @@ def run(
 
     # Checked once before the processes start: they would all fail, at different times.
     load_characters(config.characters_dir, ENGINES, config.max_bundle_bytes)
-    # The processes share all present objects, as long as nobody writes to them.
-    gc.freeze()
-    gc.enable()
+    spare_what_is_there()
     supervision.run(config, serve_one)
 
 

@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from infra.local.cloud.local_cloud import EmulatorsMissingError, published_endpoints
+from infra.local.cloud.local_cloud import (
+    EmulatorsMissingError,
+    find_running_cloud,
+    published_endpoints,
+)
 from infra.local.cloud.start import local_cloud
 from infra.local.commands.batch import UsageError, plan_jobs, run_batch, run_text
 from infra.local.commands.demo import run_demo
@@ -26,6 +30,7 @@ from infra.local.commands.visitor import (
 )
 from infra.local.configuration.names import CHARACTERS_BUCKET, PROJECT_ID
 from infra.local.configuration.options import (
+    PAGE_PORT,
     ROOT,
     VOICEVOX_PORT,
     WYOMING_PORT,
@@ -40,7 +45,7 @@ from shared.runtime.settings import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from infra.local.cloud.local_cloud import LocalCloud
+    from infra.local.cloud.local_cloud import LocalCloud, RunningCloud
     from shared.characters.folder import CharacterFolder
 
 SAMPLE: Final = ROOT / "infra" / "local" / "samples" / "hello.webm"
@@ -197,7 +202,11 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
     _add_trace(parser)
     _add_scaling(parser)
-    parser.add_argument("--port", type=int, default=None, help="port of the api and the page")
+    parser.add_argument(
+        "--port",
+        type=_port,
+        help=f"port of the page and the api; {PAGE_PORT}, or the next free one",
+    )
     text = f"port of the routes of VOICEVOX; {VOICEVOX_PORT}, VOICEVOX's own, if it is left out"
     parser.add_argument("--voicevox-port", type=int, default=VOICEVOX_PORT, help=text)
     text = f"serve clients of Wyoming (Home Assistant); at port {WYOMING_PORT} if none is named"
@@ -266,7 +275,28 @@ def _pitch_shift(text: str) -> float | None:
     return None if text == "auto" else float(text)
 
 
+def _require_character(wanted: str, running: RunningCloud | None = None) -> None:
+    """Refuse a character that the service will not have, before anything is started."""
+    known = bundle_ids() if running is None else running.characters
+    if wanted not in known:
+        raise UsageError(f"there is no character {wanted!r}; there are {', '.join(sorted(known))}")
+
+
+def bundle_ids() -> tuple[str, ...]:
+    """Return the ids of the characters that a new local cloud has."""
+    folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
+    return tuple(each.name for each in bundle_folders(folder))
+
+
+def _find_running(parsed: argparse.Namespace) -> RunningCloud | None:
+    """Find a local cloud that `serve` keeps up, unless the user wants another one."""
+    if parsed.embedded is not None or parsed.trace is not None:
+        return None
+    return find_running_cloud(CloudOptions().folder)
+
+
 async def _demo(parsed: argparse.Namespace) -> int:
+    _require_character(parsed.character)
     options = CloudOptions(scaling=_scaling(parsed), traces=_traces(parsed))
     wish = RecordingRequest(character=parsed.character)
     await run_demo(options, wish, embedded=parsed.embedded, output=parsed.output)
@@ -282,6 +312,8 @@ async def _convert(parsed: argparse.Namespace) -> int:
     if speaking:
         raise UsageError(f"--{next(iter(speaking))} goes with --text only: leave it out")
     jobs = plan_jobs(parsed.paths, parsed.output, f".{parsed.format}", parsed.character)
+    running = _find_running(parsed)
+    _require_character(parsed.character, running)
     options = CloudOptions(
         min_seconds=0.1,
         max_seconds=LONG_SECONDS,
@@ -295,6 +327,7 @@ async def _convert(parsed: argparse.Namespace) -> int:
         RecordingRequest(parsed.character, parsed.pitch_shift, parsed.format),
         overwrite=parsed.overwrite,
         embedded=parsed.embedded,
+        api=running.api if running else None,
     )
     return int(any(report.error is not None for report in reports))
 
@@ -307,6 +340,8 @@ async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -
     if parsed.pitch_shift is not None:
         raise UsageError("--pitch-shift is for recordings; --pitch is for a text")
     (output,) = named or [usual]
+    running = _find_running(parsed)
+    _require_character(parsed.character, running)
     options = CloudOptions(
         max_text_characters=LONG_CHARACTERS,
         max_speech_seconds=2 * LONG_SECONDS,
@@ -319,6 +354,7 @@ async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -
         overwrite=parsed.overwrite,
         embedded=parsed.embedded,
         output=output / usual if output.is_dir() else output,
+        api=running.api if running else None,
     )
     return 0
 
@@ -327,6 +363,7 @@ async def _live(parsed: argparse.Namespace) -> int:
     # Imported here: the other commands do without its packages.
     from infra.local.commands.live import SpeechSource, run_live  # noqa: PLC0415
 
+    _require_character(parsed.character)
     source = SpeechSource(None if parsed.microphone else parsed.path, parsed.seconds)
     wish = RecordingRequest(character=parsed.character)
     options = CloudOptions()
@@ -338,6 +375,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
     options = CloudOptions(
         parsed.folder,
         api_port=parsed.port,
+        page_port=PAGE_PORT,
         voicevox_port=parsed.voicevox_port,
         wyoming_port=parsed.wyoming,
         scaling=_scaling(parsed),
@@ -354,11 +392,13 @@ async def _serve(parsed: argparse.Namespace) -> int:
     # Imported here: the other commands do without its packages.
     from infra.local.commands.bundle_watch import BundleWatch  # noqa: PLC0415
 
-    async with local_cloud(options, embedded=parsed.embedded, note=_say) as cloud:
+    _say("starting the local cloud")
+    async with local_cloud(options, embedded=parsed.embedded, note=_say, progress=_say) as cloud:
         with published_endpoints(cloud, parsed.folder) as path:
             endpoints = cloud.endpoints()
+            wanted = parsed.port or PAGE_PORT
             _say(f"the page: {endpoints['page'] or 'not built (see README.md)'}")
-            _say(f"the api:  {endpoints['api']}/docs")
+            _say(f"the api:  {_with_port(endpoints['api'], wanted)}, described at /docs")
             _say(f"VOICEVOX: {_with_port(endpoints['voicevox'], parsed.voicevox_port)}")
             if endpoints["wyoming"] is not None:
                 _say(f"Wyoming:  {_with_port(endpoints['wyoming'], parsed.wyoming)}")
@@ -366,7 +406,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
             folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
             own = BundleWatch(folder, partial(_open_offer, cloud), _say)
             async with run_in_background(own.watch()):
-                name = await cloud.crashed()
+                name = await cloud.services.crashed()
     _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")
     return 1
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Language = Literal["en", "ja"]
+Language = Literal["en", "ja", "fr", "es", "de", "it"]
 
 HOLDS_DAYS: Final = 7
 """The days after it was drawn on which a sentence may be spoken."""
@@ -38,11 +38,80 @@ _JAPANESE: Final = """
 ギター カメラ トマト バナナ レモン スプーン ハンカチ ポケット カレンダー
 みずうみ かみなり ゆきだるま おにぎり やきいも
 """
+_FRENCH: Final = """
+abeille avion ballon banane bateau bouteille bureau cadeau café camion cerise chapeau
+château cheval citron coffre couteau cuisine dimanche école éléphant étoile fenêtre
+forêt fromage girafe jardin journal lapin légume lunettes maison manteau miroir montagne
+musique oiseau orange panier papier pomme poisson rivière rideau salade serpent soleil
+tambour tomate voiture
+"""
+_SPANISH: Final = """
+abeja amigo arena árbol avión ballena barco botella caballo cabeza camino camisa canción
+castillo cebolla ciudad cocina conejo cuchara dinero elefante escuela espejo estrella
+familia ferrocarril flores fresa fuego gallina guitarra hermano hospital invierno jardín
+lámpara libro limón manzana martillo mercado montaña naranja pájaro palabra pelota
+sombrero tomate ventana zapato
+"""
+_GERMAN: Final = """
+Ameise Apfel Banane Blume Brücke Butter Dampfer Eimer Elefant Ente Erdbeere Fahrrad
+Fenster Feuer Flasche Garten Gabel Giraffe Gitarre Hammer Himmel Igel Insel Jacke
+Kaffee Kamel Kartoffel Kirche Koffer Kuchen Lampe Löffel Mantel Messer Muschel Nagel
+Orange Papier Pinsel Rakete Regen Schere Schule Sommer Spiegel Tasche Tomate Wasser
+Winter Zitrone
+"""
+_ITALIAN: Final = """
+albero amico ananas arancia balena bambino barca biblioteca bicicletta bottiglia
+camicia cane cappello castello cavallo cipolla coltello cucina delfino elefante estate
+farfalla finestra fiore foresta formaggio fragola fuoco gelato giardino giornale
+lampada libro limone martello matita mercato montagna musica nuvola ombrello pallone
+pesce pomodoro quaderno scuola specchio stella tavolo zucchero
+"""
 _WORDS: Final[Mapping[Language, Sequence[str]]] = MappingProxyType(
-    {"en": _ENGLISH.split(), "ja": _JAPANESE.split()}
+    {
+        "en": _ENGLISH.split(),
+        "ja": _JAPANESE.split(),
+        "fr": _FRENCH.split(),
+        "es": _SPANISH.split(),
+        "de": _GERMAN.split(),
+        "it": _ITALIAN.split(),
+    }
 )
-_MONTHS: Final = (
-    "January February March April May June July August September October November December"
+_MONTHS: Final[Mapping[Language, str]] = MappingProxyType(
+    {
+        "en": "January February March April May June July August September October November"
+        " December",
+        "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre"
+        " décembre",
+        "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre"
+        " diciembre",
+        "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+        "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre"
+        " novembre dicembre",
+    }
+)
+_DATES: Final[Mapping[Language, str]] = MappingProxyType(
+    {
+        "en": "{month} {day}, {year}",
+        "ja": "{year}年{number}月{day}日",
+        "fr": "{day} {month} {year}",
+        "es": "{day} de {month} de {year}",
+        "de": "{day}. {month} {year}",
+        "it": "{day} {month} {year}",
+    }
+)
+_SENTENCES: Final[Mapping[Language, str]] = MappingProxyType(
+    {
+        "en": "Today is {date}. I agree that a synthetic voice is made of my recordings. {words}.",
+        "ja": "今日は{date}です。わたしの録音から、合成音声を作ることに同意します。{words}。",
+        "fr": "Nous sommes le {date}. J'accepte qu'une voix de synthèse soit créée à partir de mes"
+        " enregistrements. {words}.",
+        "es": "Hoy es {date}. Acepto que se cree una voz sintética a partir de mis grabaciones."
+        " {words}.",
+        "de": "Heute ist der {date}. Ich bin damit einverstanden, dass aus meinen Aufnahmen eine"
+        " synthetische Stimme erstellt wird. {words}.",
+        "it": "Oggi è il {date}. Acconsento alla creazione di una voce sintetica a partire dalle"
+        " mie registrazioni. {words}.",
+    }
 )
 
 
@@ -56,27 +125,24 @@ class ConsentSentence:
 
     @property
     def month(self) -> str:
-        return _MONTHS.split()[self.day.month - 1]
+        """The month's name; Japanese has a number."""
+        return _MONTHS[self.language].split()[self.day.month - 1]
 
     @property
     def date(self) -> str:
         """The day as it is said."""
-        if self.language == "ja":
-            return f"{self.day.year}年{self.day.month}月{self.day.day}日"
-        return f"{self.month} {self.day.day}, {self.day.year}"
+        month = "" if self.language == "ja" else self.month
+        return _DATES[self.language].format(
+            day=_day(self.language, self.day.day),
+            month=month,
+            number=self.day.month,
+            year=self.day.year,
+        )
 
     @property
     def text(self) -> str:
-        if self.language == "ja":
-            return (
-                f"今日は{self.date}です。わたしの録音から、合成音声を作ることに同意します。"
-                f"{'、'.join(self.words)}。"
-            )
-        first, *others = self.words
-        return (
-            f"Today is {self.date}. I agree that a synthetic voice is made of my recordings."
-            f" {', '.join((first.capitalize(), *others))}."
-        )
+        words = ("、" if self.language == "ja" else ", ").join(self.words)
+        return _SENTENCES[self.language].format(date=self.date, words=words[:1].upper() + words[1:])
 
     def holds_on(self, day: dt.date) -> bool:
         """Return whether it may still be spoken on a day."""
@@ -113,3 +179,9 @@ def draw_sentence(
     """Draw a sentence; without `chance`, the system's source makes it unpredictable."""
     words = (chance or random.SystemRandom()).sample(_WORDS[language], _WORDS_DRAWN)
     return ConsentSentence(language, day, tuple(words))
+
+
+def _day(language: Language, number: int) -> str:
+    """Return the number of a day; French and Italian have a word for the first."""
+    first = {"fr": "1er", "it": "1º"}
+    return first.get(language, "1") if number == 1 else str(number)

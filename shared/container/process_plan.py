@@ -171,8 +171,8 @@ class ServingSettings(EnvironmentSettings):
 
     Attributes:
         provider: where networks run; `cuda` needs a GPU and the image with CUDA.
-        timeout: seconds without a heartbeat after which one of several processes is replaced; a new
-            process must be ready within this time.
+        timeout: seconds without a heartbeat after which one of several processes is replaced.
+        load_timeout: seconds in which a new one of several processes must be ready.
         graceful_timeout: seconds that a process may take to stop; Cloud Run kills an instance ten
             seconds after SIGTERM.
         keepalive: seconds for which an idle connection is kept open.
@@ -192,6 +192,7 @@ class ServingSettings(EnvironmentSettings):
     threads: Annotated[int, Field(ge=1, le=16)] = 1
     provider: Provider = Provider.CPU
     timeout: Annotated[int, Field(ge=5, le=600)] = 30
+    load_timeout: Annotated[int, Field(ge=5, le=3600)] = 300
     graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
     keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
     max_work_seconds: Annotated[float, Field(ge=0, le=10_000_000)] = Field(

@@ -4,10 +4,10 @@ Gunicorn starts the processes, replaces one that ends or sends no heartbeat, and
 Each process serves as a single one does, so HTTP/2 works, too. The engines are made after the fork,
 because ONNX Runtime's sessions and gRPC's channels do not survive one.
 
-A process has its first heartbeat before it is forked. The next ones come from its event loop once
-it serves. So no heartbeat comes from a process that does not get ready, whose event loop is
-blocked, or that is stopped. After the timeout Gunicorn ends such a process with SIGABRT, and a
-second later with SIGKILL.
+A process sends heartbeats from its event loop once it serves. So no heartbeat comes from a process
+whose event loop is blocked, or that is stopped. After the timeout Gunicorn ends such a process with
+SIGABRT, and a second later with SIGKILL. A process that still loads has a limit of its own, because
+a slow machine needs minutes for what a fast one does in a second.
 
 Gunicorn itself replaces a process when it has ended. Here a worn one, which writes its condition to
 memory that it shares with Gunicorn's process, is told to retire when its successor serves.
@@ -22,6 +22,7 @@ import mmap
 import os
 import signal
 import sys
+import time
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -127,6 +128,10 @@ class _Application(BaseApplication):
         for name, value in chosen.items():
             settings.set(name, value)  # type: ignore[no-untyped-call] # likewise
 
+    @property
+    def load_timeout(self) -> int:
+        return self._config.load_timeout
+
     def load(self) -> Callable[[Supervision], Coroutine[Any, Any, None]]:
         return lambda supervision: self._serve(self._config, supervision)
 
@@ -136,12 +141,17 @@ class ConvertWorker(Worker):
         super().__init__(*given)  # type: ignore[no-untyped-call] # Gunicorn is not typed
         # Made before the fork, so that both processes have it.
         self._condition = mmap.mmap(-1, 1)
+        self._made_at = time.monotonic()
         # Gunicorn never times out a worker without a heartbeat, and it may hang at once.
         self.notify()  # type: ignore[no-untyped-call] # likewise
 
     @property
     def condition(self) -> Condition:
         return Condition(self._condition[0])
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._made_at
 
     def report_condition(self, condition: Condition) -> None:
         self._condition[0] = condition
@@ -175,6 +185,7 @@ class _Supervisor(Arbiter):
 
     def __init__(self, application: _Application) -> None:
         super().__init__(application)  # type: ignore[no-untyped-call] # Gunicorn is not typed
+        self._load_timeout = application.load_timeout
         self._worn: ConvertWorker | None = None
         self._is_retiring = False
 
@@ -182,6 +193,25 @@ class _Supervisor(Arbiter):
         """Start missing processes, and let a worn one retire; Gunicorn calls this every second."""
         self._replace_worn()
         super().manage_workers()  # type: ignore[no-untyped-call] # likewise
+
+    def murder_workers(self) -> None:
+        """End processes that are silent, and those that load for too long."""
+        workers: list[ConvertWorker] = list(self.WORKERS.values())
+        for worker in workers:
+            if worker.condition is not Condition.STARTING or worker.aborted:
+                continue
+            if worker.seconds < self._load_timeout:
+                worker.notify()  # type: ignore[no-untyped-call] # likewise
+            else:
+                logging.getLogger("gunicorn").critical(
+                    "process %d was not ready within LOAD_TIMEOUT=%d s; it is started again."
+                    " Set LOAD_TIMEOUT higher on a slow machine.",
+                    worker.pid,
+                    self._load_timeout,
+                )
+                worker.aborted = True
+                self.kill_worker(worker.pid, signal.SIGABRT)  # type: ignore[no-untyped-call] # likewise
+        super().murder_workers()  # type: ignore[no-untyped-call] # likewise
 
     def _replace_worn(self) -> None:
         workers: list[ConvertWorker] = list(self.WORKERS.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from shared.conversion.stages import Conversion
 from shared.conversion.stopwatch import process_age_ms
 from shared.conversion.verification import Verifier
 from shared.google import clients
+from shared.runtime.fast_start import spare_what_is_there
 from shared.runtime.logs import TraceMiddleware
 from shared.runtime.settings import SettingsError
 from shared.speech.results.credentials import CredentialSigner, raw_signature, sign_with
@@ -205,10 +205,7 @@ def open_stores(config: ConverterSettings) -> Stores:
 
 def log_start() -> None:
     """Log that this instance serves, and the time of its start; collect garbage from now on."""
-    # A full collection stops all work under way. The objects made so far live as long as the
-    # process, so the collector need not look at them.
-    gc.freeze()
-    gc.enable()
+    spare_what_is_there()
     extra: dict[str, Any] = {"event": "instance_started"}
     if (ready_ms := process_age_ms()) is not None:
         extra["ready_ms"] = ready_ms

@@ -24,7 +24,7 @@ from google.api_core.exceptions import (
 )
 from google.api_core.retry import Retry, if_exception_type
 
-from shared.google.bare_packages import bare_packages
+from shared.runtime.fast_start import bare_packages
 from shared.voices.voice import PublishError
 
 with bare_packages(

@@ -8,7 +8,6 @@ first request, because gRPC's do not survive the fork.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from functools import cache
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 import functions_framework.aio
 
 from shared.runtime import settings
+from shared.runtime.fast_start import spare_what_is_there
 from shared.runtime.settings import CommonSettings, SettingsError
 
 if TYPE_CHECKING:
@@ -51,11 +51,8 @@ def cloud_function(
         config = settings.load(kind)
         config.configure_logs()
         app = build(config, open_services(config))
-        # A full garbage collection stops every request under way. The objects made so far live as
-        # long as the process, so the collector need not look at them again.
-        gc.freeze()
-        # The archive's main.py turned it off for the imports.
-        gc.enable()
+        # The archive's main.py turned the collector off for the imports.
+        spare_what_is_there()
         return app
 
     async def function(_request: Request) -> Response:

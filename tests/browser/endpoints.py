@@ -24,12 +24,14 @@ class Endpoints:
 
     Attributes:
         firestore: `HOST:PORT` of the Firestore emulator.
+        page_firestore: where pages may ask it.
     """
 
     api: str
     page: str
     storage: str
     firestore: str
+    page_firestore: str
     project_id: str
     folder: Path
 
@@ -46,6 +48,7 @@ class Endpoints:
             told["page"],
             told["storage"],
             told["firestore"] or "",
+            told["page_firestore"] or "",
             told["project_id"],
             path.parent,
         )
@@ -55,7 +58,7 @@ class Endpoints:
         return {
             "api": self.api,
             "firebase": {"projectId": self.project_id, "apiKey": "local"},
-            "firestoreEmulator": self.firestore,
+            "firestoreEmulator": self.page_firestore,
         }
 
 

@@ -59,12 +59,13 @@ async def pubsub_emulator(emulators: Emulators, emulator_logs: Path) -> AsyncIte
         yield address
 
 
-async def _served(name: str, command: Callable[[int], list[str]], logs: Path) -> AsyncIterator[str]:
+async def _served(name: str, command: Callable[[str], list[str]], logs: Path) -> AsyncIterator[str]:
     supervisor = Supervisor(logs)
     (port,) = supervisor.ports.free(1)
+    address = f"127.0.0.1:{port}"
     try:
-        process = await supervisor.start(name, command(port), os.environ)
-        await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
-        yield f"127.0.0.1:{port}"
+        process = await supervisor.start(name, command(address), os.environ)
+        await supervisor.wait_until_ready(process, f"http://{address}/")
+        yield address
     finally:
         await supervisor.stop_all()

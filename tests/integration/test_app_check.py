@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.cloud.embedded import embedded_cloud
+from infra.local.cloud.start import local_cloud
 from infra.local.configuration.options import CloudOptions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     (page / "index.html").write_text("<!doctype html><title>The page</title>")
     options = CloudOptions(folder=tmp_path, web_root=page, app_check=True)
     async with (
-        embedded_cloud(options) as cloud,
+        local_cloud(options, embedded=True) as cloud,
         httpx.AsyncClient(base_url=cloud.addresses.api) as asking,
     ):
         yield asking

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import av
@@ -16,7 +18,13 @@ import numpy as np
 import pytest
 from av.audio.stream import AudioStream
 
+from infra.local.cloud.local_cloud import find_running_cloud, published_endpoints
+from infra.local.cloud.start import local_cloud
+from infra.local.commands import batch
+from infra.local.commands.batch import BatchJob, run_batch, run_text
+from infra.local.commands.visitor import RecordingRequest, TextRequest
 from infra.local.configuration.names import Ports
+from infra.local.configuration.options import CloudOptions
 from tests.integration.served import (
     ROOT,
     SAMPLE,
@@ -153,6 +161,42 @@ def test_a_result_that_is_there_already_is_not_overwritten(tmp_path: Path) -> No
     assert "already there" in finished.stdout
     assert "--overwrite" in finished.stdout.replace("\n", "")
     assert (tmp_path / "hello-hina.mp3").read_bytes() == b"precious"
+
+
+async def test_a_local_cloud_that_runs_already_converts_what_its_limits_allow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class StartedError(Exception):
+        pass
+
+    def start(*_: object, **__: object) -> None:
+        raise StartedError
+
+    options = CloudOptions(folder=tmp_path)
+    async with local_cloud(options, embedded=True) as cloud:
+        with published_endpoints(cloud, tmp_path):
+            running = await asyncio.to_thread(find_running_cloud, tmp_path)
+        assert running is not None
+        assert "hina" in running.characters
+        monkeypatch.setattr(batch, "local_cloud", start)
+        speak = partial(run_text, options, overwrite=True, embedded=None, api=running.api)
+        await speak(TextRequest("Hello.", "ned"), output=tmp_path / "hello.wav")
+        job = BatchJob(SAMPLE, tmp_path / "sample.wav")
+        (report,) = await run_batch(
+            options,
+            [job],
+            RecordingRequest("hina"),
+            overwrite=True,
+            embedded=None,
+            api=running.api,
+        )
+        with pytest.raises(StartedError):
+            await speak(TextRequest("word " * 300, "ned"), output=tmp_path / "long.wav")
+
+    assert report.error is None
+    assert (tmp_path / "hello.wav").stat().st_size > 10_000
+    assert job.target.stat().st_size > 10_000
+    assert find_running_cloud(tmp_path) is None
 
 
 def test_a_missing_input_is_one_clear_sentence(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import hypercorn.protocol
 import pytest
 from hypercorn.protocol.h2 import H2Protocol
 
-from infra.local.cloud.embedded import embedded_cloud
+from infra.local.cloud.start import local_cloud
 from infra.local.configuration.options import CloudOptions
 from shared.container.protocols import MOST_RESETS
 from tests.unit.container.test_http2 import a_client, answer_to, begin
@@ -23,7 +23,10 @@ async def test_requests_that_are_taken_back_at_once_close_their_connection(
 ) -> None:
     # As in a new process, whatever servers other tests have started in this one.
     monkeypatch.setattr(hypercorn.protocol, "H2Protocol", H2Protocol)
-    async with embedded_cloud(CloudOptions(folder=tmp_path)) as cloud, asyncio.timeout(30):
+    async with (
+        local_cloud(CloudOptions(folder=tmp_path), embedded=True) as cloud,
+        asyncio.timeout(30),
+    ):
         addresses = cloud.addresses
         for address in (addresses.api, addresses.storage, str(addresses.live)):
             host, port = address.removeprefix("http://").split(":")

@@ -11,9 +11,11 @@ import subprocess
 import sys
 import threading
 import wave
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import pytest
 import requests
 from google.cloud import firestore, storage
@@ -280,6 +282,7 @@ def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
         "api",
         "page",
         "firestore",
+        "page_firestore",
         "pubsub",
         "storage",
         "live",
@@ -315,6 +318,81 @@ def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
     bucket = storage.Client(project=endpoints["project_id"]).bucket(result["bucket"])
     content = bucket.blob(result["object"]).download_as_bytes()
     assert read_wav(content)[1] == 24_000
+
+
+def listening_ports(pid: int) -> set[int]:
+    """Return the ports of 127.0.0.1 at which a process and its children listen."""
+    program = psutil.Process(pid)
+    places = [
+        each.laddr
+        for process in (program, *program.children(recursive=True))
+        for each in process.net_connections("tcp")
+        if each.status == psutil.CONN_LISTEN
+    ]
+    hidden = "127."  # beside 127.0.0.1, one of the addresses that no page can try
+    names = ((place.ip.removeprefix("::ffff:"), place.port) for place in places)
+    return {port for ip, port in names if ip == "127.0.0.1" or not ip.startswith(hidden)}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has one address of its own alone")
+@pytest.mark.parametrize(
+    "endpoints",
+    [pytest.param("--emulators", marks=pytest.mark.emulators)],
+    ids=["emulators"],
+    indirect=True,
+)
+def test_no_web_site_reads_or_writes_by_trying_the_ports_of_this_machine(
+    endpoints: dict[str, Any],
+) -> None:
+    voice = f"/v1/projects/{endpoints['project_id']}/databases/(default)/documents"
+    voice += f"/{create(endpoints)['document']}"
+    evil = {"Origin": "https://evil.example", "Authorization": "Bearer owner"}
+    allowed = []
+    for port in listening_ports(endpoints["pid"]):
+        for method, path in (("GET", voice), ("PUT", "/v1/projects/p/topics/t"), ("DELETE", voice)):
+            with suppress(requests.RequestException):
+                url = f"http://127.0.0.1:{port}{path}"
+                answer = requests.request(method, url, headers=evil, json={}, timeout=5)
+                if answer.ok or "access-control-allow-origin" in answer.headers:
+                    allowed.append(url)
+    assert allowed == []
+
+
+@pytest.mark.parametrize(
+    "endpoints",
+    [pytest.param("--emulators", marks=pytest.mark.emulators)],
+    ids=["emulators"],
+    indirect=True,
+)
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Authorization": "Bearer owner"}, 403),
+        ({"Host": "evil.example"}, 403),
+    ],
+)
+def test_only_allowed_pages_listen_and_never_as_the_owner(
+    endpoints: dict[str, Any], changes: dict[str, str], status: int
+) -> None:
+    database = f"projects/{endpoints['project_id']}/databases/(default)"
+    channel = "google.firestore.v1.Firestore/Listen/channel"
+    headers = {"Origin": "http://localhost:5173", **changes}
+    query = {"VER": "8", "database": database, "RID": "1", "CVER": "22", "t": "1"}
+
+    answer = requests.post(
+        f"http://{endpoints['page_firestore']}/{channel}",
+        params=query,
+        data={"count": "0"},
+        headers=headers,
+        timeout=SECONDS,
+    )
+
+    assert answer.status_code == status
+    told = answer.headers.get("access-control-allow-origin")
+    assert told == (headers["Origin"] if status == 200 else None)
 
 
 def test_the_example_of_live_conversion_runs_as_it_stands(

@@ -56,11 +56,76 @@ def noxfile() -> Any:
     return module
 
 
+@pytest.fixture(autouse=True)
+def programs(noxfile: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The programs that are installed beside Python: none at first."""
+    installed: dict[str, str] = {}
+    monkeypatch.setattr(noxfile.shutil, "which", installed.get)
+    return installed
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_uv_installs_where_it_is_installed_and_pip_where_uv_cannot(
+    noxfile: Any, tmp_path: Path, programs: dict[str, str], *, works: bool
+) -> None:
+    class WithUv(Session):
+        def run(self, *command: str, **options: Any) -> None:
+            super().run(*command, **options)
+            if command[0] == "uv" and not works:
+                raise noxfile.CommandFailed
+
+    programs["uv"] = "uv"
+    session = WithUv()
+    noxfile.Environment(session, "tests", folder=tmp_path)
+
+    (_, uv, *others) = session.commands
+    assert uv[:4] == ("uv", "pip", "install", "--python")
+    assert uv[-4:] == ("-r", "requirements/tests.in", "-c", "requirements/constraints.txt")
+    assert [command[2] for command in others] == ([] if works else ["requirements.installation"])
+
+
+def test_one_environment_runs_and_tests(
+    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(noxfile, "ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(noxfile, "Environment", lambda _session, name: made.append(name))
+
+    noxfile.running(Session())
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "installed.txt").touch()
+    noxfile.running(Session())
+
+    assert made == ["local", "tests"]
+
+
+@pytest.mark.parametrize("asks_for_help", [False, True])
+def test_a_training_asks_before_its_packages_are_installed(
+    noxfile: Any, monkeypatch: pytest.MonkeyPatch, *, asks_for_help: bool
+) -> None:
+    done: list[str] = []
+
+    class Recorded:
+        def __init__(self, _session: object, name: str) -> None:
+            done.append(name)
+
+        def python(self, *arguments: str) -> None:
+            done.append(arguments[1])
+
+    monkeypatch.setattr(noxfile, "Environment", Recorded)
+    monkeypatch.setattr(noxfile, "running", lambda session: Recorded(session, "running"))
+    arguments = ["--help"] if asks_for_help else ["--recordings", "folder", "--as", "ada"]
+    noxfile.train(SimpleNamespace(posargs=arguments, chdir=lambda _folder: nullcontext()))
+
+    asked = ["running", "tools.training.recordings.questions"]
+    assert done == asked + ([] if asks_for_help else ["training", "tools.training"])
+
+
 def test_an_environment_is_made_once_for_each_python(noxfile: Any, tmp_path: Path) -> None:
     made = ["virtualenv", "requirements.installation"]
     for interpreter, expected in [("CPython 3.11", made), ("CPython 3.11", []), ("3.13", made)]:
         session = Session()
-        noxfile.Environment(session, "lint", folder=tmp_path, interpreter=interpreter)
+        noxfile.Environment(session, "tests", folder=tmp_path, interpreter=interpreter)
         assert session.take() == expected
 
 
@@ -104,12 +169,12 @@ def test_an_environment_is_made_where_kokoro_cannot_be_installed(
 
 def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_path: Path) -> None:
     session = Session()
-    noxfile.Environment(session, "lint", folder=tmp_path)
-    dropped = tmp_path / "lint" / "a_dropped_package.py"
+    noxfile.Environment(session, "tests", folder=tmp_path)
+    dropped = tmp_path / "tests" / "a_dropped_package.py"
     dropped.touch()
-    (tmp_path / "lint" / "installed.txt").write_text("other requirements")
+    (tmp_path / "tests" / "installed.txt").write_text("other requirements")
 
-    noxfile.Environment(session, "lint", folder=tmp_path)
+    noxfile.Environment(session, "tests", folder=tmp_path)
 
     assert not dropped.exists()
 
@@ -132,9 +197,9 @@ def test_of_two_commands_one_installs_and_the_other_waits_and_says_so(
 
     first, second = First(), Second()
     with ThreadPoolExecutor() as threads:
-        one = threads.submit(noxfile.Environment, first, "lint", folder=tmp_path)
+        one = threads.submit(noxfile.Environment, first, "tests", folder=tmp_path)
         assert installs.wait(20)
-        other = threads.submit(noxfile.Environment, second, "lint", folder=tmp_path)
+        other = threads.submit(noxfile.Environment, second, "tests", folder=tmp_path)
         one.result(30)
         other.result(30)
 
@@ -150,9 +215,9 @@ def test_after_an_install_that_failed_the_command_that_waited_installs(
             raise ConnectionError("no registry")
 
     with pytest.raises(ConnectionError):
-        noxfile.Environment(Failing(), "lint", folder=tmp_path)
+        noxfile.Environment(Failing(), "tests", folder=tmp_path)
     session = Session()
-    noxfile.Environment(session, "lint", folder=tmp_path)
+    noxfile.Environment(session, "tests", folder=tmp_path)
 
     assert session.take() == ["virtualenv", "requirements.installation"]
 
@@ -183,10 +248,10 @@ def test_options_alone_do_not_add_the_tests_that_other_sessions_run(
 
 
 def test_npm_packages_are_installed_again_only_for_another_lock_file(
-    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: dict[str, str]
 ) -> None:
     monkeypatch.setattr(noxfile, "WEB", tmp_path)
-    monkeypatch.setattr(noxfile.shutil, "which", lambda name: name)
+    programs["npm"] = "npm"
     session, lock = Session(), tmp_path / "package-lock.json"
     (tmp_path / "node_modules").mkdir()
     install = ("npm", "ci", "--no-audit", "--no-fund")

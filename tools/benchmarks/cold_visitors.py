@@ -41,7 +41,7 @@ class ScaledCloud:
     def __init__(self, visitors: Visitors) -> None:
         self._visitors = visitors
         self._convert = visitors.cloud.addresses.convert
-        self._proxy = psutil.Process(visitors.cloud.pids["convert"])
+        self._proxy = psutil.Process(visitors.cloud.services.pids["convert"])
 
     async def visit(self, state: InstanceState, recording: bytes, seconds: float) -> Visit:
         """Speak for so many seconds and wait for the character; WARM needs an earlier visit."""

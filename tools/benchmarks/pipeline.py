@@ -84,7 +84,7 @@ async def run(*, quick: bool) -> Report:
 
 
 def _cpu_milliseconds(visitors: Visitors) -> dict[str, float]:
-    return {name: 1000 * cpu_seconds(pid) for name, pid in visitors.cloud.pids.items()}
+    return {name: 1000 * cpu_seconds(pid) for name, pid in visitors.cloud.services.pids.items()}
 
 
 def _hops_of(journey: VoiceJourney, deliveries: Deliveries) -> list[float]:

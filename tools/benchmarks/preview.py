@@ -31,7 +31,7 @@ async def run(*, quick: bool) -> Report:
     rows: list[tuple[Cell, ...]] = []
     # All visitors have a place, so that the table shows how each number of them fares.
     async with visited_cloud(environment={"HEARINGS": str(max(crowds))}) as visitors:
-        live = visitors.cloud.pids["live"]
+        live = visitors.cloud.services.pids["live"]
         await _visit(visitors, 1, recording, hear=True)
         for count in crowds:
             before = cpu_seconds(live)

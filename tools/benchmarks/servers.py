@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -95,8 +94,13 @@ async def running(
 async def emulator(name: Literal["firestore", "pubsub"]) -> AsyncIterator[str]:
     """Start one of Google's emulators and yield its address, HOST:PORT."""
     found = find_emulators()
-    firestore = partial(found.firestore_command, rules=RULES)
-    command = firestore if name == "firestore" else found.pubsub_command
+
+    def command(port: int) -> Sequence[str]:
+        address = f"127.0.0.1:{port}"
+        if name == "pubsub":
+            return found.pubsub_command(address)
+        return found.firestore_command(address, RULES)
+
     async with running(command, {}, "/") as server:
         yield f"127.0.0.1:{server.port}"
 

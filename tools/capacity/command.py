@@ -160,10 +160,12 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
     }
     found = None
     with _progress(console) as progress:
-        runner = Runner(parameters, wish.seed, _teller(progress))
+        voices = len(deployments) * len(arrivals.times)
+        runner = Runner(parameters, wish.seed, _teller(progress, "three deployments", voices))
         told = runner.run(list(deployments.values()), arrivals, _summary_and_waits)
         summaries = {name: each for name, (each, _) in zip(deployments, told, strict=True)}
         if target is not None:
+            runner = Runner(parameters, wish.seed, _teller(progress, "the cheapest settings"))
             found = search(runner, target, arrivals, settings, told[-1][1])
     title = _title(wish, arrivals)
     picture = PAGE_PICTURE if wish.write else wish.picture
@@ -188,7 +190,7 @@ def write_sizes(console: Console, seed: int) -> None:
     target = parameters["cloud_run.cpu_target"]
     found = {}
     with _progress(console) as progress:
-        runner = Runner(parameters, seed, _teller(progress))
+        runner = Runner(parameters, seed, _teller(progress, "rates of voices"))
         greedy = _compare_greedy(parameters, runner)
         for rate, minutes in MINUTES.items():
             crowd = CrowdForecast(peak=float(rate), minutes=minutes)
@@ -246,15 +248,19 @@ def _greedy_figures(simulation: Simulation) -> tuple[str, ...]:
 
 def _progress(console: Console) -> Progress:
     columns = (
-        TextColumn("simulating: {task.completed:,.0f} voices"),
+        TextColumn("{task.description}: {task.completed:,.0f} voices"),
         BarColumn(),
         TimeElapsedColumn(),
     )
     return Progress(*columns, console=console, transient=True)
 
 
-def _teller(progress: Progress) -> Callable[[int], None]:
-    task = progress.add_task("voices", total=None)
+def _teller(progress: Progress, what: str, total: float | None = None) -> Callable[[int], None]:
+    """Begin a stage of the command; return what takes the voices that are simulated."""
+    what = f"simulating {what}"
+    if not progress.console.is_terminal:
+        progress.console.print(f"{what} ...")
+    task = progress.add_task(what, total=total)
     return lambda voices: progress.advance(task, voices)
 
 

@@ -150,7 +150,13 @@ def _rename(options: argparse.Namespace) -> None:
 def _delete(options: argparse.Namespace, ask: Callable[[str], str]) -> None:
     folder = _own_folder(options.into, options.character)
     question = f"Delete {folder} for good? [y/N] "
-    if not options.yes and ask(question).strip().lower() not in {"y", "yes"}:
+    try:
+        is_wanted = options.yes or ask(question).strip().lower() in {"y", "yes"}
+    except EOFError:
+        raise VoiceFileError(
+            f"delete {options.character}: expected an answer, found no terminal; add --yes."
+        ) from None
+    if not is_wanted:
         _say("nothing is deleted.")
         return
     shutil.rmtree(folder)

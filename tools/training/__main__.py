@@ -11,13 +11,14 @@ from tools.training.decoder.features import RATE, Floats
 from tools.training.judges import command as judging
 from tools.training.judges.measures import SpeakerEncoder
 from tools.training.recordings import command
+from tools.training.recordings.questions import TrainingFolders
 from tools.training.recordings.selection import SHIPPED
 from tools.training.recordings.work_folder import RecordingsError, WorkFolder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORK = REPOSITORY / ".training"
 
-_RECORDINGS = command.TrainingFolders(
+_RECORDINGS = TrainingFolders(
     REPOSITORY / "characters", REPOSITORY / "characters" / "ned", WORK / "recordings"
 )
 

@@ -6,18 +6,13 @@ topics are kept in memory.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import tempfile
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
 
 from functions.api import main as api
 from functions.api.settings import ApiSettings
@@ -33,7 +28,7 @@ from functions.on_upload.settings import OnUploadSettings
 from functions.sweep import main as sweep
 from functions.sweep.settings import SweepSettings
 from infra.local.cloud import provisioning
-from infra.local.cloud.local_cloud import LocalCloud
+from infra.local.cloud.local_cloud import Services
 from infra.local.cloud.memory import MemoryOwnCharacters, MemoryTopics, MemoryVoices
 from infra.local.cloud.trainer import LocalTrainer
 from infra.local.configuration import names
@@ -43,13 +38,11 @@ from infra.local.configuration.environments import (
     deployable_environments,
     port_of,
 )
-from infra.local.configuration.keys import make_key
+from infra.local.configuration.keys import KEY_FILE, make_key
 from infra.local.configuration.names import Ports
-from infra.local.processes.children import READY_SECONDS, StartError, run_in_background
-from infra.local.processes.cloud_run import RestartableApp, keep_alive, post_regularly
+from infra.local.processes.cloud_run import RestartableApp
+from infra.local.processes.servers import Servers
 from infra.local.storage.app import create_app as create_storage
-from shared.container.protocols import limit_clients
-from shared.container.server import UnreadBodies
 from shared.conversion.composition import ConversionServices, Stores
 from shared.conversion.start import start_tools
 from shared.google import clients
@@ -57,9 +50,12 @@ from shared.runtime import settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from contextlib import AsyncExitStack
+    from pathlib import Path
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from infra.local.cloud.local_cloud import Progress
     from infra.local.configuration.environments import Addresses
     from infra.local.configuration.options import CloudOptions, OwnCharacterOptions
     from shared.ports import Publisher
@@ -67,55 +63,52 @@ if TYPE_CHECKING:
 _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
 
-@asynccontextmanager
-async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
-    """Serve everything from this process, and stop it at the end."""
-    async with AsyncExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
-        ports = stack.enter_context(Ports())
-        addresses = choose_addresses(options, ports, emulated=False)
-        os.environ[STORAGE_VARIABLE] = addresses.storage
-        client = await stack.enter_async_context(httpx.AsyncClient())
-        servers = await stack.enter_async_context(_Servers())
+async def start_embedded(
+    options: CloudOptions, scratch: Path, stack: AsyncExitStack, progress: Progress
+) -> Services:
+    """Serve everything from this process."""
+    ports = stack.enter_context(Ports())
+    addresses = choose_addresses(options, ports, emulated=False)
+    os.environ[STORAGE_VARIABLE] = addresses.storage
+    client = await stack.enter_async_context(httpx.AsyncClient())
+    servers = await stack.enter_async_context(Servers())
 
-        topics = MemoryTopics(
-            _Deliver(client, options.timeouts.acknowledgement),
-            provisioning.plan_subscriptions(addresses, options.timeouts),
-        )
-        stack.push_async_callback(topics.aclose)
-        key = options.sign_in.key if options.sign_in else make_key()
-        key.write(scratch / "signing-key.json")
-        storage = create_storage(
-            root=scratch / "storage",
-            publish=_publish_to(topics),
-            keys={key.email: key.private_key.public_key()},
-        )
-        servers.start(storage, addresses.storage)
+    topics = MemoryTopics(
+        _Deliver(client, options.timeouts.acknowledgement),
+        provisioning.plan_subscriptions(addresses, options.timeouts),
+    )
+    stack.push_async_callback(topics.aclose)
+    key, key_file = options.sign_in.key if options.sign_in else make_key(), scratch / KEY_FILE
+    key.write(key_file)
+    storage = create_storage(
+        root=scratch / "storage",
+        publish=_publish_to(topics),
+        keys={key.email: key.private_key.public_key()},
+    )
+    servers.start(storage, addresses.storage)
 
-        voices = MemoryVoices()
-        environments = deployable_environments(options, addresses, scratch / "signing-key.json")
-        deployables = _Deployables(environments, voices, topics)
-        converter = RestartableApp(partial(deployables.converters, addresses))
-        await stack.enter_async_context(converter)
-        servers.start(converter, addresses.convert)
-        servers.start(converter, str(addresses.live))
-        maker = deployables.own_character_maker(options.own_characters)
-        servers.start(deployables.api(maker), addresses.api)
-        servers.start(deployables.on_upload(), addresses.on_upload)
-        servers.start(deployables.dead_letter(), addresses.dead_letter)
-        servers.start(deployables.sweep(), addresses.sweep)
-        await servers.wait_until_ready(client)
-        await provisioning.make_buckets(
-            client, addresses.storage, addresses.origins(options), shards=options.upload_shards
-        )
-
-        if maker is not None:
-            await stack.enter_async_context(maker.training())
-        keeping = keep_alive(addresses.convert, options.liveness, converter.restart)
-        await stack.enter_async_context(run_in_background(keeping))
-        sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
-        await stack.enter_async_context(run_in_background(sweeping))
-        yield LocalCloud(addresses, options.web_root is not None, voices, servers.crashed)
+    voices = MemoryVoices()
+    environments = deployable_environments(options, addresses, key_file)
+    deployables = _Deployables(environments, voices, topics)
+    converter = RestartableApp(partial(deployables.converters, addresses))
+    progress("loading the characters")
+    await stack.enter_async_context(converter)
+    progress("starting the servers")
+    servers.start(converter, addresses.convert)
+    servers.start(converter, str(addresses.live))
+    maker = deployables.own_character_maker(options.own_characters)
+    servers.start(deployables.api(maker), addresses.api)
+    servers.start(deployables.on_upload(), addresses.on_upload)
+    servers.start(deployables.dead_letter(), addresses.dead_letter)
+    servers.start(deployables.sweep(), addresses.sweep)
+    await servers.wait_until_ready(client)
+    origins = addresses.origins(options)
+    await provisioning.make_buckets(
+        client, addresses.storage, origins, shards=options.upload_shards
+    )
+    if maker is not None:
+        await stack.enter_async_context(maker.training())
+    return Services(addresses, voices, servers.crashed, converter.restart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,61 +206,6 @@ class _Deliver:
         except httpx.HTTPError as error:
             raise OSError(str(error)) from error
         return response.status_code
-
-
-class _Servers:
-    """Serves ASGI applications from this process's event loop."""
-
-    def __init__(self) -> None:
-        self._stop = asyncio.Event()
-        self._serving: dict[asyncio.Task[None], str] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_exception: object) -> None:
-        self._stop.set()
-        await asyncio.gather(*self._serving, return_exceptions=True)
-
-    def start(self, app: Any, url: str) -> None:
-        """Serve an application at an address of 127.0.0.1."""
-        config = Config()
-        config.bind = [url.removeprefix("http://")]
-        config.graceful_timeout = 1.0
-        config.loglevel = "WARNING"
-        limit_clients(config)
-        reading: Any = UnreadBodies(app)
-        serving = asyncio.create_task(serve(reading, config, shutdown_trigger=self._stop.wait))
-        self._serving[serving] = url
-
-    async def wait_until_ready(self, client: httpx.AsyncClient) -> None:
-        """Wait until every server sends an answer, with any status.
-
-        Raises:
-            StartError: one of them takes too long.
-        """
-        for serving, url in self._serving.items():
-            try:
-                async with asyncio.timeout(READY_SECONDS):
-                    while not await _answers(client, url):
-                        if serving.done():
-                            serving.result()
-                        await asyncio.sleep(0)
-            except TimeoutError:
-                raise StartError(f"{url} did not get ready within {READY_SECONDS:g} s") from None
-
-    async def crashed(self) -> str:
-        """Return the address of the first server that ends."""
-        done, _ = await asyncio.wait(self._serving, return_when=asyncio.FIRST_COMPLETED)
-        return self._serving[done.pop()]
-
-
-async def _answers(client: httpx.AsyncClient, url: str) -> bool:
-    try:
-        await client.get(f"{url}/healthz")
-    except httpx.TransportError:
-        return False
-    return True
 
 
 def _by_port(apps: Mapping[int, ASGIApp]) -> ASGIApp:

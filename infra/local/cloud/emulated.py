@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
 from infra.local.cloud import provisioning
-from infra.local.cloud.local_cloud import LocalCloud, running_emulators
+from infra.local.cloud.local_cloud import Services, running_emulators
+from infra.local.cloud.page_firestore import create_app
 from infra.local.configuration import names
 from infra.local.configuration.environments import (
     FIRESTORE_VARIABLE,
@@ -26,7 +24,7 @@ from infra.local.configuration.environments import (
     deployable_environments,
     port_of,
 )
-from infra.local.configuration.keys import make_key
+from infra.local.configuration.keys import KEY_FILE, make_key
 from infra.local.configuration.options import ROOT, RULES
 from infra.local.processes import scale_to_zero
 from infra.local.processes.children import (
@@ -34,17 +32,17 @@ from infra.local.processes.children import (
     StartError,
     Supervisor,
     require_up,
-    run_in_background,
-    start_with_free_ports,
 )
-from infra.local.processes.cloud_run import keep_alive, post_regularly
+from infra.local.processes.servers import Servers
 from shared.voices.store import StoreUnavailableError, change
 from shared.voices.voice import Options, create, new_voice_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
+    from contextlib import AsyncExitStack
+    from pathlib import Path
 
-    from infra.local.cloud.local_cloud import Emulators
+    from infra.local.cloud.local_cloud import Emulators, Progress
     from infra.local.configuration.environments import Addresses
     from infra.local.configuration.options import CloudOptions
     from infra.local.processes.children import Process
@@ -52,67 +50,64 @@ if TYPE_CHECKING:
 
 _FUNCTIONS: Final = ("api", "on_upload", "dead_letter", "sweep")
 _WARM_UP_PAUSE_SECONDS: Final = 0.5
-_MOST_STARTS: Final = 3
 
 
-@asynccontextmanager
-async def emulated_cloud(
-    options: CloudOptions, emulators: Emulators | None
-) -> AsyncIterator[LocalCloud]:
-    """Start every service, in parallel, and stop all of them at the end.
+async def start_emulated(
+    emulators: Emulators | None,
+    options: CloudOptions,
+    scratch: Path,
+    stack: AsyncExitStack,
+    progress: Progress,
+) -> Services:
+    """Start every service in parallel.
 
     Args:
         emulators: how the emulators are started, None if both run already.
-
-    Raises:
-        StartError: a service did not start.
     """
-    # Another start would not change a port that the user chose.
-    most_starts = _MOST_STARTS if options.api_port is None else 1
-    async with AsyncExitStack() as stack:
-        start = partial(_start, options, emulators)
-        yield await start_with_free_ports(start, stack, most_starts)
-
-
-async def _start(
-    options: CloudOptions, emulators: Emulators | None, stack: AsyncExitStack
-) -> LocalCloud:
-    """Start every service; `stack` stops them."""
-    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
     supervisor = Supervisor(options.folder / "logs")
     stack.push_async_callback(supervisor.stop_all)
     chosen = choose_addresses(options, supervisor.ports, emulated=True)
     addresses = replace(chosen, **running_emulators(os.environ))
     starter = _Starter(options, addresses, scratch, supervisor)
     await starter.start_all(emulators)
+    progress(f"{len(supervisor.processes)} services are starting")
     # The next local cloud of this process would take it for an emulator that runs already.
     stack.enter_context(_kept(os.environ, FIRESTORE_VARIABLE))
     voices = open_voices(addresses, environment=os.environ)
     stack.push_async_callback(voices.aclose)
     await starter.provision()
+    progress("the emulators and the storage are ready")
+    await _open_firestore_to_pages(options, addresses, stack)
     if options.own_characters is not None:
         # Imported here: it needs the packages of the conversion, which the others do without.
         from infra.local.cloud.trainer import trainer_of  # noqa: PLC0415
 
         stack.enter_context(_kept(os.environ, STORAGE_VARIABLE))
         os.environ[STORAGE_VARIABLE] = addresses.storage
-        environment = starter.environment_of("api")
+        environment = starter.environments["api"]
         trainer = trainer_of(environment, options.own_characters, str(addresses.trainer))
         await stack.enter_async_context(trainer)
-    await asyncio.gather(starter.wait_until_ready(), warm_up_firestore(voices))
+    await asyncio.gather(starter.wait_until_ready(progress), warm_up_firestore(voices))
     # Another program may have answered before a process found that it had its port.
     for process in supervisor.processes:
         require_up(process)
-    await stack.enter_async_context(run_in_background(starter.keep_converter_alive()))
-    client = await stack.enter_async_context(httpx.AsyncClient())
-    sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
-    await stack.enter_async_context(run_in_background(sweeping))
 
     async def crashed() -> str:
         return (await supervisor.wait_for_an_end()).name
 
     pids = {process.name: process.pid for process in supervisor.processes}
-    return LocalCloud(addresses, options.web_root is not None, voices, crashed, pids)
+    return Services(addresses, voices, crashed, starter.restart_converter, pids)
+
+
+async def _open_firestore_to_pages(
+    options: CloudOptions, addresses: Addresses, stack: AsyncExitStack
+) -> None:
+    # A page listens for minutes, and asks for many voices at once.
+    limits = httpx.Limits(max_connections=None)
+    client = await stack.enter_async_context(httpx.AsyncClient(timeout=None, limits=limits))  # noqa: S113
+    app = create_app(client, str(addresses.firestore), addresses.origins(options))
+    servers = await stack.enter_async_context(Servers())
+    servers.start(app, f"http://{addresses.page_firestore}")
 
 
 @contextmanager
@@ -141,11 +136,7 @@ def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceSto
 
 
 async def warm_up_firestore(voices: VoiceStore) -> None:
-    """Send the emulator its first requests: Java takes a second or two, on a busy machine longer.
-
-    Raises:
-        StartError: it does not answer.
-    """
+    """Send the emulator its first requests; Java needs some seconds for them."""
     try:
         async with asyncio.timeout(READY_SECONDS):
             while not await _answers(voices):
@@ -180,15 +171,15 @@ class _Starter:
         self._options = options
         self._addresses = addresses
         self._scratch = scratch
-        self._key_file = scratch / "signing-key.json"
+        self._key_file = scratch / KEY_FILE
+        (options.sign_in.key if options.sign_in else make_key()).write(self._key_file)
+        self.environments = deployable_environments(options, addresses, self._key_file)
         self._supervisor = supervisor
         self._deployables: dict[str, tuple[Process, str]] = {}
         self._foundations: list[tuple[Process, str]] = []
 
     async def start_all(self, emulators: Emulators | None) -> None:
         """Start every process without waiting for any."""
-        sign_in = self._options.sign_in
-        (sign_in.key if sign_in else make_key()).write(self._key_file)
         if emulators is not None:
             await self._start_emulators(emulators)
         await self._start_storage()
@@ -213,19 +204,14 @@ class _Starter:
         except httpx.HTTPError as error:
             raise StartError(f"buckets and topics could not be made: {error}") from error
 
-    async def wait_until_ready(self) -> None:
+    async def wait_until_ready(self, progress: Progress) -> None:
         """Wait until every deployable serves."""
-        for process, url in self._deployables.values():
+        for number, (name, (process, url)) in enumerate(self._deployables.items(), 1):
             await self._supervisor.wait_until_ready(process, url)
+            progress(f"{name} is ready ({number} of {len(self._deployables)})")
 
-    async def keep_converter_alive(self) -> None:
-        """Restart the converter whenever its liveness probe fails; never returns."""
-        if self._options.scaling is not None:
-            # The proxy in front of it probes its instances itself.
-            await asyncio.Event().wait()
-        await keep_alive(self._addresses.convert, self._options.liveness, self._restart_converter)
-
-    async def _restart_converter(self) -> None:
+    async def restart_converter(self) -> None:
+        """Start the converter anew."""
         stuck, ready_url = self._deployables["convert"]
         process = await self._supervisor.restart(stuck)
         self._deployables["convert"] = process, ready_url
@@ -235,11 +221,13 @@ class _Starter:
         firestore, pubsub = str(self._addresses.firestore), str(self._addresses.pubsub)
         running = running_emulators(os.environ)
         if "firestore" not in running:
-            command = emulators.firestore_command(port_of(firestore), RULES)
+            command = emulators.firestore_command(firestore, RULES)
             process = await self._supervisor.start("firestore", command, os.environ)
             self._foundations.append((process, f"http://{firestore}/"))
         if "pubsub" not in running:
-            command = emulators.pubsub_command(port_of(pubsub))
+            hosts = self._scratch / "hosts"
+            hosts.write_text(f"{pubsub.partition(':')[0]} localhost\n")
+            command = emulators.pubsub_command(pubsub, hosts)
             process = await self._supervisor.start("pubsub", command, os.environ)
             self._foundations.append((process, f"http://{pubsub}/"))
 
@@ -257,12 +245,8 @@ class _Starter:
         process = await self._supervisor.start("storage", command, self._environment({}))
         self._foundations.append((process, f"{storage}/storage/v1/b?project={names.PROJECT_ID}"))
 
-    def environment_of(self, deployable: str) -> Mapping[str, str]:
-        """Return a deployable's own variables."""
-        return deployable_environments(self._options, self._addresses, self._key_file)[deployable]
-
     async def _start_deployables(self) -> None:
-        environments = deployable_environments(self._options, self._addresses, self._key_file)
+        environments = self.environments
         for name in _FUNCTIONS:
             url = getattr(self._addresses, name)
             command = _function_command(name, port_of(url))

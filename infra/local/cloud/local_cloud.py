@@ -7,30 +7,60 @@ import os
 import re
 import shutil
 import subprocess
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import httpx
 
 from infra.local.configuration import names
 from infra.local.configuration.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from infra.local.configuration.environments import Addresses
+    from infra.local.configuration.options import CloudOptions
     from shared.voices.store import VoiceStore
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The running services of a local cloud.
+
+    Attributes:
+        crashed: waits until one of them ends by itself; returns its name.
+        pids: the process ids of those that have a process of their own.
+    """
+
+    addresses: Addresses
+    voices: VoiceStore
+    crashed: Callable[[], Awaitable[str]]
+    restart_converter: Callable[[], Awaitable[None]]
+    pids: Mapping[str, int] = field(default_factory=dict)
+
+
+Progress = Callable[[str], None]
+StartServices = Callable[["CloudOptions", Path, AsyncExitStack, Progress], Awaitable[Services]]
+"""Starts the services, with a folder for their files; the stack stops them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCloud:
     """A running local cloud."""
 
-    addresses: Addresses
+    services: Services
     has_page: bool
-    voices: VoiceStore
-    crashed: Callable[[], Awaitable[str]]
-    pids: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def addresses(self) -> Addresses:
+        return self.services.addresses
+
+    @property
+    def voices(self) -> VoiceStore:
+        return self.services.voices
 
     def endpoints(self) -> dict[str, Any]:
         """Return the content of `endpoints.json`."""
@@ -38,6 +68,7 @@ class LocalCloud:
             "api": self.addresses.api,
             "page": f"{self.addresses.api}/" if self.has_page else None,
             "firestore": self.addresses.firestore,
+            "page_firestore": self.addresses.page_firestore,
             "pubsub": self.addresses.pubsub,
             "storage": self.addresses.storage,
             "live": self.addresses.live_socket,
@@ -62,7 +93,27 @@ def published_endpoints(cloud: LocalCloud, folder: Path) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True, slots=True)
+class RunningCloud:
+    """A local cloud that `serve` keeps up in another process."""
+
+    api: str
+    characters: tuple[str, ...]
+
+
+def find_running_cloud(folder: Path) -> RunningCloud | None:
+    """Find the local cloud that wrote `endpoints.json` into a folder, if it answers."""
+    try:
+        api = json.loads((folder / "endpoints.json").read_text())["api"]
+        answer = httpx.get(f"{api}/api/v1/characters", timeout=_ANSWER_SECONDS).raise_for_status()
+        characters = answer.json()["characters"]
+    except (OSError, ValueError, KeyError, httpx.HTTPError):
+        return None
+    return RunningCloud(api, tuple(each["id"] for each in characters))
+
+
 LEAST_JAVA: Final = 17
+_ANSWER_SECONDS: Final = 5.0
 
 _USUAL_ROOTS: Final = (
     "~/google-cloud-sdk",
@@ -101,8 +152,8 @@ class Emulators:
     firestore_jar: Path
     pubsub_jar: Path
 
-    def firestore_command(self, port: int, rules: Path) -> list[str]:
-        """Return the command that serves Firestore at a port of 127.0.0.1."""
+    def firestore_command(self, address: str, rules: Path) -> list[str]:
+        """Return the command that serves Firestore at `HOST:PORT`."""
         return [
             self.java,
             *_FOR_SHORT_RUNS,
@@ -110,21 +161,30 @@ class Emulators:
             str(self.firestore_jar),
             "com.google.cloud.datastore.emulator.firestore.CloudFirestore",
             "start",
-            "--host=127.0.0.1",
-            f"--port={port}",
+            *_place_options(address),
             f"--rules={rules}",
         ]
 
-    def pubsub_command(self, port: int) -> list[str]:
-        """Return the command that serves Pub/Sub at a port of 127.0.0.1."""
+    def pubsub_command(self, address: str, hosts: Path | None = None) -> list[str]:
+        """Return the command that serves Pub/Sub at `HOST:PORT`.
+
+        Args:
+            hosts: a file in which HOST is `localhost`, unless it is 127.0.0.1: there the emulator's
+                HTTP looks for its own gRPC.
+        """
         return [
             self.java,
             *_FOR_SHORT_RUNS,
+            *(() if hosts is None else (f"-Djdk.net.hosts.file={hosts}",)),
             "-jar",
             str(self.pubsub_jar),
-            "--host=127.0.0.1",
-            f"--port={port}",
+            *_place_options(address),
         ]
+
+
+def _place_options(address: str) -> tuple[str, str]:
+    host, _, port = address.rpartition(":")
+    return f"--host={host}", f"--port={port}"
 
 
 def running_emulators(environment: Mapping[str, str]) -> dict[str, str]:
@@ -133,22 +193,14 @@ def running_emulators(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_or_reuse(environment: Mapping[str, str]) -> Emulators | None:
-    """Build the commands that start the emulators, or None if both run already.
-
-    Raises:
-        EmulatorsMissingError: they are needed and missing.
-    """
+    """Build the commands that start the emulators, or None if both run already."""
     if len(running_emulators(environment)) == len(_VARIABLES):
         return None
     return find_emulators(environment)
 
 
 def find_emulators(environment: Mapping[str, str] = os.environ) -> Emulators:
-    """Find the emulators in the usual folders of the Google Cloud CLI.
-
-    Raises:
-        EmulatorsMissingError: they are not there, or there is no Java that can run them.
-    """
+    """Find the emulators in the usual folders of the Google Cloud CLI."""
     java = _find_java(environment)
     for root in _cloud_cli_roots(environment):
         found = _emulators_under(root, java)

@@ -3,34 +3,69 @@
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+import tempfile
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from infra.local.cloud.local_cloud import EmulatorsMissingError, find_or_reuse
+import httpx
+
+from infra.local.cloud.local_cloud import EmulatorsMissingError, LocalCloud, find_or_reuse
+from infra.local.processes.children import run_in_background, start_with_free_ports
+from infra.local.processes.cloud_run import keep_alive, post_regularly
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from infra.local.cloud.local_cloud import LocalCloud
+    from infra.local.cloud.local_cloud import StartServices
     from infra.local.configuration.options import CloudOptions
+
+_MOST_STARTS: Final = 3
 
 
 @asynccontextmanager
 async def local_cloud(
-    options: CloudOptions, *, embedded: bool | None = None, note: Callable[[str], None]
+    options: CloudOptions,
+    *,
+    embedded: bool | None = None,
+    note: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[LocalCloud]:
     """Start a local cloud and stop it at the end.
 
     Args:
         embedded: True to run without Google's emulators, False to require them, None to use them
             where they are installed.
-
-    Raises:
-        EmulatorsMissingError: the emulators are missing, and `embedded` is False or the options
-            need them.
-        StartError: a service did not start.
+        note: takes what is worth knowing about this local cloud.
+        progress: takes each step of the start.
     """
-    # Imported here and below: each kind of cloud needs packages that the other does not.
+    start_services = _choose_services(options, embedded=embedded, note=note)
+
+    async def start(stack: AsyncExitStack) -> LocalCloud:
+        folder = tempfile.TemporaryDirectory(prefix="voice-avatar-")
+        scratch = Path(stack.enter_context(folder))
+        services = await start_services(options, scratch, stack, progress)
+        if options.scaling is None:  # else the proxy in front of it probes its instances itself
+            keeping = keep_alive(
+                services.addresses.convert, options.liveness, services.restart_converter
+            )
+            await stack.enter_async_context(run_in_background(keeping))
+        client = await stack.enter_async_context(httpx.AsyncClient())
+        sweeping = post_regularly(client, services.addresses.sweep, options.sweep_period_seconds)
+        await stack.enter_async_context(run_in_background(sweeping))
+        return LocalCloud(services, has_page=options.web_root is not None)
+
+    # Another start would not change a port that the user chose.
+    most_starts = _MOST_STARTS if options.api_port is None else 1
+    async with AsyncExitStack() as stack:
+        yield await start_with_free_ports(start, stack, most_starts)
+
+
+def _choose_services(
+    options: CloudOptions, *, embedded: bool | None, note: Callable[[str], None]
+) -> StartServices:
+    # Imported here: each kind of cloud needs packages that the other does not.
     if options.scaling is not None:
         # The embedded cloud runs every service in one process, which cannot scale to zero.
         embedded = False
@@ -40,18 +75,12 @@ async def local_cloud(
         except EmulatorsMissingError as error:
             if embedded is False:
                 raise
-            note(f"Firestore and Pub/Sub are kept in memory, because {_lower_first(str(error))}.")
+            why = str(error)
+            note(f"Firestore and Pub/Sub are kept in memory, because {why[:1].lower()}{why[1:]}.")
         else:
-            from infra.local.cloud.emulated import emulated_cloud  # noqa: PLC0415
+            from infra.local.cloud.emulated import start_emulated  # noqa: PLC0415
 
-            async with emulated_cloud(options, emulators) as cloud:
-                yield cloud
-            return
-    from infra.local.cloud.embedded import embedded_cloud  # noqa: PLC0415
+            return partial(start_emulated, emulators)
+    from infra.local.cloud.embedded import start_embedded  # noqa: PLC0415
 
-    async with embedded_cloud(options) as cloud:
-        yield cloud
-
-
-def _lower_first(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
+    return start_embedded

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
@@ -21,7 +18,7 @@ from functions.train.trainer import Trainer, environment_of_trainer
 from infra.local.configuration import names
 from infra.local.configuration.options import ROOT
 from infra.local.processes.children import StartError, run_in_background
-from shared.container.protocols import limit_clients
+from infra.local.processes.servers import Servers
 from shared.google import clients
 from shared.runtime import settings
 from shared.speech.decoding.decoder import Decoder
@@ -39,11 +36,7 @@ TRAINING_SECONDS: Final = 1800.0
 
 
 def training_program(root: Path = ROOT) -> Path:
-    """Find the Python of the environment that `nox -s train` makes.
-
-    Raises:
-        StartError: it is not there.
-    """
+    """Find the Python of the environment that `nox -s train` makes."""
     for name in ("bin/python", "Scripts/python.exe"):
         program = root / ".nox" / "training" / name
         if program.exists():
@@ -88,12 +81,9 @@ class LocalTrainer:
             self._runner.wake()
             return Response(status_code=202)
 
-        app: Any = Starlette(routes=[Route("/", look, methods=["POST"])])
-        server, stop = Config(), asyncio.Event()
-        server.bind, server.loglevel = [url.removeprefix("http://")], "WARNING"
-        limit_clients(server)
-        serving = serve(app, server, shutdown_trigger=stop.wait)
-        async with self.training(), run_in_background(serving):
+        app = Starlette(routes=[Route("/", look, methods=["POST"])])
+        async with self.training(), Servers() as servers:
+            servers.start(app, url)
             yield
 
 

@@ -16,6 +16,7 @@ from infra.local.cloud.start import local_cloud
 from infra.local.commands.visitor import (
     RecordingRequest,
     RequestRefusedError,
+    ServedVoices,
     Visitor,
     content_type_of,
     open_client,
@@ -47,11 +48,7 @@ class BatchJob:
 
 @dataclass(slots=True)
 class BatchReport:
-    """The outcome of a job.
-
-    Attributes:
-        error: why the job failed, else None.
-    """
+    """The outcome of a job."""
 
     job: BatchJob
     voice: Voice | None = None
@@ -66,12 +63,6 @@ def plan_jobs(
 
     The last of several paths is the output if it is a folder or does not exist. Without an output,
     the result of a file goes beside it, and the results of a folder go into a new folder beside it.
-
-    Args:
-        output: the output, if the user gave one with `--output`.
-
-    Raises:
-        UsageError: something is missing, or two results would have the same name.
     """
     sources = list(paths)
     if output is None and len(sources) > 1 and not sources[-1].is_file():
@@ -116,6 +107,10 @@ def _require_distinct(jobs: Sequence[BatchJob]) -> None:
             raise UsageError(f"{job.source} would be overwritten by its own result")
 
 
+_OF_LIMITS: Final = frozenset({"text_too_long", "too_large", "too_long", "too_short"})
+"""A service that is kept up has a page's limits; a command's own local cloud allows more."""
+
+
 async def run_batch(
     options: CloudOptions,
     jobs: Sequence[BatchJob],
@@ -123,41 +118,53 @@ async def run_batch(
     *,
     overwrite: bool,
     embedded: bool | None,
+    api: str | None = None,
 ) -> list[BatchReport]:
     """Convert every recording and show how it goes.
 
     Args:
         embedded: True to run without Google's emulators; see `local_cloud`.
+        api: a local cloud that runs already; one of its own converts what that one refuses for its
+            length, and everything if there is none.
     """
     console = Console()
     reports = [BatchReport(job) for job in jobs]
+    note = partial(console.print, highlight=False, soft_wrap=True, markup=False)
     with _progress(console) as progress:
-        bar = progress.add_task("starting the local cloud", total=len(jobs))
-        note = partial(console.print, highlight=False, soft_wrap=True, markup=False)
-        async with (
-            local_cloud(options, embedded=embedded, note=note) as cloud,
-            open_client() as client,
-        ):
-            visitor = Visitor(client, cloud.addresses.api, cloud.voices)
-
-            def started(report: BatchReport) -> None:
-                progress.update(bar, description=report.job.source.name)
-
-            def ended(_report: BatchReport) -> None:
-                progress.advance(bar)
-
-            await convert_all(
-                visitor,
-                reports,
-                wish,
-                overwrite=overwrite,
-                # One more than are converted at once, so that uploads overlap with conversions.
-                at_once=options.concurrency + 1,
-                started=started,
-                ended=ended,
-            )
+        bar = progress.add_task("starting", total=len(jobs))
+        convert = partial(
+            convert_all,
+            wish=wish,
+            overwrite=overwrite,
+            # One more than are converted at once, so that uploads overlap with conversions.
+            at_once=options.concurrency + 1,
+            started=lambda report: progress.update(bar, description=report.job.source.name),
+            ended=lambda _report: progress.advance(bar),
+        )
+        left = reports
+        async with open_client() as client:
+            if api is not None:
+                note(f"the local cloud that runs already converts: {api}")
+                await convert(Visitor(client, api, ServedVoices(client, api)), left)
+                left = [each for each in reports if _is_beyond_limits(each.error)]
+            if left:
+                for report in left:
+                    report.error = None
+                progress.reset(bar, completed=len(jobs) - len(left))
+                started = local_cloud(
+                    options,
+                    embedded=embedded,
+                    note=note,
+                    progress=lambda step: progress.update(bar, description=step),
+                )
+                async with started as cloud:
+                    await convert(Visitor(client, cloud.addresses.api, cloud.voices), left)
     console.print(_table(reports))
     return reports
+
+
+def _is_beyond_limits(error: RequestRefusedError | None) -> bool:
+    return error is not None and error.code in _OF_LIMITS
 
 
 async def convert_all(
@@ -170,11 +177,7 @@ async def convert_all(
     started: Callable[[BatchReport], None],
     ended: Callable[[BatchReport], None],
 ) -> None:
-    """Convert every recording; a recording that fails does not affect the others.
-
-    Args:
-        reports: one per recording; the outcome is written into it.
-    """
+    """Convert every recording; a recording that fails does not affect the others."""
     turn = asyncio.Semaphore(at_once)
 
     async def convert(report: BatchReport) -> None:
@@ -210,11 +213,7 @@ async def _convert(
 
 
 def require_free(target: Path) -> None:
-    """Refuse to replace a file.
-
-    Raises:
-        RefusedError: it exists.
-    """
+    """Refuse to replace a file."""
     if target.exists():
         raise RequestRefusedError("exists", f"{target} exists; --overwrite replaces it")
 
@@ -243,11 +242,11 @@ def _outcome(report: BatchReport) -> tuple[str, Text]:
         return "", Text.assemble((report.error.code, "red"), f": {report.error.detail}")
     if report.is_there:
         return "", Text(f"already there (--overwrite replaces it): {report.job.target}")
-    if report.voice is None or report.voice.input is None:
+    if report.voice is None or report.voice.result is None:
         return "", Text()
+    seconds = f"{report.voice.result.seconds:.2f}"
     held = report.voice.input
-    seconds = f"{held.seconds:.2f}"
-    if held.damaged:
+    if held is not None and held.damaged:
         missing = f"{held.missing_seconds:.2f} s missing" if held.missing_seconds else "cut off"
         seconds += f" (damaged: {missing})"
     return seconds, Text(str(report.job.target))
@@ -260,22 +259,30 @@ async def run_text(
     overwrite: bool,
     embedded: bool | None,
     output: Path,
+    api: str | None = None,
 ) -> None:
-    """Speak a text as wished and leave the result at `output`.
-
-    Raises:
-        RefusedError: the text cannot be spoken, or the file exists and must not be replaced.
-    """
+    """Speak a text as wished and leave the result at `output`; see `run_batch`."""
     if not overwrite:
         require_free(output)
     note = partial(Console().print, highlight=False, soft_wrap=True, markup=False)
-    async with (
-        local_cloud(options, embedded=embedded, note=note) as cloud,
-        open_client() as client,
-    ):
-        visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+
+    async def speak(visitor: Visitor) -> None:
         created = await visitor.create_text(wish)
         voice = await visitor.watch(created["voice_id"], lambda _voice: None)
         await visitor.download(voice, output)
-    if voice.result is not None:
-        note(f"{voice.result.seconds:.2f} s of {voice.character}: {output}")
+        if voice.result is not None:
+            note(f"{voice.result.seconds:.2f} s of {wish.character}: {output}")
+
+    async with open_client() as client:
+        if api is not None:
+            note(f"the local cloud that runs already speaks: {api}")
+            try:
+                await speak(Visitor(client, api, ServedVoices(client, api)))
+            except RequestRefusedError as error:
+                if not _is_beyond_limits(error):
+                    raise
+            else:
+                return
+        note("starting a local cloud, which takes some seconds")
+        async with local_cloud(options, embedded=embedded, note=note) as cloud:
+            await speak(Visitor(client, cloud.addresses.api, cloud.voices))

@@ -145,11 +145,7 @@ class LiveVisitor:
         seconds: float = 0.0,
         piece: int = PIECE,
     ) -> None:
-        """Send a whole recording, spread evenly over so many seconds.
-
-        Args:
-            piece: how many bytes are sent at a time.
-        """
+        """Send a whole recording, spread evenly over so many seconds."""
         await self.start(content_type)
         begin, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
         for sent in range(0, len(recording), piece):
@@ -217,11 +213,7 @@ _FFMPEG_INPUTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SpeechSource:
-    """Where the speech comes from.
-
-    Attributes:
-        path: a file, which is sent at the pace of speech; None for the microphone.
-    """
+    """Where the speech comes from."""
 
     path: Path | None
     seconds: float
@@ -235,12 +227,7 @@ async def run_live(
     embedded: bool | None,
     output: Path,
 ) -> None:
-    """Send speech as it is spoken, and leave the result at `output`.
-
-    Raises:
-        UsageError: there is no microphone to record from.
-        RefusedError: the speech was not converted.
-    """
+    """Send speech as it is spoken, and leave the result at `output`."""
     if source.path is None:
         _recorder(source.seconds)  # complains before anything is started
     steps = StepPrinter(Console())
@@ -322,12 +309,7 @@ async def _length(recording: bytes) -> float:
 
 
 async def send_recorded(live: LiveVisitor, command: Sequence[str]) -> None:
-    """Send what a program records to its standard output, up to its end, and `end`.
-
-    Raises:
-        UsageError: the program failed.
-        websockets.exceptions.ConnectionClosed: the service closed the connection.
-    """
+    """Send what a program records to its standard output, up to its end, and `end`."""
     async with _recording(command) as output:
         while piece := await _next_piece(output):
             await live.send(piece)

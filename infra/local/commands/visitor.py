@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import httpx
 
 from shared.runtime.process import read_at_most
 from shared.voices.media import CONTENT_TYPES, SNIFF_BYTES, sniff
-from shared.voices.voice import Status
+from shared.voices.voice import Options, Result, Status, create
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from shared.voices.store import VoiceStore
     from shared.voices.voice import Voice
 
 REQUEST_SECONDS: Final = 60.0
@@ -51,30 +53,67 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordingRequest:
-    """The visitor's request.
-
-    Attributes:
-        character: id of the character, None for the default.
-        pitch_shift: semitones, None for automatic.
-    """
+    """The visitor's request."""
 
     character: str | None = None
-    pitch_shift: float | None = None
+    pitch_shift: float | None = None  # in semitones; None for automatic
     output_format: str = "wav"
 
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """A text that the visitor wants spoken.
-
-    Attributes:
-        character: id of the character, None for the first that speaks text.
-    """
+    """A text that the visitor wants spoken."""
 
     text: str
     character: str | None = None
     output_format: str = "wav"
     speaking: Mapping[str, float] = field(default_factory=dict)
+
+
+class WatchedVoices(Protocol):
+    """Voices whose states a visitor follows."""
+
+    def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
+        """Follow a voice: its current state, then each later one; None while it is missing."""
+
+
+class ServedVoices:
+    """The voices of a local cloud of another process, which its api tells of at their end."""
+
+    def __init__(self, client: httpx.AsyncClient, api: str) -> None:
+        self._client = client
+        self._api = api
+
+    @asynccontextmanager
+    async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+        """Wait for the end of a voice; see WatchedVoices."""
+        states = self._end(voice_id)
+        try:
+            yield states
+        finally:
+            await states.aclose()
+
+    async def _end(self, voice_id: str) -> AsyncGenerator[Voice | None]:
+        url = f"{self._api}/api/v1/conversion/{voice_id}"
+        while True:
+            answer = await self._client.get(url, timeout=2 * REQUEST_SECONDS)
+            if answer.status_code != httpx.codes.GATEWAY_TIMEOUT:
+                break
+        _require_success(answer)
+        told = answer.json()["result"]
+        now = datetime.now(UTC)
+        result = Result(
+            bucket="",
+            object="",
+            url=told["url"],
+            url_expires_at=now,
+            content_type=told["content_type"],
+            bytes=told["bytes"],
+            seconds=told["seconds"],
+            sha256=told["sha256"],
+        )
+        begun = create(voice_id, "", Options(), now=now)
+        yield replace(begun, status=Status.DONE, result=result)
 
 
 class Visitor:
@@ -84,7 +123,7 @@ class Visitor:
         self,
         client: httpx.AsyncClient,
         api: str,
-        voices: VoiceStore,
+        voices: WatchedVoices,
         news_seconds: float = NEWS_SECONDS,
     ) -> None:
         self._news_seconds = news_seconds
@@ -93,11 +132,7 @@ class Visitor:
         self._voices = voices
 
     async def create(self, wish: RecordingRequest, content_type: str) -> dict[str, Any]:
-        """Create a voice; return the api's answer.
-
-        Raises:
-            RefusedError: the api refused.
-        """
+        """Create a voice; return the api's answer."""
         body = {
             "character": wish.character,
             "pitch_shift": "auto" if wish.pitch_shift is None else wish.pitch_shift,
@@ -107,11 +142,7 @@ class Visitor:
         return await self._create(body)
 
     async def create_text(self, wish: TextRequest) -> dict[str, Any]:
-        """Create a voice from a text; return the api's answer.
-
-        Raises:
-            RefusedError: the api refused.
-        """
+        """Create a voice from a text; return the api's answer."""
         body = {
             "text": wish.text,
             "character": wish.character,
@@ -128,11 +159,7 @@ class Visitor:
         return created
 
     async def upload(self, created: dict[str, Any], recording: bytes) -> None:
-        """Upload a recording to the signed address.
-
-        Raises:
-            RefusedError: Cloud Storage refused.
-        """
+        """Upload a recording to the signed address."""
         upload = created["upload"]
         response = await self._client.request(
             upload["method"],
@@ -144,11 +171,7 @@ class Visitor:
         _require_success(response)
 
     async def watch(self, voice_id: str, seen: Callable[[Voice], None]) -> Voice:
-        """Follow a voice to its end; `seen` is called with every state.
-
-        Raises:
-            RefusedError: the voice failed or was deleted, or nothing is heard of it any more.
-        """
+        """Follow a voice to its end; `seen` is called with every state."""
         async with self._voices.watch(voice_id) as states:
             while True:
                 voice = await self._next(states)
@@ -171,11 +194,7 @@ class Visitor:
             raise RequestRefusedError("unavailable", "the listener ended") from None
 
     async def download(self, voice: Voice, path: Path) -> None:
-        """Download the result into a file; the file appears only when it is complete.
-
-        Raises:
-            RefusedError: Cloud Storage refused.
-        """
+        """Download the result into a file; the file appears only when it is complete."""
         if voice.result is None:
             raise RequestRefusedError("internal", "the voice is done without a result")
         response = await self._client.get(voice.result.url, timeout=REQUEST_SECONDS)
@@ -187,11 +206,7 @@ class Visitor:
 
 
 def read_recording(path: Path, created: Mapping[str, Any]) -> bytes:
-    """Read a recording that a voice was created for.
-
-    Raises:
-        RefusedError: it cannot be read, or is larger.
-    """
+    """Read a recording that a voice was created for."""
     try:
         return read_at_most(path, created["upload"]["max_bytes"])
     except OSError as error:
@@ -200,11 +215,7 @@ def read_recording(path: Path, created: Mapping[str, Any]) -> bytes:
 
 
 def content_type_of(path: Path) -> str:
-    """Return the media type of a recording, by its first bytes.
-
-    Raises:
-        RefusedError: it is not a recording that can be converted.
-    """
+    """Return the media type of a recording, by its first bytes."""
     with path.open("rb") as file:
         container = sniff(file.read(SNIFF_BYTES))
     if container is None:

@@ -11,6 +11,7 @@ from functions.live.protocol import PATH as LIVE_PATH
 from infra.local.configuration import names
 from infra.local.configuration.keys import provenance_environment, read_key
 from shared.runtime.origins import ANY
+from shared.runtime.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
     from infra.local.configuration.options import CloudOptions, SignInOptions
 
 
+_PORTS_TO_TRY: Final = 10
+
+
 @dataclass(frozen=True, slots=True)
 class Addresses:
     """Where the services of a local cloud listen; `HOST:PORT` for the emulators.
 
     Attributes:
         firestore: the Firestore emulator, or None where the documents are kept in memory.
+        page_firestore: where pages listen to their voices' documents.
         pubsub: the Pub/Sub emulator, or None where the topics are kept in memory.
         live: base URL of `live`, or None where it is not started.
         wyoming: `HOST:PORT` for clients of Wyoming, or None where they are not served.
@@ -39,6 +44,7 @@ class Addresses:
     sweep: str
     storage: str
     firestore: str | None = None
+    page_firestore: str | None = None
     pubsub: str | None = None
     live: str | None = None
     wyoming: str | None = None
@@ -55,10 +61,21 @@ class Addresses:
 
 
 def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> Addresses:
-    """Choose a free port for every service, and for the emulators if they are used."""
-    *numbers, firestore, pubsub = ports.free(9)
+    """Choose a free port for every service, and for the emulators if they are used.
+
+    The emulators obey every web site that finds them, so they get an address that none can guess.
+    """
+    *numbers, firestore, page_firestore, pubsub = ports.free(10)
+    hidden = names.hidden_host()
     if options.api_port is not None:
+        if not ports.keep(options.api_port):
+            raise SettingsError(
+                f"port {options.api_port} is in use by another program; name another with --port"
+            )
         numbers[0] = options.api_port
+    elif options.page_port is not None:
+        following = range(options.page_port, options.page_port + _PORTS_TO_TRY)
+        numbers[0] = next(filter(ports.keep, following), numbers[0])
     if options.voicevox_port is not None and ports.keep(options.voicevox_port):
         # The service `live` serves them beside the WebSocket.
         numbers[-1] = options.voicevox_port
@@ -77,8 +94,9 @@ def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> 
         live=live,
         wyoming=None if wyoming is None else f"127.0.0.1:{wyoming}",
         trainer=trainer,
-        firestore=f"127.0.0.1:{firestore}" if emulated else None,
-        pubsub=f"127.0.0.1:{pubsub}" if emulated else None,
+        firestore=f"{hidden}:{firestore}" if emulated else None,
+        page_firestore=f"127.0.0.1:{page_firestore}" if emulated else None,
+        pubsub=f"{hidden}:{pubsub}" if emulated else None,
     )
 
 
@@ -163,13 +181,13 @@ def page_config(
         has_own_characters: whether visitors may make characters of their own voice.
         sign_in: how visitors sign in; None if they cannot.
     """
-    has_firestore = addresses.firestore is not None
+    has_firestore = addresses.page_firestore is not None
     attested = {} if app_check_token is None else {"appCheck": {"token": app_check_token}}
     return attested | {
         # The page can be opened as 127.0.0.1 and as localhost: its own origin serves the api.
         "api": "",
         "firebase": {"projectId": names.PROJECT_ID, "apiKey": "local"} if has_firestore else None,
-        "firestoreEmulator": addresses.firestore,
+        "firestoreEmulator": addresses.page_firestore,
         "live": addresses.live_socket,
         "ownCharacters": has_own_characters,
         "signIn": {"email": True, "anonymous": True} if sign_in else None,

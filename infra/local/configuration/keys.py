@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 KEY_ID: Final = "local"
+KEY_FILE: Final = "signing-key.json"
 SECONDS_OF_AN_HOUR: Final = 3_600
 SECONDS_OF_A_DAY: Final = 86_400
 

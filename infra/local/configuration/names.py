@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import sys
 from typing import TYPE_CHECKING, Final
@@ -37,6 +38,16 @@ def subscription_path(subscription: str) -> str:
     return f"projects/{PROJECT_ID}/subscriptions/{subscription}"
 
 
+def hidden_host() -> str:
+    """Return an address of this machine that no web page can find by trying.
+
+    Every address 127.x.y.z leads to this machine, except on macOS, which has 127.0.0.1 alone.
+    """
+    if sys.platform == "darwin":
+        return "127.0.0.1"
+    return ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
+
+
 class Ports:
     """Free ports that are kept for servers until `close`, also while a server is started again.
 
@@ -65,16 +76,22 @@ class Ports:
             # Not before: a socket that allows it could be given a port that another one keeps.
             keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         ports = [keeper.getsockname()[1] for keeper in keepers]
+        self._keepers += [lock for port in ports if (lock := _lock(port)) is not None]
         if sys.platform != "linux":
             self.close()
         return ports
 
     def keep(self, port: int) -> bool:
         """Keep a certain port; return False if another program has it."""
+        lock = _lock(port)
+        if lock is None:
+            return False
         keeper = socket.socket()
+        self._keepers.append(lock)
         try:
-            keeper.bind(("127.0.0.1", port))
+            _bind(keeper, port)
         except OSError:
+            self._keepers.pop().close()
             keeper.close()
             return False
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -87,3 +104,29 @@ class Ports:
         """Keep no port any longer."""
         while self._keepers:
             self._keepers.pop().close()
+
+
+def _lock(port: int) -> socket.socket | None:
+    """Lock a port among local clouds; None if another one has it."""
+    if sys.platform != "linux":
+        return socket.socket()
+    # A name without a file, which ends with its process.
+    lock = socket.socket(socket.AF_UNIX)
+    try:
+        lock.bind(f"\0voice-avatar-port-{port}")
+    except OSError:
+        lock.close()
+        return None
+    return lock
+
+
+def _bind(keeper: socket.socket, port: int) -> None:
+    """Bind to a port, also if connections of an earlier server still close there."""
+    try:
+        keeper.bind(("127.0.0.1", port))
+    except OSError:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                raise
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", port))

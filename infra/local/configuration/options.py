@@ -16,6 +16,12 @@ ROOT: Final = Path(__file__).parents[3]
 
 RULES: Final = ROOT / "infra" / "firestore.rules"
 
+PAGE_PORT: Final = 50_010
+"""Where `serve` has its page and the api, or at the next port that is free.
+
+Browsers keep bookmarks, permissions and keys for an address and its port.
+"""
+
 VOICEVOX_PORT: Final = 50_021
 """Where clients of VOICEVOX look for an engine unless they are told otherwise."""
 
@@ -87,6 +93,7 @@ class CloudOptions:
         traces: the file that the steps of voices are appended to, or the address of a collector
             that takes OTLP over HTTP; None for neither.
         api_port: the api's port; a free one if None.
+        page_port: the first port to try for the api, then those after it; any if None.
         voicevox_port: the port of the routes of VOICEVOX; a free one if None or if it is taken.
         wyoming_port: the port for clients of Wyoming, a free one if it is taken; None for none.
         scaling: how the conversion container starts and stops; None to keep it running.
@@ -115,6 +122,7 @@ class CloudOptions:
     traces: Path | str | None = None
     page_origins: tuple[str, ...] = LOCAL_ORIGINS
     api_port: int | None = None
+    page_port: int | None = None
     voicevox_port: int | None = None
     wyoming_port: int | None = None
     scaling: Scaling | None = None

@@ -143,15 +143,7 @@ class Supervisor:
     async def wait_until_ready(
         self, process: Process, url: str, pause_seconds: float = PROBE_PAUSE_SECONDS
     ) -> None:
-        """Wait until a process, and no other one, answers at an address with a success.
-
-        Args:
-            pause_seconds: the pause between two requests.
-
-        Raises:
-            AddressInUseError: another program has its port.
-            StartError: it ended, is broken, or took too long.
-        """
+        """Wait until a process, and no other one, answers at an address with a success."""
         async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
             try:
                 async with asyncio.timeout(READY_SECONDS):
@@ -193,14 +185,7 @@ class Supervisor:
 async def start_with_free_ports(
     start: Callable[[AsyncExitStack], Awaitable[_Started]], stack: AsyncExitStack, most_starts: int
 ) -> _Started:
-    """Start servers again, with other ports, if another program takes a port of theirs first.
-
-    Args:
-        stack: what `start` leaves there in the end is stopped with it.
-
-    Raises:
-        AddressInUseError: another program had a port of theirs at every start.
-    """
+    """Start servers again, with other ports, if another program takes a port of theirs first."""
     for starts_left in reversed(range(most_starts)):
         async with AsyncExitStack() as own:
             try:
@@ -218,10 +203,6 @@ def require_up(process: Process) -> None:
     """Refuse a process that has ended, or whose port another program has.
 
     The Pub/Sub emulator does not end then, and the other program may well answer in its place.
-
-    Raises:
-        AddressInUseError: another program has its port.
-        StartError: it has ended.
     """
     if _ADDRESS_IN_USE in process.log.read_text(errors="replace").lower():
         raise AddressInUseError(_complaint(process, "could not open its port"))
@@ -255,11 +236,7 @@ def _complaint(process: Process, what: str) -> str:
 
 @asynccontextmanager
 async def run_in_background(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
-    """Run a coroutine while the block runs, and cancel it at the end.
-
-    Raises:
-        Exception: what the coroutine raised, when the block ends without an error of its own.
-    """
+    """Run a coroutine while the block runs, and cancel it at the end."""
     task = asyncio.create_task(work)
     try:
         yield

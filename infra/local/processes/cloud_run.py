@@ -84,11 +84,7 @@ class RestartableApp:
         await app(scope, receive, send)
 
     async def restart(self) -> None:
-        """Stop the application and start a new one.
-
-        Raises:
-            Exception: whatever `start` raises; the next restart tries again.
-        """
+        """Stop the application and start a new one."""
         async with self._restarting:
             self._app = None
             await self._stack.aclose()

@@ -26,10 +26,11 @@ from infra.local.configuration.names import Ports
 from infra.local.configuration.options import LivenessProbe, Scaling
 from infra.local.processes.children import StartError, Supervisor
 from infra.local.processes.cloud_run import wait_until_stuck
+from infra.local.processes.servers import forwarded, pass_on
 from shared.runtime.process import on_signal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 
     from hypercorn.typing import ASGIFramework
     from starlette.types import Receive, Scope, Send
@@ -46,12 +47,7 @@ _END_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ContainerProgram:
-    """The command and environment of an instance.
-
-    Attributes:
-        command: the program; it must listen at the port that `PORT` says.
-        environment: its environment variables, but for `PORT`.
-    """
+    """The command and environment of an instance."""
 
     name: str
     command: Sequence[str]
@@ -111,9 +107,6 @@ class Autoscaler:
         """Hold an instance for one request.
 
         If none runs, one is started, for all requests that wait for it.
-
-        Raises:
-            StartError: it did not get ready; the next request tries again.
         """
         self._in_flight += 1
         self._cancel_idleness()
@@ -129,9 +122,6 @@ class Autoscaler:
         """Keep the minimum instance running: start it again whenever it has ended.
 
         Without a minimum it only waits. It never returns.
-
-        Raises:
-            StartError: it did not get ready.
         """
         if not self._min_instances:
             await asyncio.Event().wait()
@@ -235,19 +225,6 @@ _LOG = logging.getLogger(__name__)
 REQUEST_SECONDS: Final = 3600.0
 """The limit of an instance's silence: Cloud Run's longest request. Clients give up earlier."""
 
-# They describe one connection, not the message (RFC 9110, 7.6.1).
-_CONNECTION_HEADERS: Final = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
-
 
 class ScaleToZeroProxy:
     """An ASGI application that passes requests on to the running instance."""
@@ -266,38 +243,18 @@ class ScaleToZeroProxy:
                 _LOG.warning("%s %s: %r", request.method, request.url.path, error)
                 await PlainTextResponse("no instance", 503)(scope, receive, send)
                 return
-            await _pass_on(answer, send)
+            await pass_on(answer, send)
 
     async def _ask(self, stack: AsyncExitStack, request: Request) -> httpx.Response:
         instance = await stack.enter_async_context(self._autoscaler.instance())
-        url = request.url.replace(scheme="http", netloc=instance.url.removeprefix("http://"))
-        has_body = {"content-length", "transfer-encoding"} & set(request.headers)
-        asked = self._client.stream(
-            request.method,
-            str(url),
-            headers=_message_headers(request.headers.raw),
-            content=request.stream() if has_body else None,
-        )
+        address = instance.url.removeprefix("http://")
+        asked = forwarded(self._client, request, address)
         try:
             return await stack.enter_async_context(asked)
         except httpx.TransportError:
             # Most likely the process has ended: the next request must not be sent to it.
             await instance.may_have_ended()
             raise
-
-
-async def _pass_on(answer: httpx.Response, send: Send) -> None:
-    headers = _message_headers(answer.headers.raw)
-    start = {"type": "http.response.start", "status": answer.status_code, "headers": headers}
-    await send(start)
-    async for chunk in answer.aiter_raw():
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _message_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    lowered = ((name.lower(), value) for name, value in headers)
-    return [(name, value) for name, value in lowered if name not in _CONNECTION_HEADERS]
 
 
 def create_app(autoscaler: Autoscaler, client: httpx.AsyncClient) -> Starlette:
@@ -337,11 +294,7 @@ def command(
 
 
 async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
-    """Serve until SIGTERM or SIGINT, then stop the instance, and after it the proxy.
-
-    Raises:
-        StartError: the minimum instance did not get ready.
-    """
+    """Serve until SIGTERM or SIGINT, then stop the instance, and after it the proxy."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         on_signal(number, stop.set)

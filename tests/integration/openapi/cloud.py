@@ -10,14 +10,14 @@ import asyncio
 import sys
 from pathlib import Path
 
-from infra.local.cloud.embedded import embedded_cloud
+from infra.local.cloud.start import local_cloud
 from infra.local.configuration.options import CloudOptions
 
 
 async def serve(folder: Path) -> None:
     """Serve until standard input ends."""
     # Nothing that these tests wait for ever comes: most of their voices have no recording.
-    async with embedded_cloud(CloudOptions(folder=folder, wait_seconds=0.05)) as cloud:
+    async with local_cloud(CloudOptions(folder=folder, wait_seconds=0.05), embedded=True) as cloud:
         sys.stdout.write(f"{cloud.addresses.api}\n")
         sys.stdout.flush()
         await asyncio.to_thread(sys.stdin.read)

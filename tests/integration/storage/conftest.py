@@ -11,6 +11,7 @@ from tests.integration.storage.serving import (
     Clock,
     RecordingTopic,
     Server,
+    Visitor,
     connected,
     credentials_of,
     served,
@@ -77,3 +78,8 @@ def bucket(client: Any) -> Any:
 def http() -> Iterator[requests.Session]:
     with requests.Session() as session:
         yield session
+
+
+@pytest.fixture
+def visitor(bucket: Any, credentials: Any, http: requests.Session) -> Visitor:
+    return Visitor(bucket, credentials, http)

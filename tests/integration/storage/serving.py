@@ -10,7 +10,9 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+    import requests
     from cryptography.hazmat.primitives.asymmetric import rsa
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -40,6 +43,8 @@ UPLOADER = "uploader@local-project.iam.gserviceaccount.com"
 ACCESS_ID = "GOOG1EXAMPLEEXAMPLEEXAMPLEEXAMPLE"
 SECRET = "a secret of forty characters, made up"
 DEADLINE_S = 20
+SOUND = b"sound" * 20
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -212,6 +217,57 @@ def download_url(blob: Any, credentials: Any, **changes: Any) -> str:
     } | changes
     url: str = blob.generate_signed_url(**options)
     return url
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Uses signed addresses of the bucket `uploads`, as a page does."""
+
+    bucket: Any
+    credentials: Any
+    http: requests.Session
+
+    def put(
+        self,
+        data: Any = SOUND,
+        name: str = "a",
+        signed: Mapping[str, str] = NOTHING,
+        sent: Mapping[str, str] = NOTHING,
+    ) -> requests.Response:
+        """Send a recording to a signed address; `sent` replaces headers after the signature."""
+        url, headers = upload_url(self.bucket.blob(name), self.credentials, headers=dict(signed))
+        return self.http.put(url, data=data, headers={**headers, **sent})
+
+    def url(self, name: str = "a", content: bytes | None = None, **changes: Any) -> str:
+        """Sign a download, after writing the content if one is given."""
+        blob = self.bucket.blob(name)
+        if content is not None:
+            blob.upload_from_string(content, content_type="audio/wav")
+        return download_url(blob, self.credentials, **changes)
+
+    def get(self, url: str, **headers: str) -> requests.Response:
+        return self.http.get(url, headers=headers)
+
+
+def altered(url: str, without: str = "", **parameters: str) -> str:
+    """Replace or add parameters of a URL, or remove one."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query)) | parameters
+    query.pop(without, None)
+    return parts._replace(query=urlencode(query)).geturl()
+
+
+def send_part(method: str, url: str, headers: Mapping[str, str], length: int, data: bytes) -> None:
+    """Announce `length` bytes, send `data`, and go away."""
+    parts = urlsplit(url)
+    lines = {"Host": parts.netloc, **headers, "Content-Length": str(length)}
+    head = f"{method} {parts.path}?{parts.query} HTTP/1.1\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    with socket.create_connection((parts.hostname or "", parts.port or 0)) as connection:
+        connection.sendall(f"{head}\r\n".encode() + data)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(1000):
+            pass
 
 
 def error_code(response: Any) -> str:

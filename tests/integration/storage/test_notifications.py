@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,12 +58,13 @@ def test_a_signed_upload_is_published_in_cloud_storages_format(
     assert json.loads(message.data) == resource
     assert resource["size"] == "5"
     assert event_time.endswith("Z")
-    assert datetime.fromisoformat(event_time) == bucket.get_blob("v/ü.webm").time_created.replace(
-        microsecond=datetime.fromisoformat(event_time).microsecond
-    )
+    created = bucket.get_blob("v/ü.webm").time_created
+    assert abs(datetime.fromisoformat(event_time) - created) < timedelta(seconds=1)
 
 
-def test_replacing_an_object_publishes_both_generations(bucket: Any, topic: RecordingTopic) -> None:
+def test_each_change_is_published_with_the_generations_it_replaces(
+    bucket: Any, topic: RecordingTopic
+) -> None:
     blob = bucket.blob("a")
     blob.upload_from_string(b"old")
     old = str(blob.generation)
@@ -80,14 +81,6 @@ def test_replacing_an_object_publishes_both_generations(bucket: Any, topic: Reco
     assert deleted.attributes["objectGeneration"] == old
     assert deleted.attributes["overwrittenByGeneration"] == str(blob.generation)
     assert finalized.data == deleted.data == b""
-
-
-def test_each_kind_of_change_is_published(bucket: Any, topic: RecordingTopic) -> None:
-    bucket.notification(topic_name="t", payload_format="JSON_API_V1").create()
-    blob = bucket.blob("a", chunk_size=256 * 1024)
-
-    blob.upload_from_string(b"x")
-    assert topic.next().attributes["eventType"] == "OBJECT_FINALIZE"
     blob.metadata = {"k": "v"}
     blob.patch()
     assert topic.next().attributes["eventType"] == "OBJECT_METADATA_UPDATE"
@@ -122,28 +115,11 @@ def test_a_refused_upload_is_not_published(bucket: Any, topic: RecordingTopic) -
 
 
 @pytest.mark.usefixtures("notification")
-def test_publishing_is_repeated_until_it_succeeds(bucket: Any, topic: RecordingTopic) -> None:
-    topic.fail(5)
-
-    bucket.blob("a").upload_from_string(b"x")
-
-    assert topic.next().attributes["objectId"] == "a"
-
-
-@pytest.mark.usefixtures("notification")
-def test_an_attempt_that_hangs_is_given_up_and_repeated(bucket: Any, topic: RecordingTopic) -> None:
-    topic.hang(1)
-
-    bucket.blob("a").upload_from_string(b"x")
-
-    assert topic.next().attributes["objectId"] == "a"
-
-
-@pytest.mark.usefixtures("notification")
-def test_a_message_that_fails_does_not_hold_up_the_others(
+def test_a_message_that_fails_or_hangs_is_repeated_and_does_not_hold_up_the_others(
     bucket: Any, topic: RecordingTopic
 ) -> None:
     topic.fail(3)
+    topic.hang(1)
 
     for index in range(20):
         bucket.blob(str(index)).upload_from_string(b"x")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import socket
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -55,25 +54,13 @@ def test_generations_are_microseconds_and_always_rise(bucket: Any, server: Serve
         server.clock.ahead = timedelta(seconds=ahead)
         blob.upload_from_string(b"x")
         generations.append(blob.generation)
+        if ahead == -3600:
+            blob.delete()
 
     now = datetime.now(UTC).timestamp() * 1e6
 
     assert generations == sorted(set(generations))
     assert abs(generations[0] - now) < 60e6
-
-
-def test_generations_rise_even_if_the_newest_object_was_deleted(
-    bucket: Any, server: Server
-) -> None:
-    blob = bucket.blob("a")
-    blob.upload_from_string(b"x")
-    first = blob.generation
-    blob.delete()
-    server.clock.ahead = -timedelta(hours=1)
-
-    blob.upload_from_string(b"x")
-
-    assert blob.generation > first
 
 
 def test_a_replaced_generation_is_gone(bucket: Any) -> None:
@@ -89,23 +76,6 @@ def test_a_replaced_generation_is_gone(bucket: Any) -> None:
     assert bucket.blob("a").download_as_bytes() == b"new"
 
 
-@pytest.mark.parametrize("checksum", ["md5", "crc32c"])
-def test_the_client_can_verify_the_checksum_of_a_download(bucket: Any, checksum: str) -> None:
-    data = os.urandom(300_000)
-    bucket.blob("a").upload_from_string(data)
-
-    assert bucket.blob("a").download_as_bytes(checksum=checksum) == data
-
-
-def test_a_range_of_an_object_can_be_downloaded(bucket: Any) -> None:
-    blob = bucket.blob("a")
-    blob.upload_from_string(b"0123456789")
-
-    assert blob.download_as_bytes(start=2, end=4) == b"234"
-    assert blob.download_as_bytes(start=7) == b"789"
-    assert blob.download_as_bytes(start=8, end=400) == b"89"
-
-
 @pytest.mark.parametrize(
     ("header", "status", "body", "content_range"),
     [
@@ -115,10 +85,20 @@ def test_a_range_of_an_object_can_be_downloaded(bucket: Any) -> None:
         ("bytes=5-2", 200, b"0123456789", None),
         ("bytes=0-1,4-5", 200, b"0123456789", None),
         ("lines=1-2", 200, b"0123456789", None),
+        ("bytes=8-400", 206, b"89", "bytes 8-9/10"),
+        ("bytes=10-", 416, None, "bytes */10"),
+        ("bytes=10-20", 416, None, "bytes */10"),
+        ("bytes=-0", 416, None, "bytes */10"),
     ],
 )
 def test_ranges_are_answered_as_http_says(
-    *, bucket: Any, server: Server, header: str, status: int, body: bytes, content_range: str | None
+    *,
+    bucket: Any,
+    server: Server,
+    header: str,
+    status: int,
+    body: bytes | None,
+    content_range: str | None,
 ) -> None:
     bucket.blob("a").upload_from_string(b"0123456789")
     url = f"{server.url}/download/storage/v1/b/uploads/o/a?alt=media"
@@ -126,8 +106,12 @@ def test_ranges_are_answered_as_http_says(
     response = requests.get(url, headers={"Range": header}, timeout=5)
 
     assert response.status_code == status
-    assert response.content == body
     assert response.headers.get("Content-Range") == content_range
+    if body is None:
+        reason = response.json()["error"]["errors"][0]["reason"]
+        assert reason == "requestedRangeNotSatisfiable"
+    else:
+        assert response.content == body
 
 
 @pytest.mark.parametrize("digits", [20, 5000])
@@ -164,24 +148,6 @@ def test_a_request_with_a_length_and_chunks_is_refused(bucket: Any, server: Serv
 
     assert b" 400 " in status
     assert bucket.get_blob("a") is None
-
-
-@pytest.mark.parametrize("header", ["bytes=10-", "bytes=10-20", "bytes=-0"])
-def test_a_range_behind_the_end_is_refused(bucket: Any, server: Server, header: str) -> None:
-    bucket.blob("a").upload_from_string(b"0123456789")
-    url = f"{server.url}/storage/v1/b/uploads/o/a?alt=media"
-
-    response = requests.get(url, headers={"Range": header}, timeout=5)
-
-    assert response.status_code == 416
-    assert response.headers["Content-Range"] == "bytes */10"
-    assert response.json()["error"]["errors"][0]["reason"] == "requestedRangeNotSatisfiable"
-
-
-def test_an_empty_object_can_be_stored_and_read(bucket: Any) -> None:
-    bucket.blob("empty").upload_from_string(b"")
-
-    assert bucket.blob("empty").download_as_bytes() == b""
 
 
 def test_deleting_removes_object_and_content(bucket: Any, server: Server) -> None:
@@ -232,9 +198,6 @@ def test_listing_can_be_bounded_by_offsets_and_count(bucket: Any) -> None:
         "bcd"
     )
     assert [blob.name for blob in bucket.list_blobs(max_results=2)] == list("ab")
-
-
-def test_an_unsupported_listing_is_refused(bucket: Any) -> None:
     with pytest.raises(exceptions.MethodNotImplemented, match="matchGlob"):
         list(bucket.list_blobs(match_glob="*.wav", retry=None))
 

@@ -293,8 +293,8 @@ async def _start_foundations(
     storage = [sys.executable, "-m", "infra.local.cloud.storage_service"]
     storage_port = addresses.storage.rpartition(":")[2]
     commands = {
-        "firestore": (emulators.firestore_command(_port(firestore), RULES), f"http://{firestore}/"),
-        "pubsub": (emulators.pubsub_command(_port(pubsub)), f"http://{pubsub}/"),
+        "firestore": (emulators.firestore_command(firestore, RULES), f"http://{firestore}/"),
+        "pubsub": (emulators.pubsub_command(pubsub), f"http://{pubsub}/"),
         "storage": (
             [*storage, storage_port, str(folder / "storage"), str(cloud.key_file), pubsub],
             f"{addresses.storage}/storage/v1/b?project={names.PROJECT_ID}",

@@ -34,7 +34,7 @@ import httpx
 import psutil
 from websockets.exceptions import WebSocketException
 
-from infra.local.cloud.embedded import embedded_cloud
+from infra.local.cloud.start import local_cloud
 from infra.local.commands.live import LiveVisitor
 from infra.local.commands.visitor import (
     REQUEST_SECONDS,
@@ -296,7 +296,7 @@ async def find_leaks(drops: int, minutes: float) -> tuple[Report, list[str]]:
         # Everything that is temporary is counted here.
         tempfile.tempdir = name
         async with (
-            embedded_cloud(CloudOptions(folder=folder / "local")) as cloud,
+            local_cloud(CloudOptions(folder=folder / "local"), embedded=True) as cloud,
             open_client() as client,
         ):
             client.timeout = httpx.Timeout(REQUEST_SECONDS)

@@ -1,6 +1,7 @@
 """The sentence that an owner agrees with."""
 
 import datetime as dt
+from typing import get_args
 
 import pytest
 
@@ -20,7 +21,24 @@ def test_a_sentence_names_the_day_and_four_words() -> None:
     assert japanese.text.endswith("りんご、くるま、とけい、ピアノ。")
 
 
-@pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize(
+    ("language", "date"),
+    [
+        ("fr", "1er novembre 2026"),
+        ("es", "1 de noviembre de 2026"),
+        ("de", "1. November 2026"),
+        ("it", "1º novembre 2026"),
+    ],
+)
+def test_other_languages_have_sentences_of_their_own(language: Language, date: str) -> None:
+    sentence = draw_sentence(language, DAY.replace(day=1))
+    assert sentence.date == date
+    assert date in sentence.text
+    assert all(word.lower() in sentence.text.lower() for word in sentence.words)
+    assert ConsentSentence.from_json(sentence.to_json()) == sentence
+
+
+@pytest.mark.parametrize("language", get_args(Language))
 def test_the_words_of_a_sentence_are_drawn_by_chance_and_differ(language: Language) -> None:
     drawn = [draw_sentence(language, DAY).words for _ in range(50)]
     assert all(len(set(words)) == 4 for words in drawn)

@@ -149,6 +149,18 @@ def test_a_character_is_deleted_after_a_yes_alone(characters: Path) -> None:
     assert not (characters / "ada").exists()
 
 
+def test_without_a_terminal_nothing_is_deleted_and_one_sentence_says_why(
+    characters: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nobody(_question: str) -> str:
+        raise EOFError
+
+    assert main(["delete", "ada", "--into", str(characters)], nobody) == 1
+
+    assert capsys.readouterr().err.endswith("expected an answer, found no terminal; add --yes.\n")
+    assert (characters / "ada").is_dir()
+
+
 @pytest.mark.parametrize("command", [["delete", "mei"], ["rename", "mei", "my"], ["set", "mei"]])
 def test_the_characters_of_the_service_stay_as_they_are(
     characters: Path, command: list[str], capsys: pytest.CaptureFixture[str]

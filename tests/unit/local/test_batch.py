@@ -41,113 +41,104 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 
-def made(folder: Path, *names: str) -> list[Path]:
-    paths = [folder / name for name in names]
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    return paths
+def made(folder: Path, *names: str) -> None:
+    """Make empty files, and folders for the names that end with a slash."""
+    for name in names:
+        path = folder / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            path.touch()
 
 
-def planned(*paths: Path, output: Path | None = None) -> list[BatchJob]:
-    return plan_jobs(paths, output, ".wav", "mei")
+def planned(folder: Path, paths: list[str], output: str | None) -> list[BatchJob]:
+    sources = [folder / each for each in paths]
+    return plan_jobs(sources, None if output is None else folder / output, ".wav", "mei")
 
 
-def test_a_files_result_lies_beside_it(tmp_path: Path) -> None:
-    (source,) = made(tmp_path, "hello.webm")
-
-    assert planned(source) == [BatchJob(source, tmp_path / "hello-mei.wav")]
-
-
-def test_a_file_that_is_named_is_tried_whatever_it_is_called(tmp_path: Path) -> None:
-    (source,) = made(tmp_path, "hello.xyz")
-
-    assert planned(source) == [BatchJob(source, tmp_path / "hello-mei.wav")]
-
-
-def test_a_folders_results_lie_in_a_folder_beside_it_in_the_same_order(tmp_path: Path) -> None:
-    made(tmp_path, "in/b.MP3", "in/a.wav", "in/deep/c.amr", "in/notes.txt", "in/cover.jpg")
-
-    assert planned(tmp_path / "in") == [
-        BatchJob(tmp_path / "in/a.wav", tmp_path / "in-mei/a.wav"),
-        BatchJob(tmp_path / "in/b.MP3", tmp_path / "in-mei/b.wav"),
-        BatchJob(tmp_path / "in/deep/c.amr", tmp_path / "in-mei/deep/c.wav"),
-    ]
-
-
-def test_many_files_and_folders_are_taken_together(tmp_path: Path) -> None:
-    a, b = made(tmp_path, "a.wav", "in/b.wav")
-
-    assert [job.source for job in planned(b.parent, a)] == [b, a]
-
-
-@pytest.mark.parametrize("exists", [True, False])
-def test_the_last_path_is_the_output_if_it_is_a_folder_or_new(
-    tmp_path: Path, *, exists: bool
+@pytest.mark.parametrize(
+    ("files", "paths", "output", "targets"),
+    [
+        # The result of a file lies beside it, whatever it is called.
+        (["hello.xyz"], ["hello.xyz"], None, {"hello.xyz": "hello-mei.wav"}),
+        # Those of a folder lie in a folder beside it, in the same order.
+        (
+            ["in/b.MP3", "in/a.wav", "in/deep/c.amr", "in/notes.txt", "in/cover.jpg"],
+            ["in"],
+            None,
+            {
+                "in/a.wav": "in-mei/a.wav",
+                "in/b.MP3": "in-mei/b.wav",
+                "in/deep/c.amr": "in-mei/deep/c.wav",
+            },
+        ),
+        (
+            ["a.wav", "in/b.wav"],
+            ["in", "a.wav"],
+            None,
+            {"in/b.wav": "in-mei/b.wav", "a.wav": "a-mei.wav"},
+        ),
+        # The last path is the output if it is a folder or new.
+        (
+            ["a.ogg", "b.ogg", "out/"],
+            ["a.ogg", "b.ogg", "out"],
+            None,
+            {"a.ogg": "out/a.wav", "b.ogg": "out/b.wav"},
+        ),
+        (
+            ["a.ogg", "b.ogg"],
+            ["a.ogg", "b.ogg", "out"],
+            None,
+            {"a.ogg": "out/a.wav", "b.ogg": "out/b.wav"},
+        ),
+        (["a.ogg"], ["a.ogg", "new.wav"], None, {"a.ogg": "new.wav"}),
+        (["a.ogg"], ["a.ogg"], "x.wav", {"a.ogg": "x.wav"}),
+        # A named output is not a source.
+        (
+            ["a.ogg", "b.ogg", "out/"],
+            ["a.ogg", "b.ogg"],
+            "out",
+            {"a.ogg": "out/a.wav", "b.ogg": "out/b.wav"},
+        ),
+    ],
+)
+def test_each_recording_has_its_place_for_the_result(
+    tmp_path: Path,
+    files: list[str],
+    paths: list[str],
+    output: str | None,
+    targets: dict[str, str],
 ) -> None:
-    a, b = made(tmp_path, "a.ogg", "b.ogg")
-    out = tmp_path / "out"
-    if exists:
-        out.mkdir()
+    made(tmp_path, *files)
 
-    assert planned(a, b, out) == [BatchJob(a, out / "a.wav"), BatchJob(b, out / "b.wav")]
+    jobs = planned(tmp_path, paths, output)
 
-
-def test_a_single_recordings_output_may_be_a_file(tmp_path: Path) -> None:
-    (source,) = made(tmp_path, "a.ogg")
-
-    assert planned(source, tmp_path / "new.wav") == [BatchJob(source, tmp_path / "new.wav")]
-    assert planned(source, output=tmp_path / "x.wav") == [BatchJob(source, tmp_path / "x.wav")]
+    assert jobs == [BatchJob(tmp_path / a, tmp_path / b) for a, b in targets.items()]
 
 
-def test_a_named_output_is_not_a_source(tmp_path: Path) -> None:
-    a, b = made(tmp_path, "a.ogg", "b.ogg")
-    out = tmp_path / "out"
-    out.mkdir()
+@pytest.mark.parametrize(
+    ("files", "paths", "output", "complaint"),
+    [
+        ([], ["gone.wav"], None, r"gone\.wav does not exist"),
+        (["a.wav"], ["gone.wav", "a.wav"], None, r"gone\.wav does not exist"),
+        (["in/"], ["in"], None, "there is no recording in"),
+        (
+            ["a.wav", "b.wav"],
+            ["a.wav", "b.wav", "new.wav"],
+            None,
+            r"cannot become .*new\.wav; name a folder",
+        ),
+        (["in/a.wav"], ["in", "new.wav"], None, r"cannot become .*new\.wav; name a folder"),
+        (["in/a.wav", "in/a.mp3"], ["in"], None, "would both become"),
+        (["a.wav"], ["a.wav"], ".", "overwritten by its own result"),
+    ],
+)
+def test_recordings_without_a_place_for_the_result_are_refused(
+    tmp_path: Path, files: list[str], paths: list[str], output: str | None, complaint: str
+) -> None:
+    made(tmp_path, *files)
 
-    assert [job.target for job in planned(a, b, output=out)] == [out / "a.wav", out / "b.wav"]
-
-
-def test_a_missing_path_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"gone\.wav does not exist"):
-        planned(tmp_path / "gone.wav")
-    (source,) = made(tmp_path, "a.wav")
-    with pytest.raises(UsageError, match=r"gone\.wav does not exist"):
-        planned(tmp_path / "gone.wav", source)
-
-
-def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no recording in"):
-        planned(tmp_path)
-
-
-def test_many_recordings_cannot_become_one_file(tmp_path: Path) -> None:
-    a, b = made(tmp_path, "a.wav", "b.wav")
-
-    with pytest.raises(UsageError, match=r"cannot become .*new\.wav; name a folder"):
-        planned(a, b, tmp_path / "new.wav")
-
-
-def test_a_folder_cannot_become_one_file(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    made(tmp_path / "in", "a.wav")
-
-    with pytest.raises(UsageError, match=r"cannot become .*new\.wav; name a folder"):
-        planned(tmp_path / "in", tmp_path / "new.wav")
-
-
-def test_two_results_never_get_the_same_name(tmp_path: Path) -> None:
-    made(tmp_path, "in/a.wav", "in/a.mp3")
-
-    with pytest.raises(UsageError, match="would both become"):
-        planned(tmp_path / "in")
-
-
-def test_a_recording_is_never_its_own_result(tmp_path: Path) -> None:
-    (source,) = made(tmp_path, "a.wav")
-
-    with pytest.raises(UsageError, match="overwritten by its own result"):
-        planned(source, output=tmp_path)
+    with pytest.raises(UsageError, match=complaint):
+        planned(tmp_path, paths, output)
 
 
 class Service:

@@ -7,6 +7,7 @@ import pytest
 
 from infra.local.__main__ import _parser, main
 from infra.local.cloud.trainer import training_program
+from infra.local.commands import batch, demo, live
 from infra.local.processes.children import StartError
 
 if TYPE_CHECKING:
@@ -153,3 +154,20 @@ def test_without_the_packages_of_the_training_a_sentence_says_how_to_get_them(
     program.parent.mkdir(parents=True)
     program.touch()
     assert training_program(tmp_path) == program
+
+
+@pytest.mark.parametrize("command", [("demo",), ("convert", "--text", "Hello"), ("live",)])
+def test_a_character_that_is_not_there_is_refused_before_anything_starts(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    for module in (batch, demo, live):
+        monkeypatch.setattr(module, "local_cloud", started)
+
+    assert main([*command, "--character", "nobody", "--embedded"]) == 2
+
+    said = capsys.readouterr().err
+    assert "there is no character 'nobody'; there are " in said
+    assert "hina" in said

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -65,14 +64,11 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path, version: str) -> None:
         find_emulators({"JAVA_HOME": str(tmp_path)})
 
 
-def test_the_commands_bind_to_this_machine_only(tmp_path: Path) -> None:
-    emulators = Emulators("java", Path("f.jar"), Path("p.jar"))
+def test_the_emulators_listen_where_they_are_told(tmp_path: Path) -> None:
+    emulators, rules = Emulators("java", Path("f.jar"), Path("p.jar")), tmp_path / "rules"
 
-    firestore = emulators.firestore_command(1234, tmp_path / "firestore.rules")
-    pubsub = emulators.pubsub_command(1235)
+    firestore = emulators.firestore_command("127.0.0.2:1234", rules)
 
-    assert {"--host=127.0.0.1", "--port=1234", f"--rules={tmp_path / 'firestore.rules'}"} <= set(
-        firestore
-    )
-    assert {"--host=127.0.0.1", "--port=1235"} <= set(pubsub)
-    assert os.fspath(Path("f.jar")) in firestore
+    place = {"--host=127.0.0.2", "--port=1234"}
+    assert place | {f"--rules={rules}", "f.jar"} <= set(firestore)
+    assert place | {"p.jar"} <= set(emulators.pubsub_command("127.0.0.2:1234"))

@@ -50,6 +50,19 @@ def test_a_port_that_is_kept_is_given_to_nobody_else() -> None:
     assert not used & set(kept)
 
 
+@KEPT
+def test_a_certain_port_is_kept_by_one_alone_also_while_old_connections_close() -> None:
+    with Ports() as ports:
+        (port,) = ports.free(1)
+    with listen(port) as server, socket.create_connection(("127.0.0.1", port)):
+        server.accept()[0].close()
+    with Ports() as one, Ports() as other:
+        assert one.keep(port)
+        assert not other.keep(port)
+        one.close()
+        assert other.keep(port)
+
+
 def test_a_port_that_is_no_longer_kept_is_free() -> None:
     with Ports() as ports:
         (port,) = ports.free(1)

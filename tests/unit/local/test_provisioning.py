@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 from google.oauth2 import service_account
 
-from infra.local.cloud.local_cloud import LocalCloud, published_endpoints
+from infra.local.cloud.local_cloud import LocalCloud, Services, published_endpoints
 from infra.local.cloud.memory import MemoryVoices
 from infra.local.cloud.provisioning import plan_subscriptions
 from infra.local.configuration import names
-from infra.local.configuration.environments import Addresses, choose_addresses, page_config
+from infra.local.configuration.environments import (
+    Addresses,
+    choose_addresses,
+    page_config,
+    port_of,
+)
 from infra.local.configuration.keys import make_key, read_key
 from infra.local.configuration.names import Ports
 from infra.local.configuration.options import CloudOptions
-from shared.runtime.settings import Timeouts
+from shared.runtime.settings import SettingsError, Timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,9 +43,28 @@ def test_every_service_has_an_address_of_its_own(*, emulated: bool) -> None:
         chosen = choose_addresses(CloudOptions(api_port=1024), ports, emulated=emulated)
 
     addresses = [one for one in astuple(chosen) if one is not None]
-    assert len(set(addresses)) == (9 if emulated else 7)
+    assert len(set(addresses)) == (10 if emulated else 7)
     assert chosen.api == "http://127.0.0.1:1024"
     assert (chosen.firestore is not None, chosen.pubsub is not None) == (emulated, emulated)
+
+
+def test_the_page_stays_at_its_port_unless_another_program_has_it() -> None:
+    def api_of(options: CloudOptions) -> int:
+        with Ports() as ports:
+            return port_of(choose_addresses(options, ports, emulated=False).api)
+
+    with Ports() as ports:
+        (port,) = ports.free(1)
+    wanted = CloudOptions(page_port=port)
+    with socket.create_server(("127.0.0.1", port)) as server:
+        assert port < api_of(wanted) < port + 10
+        with pytest.raises(SettingsError, match=f"^port {port} is in use by another program; "):
+            api_of(CloudOptions(api_port=port))
+        # The server closes first, so that its side of the connection stays for a while.
+        visitor = socket.create_connection(("127.0.0.1", port))
+        server.accept()[0].close()
+        visitor.close()
+    assert [api_of(wanted), api_of(wanted)] == [port, port]
 
 
 def test_the_routes_of_voicevox_have_the_port_that_bots_expect_unless_it_is_taken() -> None:
@@ -123,12 +147,14 @@ def test_a_file_without_an_rsa_key_is_refused(tmp_path: Path) -> None:
 
 def a_cloud(firestore: str | None) -> LocalCloud:
     services = (f"http://127.0.0.1:{port}" for port in range(5001, 5007))
-    addresses = replace(Addresses(*services), firestore=firestore)
+    addresses = replace(Addresses(*services), page_firestore=firestore)
 
     async def crashed() -> str:
         return ""
 
-    return LocalCloud(addresses, has_page=True, voices=MemoryVoices(), crashed=crashed)
+    async def restart() -> None: ...
+
+    return LocalCloud(Services(addresses, MemoryVoices(), crashed, restart), has_page=True)
 
 
 def test_the_file_of_endpoints_exists_while_the_cloud_is_up(tmp_path: Path) -> None:
@@ -138,8 +164,8 @@ def test_the_file_of_endpoints_exists_while_the_cloud_is_up(tmp_path: Path) -> N
 
     assert not path.exists()
     addresses = {"api", "page", "firestore", "pubsub", "storage", "live", "voicevox", "wyoming"}
-    assert set(told) == addresses | {"project_id", "pid"}
-    assert (told["api"], told["firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5007")
+    assert set(told) == addresses | {"page_firestore", "project_id", "pid"}
+    assert (told["api"], told["page_firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5007")
 
 
 def test_the_endpoints_are_gone_after_a_crash(tmp_path: Path) -> None:

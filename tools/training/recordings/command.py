@@ -2,14 +2,13 @@
 
 import argparse
 import datetime as dt
-import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from tools.bundles.consent import Ask, Consent, ask_consent, read_consent
+from tools.bundles.consent import Ask
 from tools.bundles.files import VoiceFileError
 from tools.bundles.portraits import read_portrait
 from tools.bundles.trial import measure as measure_speed
@@ -26,13 +25,15 @@ from tools.training.recordings.bundle import (
     write_bundle,
 )
 from tools.training.recordings.comparison import Judge, judge
-from tools.training.recordings.consent_check import (
-    WITHOUT,
-    ConsentRequest,
-    check_spoken_consent,
-    usual_language,
-)
+from tools.training.recordings.consent_check import WITHOUT, check_spoken_consent
 from tools.training.recordings.learner import Material, Training, TrainingEffort
+from tools.training.recordings.questions import (
+    ConsentRequest,
+    TrainingFolders,
+    clear,
+    prepare,
+    training_parser,
+)
 from tools.training.recordings.report import (
     selection_lines,
     summary,
@@ -46,6 +47,7 @@ from tools.training.recordings.report import (
 from tools.training.recordings.selection import (
     OtherPeople,
     Selection,
+    SelectionSteps,
     find_others,
     seconds_by_reason,
     select,
@@ -57,28 +59,9 @@ _HELD_OUT_SECONDS = 60.0
 _HELD_OUT_SHARE = 0.1
 
 
-@dataclass(frozen=True)
-class TrainingFolders:
-    """Where things lie.
-
-    Attributes:
-        judges: the folder of the recogniser; beside the work if None.
-    """
-
-    characters: Path
-    base: Path
-    work: Path
-    judges: Path | None = None
-
-    @property
-    def models(self) -> Path:
-        """The folder of the recogniser, whether it is there or not."""
-        return self.judges or self.work.parent / "judges"
-
-
 def main(arguments: Sequence[str], places: TrainingFolders, ask: Ask, encoder: Embedding) -> int:
     """Do what is asked for; exit with 0 if it was done, otherwise 1."""
-    options = _parser(places).parse_args(arguments)
+    options = training_parser(places).parse_args(arguments)
     places = replace(places, work=options.work, judges=places.models)
     if options.clear is not None:
         return clear(options.clear, places.work)
@@ -97,80 +80,18 @@ def main(arguments: Sequence[str], places: TrainingFolders, ask: Ask, encoder: E
     return 0
 
 
-def _parser(places: TrainingFolders) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="train", description=(__doc__ or "").split("\n")[0])
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--recordings", type=Path, metavar="FOLDER",
-        help="WAV, FLAC, MP3, M4A: at least 2 minutes of plain speech, better 5",
-    )  # fmt: skip
-    what.add_argument(
-        "--clear", nargs="*", metavar="ID",
-        help="delete what the trainings of these characters have kept; without an ID, list it",
-    )  # fmt: skip
-    parser.add_argument("--as", dest="character", metavar="ID", help="its id")
-    parser.add_argument("--name", help="shown to visitors (default: the id)")
-    parser.add_argument("--name-ja", help="the same in Japanese (default: the name)")
-    parser.add_argument("--portrait", type=Path, metavar="FILE", help="a picture, PNG or JPEG")
-    parser.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
-    parser.add_argument(
-        "--spoken-consent", type=Path, metavar="FILE",
-        help="the owner's recording of the sentence that the command shows (default:"
-        " spoken-consent.* in the folder)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--no-spoken-consent", action="store_true",
-        help="go without the owner's spoken sentence; the character's consent says so",
-    )  # fmt: skip
-    parser.add_argument(
-        "--language", choices=("en", "ja"), default=usual_language(),
-        help="of that sentence (default: the system's)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--others", type=Path, metavar="FOLDER",
-        help="recordings of other people, whose voices are learnt beside, so that no sounds of"
-        " speech are forgotten (default: the readers in tools/training/people)",
-    )  # fmt: skip
-    parser.add_argument("--listen", action="store_true", help="write a page of samples to compare")
-    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (default: 1)")
-    parser.add_argument("--quick", action="store_true", help="try the path; the result is noise")
-    parser.add_argument(
-        "--work", type=Path, default=places.work, help="folder for what the training keeps"
-    )
-    parser.add_argument("--into", type=Path, default=places.characters, help="folder of characters")
-    return parser
-
-
 def _make(
     options: argparse.Namespace, places: TrainingFolders, ask: Ask, encoder: Embedding
 ) -> None:
-    if options.character is None:
-        raise RecordingsError("--as: expected the id of the new character, found none.")
+    work, consent, spoken = prepare(options, places, ask)
     target: Path = options.into / options.character
-    if target.exists():
-        raise VoiceFileError(
-            f"--as {target.name}: expected a new id, found {target}; remove it or choose another."
-        )
-    if not options.recordings.is_dir():
-        raise RecordingsError(
-            f"{options.recordings}: expected a folder with recordings, found none."
-        )
-    work = WorkFolder.open(
-        places.work / options.character,
-        options.recordings,
-        f"{options.seed} {options.quick}",
-        [options.others],
-    )
-    consent = _consent(options.consent, work, ask)
+    request = ConsentRequest(places.work, options.character, dt.date.today)
     # Before the training, so that a wrong picture does not cost it.
     portrait = options.portrait and read_portrait(options.portrait, colour_of(options.character))
-    request = ConsentRequest(places.work, options.character, dt.date.today)
-    spoken = None
-    if not options.no_spoken_consent:
-        spoken = request.find(options.recordings, options.spoken_consent, options.language, ask)
-    progress = TrainingProgress(stages=6)
-    progress.begin("reading")
-    selection = work.kept("selection", lambda: select(options.recordings, encoder, progress.say))
+    progress = TrainingProgress(stages=7)
+    steps = SelectionSteps(progress.begin, progress.report, work.keep_part)
+    selection = work.kept("selection", lambda: select(options.recordings, encoder, steps))
+    work.forget_parts()
     _tell(selection, work, progress)
     recogniser = _recogniser(places.models, progress)
     statement = WITHOUT
@@ -235,25 +156,6 @@ def _tell(selection: Selection, work: WorkFolder, progress: TrainingProgress) ->
     write_dropped(work.path / "dropped.txt", selection.dropped)
 
 
-def clear(characters: Sequence[str], work: Path) -> int:
-    """Delete what trainings have kept, or list it if none is named; 1 if one kept nothing."""
-    found = sorted(path for path in work.glob("*") if path.is_dir())
-    kept = {path.name: WorkFolder(path) for path in found}
-    for name in [] if characters else kept:
-        sys.stdout.write(f"{name}: {kept[name].megabytes:.0f} MB in {kept[name].path}\n")
-    if not kept:
-        sys.stdout.write(f"no training has left anything in {work}\n")
-    for name in characters:
-        if name in kept:
-            shutil.rmtree(kept[name].path)
-            ConsentRequest(work, name, dt.date.today).clear()
-            sys.stdout.write(f"{name}: what its training has kept is deleted\n")
-        else:
-            known = ", ".join(kept) or "none, nothing is left"
-            sys.stderr.write(f"--clear {name}: expected one of {known}\n")
-    return int(any(name not in kept for name in characters))
-
-
 def measure(character: str, places: TrainingFolders, encoder: Embedding) -> str:
     """Measure a character of recordings again; write its card; its tables.
 
@@ -276,18 +178,6 @@ def measure(character: str, places: TrainingFolders, encoder: Embedding) -> str:
     judgement = judge(judging, held_out, others.strangers, progress.report)
     write_tables(bundle / "MODEL_CARD.md", tables(judgement))
     return tables(judgement)
-
-
-def _consent(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:
-    """The owner's answers: from a file, from before a break, or asked for now."""
-    kept = work.path / "consent.json"
-    if file is not None:
-        return read_consent(file)
-    if kept.exists():
-        return read_consent(kept)
-    consent = ask_consent(ask, work.path / "consent-draft.json")
-    kept.write_text(json.dumps(consent.model_dump(), ensure_ascii=False))
-    return consent
 
 
 def _recogniser(models: Path, progress: TrainingProgress) -> Whisper | None:

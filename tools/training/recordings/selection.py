@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ from tools.training.recordings.usable_speech import (
     find_recordings,
     is_telephone,
     read_pieces,
+    recording_seconds,
     screen,
 )
 from tools.training.recordings.work_folder import SPOKEN_CONSENT, RecordingsError
@@ -38,6 +41,31 @@ OWNER_LIKENESS = 0.78
 _LESS_PER_SECOND = 0.04
 _SECOND_SHARE = 0.2
 _SECOND_SECONDS = 15.0
+
+
+SAMPLED_GROUPS = 30
+"""Spread over all recordings, they tell whose these are."""
+_MOST_SECONDS_HEARD = 5.0
+"""Of each group; 3 s tell who speaks."""
+
+
+def _make(_name: str, make: Callable[[], Any]) -> Any:
+    return make()
+
+
+@dataclass(frozen=True)
+class SelectionSteps:
+    """How the progress of a selection is shown, and its parts are kept.
+
+    Attributes:
+        begin: takes the name of a step that begins.
+        report: takes how much of how much of it is done, and a note.
+        keep: returns what was kept under a name, or makes and keeps it.
+    """
+
+    begin: Callable[[str], None] = lambda _: None
+    report: Callable[[float, float, str], None] = lambda *_: None
+    keep: Callable[[str, Callable[[], Any]], Any] = _make
 
 
 @dataclass(frozen=True)
@@ -54,14 +82,48 @@ class SpeakerGroups:
     second_share: float
 
 
-def tell_apart(utterances: Sequence[Utterance], encoder: Embedding) -> SpeakerGroups:
+def tell_apart(
+    utterances: Sequence[Utterance],
+    encoder: Embedding,
+    steps: SelectionSteps | None = None,
+) -> SpeakerGroups:
     """Group utterances by voice.
 
     3 s of one person and that person's mean have a cosine of at least 0.82, 3 s of somebody else
-    of at most 0.81 (13 people, the nearest of the same sex and language).
+    of at most 0.81 (13 people, the nearest of the same sex and language). Of long recordings a
+    sample of the groups is heard, and all of a file's groups if its sample has another voice.
     """
-    groups = list(_groups(utterances))
-    embeddings = np.stack([encoder.embed(_joined(utterances, group)) for group in groups])
+    steps = steps or SelectionSteps()
+    every = list(_groups(utterances))
+    sample = every[:: -(-len(every) // SAMPLED_GROUPS)]
+    is_owner, second_share = _hear(utterances, sample, encoder, steps)
+    owner = np.ones(len(utterances), np.bool_)
+    mixed = {
+        utterances[group[0]].file for group, own in zip(sample, is_owner, strict=True) if not own
+    }
+    if len(sample) < len(every) and mixed:
+        sample = [group for group in every if utterances[group[0]].file in mixed or group in sample]
+        is_owner, second_share = _hear(utterances, sample, encoder, steps)
+    for group, is_theirs in zip(sample, is_owner, strict=True):
+        owner[group] = is_theirs
+    return SpeakerGroups(owner, second_share)
+
+
+def _hear(
+    utterances: Sequence[Utterance],
+    groups: Sequence[list[int]],
+    encoder: Embedding,
+    steps: SelectionSteps,
+) -> tuple[NDArray[np.bool_], float]:
+    """Return which groups are in the owner's voice, and the share of a doubtful second voice."""
+    heard = []
+    for number, group in enumerate(groups):
+        first = utterances[group[0]]
+        wave = _joined(utterances, group)
+        name = f"voice {first.file} {first.start:.2f} {len(wave)}"
+        heard.append(steps.keep(name, partial(encoder.embed, wave)))
+        steps.report(number + 1, len(groups), "")
+    embeddings = np.stack(heard)
     seconds = np.array([sum(utterances[i].seconds for i in group) for group in groups])
     voices = _cluster(embeddings)
     totals = np.bincount(voices, weights=seconds)
@@ -72,10 +134,7 @@ def tell_apart(utterances: Sequence[Utterance], encoder: Embedding) -> SpeakerGr
     others = np.bincount(voices[~is_owner], weights=seconds[~is_owner], minlength=1)
     second = float(others.max(initial=0.0))
     doubtful = second >= _SECOND_SECONDS and second >= _SECOND_SHARE * seconds.sum()
-    owner = np.zeros(len(utterances), np.bool_)
-    for group, is_theirs in zip(groups, is_owner, strict=True):
-        owner[group] = is_theirs
-    return SpeakerGroups(owner, second / float(seconds.sum()) if doubtful else 0.0)
+    return is_owner, second / float(seconds.sum()) if doubtful else 0.0
 
 
 def _groups(utterances: Sequence[Utterance]) -> Iterator[list[int]]:
@@ -97,7 +156,7 @@ def _groups(utterances: Sequence[Utterance]) -> Iterator[list[int]]:
 
 def _joined(utterances: Sequence[Utterance], group: list[int]) -> Floats:
     waves = [resample(utterances[i].samples, utterances[i].rate, RATE) for i in group]
-    return np.concatenate(waves)
+    return np.concatenate(waves)[: int(_MOST_SECONDS_HEARD * RATE)]
 
 
 def _cluster(embeddings: NDArray[np.float32]) -> NDArray[np.intp]:
@@ -150,17 +209,18 @@ class Selection:
         return sum(utterance.seconds for utterance in self.utterances)
 
 
-def select(folder: Path, encoder: Embedding, report: Callable[[str], None]) -> Selection:
+def select(folder: Path, encoder: Embedding, steps: SelectionSteps | None = None) -> Selection:
     """Read a folder and choose what is used.
 
     Raises:
         RecordingsError: there is less than two minutes of usable speech of one person.
     """
+    steps = steps or SelectionSteps()
     # The spoken consent may be replaced, and a training goes on with what it has chosen before.
     recordings = [
         each for each in find_recordings(folder) if each.path.stem.lower() != SPOKEN_CONSENT
     ]
-    selection = _read(recordings, report)
+    selection = _read(recordings, steps)
     if selection.unreadable and not selection.utterances and not selection.dropped:
         name, why = next(iter(selection.unreadable.items()))
         raise RecordingsError(
@@ -168,28 +228,36 @@ def select(folder: Path, encoder: Embedding, report: Callable[[str], None]) -> S
         )
     selection = _without_telephone(selection)
     if selection.utterances:
-        selection = _without_others(folder, selection, encoder)
+        selection = _without_others(folder, selection, encoder, steps)
     if selection.seconds < LEAST_SECONDS:
         raise _too_little(folder, selection)
     return selection
 
 
-def _read(recordings: Sequence[OwnerRecording], report: Callable[[str], None]) -> Selection:
+def _read(recordings: Sequence[OwnerRecording], steps: SelectionSteps) -> Selection:
     selection = Selection([], [])
+    lengths = [recording_seconds(each) for each in recordings]
+    total = min(sum(lengths), ENOUGH_SECONDS)
+    done = 0.0
+    steps.begin("reading")
     for index, recording in enumerate(recordings):
         if selection.seconds >= ENOUGH_SECONDS:
             selection.left_over.extend(other.name for other in recordings[index:])
             break
-        report(recording.name)
+        steps.report(done, total, recording.name)
         try:
             for piece in read_pieces(recording):
-                kept, dropped = screen(piece)
+                name = f"speech {recording.name} {piece.start:.2f}"
+                kept, dropped = steps.keep(name, partial(screen, piece))
+                end = piece.start + len(piece.samples) / piece.rate
+                steps.report(min(done + end, total), total, recording.name)
                 selection.utterances.extend(kept)
                 selection.dropped.extend(dropped)
                 if selection.seconds >= ENOUGH_SECONDS:
                     break
         except RecordingsError as error:
             selection.unreadable[recording.name] = str(error)
+        done += lengths[index]
     return selection
 
 
@@ -217,8 +285,11 @@ def _judged_together(utterances: Sequence[Utterance]) -> Iterator[list[Utterance
         yield short
 
 
-def _without_others(folder: Path, selection: Selection, encoder: Embedding) -> Selection:
-    people = tell_apart(selection.utterances, encoder)
+def _without_others(
+    folder: Path, selection: Selection, encoder: Embedding, steps: SelectionSteps
+) -> Selection:
+    steps.begin("comparing voices")
+    people = tell_apart(selection.utterances, encoder, steps)
     flagged = list(zip(selection.utterances, people.owner, strict=True))
     others = [_drop(utterance, OTHER_VOICE) for utterance, is_owner in flagged if not is_owner]
     if people.second_share:

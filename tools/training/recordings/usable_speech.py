@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import av
 import numpy as np
 import scipy.ndimage
 from numpy.typing import NDArray
@@ -74,7 +75,7 @@ def fast_fall(wave: Floats) -> float | None:
     return float(ranked(slope, _FASTEST_SHARE)) if len(slope) >= _LEAST_FALLS else None
 
 
-PIECE_SECONDS = 240
+PIECE_SECONDS = 60
 HIGHEST_RATE = 48_000
 MAX_FILE_BYTES = 1 << 30
 _LONGEST_SECONDS = 12 * 3600.0
@@ -133,7 +134,7 @@ def _visible(path: Path) -> bool:
 
 
 def read_pieces(recording: OwnerRecording) -> Iterator[RecordingPiece]:
-    """Decode a recording in pieces of up to four minutes.
+    """Decode a recording in pieces of up to a minute.
 
     Raises:
         RecordingsError: it cannot be read; the message says why, without the file's name.
@@ -157,6 +158,15 @@ def read_pieces(recording: OwnerRecording) -> Iterator[RecordingPiece]:
             raise RecordingsError(message) from error
     if parts:
         yield _piece(recording, read, parts, _format_of(demuxer))
+
+
+def recording_seconds(recording: OwnerRecording) -> float:
+    """Estimate how long a recording is, from its head; 0 if that says nothing."""
+    try:
+        with av.open(str(recording.path)) as container:
+            return (container.duration or 0) / av.time_base
+    except (av.FFmpegError, OSError, ValueError):
+        return 0.0
 
 
 def _open(path: Path) -> Demuxer:

@@ -40,7 +40,7 @@ class TrainingProgress:
     _stage: int = 0
     _name: str = ""
     _began: float = 0.0
-    _first: int = 0
+    _first: float = 0
     _shown: float = 0.0
 
     def begin(self, name: str) -> None:
@@ -51,7 +51,7 @@ class TrainingProgress:
         self._began, self._first, self._shown = time.monotonic(), -1, 0.0
         self._write("")
 
-    def report(self, done: int, total: int, note: str = "") -> None:
+    def report(self, done: float, total: float, note: str = "") -> None:
         """Say that so many of so many steps of the stage are done."""
         now = time.monotonic()
         if self._first < 0:
@@ -60,6 +60,8 @@ class TrainingProgress:
         if now - self._shown < _EVERY_SECONDS[self.out.isatty()] and done < total:
             return
         self._shown = now
+        if total <= 0:
+            return
         steps = max(done - self._first, 1)
         left = (now - self._began) / steps * (total - done)
         notes = [f"{done / total:4.0%}", f"{_clock(left)} left", note]
@@ -92,6 +94,7 @@ def _clock(seconds: float) -> str:
 Made = TypeVar("Made")
 _FORM = "average voice, vectors in every block"  # what was kept in another form is made anew
 
+_PART = "part-"
 SPOKEN_CONSENT = "spoken-consent"
 """How the owner's spoken consent is called in the folder of recordings, whatever its kind."""
 
@@ -137,6 +140,15 @@ class WorkFolder:
         partial.write_bytes(pickle.dumps(made))
         partial.replace(self._file(name))
         return made
+
+    def keep_part(self, name: str, make: Callable[[], Made]) -> Made:
+        """Return the stored part of a stage, or make and store it; see `forget_parts`."""
+        return self.kept(f"{_PART}{hashlib.sha256(name.encode()).hexdigest()}", make)
+
+    def forget_parts(self) -> None:
+        """Delete the parts of a stage that is whole."""
+        for file in self.path.glob(f"{_PART}*"):
+            file.unlink()
 
     def has(self, name: str) -> bool:
         return self._file(name).exists()

@@ -3,9 +3,11 @@
 import datetime as dt
 import itertools
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,8 +29,9 @@ from tools.bundles.files import VoiceFileError
 from tools.training.judges.measures import SpeakerEncoder
 from tools.training.recordings import selection
 from tools.training.recordings.bundle import colour_of
-from tools.training.recordings.command import TrainingFolders, clear, main, measure
+from tools.training.recordings.command import main, measure
 from tools.training.recordings.consent_check import WITHOUT
+from tools.training.recordings.questions import TrainingFolders, clear
 from tools.training.recordings.selection import find_others
 from tools.training.recordings.work_folder import RecordingsError
 
@@ -195,6 +198,27 @@ def test_without_consent_nothing_is_trained(
     assert run(folder, "--as", "ada") == 1
     assert "Who owns the voice" in capsys.readouterr().err
     assert not (folder / "characters").exists()
+
+
+def test_the_questions_come_before_the_packages_of_the_training(folder: Path) -> None:
+    without = "import sys; sys.modules.update(torch=None, soundfile=None, scipy=None); "
+    ask = "from tools.training.recordings.questions import main; sys.exit(main())"
+    given = ["--recordings", "recordings", "--as", "ada", "--consent", "consent.json"]
+    given += ["--work", "work", "--into", "characters", "--language", "de"]
+
+    def run_with(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", without + ask, *arguments]
+        variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(
+            command, cwd=folder, env=variables, capture_output=True, text=True, check=False
+        )
+
+    asked = run_with(*given)
+    assert asked.returncode == 1
+    assert "Heute ist der" in asked.stderr
+    (folder / "recordings" / "spoken-consent.wav").touch()
+    assert run_with(*given).returncode == 0
+    assert "--no-spoken-consent" in run_with("--help").stdout
 
 
 def test_without_a_spoken_consent_nothing_is_trained_and_the_sentence_is_shown(

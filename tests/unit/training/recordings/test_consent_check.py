@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shared.characters.consent import ConsentSentence
+from shared.characters.consent import ConsentSentence, Language
 from tools.bundles.files import VoiceFileError
 from tools.training.judges.measures import SpeakerEncoder
 from tools.training.judges.panel import JudgeMissingError, Whisper
 from tools.training.recordings.consent_check import (
-    ConsentRequest,
     check_spoken_consent,
     missing_parts,
 )
+from tools.training.recordings.questions import ConsentRequest
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import RecordingsError
 
@@ -121,6 +121,21 @@ def test_a_recogniser_may_write_the_date_in_its_way_and_miss_one_word(heard: str
 )
 def test_another_date_and_two_missing_words_are_noticed(heard: str, missing: list[str]) -> None:
     assert missing_parts(SENTENCE, heard) == missing
+
+
+@pytest.mark.parametrize(
+    ("language", "heard"),
+    [
+        ("fr", "Nous sommes le 1er novembre 2026. J'accepte. Abeille, château, forêt, soleil."),
+        ("de", "Heute ist der 1. November 2026. Abeille, Château, Foret, Soleil."),
+        ("it", "Oggi è il 1º novembre 2026. abeille chateau forêt"),
+    ],
+)
+def test_other_languages_are_compared_by_their_words(language: Language, heard: str) -> None:
+    words = ("abeille", "château", "forêt", "soleil")
+    sentence = ConsentSentence(language, dt.date(2026, 11, 1), words)
+    assert missing_parts(sentence, heard) == []
+    assert missing_parts(sentence, heard.replace("1", "2")) == [sentence.date]
 
 
 def test_japanese_is_compared_by_its_sounds() -> None:

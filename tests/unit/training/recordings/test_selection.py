@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import av
 import numpy as np
@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from shared.speech.signal.samples import resample
 from tools.training.judges.measures import SpeakerEncoder
+from tools.training.recordings import selection
 from tools.training.recordings.report import selection_lines
 from tools.training.recordings.selection import (
     OTHER_VOICE,
     SHIPPED,
     Selection,
+    SelectionSteps,
     seconds_by_reason,
     select,
 )
@@ -27,10 +29,12 @@ from tools.training.recordings.usable_speech import (
     NOISE,
     SILENCE,
     OwnerRecording,
+    RecordingPiece,
     fast_fall,
     persistence,
     read_pieces,
     resounds,
+    screen,
 )
 from tools.training.recordings.work_folder import RecordingsError
 
@@ -51,7 +55,7 @@ class OneVoice:
 
 
 def chosen(folder: Path) -> Selection:
-    return select(folder, OneVoice(), lambda _: None)
+    return select(folder, OneVoice())
 
 
 def refusal(folder: Path, code: str = "recordings_refused") -> str:
@@ -148,7 +152,7 @@ def test_two_people_are_refused(
     write_wav(tmp_path / "she.wav", woman[: 80 * RATE], RATE)
     write_wav(tmp_path / "he.wav", man[: 50 * RATE], RATE)
     with pytest.raises(RecordingsError, match="voice of one person, found two") as refused:
-        select(tmp_path, SpeakerEncoder(), lambda _: None)
+        select(tmp_path, SpeakerEncoder())
     assert (refused.value.code, refused.value.files) == ("another_voice", ["he.wav"])
 
 
@@ -158,7 +162,7 @@ def test_a_guest_is_the_reason_where_too_little_is_left(
     write_wav(tmp_path / "she.wav", woman[: 116 * RATE], RATE)
     write_wav(tmp_path / "he.wav", man[: 14 * RATE], RATE)
     with pytest.raises(RecordingsError, match="the rest is in other voices") as refused:
-        select(tmp_path, SpeakerEncoder(), lambda _: None)
+        select(tmp_path, SpeakerEncoder())
     assert (refused.value.code, refused.value.files) == ("another_voice", ["he.wav"])
 
 
@@ -225,7 +229,7 @@ def test_what_is_dropped_is_told_with_file_time_and_reason(
     write_wav(tmp_path / "clipped.wav", clipped, RATE)
     write_wav(tmp_path / "guest.wav", man[: 12 * RATE], RATE)
     (tmp_path / "broken.wav").write_bytes(b"RIFF")
-    selection = select(tmp_path, SpeakerEncoder(), lambda _: None)
+    selection = select(tmp_path, SpeakerEncoder())
     found = {(part.file, part.reason) for part in selection.dropped if part.seconds > 1}
     assert found >= {
         ("mixed.wav", SILENCE),
@@ -255,3 +259,65 @@ def test_clean_speech_is_used_almost_whole(
 def test_speech_is_told_from_music(woman: Floats, man: Floats) -> None:
     assert max(persistence(voice[: 10 * RATE]) for voice in (woman, man)) < 0.28
     assert persistence(chords(10)) > 0.32
+
+
+class CountingVoice(OneVoice):
+    """Counts what it hears, and is interrupted once."""
+
+    def __init__(self, interrupted_at: int = 0) -> None:
+        self.heard = 0
+        self._interrupted_at = interrupted_at
+
+    def embed(self, wave: Floats) -> Floats:
+        self.heard += 1
+        if self.heard == self._interrupted_at:
+            raise KeyboardInterrupt
+        return super().embed(wave)
+
+
+def test_of_long_recordings_a_sample_of_the_voice_is_heard_and_a_guest_still_found(
+    tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wav(tmp_path / "she.wav", woman[: 130 * RATE], RATE)
+    everything, sample = CountingVoice(), CountingVoice()
+    select(tmp_path, everything)
+    monkeypatch.setattr(selection, "SAMPLED_GROUPS", 5)
+    select(tmp_path, sample)
+    assert sample.heard <= 5 < everything.heard / 2
+    write_wav(tmp_path / "he.wav", man[: 14 * RATE], RATE)
+    found = select(tmp_path, SpeakerEncoder())
+    assert {part.file for part in found.dropped if part.reason == "another voice"} == {"he.wav"}
+    assert {each.file for each in found.utterances} == {"she.wav"}
+
+
+def test_reading_shows_how_far_it_is_and_goes_on_where_it_was_interrupted(
+    tmp_path: Path, woman: Floats, write_wav: WriteWav, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wav(tmp_path / "she.wav", woman[: 150 * RATE], RATE)
+    screened: list[float] = []
+    begun: list[str] = []
+    kept: dict[str, Any] = {}
+    shown: list[tuple[float, float]] = []
+
+    def counted(piece: RecordingPiece) -> Any:
+        screened.append(piece.start)
+        return screen(piece)
+
+    def keep(name: str, make: Callable[[], Any]) -> Any:
+        if name not in kept:
+            kept[name] = make()
+        return kept[name]
+
+    monkeypatch.setattr(selection, "screen", counted)
+    steps = SelectionSteps(begun.append, lambda done, total, _: shown.append((done, total)), keep)
+    voice = CountingVoice(interrupted_at=5)
+    with pytest.raises(KeyboardInterrupt):
+        select(tmp_path, voice, steps)
+    assert begun == ["reading", "comparing voices"]
+    assert [done for done, total in shown if total == pytest.approx(150, abs=1)] == pytest.approx(
+        [0, 60, 120, 150], abs=1
+    )
+    heard = voice.heard
+    assert select(tmp_path, voice, steps).seconds > 120
+    assert len(screened) == 3, "nothing is screened again"
+    assert voice.heard - heard == sum(name.startswith("voice") for name in kept) - 4

@@ -1,12 +1,19 @@
-"""Imports of a package's modules without the package's own imports.
+"""Ways to start fast, each worth a twentieth of a start or more.
 
-A generated package imports all services that it has, in all ways in which they can be called. A
-program that only publishes needs a third of Pub/Sub's, and the rest is a tenth of a function's
-start.
+- Modules that are imported leave hardly any garbage. A process that begins with `pause_collector`
+  imports without the collector, which takes a tenth of a start.
+- A full collection stops all work under way. What is there when a process serves lives as long as
+  the process, so `spare_what_is_there` lets the collector look at later objects alone; processes
+  that are forked share the earlier ones.
+- A generated package of Google imports all services that it has, in all ways in which they can be
+  called. A program that only publishes needs a third of Pub/Sub's, and the rest is a tenth of a
+  function's start: `bare_packages`.
+- Elsewhere imports are deferred, each with the reason beside it.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +23,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
+
+
+def pause_collector() -> None:
+    """Collect no garbage until `spare_what_is_there`."""
+    gc.disable()
+
+
+def spare_what_is_there() -> None:
+    """Collect garbage from now on, among later objects alone."""
+    gc.freeze()
+    gc.enable()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.google.bare_packages import bare_packages
+from shared.runtime.fast_start import bare_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
