@@ -48,7 +48,7 @@ from tools.training.decoder.network import (
 from tools.training.decoder.stream import LOOKAHEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
