@@ -48,7 +48,7 @@ from tools.training.decoder.network import (
 from tools.training.decoder.stream import LOOKAHEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -212,14 +212,8 @@ def new_student() -> Network:
     return student
 
 
-def teach(
-    student: Network,
-    teaching: StudentTraining,
-    minutes: float,
-    progress: Path,
-    now: Callable[[], float] = time.monotonic,
-) -> Network:
-    """Teach it for so many minutes of a clock; return the average of its last weights."""
+def teach(student: Network, teaching: StudentTraining, minutes: float, progress: Path) -> Network:
+    """Teach it for so many minutes; return the average of its last weights."""
     halves = (student.entry, student.encoder, student.content)
     parameters = [parameter for half in halves for parameter in half.parameters()]
     optimiser = torch.optim.AdamW(parameters, _RATE, betas=(0.9, 0.98), weight_decay=1e-2)
@@ -230,10 +224,10 @@ def teach(
         average.load_state_dict(kept["average"])
         optimiser.load_state_dict(kept["optimiser"])
         begin, spent = kept["step"], kept["seconds"]
-    started = now() - spent
+    started = time.monotonic() - spent
     unexplained: list[float] = []
     for step in count(begin):
-        seconds = now() - started
+        seconds = time.monotonic() - started
         share = seconds / 60 / minutes
         if share >= 1:
             break

@@ -1,7 +1,6 @@
 """The small encoder for streams learns what the shared encoder hears, and becomes a graph."""
 
 import shutil
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -64,17 +63,12 @@ def test_a_student_learns_and_goes_on_where_it_was_stopped(
     )
     with torch.no_grad():
         _, before = teaching.loss(student, 1_000_000)
-    steps = count()
-
-    def clock() -> float:
-        return next(steps) * 60  # a minute for each step, however long it takes
-
-    teach(student, teaching, 22, progress, clock)
-    assert torch.load(progress, weights_only=True)["step"] == 21
-    teach(student, teaching, 43, progress, clock)
+    teach(student, teaching, 0.2, progress)
+    first = torch.load(progress, weights_only=True)["step"]
+    teach(student, teaching, 0.4, progress)
     with torch.no_grad():
         _, after = teaching.loss(student, 1_000_000)
-    assert torch.load(progress, weights_only=True)["step"] == 42
+    assert torch.load(progress, weights_only=True)["step"] > first
     assert after < 0.7 * before
 
 
