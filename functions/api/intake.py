@@ -287,11 +287,14 @@ class TextIntake:
 
     async def _forget(self, voice: Voice) -> None:
         """Erase a voice that no client knows; anything left of it is erased after a day."""
-        try:
-            # In the other order nothing would find the text of an api that ends in between.
-            await self.uploads.delete(upload_name(voice.voice_id))
-            await self.voices.delete(voice.voice_id)
+        for erase in (
+            # Before the document: without it nothing would find the text of an api that ends now.
+            partial(self.uploads.delete, upload_name(voice.voice_id)),
+            partial(self.voices.delete, voice.voice_id),
             # The message may be out although the topic did not say so, and the text converted.
-            await self.results.delete_all(f"{voice.voice_id}/")
-        except PassingError as error:
-            _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})
+            partial(self.results.delete_all, f"{voice.voice_id}/"),
+        ):
+            try:
+                await erase()
+            except PassingError as error:
+                _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})
