@@ -181,7 +181,7 @@ class OpenAiRoutes:
         if asked.stream_format == "audio":
             return SpokenAnswer(self._synthesis, stream, sound.content_type, unread=unread)
         events = partial(_events, tokens=len(asked.input))
-        return SpokenAnswer(self._synthesis, stream, "text/event-stream", events, unread)
+        return SpokenAnswer(self._synthesis, stream, "text/event-stream", events, unread=unread)
 
     def _find_voice(self, name: str) -> TextSpeaker:
         voice = self._voices.find(name)

@@ -136,6 +136,7 @@ class SpokenAnswer(StreamingResponse):
         stream: SpokenStream,
         media_type: str,
         form: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] = lambda pieces: pieces,
+        *,
         unread: str = "",
         headers: Mapping[str, str] = MARKED,
     ) -> None:
