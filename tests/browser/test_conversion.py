@@ -178,7 +178,7 @@ def test_a_recording_continues_after_the_previous_voice_was_deleted(open_page: O
     visitor.speak(seconds=2)
     visitor.wait_for("done")
     held = visitor.holding_deletion(lambda: visitor.page.click("#delete"))
-    visitor.page.click("#again")
+    visitor.press()
     visitor.wait_for("recording")
     with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
         held.go_on()
@@ -264,7 +264,7 @@ def test_delete_now_erases_what_was_converted(open_page: OpenPage, cloud: Endpoi
     with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
         visitor.page.click("#delete")
     visitor.wait_for("start")
-    assert visitor.text("#status") == "Deleted. Nothing of it is kept."
+    assert visitor.text("#status") == "Deleted."
     assert _status(cloud, visitor.voice_id()) == 404
     assert httpx.get(result).status_code == 404
 

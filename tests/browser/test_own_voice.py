@@ -382,7 +382,7 @@ def test_what_nobody_can_hear_is_told_and_not_uploaded(
 
     read_aloud(visitor.page, seconds=2)
 
-    expect(visitor.page.locator("#status")).to_contain_text("Nothing was to be heard.")
+    expect(visitor.page.locator("#status")).to_contain_text("We couldn\u2019t hear anything.")
     expect(visitor.page.locator("#keep")).to_be_hidden()
     assert visitor.sent("POST", "/recordings") == []
 

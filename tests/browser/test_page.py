@@ -278,6 +278,30 @@ def test_markup_in_the_answers_about_an_own_character_is_shown_as_text(
     assert visitor.page.locator("a[href^=javascript], img[src=x]").count() == 0
 
 
+def test_the_operator_is_named_before_anything_is_recorded(
+    new_visitor: OpenPage, cloud: Endpoints
+) -> None:
+    site = httpx.get(f"{cloud.page}config.json").json()
+    operator = {
+        "name": "Ada's Museum",
+        "contact": "ada@example.org",
+        "privacy": "https://museum.example/privacy",
+    }
+    visitor = new_visitor()
+    visitor.answer("**/config.json", "GET", json=site | {"operator": operator})
+    visitor.open()
+
+    before = visitor.page.locator("#before")
+    expect(before).to_contain_text("Ada's Museum receives what you say or type")
+    links = before.locator("a")
+    assert [link.get_attribute("href") for link in links.all()] == [
+        "https://museum.example/privacy",
+        "mailto:ada@example.org",
+    ]
+    visitor.page.click("#language")
+    expect(before).to_contain_text("Ada's Museumに送られ")
+
+
 def test_the_policy_blocks_scripts_and_connections_of_other_origins(open_page: OpenPage) -> None:
     visitor = open_page()
     reached: bool = visitor.page.evaluate(

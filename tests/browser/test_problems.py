@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import httpx
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.crowds import only_mei_types
 from tests.browser.sounds import decode, write_wav
@@ -79,8 +80,10 @@ def test_a_recording_that_is_too_short_is_refused_and_its_voice_erased(
 
 def test_a_muted_microphone(open_page: OpenPage, muted: Path) -> None:
     visitor = open_page(microphone=muted)
-    visitor.speak(seconds=2)
-    assert visitor.problem() == "Nothing was to be heard."
+    visitor.press()
+    expect(visitor.page.locator("#status")).to_contain_text("can\u2019t hear you yet")
+    visitor.press()
+    assert visitor.problem() == "We couldn\u2019t hear anything."
     assert visitor.text("#main-label") == "Record"
     assert visitor.sent("PUT", visitor.cloud.storage) == []
 
@@ -126,7 +129,7 @@ def test_going_offline_in_the_middle_loses_nothing(open_page: OpenPage) -> None:
         "() => document.querySelector('#status').textContent.startsWith('You are offline.')"
     )
     held.break_off()
-    assert visitor.problem() == "The connection broke off."
+    assert visitor.problem() == "The connection was lost."
     assert visitor.page.is_visible("#own .play")
     visitor.answer_truly()
     # Another recording would break off, too.
@@ -216,7 +219,7 @@ def test_a_service_that_cannot_be_reached_at_first(new_visitor: OpenPage) -> Non
     visitor = new_visitor()
     visitor.page.route("**/api/v1/characters", lambda route: route.abort())
     visitor.page.goto(visitor.cloud.page)
-    assert visitor.problem() == "The service cannot be reached."
+    assert visitor.problem() == "We can\u2019t reach the service."
     assert not visitor.page.is_visible("#again")
     visitor.answer_truly()
     visitor.press()
@@ -230,7 +233,7 @@ def test_a_host_that_answers_every_request_with_the_page_is_not_taken_for_the_ap
     for path in ("**/config.json", "**/api/v1/characters"):
         visitor.answer(path, "GET", body="<!doctype html>", content_type="text/html")
     visitor.page.goto(visitor.cloud.page)
-    assert visitor.problem() == "The service cannot be reached."
+    assert visitor.problem() == "We can\u2019t reach the service."
 
 
 def test_the_page_opens_without_a_network_and_says_what_is_missing(
@@ -240,7 +243,7 @@ def test_the_page_opens_without_a_network_and_says_what_is_missing(
     visitor.page.evaluate("() => navigator.serviceWorker.ready.then(() => true)")
     visitor.context.set_offline(offline=True)
     visitor.page.reload()
-    assert visitor.problem() == "The service cannot be reached."
+    assert visitor.problem() == "We can\u2019t reach the service."
     assert "connection" in visitor.text("#problem-text")
     visitor.context.set_offline(offline=False)
     visitor.press()

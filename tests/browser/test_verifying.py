@@ -51,7 +51,9 @@ def test_what_the_owner_of_a_voice_forbids_stands_beside_the_download(open_page:
     visitor.wait_for("done")
 
     forbidden = visitor.page.locator("#forbidden")
-    expect(forbidden).to_have_text("The owner of this voice forbids: adult content and politics.")
+    expect(forbidden).to_have_text(
+        "The owner of this voice does not allow: adult content and politics."
+    )
     visitor.page.click("#language")
     expect(forbidden).to_contain_text("政治的な利用")
 

@@ -108,8 +108,8 @@ class Visitor:
         self.page.wait_for_selector(f"body[data-scene={scene}]", timeout=timeout)
 
     def press(self) -> None:
-        """Press the main button."""
-        self.page.click("#main")
+        """Press the main button, or the one beside the text."""
+        self.page.click("#main" if self.page.is_visible("#main") else "#say")
 
     def speak(self, seconds: float, meanwhile: Callable[[str], None] | None = None) -> None:
         """Record for this many seconds of the page's countdown."""

@@ -16,13 +16,17 @@ export interface Clip {
   readonly credit: string;
   /** Says that the voice is synthetic. */
   readonly notice: string;
+  /** The text that is spoken; empty where the visitor has spoken. */
+  readonly caption: string;
   readonly own: Sound | null;
   readonly converted: Sound;
 }
 
 const FRAMES_PER_SECOND = 30;
 const TYPES = [
-  "video/mp4;codecs=avc1.42E01F,mp4a.40.2",
+  // H.264 of a level that has room for 1080 x 1920, and AAC: what phones and networks take.
+  "video/mp4;codecs=avc1.640028,mp4a.40.2",
+  "video/mp4;codecs=avc1.42E028,mp4a.40.2",
   "video/mp4",
   "video/webm;codecs=vp9,opus",
   "video/webm;codecs=vp8,opus",
@@ -39,8 +43,28 @@ const SOFT = "#5d5458";
 const ACCENT = "#c2366b";
 const MOUTH = "#7d2338";
 const LASHES = "rgb(0 0 0 / 0.55)";
-/** As wide as this many Latin letters; others count twice. */
-const CREDIT_LETTERS = 84;
+/** Places and sizes in pixels from the top; widths of lines in Latin letters, others count twice. */
+const LAYOUTS = {
+  square: {
+    face: { top: 50, size: 460 },
+    name: { at: 600, size: 72 },
+    caption: { at: 660, size: 38, letters: 50, lines: 2 },
+    waves: { at: 850, longest: 84 },
+    notice: { at: 984, size: 34 },
+    credit: { at: 1026, size: 24, letters: 84 },
+  },
+  tall: {
+    face: { top: 130, size: 860 },
+    name: { at: 1130, size: 110 },
+    caption: { at: 1230, size: 56, letters: 34, lines: 3 },
+    waves: { at: 1560, longest: 130 },
+    notice: { at: 1766, size: 40 },
+    credit: { at: 1822, size: 28, letters: 72 },
+  },
+} as const;
+const CREDIT_LINES = 2;
+/** Height of a line, in its size. */
+const LEADING = 1.25;
 const TYPEFACE = '"Bricolage Grotesque Variable", system-ui, sans-serif';
 
 /** The best type in which this browser records videos, or null if it records none. */
@@ -56,7 +80,7 @@ export async function recordClip(clip: Clip, shape: Shape): Promise<Blob> {
   if (type === null) throw new Error("This browser records no videos.");
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = SHAPES[shape];
-  const picture = new Picture(canvas, clip, await portraitOf(clip.character));
+  const picture = new Picture(canvas, clip, shape, await portraitOf(clip.character));
   picture.draw(0);
   const context = new AudioContext();
   try {
@@ -140,12 +164,19 @@ class Picture {
   readonly #context: CanvasRenderingContext2D;
   readonly #movement: readonly Mouth[];
   readonly #levels: { readonly own: readonly number[]; readonly converted: readonly number[] };
+  readonly #layout: (typeof LAYOUTS)[Shape];
 
-  constructor(canvas: HTMLCanvasElement, clip: Clip, portrait: HTMLImageElement | null) {
+  constructor(
+    canvas: HTMLCanvasElement,
+    clip: Clip,
+    shape: Shape,
+    portrait: HTMLImageElement | null,
+  ) {
     const context = canvas.getContext("2d");
     if (context === null) throw new Error("This browser draws no pictures.");
     this.#context = context;
     this.#clip = clip;
+    this.#layout = LAYOUTS[shape];
     this.#portrait = portrait;
     this.#movement = movement(clip.converted);
     this.#levels = {
@@ -159,13 +190,27 @@ class Picture {
     const { width, height } = canvas;
     this.#context.fillStyle = PAPER;
     this.#context.fillRect(0, 0, width, height);
-    const top = (height - width) / 2;
-    this.#drawFace(width / 2 - 260, top + 70, 520, share);
-    this.#write(this.#clip.name, top + 690, 76, INK, 700);
-    this.#drawWaves(top + 840, share);
-    this.#write(this.#clip.notice, top + 978, 34, INK, 600);
-    lines(this.#clip.credit, CREDIT_LETTERS).forEach((line, index) =>
-      this.#write(line, top + 1022 + 28 * index, 24, SOFT, 400),
+    const { face, name, caption, waves, notice, credit } = this.#layout;
+    this.#drawFace((width - face.size) / 2, face.top, face.size, share);
+    this.#write(this.#clip.name, name.at, name.size, INK, 700);
+    this.#writeLines(spokenAt(lines(this.#clip.caption, caption.letters), caption.lines, share), {
+      ...caption,
+      colour: INK,
+    });
+    this.#drawWaves(waves.at, waves.longest, share);
+    this.#write(this.#clip.notice, notice.at, notice.size, INK, 600);
+    this.#writeLines(shortened(lines(this.#clip.credit, credit.letters), CREDIT_LINES), {
+      ...credit,
+      colour: SOFT,
+    });
+  }
+
+  #writeLines(
+    written: readonly string[],
+    { at, size, colour }: { at: number; size: number; colour: string },
+  ): void {
+    written.forEach((line, index) =>
+      this.#write(line, at + index * size * LEADING, size, colour, 400),
     );
   }
 
@@ -232,9 +277,9 @@ class Picture {
   }
 
   /** The visitor's bars stand on the axis, the character's hang from it. */
-  #drawWaves(axis: number, share: number): void {
+  #drawWaves(axis: number, longest: number, share: number): void {
     const context = this.#context;
-    const [left, step, longest] = [100, 10, 84];
+    const [left, step] = [100, 10];
     context.lineWidth = 5;
     context.lineCap = "round";
     const sides = [
@@ -277,6 +322,19 @@ export function lines(text: string, width: number): string[] {
     line += part;
   }
   return [...found, line.trim()].filter((each) => each !== "");
+}
+
+/** Returns the lines, of which so many are shown at once, that are spoken at this share of a sound. */
+export function spokenAt(all: readonly string[], most: number, share: number): readonly string[] {
+  const pages = Math.ceil(all.length / most);
+  const page = Math.min(Math.floor(share * pages), pages - 1);
+  return all.slice(page * most, (page + 1) * most);
+}
+
+/** Returns the first lines; an ellipsis says that there are more. */
+export function shortened(all: readonly string[], most: number): readonly string[] {
+  if (all.length <= most) return all;
+  return [...all.slice(0, most - 1), `${all[most - 1] ?? ""} …`];
 }
 
 function widthOf(text: string): number {

@@ -13,6 +13,8 @@ interface Shown {
   readonly character: Character;
   readonly own: Sound | null;
   readonly converted: Sound;
+  /** The text that is spoken; empty where the visitor has spoken. */
+  readonly caption: string;
 }
 
 type Status = "clipMaking" | "clipReady" | "clipFailed";

@@ -60,13 +60,3 @@ export function fileName(
   const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join("");
   return `${name || "voice"}-${day}-${time}.${ENDINGS[contentType.split(";")[0] ?? ""] ?? "audio"}`;
 }
-
-/** Saves a file as a download. */
-export function saveAs(content: Blob, name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
-  link.download = name;
-  link.click();
-  // The browser reads the file after the click has been handled.
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}

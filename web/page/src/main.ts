@@ -19,7 +19,10 @@ async function main(): Promise<void> {
   // Most visitors have never signed in, and load nothing for it.
   const identity = account.isUsed ? account.identity() : {};
   const avatar = new VoiceAvatar({ ...config, ...identity, ownCharacterKey: keyOfKept });
-  const page = new Page(avatar, language, { canHear: Boolean(config.live) });
+  const page = new Page(avatar, language, {
+    canHear: Boolean(config.live),
+    operator: config.operator ?? {},
+  });
   part("#own-voice", HTMLElement).hidden = !config.ownCharacters;
   const verifying = new Verifying(avatar, language);
   part("#language", HTMLButtonElement).addEventListener("click", () => {

@@ -12,7 +12,7 @@ import type {
 import { ClipMaker } from "./clipMaker.js";
 import { part } from "./elements.js";
 import { Face, RunningMovement } from "./face.js";
-import { fileName, saveAs } from "./files.js";
+import { fileName } from "./files.js";
 import { Hearing } from "./hearing.js";
 import type { Mode } from "./modes.js";
 import { Playback } from "./playback.js";
@@ -22,6 +22,7 @@ import { Ring, TICKS } from "./ring.js";
 import { Roster } from "./roster.js";
 import { Samples } from "./samples.js";
 import { pageLimits, Setup } from "./setup.js";
+import type { Operator } from "./site.js";
 import { contentTypeOf, decode, judge, measure, outline, type Sound } from "./sound.js";
 import {
   initialState,
@@ -36,10 +37,14 @@ import {
 import { View } from "./view.js";
 import { BARS } from "./waveform.js";
 import { shareFile, Visit } from "./visit.js";
-import { statement, wavOf } from "./wav.js";
 import { type Language, WORDS } from "./words.js";
 
 const OUTPUT_FORMAT = "mp3";
+/** A deletion can be taken back for so long. */
+const UNDO_MILLISECONDS = 6_000;
+/** The visitor is told that nothing is heard after so many seconds below this level. */
+const QUIET_SECONDS = 2;
+const QUIET_LEVEL = 0.1;
 /** The part of the ring that has the character's colour, for each stage. */
 const TURNED: Readonly<Record<Stage, number>> = {
   uploading: 0.25,
@@ -60,7 +65,7 @@ interface Take {
 export class Page {
   readonly #client: VoiceAvatar;
   readonly #face = new Face();
-  readonly #view = new View(this.#face);
+  readonly #view: View;
   readonly #ring = new Ring(part("#ring", HTMLElement));
   readonly #setup: Setup;
   readonly #roster: Roster;
@@ -73,7 +78,7 @@ export class Page {
       this.#playback.pause();
       this.#samples.silence();
     },
-    onDelete: ({ voiceId }) => void this.#deleteMade(voiceId),
+    onDelete: ({ voiceId }) => this.#delete(voiceId),
   });
   readonly #clips = new ClipMaker(() => {
     this.#playback.pause();
@@ -88,10 +93,17 @@ export class Page {
   #usedSetup = "";
   #usedText = "";
   #retry: (() => Promise<void>) | null = null;
+  /** The voice that will be deleted, unless the visitor takes it back. */
+  #doomed: { readonly voiceId: string; readonly timer: number } | null = null;
 
   /** `canHear`: whether the service lets visitors hear the character while they speak. */
-  constructor(client: VoiceAvatar, language: Language, { canHear }: { canHear: boolean }) {
+  constructor(
+    client: VoiceAvatar,
+    language: Language,
+    { canHear, operator }: { canHear: boolean; operator: Operator },
+  ) {
     this.#client = client;
+    this.#view = new View(this.#face, operator);
     this.#setup = new Setup(
       { onChange: () => this.#setupChanged(), onSay: () => void this.#say() },
       canHear,
@@ -114,6 +126,8 @@ export class Page {
     try {
       await this.#roster.load();
       this.#start();
+      // Results of before a reload come when they come.
+      void this.#visit.restore(this.#client, this.#setup.characters).then(() => this.#update({}));
     } catch {
       this.#fail(problemOf(new PageError("page")), () => this.open());
     }
@@ -141,27 +155,35 @@ export class Page {
     this.#view.render(this.#state);
     const { scene, words, speaker, own, converted } = this.#state;
     const isClippable = scene === "done" && speaker !== null && converted !== null;
-    this.#clips.render(isClippable ? { character: speaker, own, converted } : null, words);
-    this.#visit.render(words, ["start", "done", "problem"].includes(scene));
+    const caption = this.#state.mode === "type" ? this.#usedText : "";
+    this.#clips.render(isClippable ? { character: speaker, own, converted, caption } : null, words);
+    const shown = scene === "done" ? (this.#voice?.voiceId ?? null) : null;
+    this.#visit.render(words, ["start", "done", "problem"].includes(scene), shown);
   }
 
   #listen(): void {
     part("#main", HTMLButtonElement).addEventListener("click", () => void this.#pressed());
     part("#again", HTMLButtonElement).addEventListener("click", () => void this.#anew());
     part("#convert-again", HTMLButtonElement).addEventListener("click", () => void this.#again());
-    part("#download-wav", HTMLButtonElement).addEventListener("click", () => this.#saveWav());
     part("#share", HTMLButtonElement).addEventListener("click", () => {
       const { download } = this.#state;
       if (download !== null) void shareFile(download.file);
     });
     part("#type-instead", HTMLButtonElement).addEventListener("click", () => this.#type());
-    part("#delete", HTMLButtonElement).addEventListener("click", () => void this.#delete());
+    part("#delete", HTMLButtonElement).addEventListener("click", () => {
+      if (this.#voice !== null) this.#delete(this.#voice.voiceId);
+    });
+    part("#undo", HTMLButtonElement).addEventListener("click", () => this.#undelete());
+    window.addEventListener("pagehide", () => void this.#deleteDoomed());
     for (const side of ["own", "converted"] as const) {
       part(`#${side} button`, HTMLButtonElement).addEventListener("click", () =>
         this.#playback.toggle(side),
       );
     }
-    document.addEventListener("visibilitychange", () => void this.#listAgain());
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) void this.#deleteDoomed();
+      else void this.#listAgain();
+    });
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.#cancel();
     });
@@ -286,6 +308,7 @@ export class Page {
     this.#ring.clear();
     this.#update({ scene: "start", notice: (w) => w.waitingForMicrophone });
     const last = { announced: false };
+    const heard = { at: 0, isQuiet: false };
     this.#recorder = new Recorder({
       contentType,
       maxSeconds,
@@ -300,6 +323,14 @@ export class Page {
       onLevel: (level, seconds) => {
         this.#ring.meter(level, seconds, maxSeconds);
         this.#view.countdown(maxSeconds - seconds, this.#state.words);
+        if (level > QUIET_LEVEL) heard.at = seconds;
+        const isQuiet = seconds - heard.at > QUIET_SECONDS;
+        if (isQuiet !== heard.isQuiet) {
+          heard.isQuiet = isQuiet;
+          this.#update({
+            notice: (w) => (isQuiet ? w.nothingHeard : w.recordingStarted(String(maxSeconds))),
+          });
+        }
         if (maxSeconds - seconds > 3 || last.announced) return;
         last.announced = true;
         this.#update({ notice: (w) => w.secondsLeft("3") });
@@ -372,6 +403,12 @@ export class Page {
     });
     await kept;
     await (shown[0] ?? this.#fetchResult(result));
+    this.#keepResult(result);
+  }
+
+  /** Keeps the result for a reload. */
+  #keepResult(result: VoiceResult): void {
+    if (this.#voice !== null) this.#visit.keep(this.#voice.voiceId, result);
   }
 
   /** Lets the character speak what the visitor has typed. */
@@ -400,6 +437,7 @@ export class Page {
         signal,
       });
       await this.#fetchResult(result);
+      this.#keepResult(result);
     });
   }
 
@@ -527,41 +565,47 @@ export class Page {
     if (this.#state.scene === "recording" || this.#state.scene === "busy") this.#start();
   }
 
-  async #delete(): Promise<void> {
-    const voice = this.#voice;
-    const { signal } = this.#work;
-    if (voice === null) return;
-    try {
-      await this.#client.deleteVoice(voice.voiceId);
-      this.#visit.forget(voice.voiceId);
-      if (signal.aborted) return;
-      this.#start((words) => words.deleted);
-      part("#main", HTMLButtonElement).focus();
-    } catch {
-      this.#update({ notice: (words) => words.notDeleted });
-    }
+  /** Deletes a voice after a while, in which the visitor can take it back. */
+  #delete(voiceId: string): void {
+    void this.#deleteDoomed();
+    const isShown = voiceId === this.#voice?.voiceId && this.#state.scene !== "busy";
+    // What has no row in the list could not come back.
+    const canUndo = this.#visit.has(voiceId);
+    const timer = window.setTimeout(
+      () => void this.#deleteDoomed(),
+      canUndo ? UNDO_MILLISECONDS : 0,
+    );
+    this.#doomed = { voiceId, timer };
+    this.#visit.hide(voiceId);
+    const notice: Notice = (words) => words.deleted;
+    if (isShown) this.#start(notice);
+    this.#update({ notice, canUndo });
+    part(canUndo ? "#undo" : "#main", HTMLButtonElement).focus();
   }
 
-  /** Deletes one of the list; the one that is shown goes as with its own button. */
-  async #deleteMade(voiceId: string): Promise<void> {
-    if (voiceId === this.#voice?.voiceId && this.#state.scene === "done") {
-      await this.#delete();
-      return;
-    }
+  #undelete(): void {
+    if (this.#doomed === null) return;
+    clearTimeout(this.#doomed.timer);
+    this.#visit.unhide(this.#doomed.voiceId);
+    this.#doomed = null;
+    this.#update({ notice: SILENCE, canUndo: false });
+  }
+
+  /** Deletes at the service what the visitor has not taken back. */
+  async #deleteDoomed(): Promise<void> {
+    if (this.#doomed === null) return;
+    const { voiceId, timer } = this.#doomed;
+    clearTimeout(timer);
+    this.#doomed = null;
+    this.#update({ canUndo: false });
     try {
       await this.#client.deleteVoice(voiceId);
       this.#visit.forget(voiceId);
-      this.#update({ notice: (words) => words.deleted });
+      this.#update({});
     } catch {
+      this.#visit.unhide(voiceId);
       this.#update({ notice: (words) => words.notDeleted });
     }
-  }
-
-  #saveWav(): void {
-    const { speaker, converted, mode, download } = this.#state;
-    if (speaker === null || converted === null || download === null) return;
-    const wav = wavOf(converted, statement(speaker, mode === "type"));
-    saveAs(wav, download.file.name.replace(/\.\w+$/, ".wav"));
   }
 
   #played(side: Side, playing: boolean, fraction: number): void {
@@ -579,6 +623,7 @@ export class Page {
   }
 
   #setupChanged(): void {
+    this.#setup.keep();
     const { mode, summary, isPossible, character, typing } = this.#setup;
     const { scene, problem, speaker } = this.#state;
     // Whoever types does without the microphone.

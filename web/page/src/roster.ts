@@ -41,7 +41,10 @@ export class Roster {
     const listed = all.filter(({ id }) => !ids.has(id));
     this.#setup.offer([...listed, ...found]);
     const wanted = found.find(({ id }) => id === linked);
-    if (wanted !== undefined && !this.#hasChosen) this.#setup.prefer(wanted);
+    if (!this.#hasChosen) {
+      this.#setup.restore();
+      if (wanted !== undefined) this.#setup.prefer(wanted);
+    }
     this.#hasChosen = true;
     this.#loadedAt = performance.now();
   }

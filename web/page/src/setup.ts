@@ -2,6 +2,7 @@
 import type { Character } from "@voice-avatar/client";
 import { CharacterList } from "./characterList.js";
 import { part } from "./elements.js";
+import { keepInTab, keptInTab } from "./tab.js";
 import { type Mode, takes } from "./modes.js";
 import { Typing } from "./typing.js";
 import type { Words } from "./words.js";
@@ -36,6 +37,24 @@ export class Setup {
   /** Shows these characters from now on. */
   offer(characters: readonly Character[]): void {
     this.#list.offer(characters);
+  }
+
+  /** Keeps what is chosen and typed, for a reload. */
+  keep(): void {
+    const { mode, typing, character } = this;
+    const chosen = this.#hasChosen ? mode : null;
+    keepInTab("setup", { character: character?.id, mode: chosen, text: typing.text });
+  }
+
+  /** Chooses and types what was kept before the page was loaded again. */
+  restore(): void {
+    const kept = keptInTab("setup");
+    if (typeof kept !== "object" || kept === null) return;
+    const { character, mode, text } = kept as Record<string, unknown>;
+    const chosen = this.characters.find(({ id }) => id === character);
+    if (chosen !== undefined) this.#list.choose(chosen);
+    if (typeof text === "string") this.typing.write(text);
+    if (mode === "speak" || mode === "type") this.choose(mode);
   }
 
   /** Chooses one of the characters that are shown. */

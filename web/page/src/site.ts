@@ -6,6 +6,8 @@ export type SiteConfig = VoiceAvatarConfig & {
   readonly live?: string | null;
   /** Whether visitors may make characters of their own voice. */
   readonly ownCharacters?: boolean;
+  /** The operator, as the page names it beside the button that records. */
+  readonly operator?: Operator | null;
   /** How visitors can sign in; none can if it is missing. */
   readonly signIn?: SignInWays | null;
   /** Address of Firebase Authentication's emulator. */
@@ -16,6 +18,14 @@ export type SiteConfig = VoiceAvatarConfig & {
 export interface SignInWays {
   readonly email: boolean;
   readonly anonymous: boolean;
+}
+
+export interface Operator {
+  readonly name?: string | null;
+  /** An e-mail address, or the address of a page. */
+  readonly contact?: string | null;
+  /** The address of the privacy policy. */
+  readonly privacy?: string | null;
 }
 
 /** How long the settings may take; without them the api is at the page's own origin. */

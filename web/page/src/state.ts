@@ -51,6 +51,8 @@ export interface State extends Attempt {
   readonly isHeard: boolean;
   /** The sentence in the status line. */
   readonly notice: Notice;
+  /** Whether the visitor can still take a deletion back. */
+  readonly canUndo: boolean;
 }
 
 /** Before anything has been recorded or typed. */
@@ -79,5 +81,6 @@ export function initialState(words: Words): State {
     stage: "uploading",
     isHeard: false,
     notice: SILENCE,
+    canUndo: false,
   };
 }

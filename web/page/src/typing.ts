@@ -29,7 +29,7 @@ export class Typing {
   readonly #sliders: Readonly<Record<Wish, HTMLInputElement>>;
   readonly #outputs: Readonly<Record<Wish, HTMLOutputElement>>;
 
-  /** `onSay` is called when the visitor ends the text with Ctrl or Command and Enter. */
+  /** `onSay` is called by the button beside the text, and by Ctrl or Command and Enter in it. */
   constructor(onSay: () => void) {
     const place = part("#wishes", HTMLElement);
     const rows = WISHES.map((wish) => row(wish));
@@ -42,6 +42,7 @@ export class Typing {
       event.preventDefault();
       onSay();
     });
+    part("#say", HTMLButtonElement).addEventListener("click", onSay);
     part("#usual", HTMLButtonElement).addEventListener("click", () => this.#reset());
   }
 
@@ -67,6 +68,11 @@ export class Typing {
     else if (count > most) fault = words.textTooLong(String(most));
     this.#text.setCustomValidity(fault);
     return this.#text.reportValidity();
+  }
+
+  /** Fills the field. */
+  write(text: string): void {
+    this.#text.value = text;
   }
 
   focus(): void {

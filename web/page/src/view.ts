@@ -1,11 +1,12 @@
 /** Shows the page's state to the visitor. Reads the state and never changes it. */
 import type { Character } from "@voice-avatar/client";
-import { part } from "./elements.js";
+import { element, part } from "./elements.js";
 import type { Face } from "./face.js";
 import { nameOf } from "./characterList.js";
 import { takes } from "./modes.js";
 import { isOfTheMicrophone } from "./problems.js";
 import { pageLimits } from "./setup.js";
+import type { Operator } from "./site.js";
 import { canShare } from "./visit.js";
 import { type Scene, type Side, type Stage, STAGES, type State } from "./state.js";
 import type { Sound } from "./sound.js";
@@ -23,9 +24,11 @@ export class View {
   readonly #mainLabel = part("#main-label", HTMLElement);
   readonly #stages = part("#stages", HTMLElement);
   readonly #download = part("#download", HTMLAnchorElement);
+  readonly #operator: Operator;
 
-  constructor(face: Face) {
+  constructor(face: Face, operator: Operator) {
     this.#face = face;
+    this.#operator = operator;
   }
 
   render(state: State): void {
@@ -49,7 +52,29 @@ export class View {
     part("#setup", HTMLElement).inert = scene === "recording";
     show("#file-hint", state.wanted === "speak" && (scene === "start" || scene === "problem"));
     setText(this.#status, state.notice(words) || inability(state));
+    show("#undo", state.canUndo);
+    this.#renderOperator(words, scene);
     this.#colour(speakerOf(state));
+  }
+
+  /** Tells before anything is recorded or typed where it goes, and whom to ask. */
+  #renderOperator(words: Words, scene: Scene): void {
+    const place = part("#before", HTMLElement);
+    place.hidden = scene !== "start" && scene !== "problem";
+    if (place.dataset["language"] === words.language) return;
+    place.dataset["language"] = words.language;
+    const { name, contact, privacy } = this.#operator;
+    const address = contact?.includes("@") === true ? `mailto:${contact}` : contact;
+    place.replaceChildren(words.before(name ?? ""));
+    for (const [text, href] of [
+      [words.privacyPolicy, privacy],
+      [words.contact, address],
+    ] as const) {
+      if (!href) continue;
+      const link = element("a", "", text);
+      Object.assign(link, { href, target: "_blank", rel: "noopener noreferrer" });
+      place.append(" ", link);
+    }
   }
 
   /** Seconds left, above the button; screen readers get them from the status line. */
@@ -68,11 +93,16 @@ export class View {
   }
 
   /** Speaking or typing, and the field to type in. */
-  #renderAsk({ scene, hasModes, wanted }: State): void {
+  #renderAsk({ scene, hasModes, wanted, character, words, setupChanged }: State): void {
     const asks = ["start", "recording", "done", "problem"].includes(scene);
     show("#ask", asks && (hasModes || wanted === "type"));
     show("#mode", hasModes);
     show("#typing", wanted === "type");
+    const say = part("#say", HTMLButtonElement);
+    say.disabled = !takes(character, "type");
+    // What is said already has a button of its own for what has changed.
+    say.parentElement?.toggleAttribute("hidden", scene === "done" && setupChanged);
+    setText(say, words.say);
     part("#ask", HTMLElement).inert = scene === "recording";
     document.body.dataset["wanted"] = wanted;
   }
@@ -107,17 +137,24 @@ export class View {
     const [icon, label] = look(state);
     const begins = scene === "start" || scene === "problem" || state.wantsAnother;
     this.#main.disabled = scene === "loading" || (begins && !takes(character, wanted));
+    // The button beside the text says it.
+    this.#main.hidden = icon === "say";
     this.#mainIcon.setAttribute("href", `#icon-${icon}`);
     setText(this.#mainLabel, label);
     this.#countdown.hidden = scene !== "recording";
-    const speaker = speakerOf(state);
-    const name = nameOf(speaker, words);
+    const name = nameOf(speakerOf(state), words);
     const plays = scene === "done" && !state.wantsAnother;
     const spoken = plays && (playing === "converted" ? words.pauseOf(name) : words.playOf(name));
     this.#main.setAttribute("aria-label", spoken || label);
     this.#ring.toggleAttribute("data-busy", scene === "busy");
-    const isSpeaking = scene === "done" || (scene === "recording" && state.isHeard);
-    this.#face.show(isSpeaking ? speaker : null, name);
+    this.#renderFace(state);
+  }
+
+  #renderFace(state: State): void {
+    const { scene, words, isHeard } = state;
+    const isShown = scene === "done" || this.#main.hidden || (scene === "recording" && isHeard);
+    const speaker = speakerOf(state);
+    this.#face.show(isShown ? speaker : null, nameOf(speaker, words));
   }
 
   #renderStages({ scene, mode, stage }: State): void {
@@ -153,7 +190,7 @@ export class View {
   }
 
   #renderActions(state: State): void {
-    const { scene, words, wanted, download, converted, setupChanged } = state;
+    const { scene, words, wanted, download, setupChanged } = state;
     const done = scene === "done";
     const canDelete = state.canDelete && (done || scene === "problem");
     const begins = canBeginAnew(state);
@@ -161,7 +198,6 @@ export class View {
     show("#actions", done || begins || types || canDelete);
     const isThere = done && download !== null;
     show("#download", isThere);
-    show("#download-wav", isThere && converted?.isDecoded === true);
     show("#share", isThere && canShare(download.file));
     this.#tellForbidden(state, isThere);
     show("#again", begins);

@@ -1,8 +1,10 @@
 /** What was made in this visit: each can be played, saved, shared and deleted. */
-import type { Character } from "@voice-avatar/client";
+import type { Character, VoiceAvatar, VoiceResult } from "@voice-avatar/client";
 import { nameOf } from "./characterList.js";
 import { element, part } from "./elements.js";
+import { fileName } from "./files.js";
 import { Player } from "./sound.js";
+import { keepInTab, keptInTab } from "./tab.js";
 import type { Words } from "./words.js";
 
 /** The oldest are forgotten, because their sound fills the memory. */
@@ -18,6 +20,15 @@ export interface Made {
   readonly at: Date;
 }
 
+/** One result as it is kept for a reload, with the address from which it is fetched again. */
+interface Kept {
+  readonly voiceId: string;
+  readonly character: string;
+  readonly result: Pick<VoiceResult, "url" | "contentType">;
+  readonly seconds: number;
+  readonly at: number;
+}
+
 export interface VisitEvents {
   /** The visitor hears one of the list: everything else becomes silent. */
   readonly onPlay: () => void;
@@ -30,6 +41,10 @@ export class Visit {
   readonly #events: VisitEvents;
   readonly #player = new Player((playing) => this.#played(playing));
   #made: readonly Made[] = [];
+  /** Their addresses, by voice. */
+  readonly #results = new Map<string, Kept["result"]>();
+  /** The voices that are about to be deleted: their rows are gone, but may come back. */
+  readonly #hidden = new Set<string>();
   #heard: Made | null = null;
   #address = "";
   #shown = "";
@@ -42,22 +57,83 @@ export class Visit {
     this.#made = [made, ...this.#made].slice(0, MOST);
   }
 
+  /** Keeps the result's address, so that it is here after a reload, too. */
+  keep(voiceId: string, { url, contentType }: VoiceResult): void {
+    this.#results.set(voiceId, { url, contentType });
+    this.#store();
+  }
+
+  /** Fetches what was made before the page was loaded again; what is gone is left out. */
+  async restore(client: VoiceAvatar, characters: readonly Character[]): Promise<void> {
+    const kept = keptInTab("visit");
+    if (this.#made.length > 0 || !Array.isArray(kept)) return;
+    const found = await Promise.all(
+      (kept as Kept[]).map(async (each) => {
+        const character = characters.find(({ id }) => id === each.character);
+        if (character === undefined) return null;
+        try {
+          const nothing = { urlExpiresAt: null, bytes: null, seconds: null, sha256: null };
+          const blob = await client.download({ ...each.result, ...nothing });
+          const at = new Date(each.at);
+          const { contentType: type } = each.result;
+          const file = new File([blob], fileName(character, type, at), { type });
+          this.#results.set(each.voiceId, each.result);
+          return { voiceId: each.voiceId, character, file, seconds: each.seconds, at };
+        } catch {
+          return null;
+        }
+      }),
+    );
+    this.#made = [...this.#made, ...found.filter((each) => each !== null)].slice(0, MOST);
+    this.#store();
+  }
+
+  /** Whether a voice is in the list, so that its deletion can be taken back. */
+  has(voiceId: string): boolean {
+    return this.#made.some((each) => each.voiceId === voiceId);
+  }
+
+  /** Hides a voice that is about to be deleted. */
+  hide(voiceId: string): void {
+    this.#hidden.add(voiceId);
+    if (this.#heard?.voiceId === voiceId) this.silence();
+  }
+
+  /** Shows a voice again that was to be deleted. */
+  unhide(voiceId: string): void {
+    this.#hidden.delete(voiceId);
+  }
+
   forget(voiceId: string): void {
     if (this.#heard?.voiceId === voiceId) this.silence();
     this.#made = this.#made.filter((each) => each.voiceId !== voiceId);
+    this.#results.delete(voiceId);
+    this.#store();
+  }
+
+  #store(): void {
+    const kept = this.#made.flatMap(({ voiceId, character, seconds, at }) => {
+      const result = this.#results.get(voiceId);
+      const facts = { voiceId, character: character.id, seconds, at: at.getTime() };
+      return result === undefined ? [] : [{ ...facts, result }];
+    });
+    keepInTab("visit", kept);
   }
 
   silence(): void {
     this.#player.pause();
   }
 
-  /** `isVisible`: whether the visitor has nothing else to look at. */
-  render(words: Words, isVisible: boolean): void {
-    this.#section.hidden = !isVisible || this.#made.length === 0;
-    const wanted = `${words.language} ${this.#made.map(({ voiceId }) => voiceId).join()}`;
+  /** Shows all but the voice that the page shows anyway; `isVisible`: whether there is room for it. */
+  render(words: Words, isVisible: boolean, shown: string | null): void {
+    const listed = this.#made.filter(
+      ({ voiceId }) => voiceId !== shown && !this.#hidden.has(voiceId),
+    );
+    this.#section.hidden = !isVisible || listed.length === 0;
+    const wanted = `${words.language} ${listed.map(({ voiceId }) => voiceId).join()}`;
     if (this.#shown === wanted) return;
     this.#shown = wanted;
-    this.#list.replaceChildren(...this.#made.map((made) => this.#row(made, words)));
+    this.#list.replaceChildren(...listed.map((made) => this.#row(made, words)));
     this.#played(this.#player.playing);
   }
 
