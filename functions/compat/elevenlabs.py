@@ -257,7 +257,7 @@ class TextToSpeechRequest(_ElevenLabsModel):
 def is_elevenlabs(request: Request) -> bool:
     """Return whether a client of ElevenLabs asks for a path that OpenAI has, too."""
     headers = request.headers
-    return "xi-api-key" in headers or headers.get("x-fern-sdk-name") == "elevenlabs"
+    return "xi-api-key" in headers or "elevenlabs" in headers.get("x-fern-sdk-name", "")
 
 
 def elevenlabs_models(speakers: TextSpeakers) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ class AllowedOriginsMiddleware(CORSMiddleware):
             allow_origin_regex=_any_port_pattern(allowed),
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=headers,
-            expose_headers=["Retry-After"],
+            expose_headers=["Retry-After", "X-Unread-Text"],
             max_age=3600,
         )
 

@@ -65,12 +65,20 @@ _MAIL_SIGNS = str.maketrans({"@": "アットマーク", ".": "ドット", "-": "
 _LAUGHTER = re.compile(r"(?<![A-Za-z0-9])[wW]+(?![A-Za-z0-9])")
 _SEPARATED = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _AMOUNT = re.compile(r"([$¥€£₩])\s?(\d+(?:\.\d+)?)([万億兆]?)")
-_DATE = re.compile(r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/.-])")
-_SLASH = re.compile(r"(?<![\d/.])(\d{1,3})/(\d{1,4})(?![\d/.])(?=(.?))")
+_DATE = re.compile(r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/-]|\.\d)")
+_DAY_FOLLOWS = re.compile(r"\b(?:on|by|until|till|since|from|before|after|due)\s$", re.IGNORECASE)
+_SLASH = re.compile(r"(?<![\d/.])(\d{1,3})/(\d{1,4})(?![\d/]|\.\d)(?=(.?))")
+_MONTHS = _pairs("""
+    Jan January  Feb February  Mar March  Apr April  Jun June  Jul July  Aug August  Sep September
+    Sept September  Oct October  Nov November  Dec December
+""")
+_MONTH = re.compile(rf"\b({'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?(?=\s?\d)")
+_ORDINALS = _pairs("1 ファースト  2 セカンド  3 サード")
+_ORDINAL = re.compile(r"(?<![\dA-Za-z])(\d+)(?:st|nd|rd|th)(?![A-Za-z])")
 _BEFORE_TIME = re.compile(r"(?<=\d)T(?=\d\d:\d\d)")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)ー(?=\d)")
-_AMERICAN_DATE = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})/(\d{4})(?![\d/.])")
-_DAYS = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})\s?[~-]\s?(\d{1,2})/(\d{1,2})(?![\d/.])")
+_AMERICAN_DATE = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})/(\d{4})(?![\d/]|\.\d)")
+_DAYS = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})\s?[~-]\s?(\d{1,2})/(\d{1,2})(?![\d/]|\.\d)")
 _TIME = re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])")
 _HALF_BEFORE = re.compile(
     r"(?<![A-Za-z])(?:([AP])M|([AaPp])\.[Mm]\.)\s?(?=\d{1,2}(?:時|:\d\d)?(?![\d.:]))"
@@ -81,7 +89,7 @@ _HALF_AFTER = re.compile(
 )
 _HOUR = re.compile(r"(午[前後]\d{1,2})(?![\d時:])")
 _RATIO = re.compile(r"(?<![\d:])(\d+)[:対](\d+)(?![\d:])")
-_DOTTED = re.compile(r"(?<![\d.])(\d+(?:\.\d+){2,})(?::(\d{1,5}))?(?![\d.])")
+_DOTTED = re.compile(r"(?<![\d.])(\d+(?:\.\d+){2,})(?:([:/])(\d{1,5}))?(?!\d|\.\d)")
 _WEEKDAYS = re.compile(
     r"(?<![\w々])([月火水木金土日])(?:曜日?)?[~-]([月火水木金土日])(?:曜日?)?(?![\u3400-\u9fff々])"
 )
@@ -93,6 +101,7 @@ _BETWEEN = re.compile(
     r"|(?<=[A-Za-z])~(?=[A-Za-z\d])"
 )
 _COUNTERS = "[人個本枚回日分秒時年歳才円度点名件杯匹台階倍割ヶか週泊%℃]"
+_HOURS = re.compile(r"(?<=[時分])-(?=\d{1,2}時|午[前後]\d)")
 _FROM_TO = re.compile(
     rf"(?<![\d.A-Za-z-])(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)(?={_COUNTERS})"
     r"|(?<![\d.A-Za-z-])((?:19|20)\d\d)-((?:19|20)\d\d)(?![\d-])"
@@ -110,7 +119,7 @@ _COUNTED = re.compile(r"\d[\u3400-\u9fff々%℃]{1,2}$")
 _CHAINED = re.compile(r"-[\d,.]+-\d")
 _PLUS = re.compile(r"(?<![\w)])\+(?=\d)")
 _LOSS = re.compile(rf"[▲△▼▽]\s?(?=\d[\d,.]*(?:{_UNIT_AFTER}|[\s、。)]|$)|\d+\.\d)")
-_DIFFERENCE = re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?)*=)")
+_DIFFERENCE = re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?){0,9}=)")
 _POWER = re.compile(r"(?<=[\w)])\^(\d+)")
 _TIMES = re.compile(r"(?<=\d)\s?[xX*]\s?(?=\d)")
 _UNIT = re.compile(
@@ -212,6 +221,7 @@ def _slash(found: re.Match[str]) -> str:
     """Read `1/2` as a fraction and `11/22` as a day, as far as one can tell."""
     first, second, after = int(found[1]), int(found[2]), found[3]
     is_fraction = 0 < first < second <= _LARGEST_DENOMINATOR and after not in set("(にまか")
+    is_fraction = is_fraction and not _DAY_FOLLOWS.search(found.string[: found.start()][-8:])
     if _is_day(first, second) and not is_fraction:
         return f"{first}月{second}日"
     return f"{second}分の{first}"
@@ -237,9 +247,11 @@ def _days(found: re.Match[str]) -> str:
 
 def _dotted(found: re.Match[str]) -> str:
     """Read an address of IPv4 with its dots, and a version with points."""
-    parts, port = found[1].split("."), f"ポート{found[2]}" if found[2] else ""
+    parts, after = found[1].split("."), ""
+    if found[2]:
+        after = ("ポート" if found[2] == ":" else "スラッシュ") + found[3]
     is_address = len(parts) == len("IPv4") and all(int(part) <= _LAST_BYTE for part in parts)
-    return ("ドット" if is_address else "点").join(parts) + port
+    return ("ドット" if is_address else "点").join(parts) + after
 
 
 def _minus(found: re.Match[str]) -> str:
@@ -278,6 +290,8 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (_DEGREES, "度"),
     (_SEPARATED, lambda found: found[0].replace(",", "")),
     (_AMOUNT, _amount),
+    (_MONTH, lambda found: _MONTHS[found[1]]),
+    (_ORDINAL, lambda found: _ORDINALS.get(found[1], found[1])),
     (_BETWEEN_DIGITS, "-"),
     (_BEFORE_TIME, " "),
     (_DATE, _date),
@@ -297,6 +311,7 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (_LOSS, "マイナス"),
     (_MINUS, _minus),
     (_PLUS, "プラス"),
+    (_HOURS, "から"),
     (_FROM_TO, _from_to),
     (_BETWEEN, "から"),
     (_SINCE, r"\1から"),

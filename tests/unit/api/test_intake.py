@@ -386,7 +386,7 @@ async def test_a_page_can_read_errors_and_how_long_to_wait(stage: Stage) -> None
     )
 
     assert response.headers["access-control-allow-origin"] == SITE
-    assert response.headers["access-control-expose-headers"] == "Retry-After"
+    assert response.headers["access-control-expose-headers"] == "Retry-After, X-Unread-Text"
 
 
 async def test_unknown_paths_and_methods_are_problems_too(stage: Stage) -> None:
