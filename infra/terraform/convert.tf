@@ -20,7 +20,7 @@ locals {
   image_tag = "${substr(sha256(join("\n", [
     for path in local.image_files : "${filesha256("${local.source_root}/${path}")} ${path}"
   ])), 0, 32)}${var.convert_gpu == null ? "" : "-${local.provider}"}"
-  image_name = "${var.region}-docker.pkg.dev/${var.project_id}/${google_artifact_registry_repository.this.repository_id}/convert:${local.image_tag}"
+  image_name = "${local.repository_host}/convert:${local.image_tag}"
   image      = var.convert_image == null ? one(data.google_artifact_registry_docker_image.convert[*].self_link) : var.convert_image
 
   port = 8080
@@ -55,7 +55,26 @@ locals {
   convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
 }
 
+# The repository of the images: one of the module's own, or one that exists.
+locals {
+  repository_parts = var.repository == null ? [] : split("/", var.repository)
+  repository = var.repository == null ? {
+    id       = google_artifact_registry_repository.this[0].id
+    location = var.region
+    name     = google_artifact_registry_repository.this[0].repository_id
+    project  = var.project_id
+    } : {
+    id       = var.repository
+    location = local.repository_parts[3]
+    name     = local.repository_parts[5]
+    project  = local.repository_parts[1]
+  }
+  repository_host = "${local.repository.location}-docker.pkg.dev/${local.repository.project}/${local.repository.name}"
+}
+
 resource "google_artifact_registry_repository" "this" {
+  count = var.repository == null ? 1 : 0
+
   repository_id = var.name
   project       = var.project_id
   location      = var.region
@@ -110,9 +129,9 @@ resource "terraform_data" "image" {
 data "google_artifact_registry_docker_image" "convert" {
   count = var.convert_image == null ? 1 : 0
 
-  project       = var.project_id
-  location      = var.region
-  repository_id = google_artifact_registry_repository.this.repository_id
+  project       = local.repository.project
+  location      = local.repository.location
+  repository_id = local.repository.name
   image_name    = "convert:${local.image_tag}"
 
   depends_on = [terraform_data.image]

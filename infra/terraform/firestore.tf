@@ -8,8 +8,9 @@ resource "google_firestore_database" "this" {
   type                    = "FIRESTORE_NATIVE"
   delete_protection_state = var.deletion_protection ? "DELETE_PROTECTION_ENABLED" : "DELETE_PROTECTION_DISABLED"
   # Always: otherwise a destroy forgets the database instead of failing at its protection.
-  deletion_policy                   = "DELETE"
-  point_in_time_recovery_enablement = "POINT_IN_TIME_RECOVERY_DISABLED"
+  deletion_policy = "DELETE"
+  # Voices live for a day; what visitors' own characters consist of is kept for long.
+  point_in_time_recovery_enablement = local.backup_days == 0 ? "POINT_IN_TIME_RECOVERY_DISABLED" : "POINT_IN_TIME_RECOVERY_ENABLED"
 
   dynamic "cmek_config" {
     for_each = var.kms_key == null ? [] : [var.kms_key]
@@ -32,6 +33,16 @@ resource "google_firestore_database" "this" {
   }
 
   depends_on = [time_sleep.apis, time_sleep.key_users]
+}
+
+resource "google_firestore_backup_schedule" "daily" {
+  count = local.backup_days == 0 ? 0 : 1
+
+  project   = var.project_id
+  database  = google_firestore_database.this.name
+  retention = "${local.backup_days * 86400}s"
+
+  daily_recurrence {}
 }
 
 # Documents are read by their id; every index would make each write slower and be used by nobody but

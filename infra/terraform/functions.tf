@@ -156,7 +156,7 @@ resource "google_cloudfunctions2_function" "this" {
   labels       = var.labels
 
   build_config {
-    docker_repository = google_artifact_registry_repository.this.id
+    docker_repository = local.repository.id
     entry_point       = each.key
     runtime           = "python${replace(local.python_version, ".", "")}"
     service_account   = google_service_account.this["build"].id

@@ -10,3 +10,6 @@ if [ -n "${GOOGLE_OAUTH_ACCESS_TOKEN:-}" ]; then
 elif token="$(gcloud auth application-default print-access-token 2>/dev/null)"; then
     export CLOUDSDK_AUTH_ACCESS_TOKEN="$token"
 fi
+if [ -n "${GOOGLE_IMPERSONATE_SERVICE_ACCOUNT:-}" ]; then
+    export CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT="$GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"
+fi

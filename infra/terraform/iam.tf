@@ -71,18 +71,18 @@ resource "google_storage_bucket_iam_member" "build_sources" {
 }
 
 resource "google_artifact_registry_repository_iam_member" "build" {
-  project    = var.project_id
-  location   = google_artifact_registry_repository.this.location
-  repository = google_artifact_registry_repository.this.repository_id
+  project    = local.repository.project
+  location   = local.repository.location
+  repository = local.repository.name
   role       = "roles/artifactregistry.writer"
   member     = google_service_account.this["build"].member
 }
 
 # Its own roles reach it some minutes after the API is enabled: too late for the first functions.
 resource "google_artifact_registry_repository_iam_member" "functions_agent" {
-  project    = var.project_id
-  location   = google_artifact_registry_repository.this.location
-  repository = google_artifact_registry_repository.this.repository_id
+  project    = local.repository.project
+  location   = local.repository.location
+  repository = local.repository.name
   role       = "roles/artifactregistry.reader"
   member     = google_project_service_identity.this["cloudfunctions.googleapis.com"].member
 }
@@ -155,12 +155,21 @@ resource "google_storage_bucket_iam_member" "reads_uploads" {
   member = google_service_account.this[each.key].member
 }
 
-# Signing without a key: IAM signs for whoever may create tokens of the account, here itself.
+# Signing without a key: IAM signs for whoever has this one right on the account, here the account itself.
+resource "google_project_iam_custom_role" "signer" {
+  role_id     = "${replace(var.name, "-", "_")}_signer_${random_id.suffix.hex}"
+  project     = var.project_id
+  title       = "${var.name}: sign addresses"
+  permissions = ["iam.serviceAccounts.signBlob"]
+
+  depends_on = [time_sleep.apis]
+}
+
 resource "google_service_account_iam_member" "signs_for_itself" {
   for_each = toset(concat(["api", "convert"], local.has_live ? ["live"] : []))
 
   service_account_id = google_service_account.this[each.key].name
-  role               = "roles/iam.serviceAccountTokenCreator"
+  role               = google_project_iam_custom_role.signer.id
   member             = google_service_account.this[each.key].member
 }
 
@@ -290,9 +299,9 @@ resource "google_cloud_run_v2_service_iam_member" "schedule" {
 resource "google_artifact_registry_repository_iam_member" "schedule" {
   count = length(var.busy_hours) == 0 ? 0 : 1
 
-  project    = var.project_id
-  location   = google_artifact_registry_repository.this.location
-  repository = google_artifact_registry_repository.this.repository_id
+  project    = local.repository.project
+  location   = local.repository.location
+  repository = local.repository.name
   role       = "roles/artifactregistry.reader"
   member     = google_service_account.this["schedule"].member
 }

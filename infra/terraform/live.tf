@@ -286,7 +286,7 @@ resource "google_cloud_run_v2_service" "live" {
 }
 
 resource "google_compute_region_network_endpoint_group" "live" {
-  count = local.live * local.load_balancer
+  count = local.live * local.domain
 
   name                  = local.names.live
   project               = var.project_id

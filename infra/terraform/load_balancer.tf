@@ -1,9 +1,11 @@
-# A domain of one's own and a limit per visitor, in front of the api. Off without custom_domain.
+# A domain of one's own and a limit per visitor, in front of the api. Off without custom_domain, and only with
+# its network endpoint groups where another load balancer serves the domain.
 locals {
-  load_balancer = var.custom_domain == null ? 0 : 1
+  domain        = var.custom_domain == null ? 0 : 1
+  load_balancer = var.external_load_balancer ? 0 : local.domain
   cloud_armor   = var.cloud_armor ? local.load_balancer : 0
   domains       = concat(var.custom_domain[*], sort(var.additional_domains))
-  certificates  = { for domain in local.domains : domain => "${local.names.api}-${substr(sha256(domain), 0, 8)}" }
+  certificates  = { for domain in(var.external_load_balancer ? [] : local.domains) : domain => "${local.names.api}-${substr(sha256(domain), 0, 8)}" }
   api_paths     = ["/api/*", "/docs", "/docs/*", "/healthz", "/openapi.json"]
 }
 
@@ -17,7 +19,7 @@ resource "google_compute_global_address" "api" {
 }
 
 resource "google_compute_region_network_endpoint_group" "api" {
-  count = local.load_balancer
+  count = local.domain
 
   name                  = local.names.api
   project               = var.project_id

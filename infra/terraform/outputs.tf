@@ -50,6 +50,15 @@ output "load_balancer_address" {
   value       = one(google_compute_global_address.api[*].address)
 }
 
+output "network_endpoint_groups" {
+  description = "What another load balancer sends the domain's requests to (external_load_balancer): the api, and where there is one, live with its paths."
+  value = {
+    api        = one(google_compute_region_network_endpoint_group.api[*].id)
+    live       = one(google_compute_region_network_endpoint_group.live[*].id)
+    live_paths = local.has_live ? concat([local.live_path], local.has_compat ? concat(local.voicevox_paths, local.compat_paths) : []) : []
+  }
+}
+
 output "page_configuration" {
   description = "Content of the page's config.json."
   value       = local.page_configuration
@@ -58,6 +67,25 @@ output "page_configuration" {
 output "page_url" {
   description = "URL of the page; null if the module does not host it."
   value       = var.page == null ? null : "https://${var.custom_domain}/"
+}
+
+output "service_accounts" {
+  description = "The addresses of the service accounts, by what runs as them."
+  value       = { for name, account in google_service_account.this : name => account.email }
+}
+
+output "services" {
+  description = "Names of the functions and of the Cloud Run services, by what they are."
+  value       = { for name, service in local.names : name => service if contains(keys(google_service_account.this), name) }
+}
+
+output "subscriptions" {
+  description = "Names of the subscriptions that push messages, and of those that keep dead letters."
+  value = {
+    dead     = { for topic, subscription in google_pubsub_subscription.dead_push : topic => subscription.name }
+    retained = { for topic, subscription in google_pubsub_subscription.dead_retained : topic => subscription.name }
+    work     = { for topic, subscription in google_pubsub_subscription.work : topic => subscription.name }
+  }
 }
 
 output "topics" {

@@ -4,6 +4,8 @@ locals {
   own     = var.own_characters == null ? 0 : 1
   has_own = var.own_characters != null
 
+  backup_days = try(var.own_characters.backup_days, 0)
+
   # A training and the start of the next one: the job begins none that would not end in time.
   training_job_seconds = try(2 * var.own_characters.training_seconds, 0)
 
@@ -25,7 +27,7 @@ locals {
   train_image_tag = substr(sha256(join("\n", [
     for path in local.train_image_files : "${filesha256("${local.source_root}/${path}")} ${path}"
   ])), 0, 32)
-  train_image_name = "${var.region}-docker.pkg.dev/${var.project_id}/${google_artifact_registry_repository.this.repository_id}/train:${local.train_image_tag}"
+  train_image_name = "${local.repository_host}/train:${local.train_image_tag}"
   builds_train     = local.has_own && try(var.own_characters.image == null, false)
   train_image      = local.builds_train ? one(data.google_artifact_registry_docker_image.train[*].self_link) : try(var.own_characters.image, null)
 
@@ -170,9 +172,9 @@ resource "terraform_data" "train_image" {
 data "google_artifact_registry_docker_image" "train" {
   count = local.builds_train ? 1 : 0
 
-  project       = var.project_id
-  location      = var.region
-  repository_id = google_artifact_registry_repository.this.repository_id
+  project       = local.repository.project
+  location      = local.repository.location
+  repository_id = local.repository.name
   image_name    = "train:${local.train_image_tag}"
 
   depends_on = [terraform_data.train_image]

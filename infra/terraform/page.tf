@@ -24,13 +24,12 @@ locals {
   page_configuration = jsonencode({
     api      = local.api_url
     appCheck = var.app_check == null ? null : { appId = var.app_check.app_id, siteKey = var.app_check.site_key }
-    firebase = {
+    firebase = merge(var.app_check == null ? {} : { appId = var.app_check.app_id }, {
       # Public by design: every visitor's browser gets it.
-      appId      = try(var.app_check.app_id, null)
       apiKey     = nonsensitive(google_apikeys_key.page.key_string)
       databaseId = var.database_id
       projectId  = var.project_id
-    }
+    })
     firestoreEmulator = null
     # The page's policy allows this socket, and the page offers what only live can do.
     live          = local.live_url

@@ -394,6 +394,13 @@ variable "error_rate_objective" {
   }
 }
 
+variable "external_load_balancer" {
+  description = "Whether a load balancer of yours serves custom_domain: then the module makes the network endpoint groups (output network_endpoint_groups) and no load balancer, certificate or address."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "firebase_authentication" {
   description = "Lets signed-in visitors own their voices; null switches owners off. Chooses the ways to sign in."
   type = object({
@@ -672,9 +679,10 @@ variable "notification_channels" {
 }
 
 variable "own_characters" {
-  description = "Lets visitors make characters of their own voice, in the page or by the API; null: off, and nothing of it is there. Needs characters. `per_day` is how many all visitors together may begin in a day, `per_owner` how many one visitor may, `public` whether owners may show a character to everybody, `at_once` how many are trained at the same time by a job with 2 CPUs and 4 GiB, `training_seconds` how long one training may take. One training costs about US$ 0.01 (docs/own-characters.md). `pytorch_index` is the address of PyTorch's packages for CPUs, which https://pytorch.org/get-started/locally/ shows after --index-url (Linux, Pip, CPU); `image` is the trainer's image if Cloud Build shall not build it."
+  description = "Lets visitors make characters of their own voice, in the page or by the API; null: off, and nothing of it is there. Needs characters. `per_day` is how many all visitors together may begin in a day, `per_owner` how many one visitor may, `public` whether owners may show a character to everybody, `at_once` how many are trained at the same time by a job with 2 CPUs and 4 GiB, `backup_days` how long a daily backup of the documents is kept (0: no backups, and no recovery of a moment of the last seven days), `training_seconds` how long one training may take. One training costs about US$ 0.01 (docs/own-characters.md). `pytorch_index` is the address of PyTorch's packages for CPUs, which https://pytorch.org/get-started/locally/ shows after --index-url (Linux, Pip, CPU); `image` is the trainer's image if Cloud Build shall not build it."
   type = object({
     at_once          = optional(number, 1)
+    backup_days      = optional(number, 7)
     image            = optional(string)
     per_day          = optional(number, 20)
     per_owner        = optional(number, 3)
@@ -695,6 +703,11 @@ variable "own_characters" {
       floor(var.own_characters[value]) == var.own_characters[value] && var.own_characters[value] >= 1 && var.own_characters[value] <= most
     ]), false)
     error_message = "own_characters needs whole numbers: per_day 1 to 1000, per_owner 1 to 100, at_once 1 to 20."
+  }
+
+  validation {
+    condition     = var.own_characters == null || try(floor(var.own_characters.backup_days) == var.own_characters.backup_days && var.own_characters.backup_days >= 0 && var.own_characters.backup_days <= 98, false)
+    error_message = "own_characters.backup_days must be a whole number from 0 to 98, the 14 weeks that Google keeps a backup at most."
   }
 
   validation {
@@ -728,6 +741,11 @@ variable "page" {
   validation {
     condition     = var.page == null || var.custom_domain != null
     error_message = "page needs custom_domain, because the page is served by the load balancer; set custom_domain, or host the page elsewhere (docs/deploy.md shows how)."
+  }
+
+  validation {
+    condition     = var.page == null || !var.external_load_balancer
+    error_message = "page is served by the module's own load balancer: leave it out with external_load_balancer, and host the page behind yours."
   }
 
   validation {
@@ -805,6 +823,17 @@ variable "region" {
   validation {
     condition     = can(regex("^[a-z]+-[a-z]+[0-9]+$", var.region))
     error_message = "region must be a region such as \"europe-west1\", not a zone (\"europe-west1-b\") and not a multi-region (\"eu\")."
+  }
+}
+
+variable "repository" {
+  description = "A repository of Artifact Registry that exists, for all images: projects/P/locations/L/repositories/R. null makes one."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.repository == null || can(regex("^projects/[^/]+/locations/[^/]+/repositories/[^/]+$", var.repository))
+    error_message = "repository must be projects/P/locations/L/repositories/R, or null for one of the module's own."
   }
 }
 

@@ -31,6 +31,7 @@ from tools.benchmarks.report import Cell, Report, Table
 COUNTED: Final = Path(__file__).parent / "results" / "pipeline.json"
 FORMATS: Final = (OutputFormat.WAV, OutputFormat.M4A)
 SECONDS_OF_A_DAY: Final = 86_400
+VOICES_A_DAY: Final = (1000, 100_000, 1_000_000)
 
 _WRITES: Final = "Firestore documents written"
 _READS: Final = (
@@ -48,6 +49,12 @@ class Prices:
     Firestore: https://cloud.google.com/firestore/pricing
     Cloud Storage: https://cloud.google.com/storage/pricing-examples
     Cloud Scheduler: https://cloud.google.com/scheduler/pricing
+    Logging and alerts: https://cloud.google.com/stackdriver/pricing; Google names a price for
+    conditions on metrics and has postponed its start several times
+    Pub/Sub: https://cloud.google.com/pubsub/pricing
+    Load balancer: https://cloud.google.com/load-balancing/pricing
+    Cloud Armor: https://cloud.google.com/armor/pricing
+    reCAPTCHA: https://cloud.google.com/recaptcha/docs/billing-information
     """
 
     cpu_second: float = 0.000_024
@@ -62,6 +69,17 @@ class Prices:
     object_read: float = 0.0004 / 1e3
     gib_to_the_internet: float = 0.12
     scheduler_job_day: float = 0.1 / 31
+    logged_gib: float = 0.5
+    logged_gib_free: float = 50
+    message_gib: float = 40 / 1024
+    message_gib_free: float = 10
+    alert_condition_month: float = 1.5
+    load_balancer_month: float = 0.025 * 24 * 30
+    cloud_armor_month: float = 7
+    cloud_armor_request: float = 0.75 / 1e6
+    assessments_free: int = 10_000
+    assessments_to_100_000: float = 8
+    assessment: float = 1 / 1e3
 
     @property
     def function_second(self) -> float:
@@ -93,6 +111,12 @@ class Usage:
     sweeps: int = 288  # per day
     sweep_seconds: float = 0.5  # when it finds nothing
     sweep_reads: int = 3  # one query for each status; billed also without results
+    probe_seconds: float = 0.1  # the least that is billed; Cloud Run bills liveness probes
+    probes: int = 8640  # per day, of each instance
+    logged_bytes: int = 9000  # by all services; estimated
+    message_bytes: int = 4096  # published and delivered, by Google's least of 1 kB for each
+    balanced_requests: float = 1.5  # to the api through a load balancer
+    alert_conditions: int = 12  # on metrics (infra/terraform/monitoring.tf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +276,37 @@ def sweep_day_dollars(usage: Usage, prices: Prices) -> float:
     return usage.sweeps * one + prices.scheduler_job_day
 
 
+def probe_day_dollars(usage: Usage, prices: Prices) -> float:
+    second = usage.cpus * prices.cpu_second + usage.gib * prices.gib_second
+    return usage.probes * usage.probe_seconds * second
+
+
+def month_dollars(
+    per_day: int, measured: Measurement, usage: Usage, prices: Prices
+) -> dict[str, float]:
+    """Return the cost of 30 days with so many voices, each of one visitor's visit."""
+    voices = 30 * per_day
+    on_upload_day = SECONDS_OF_A_DAY * (prices.idle_cpu_second + 0.5 * prices.idle_gib_second)
+    idle = warm_day_dollars(usage, prices) + on_upload_day + sweep_day_dollars(usage, prices)
+    logged = voices * usage.logged_bytes / 2**30 - prices.logged_gib_free
+    messages = voices * usage.message_bytes / 2**30 - prices.message_gib_free
+    balanced = voices * usage.balanced_requests
+    fewest = prices.assessments_to_100_000 if voices > prices.assessments_free else 0
+    return {
+        "voices": voices * sum(conversion_dollars(measured, usage, prices).values()),
+        "warm instances and sweeps": 30 * idle,
+        "liveness probes": 30 * probe_day_dollars(usage, prices),
+        "logging": prices.logged_gib * max(0, logged),
+        "Pub/Sub": prices.message_gib * max(0, messages),
+        "alert conditions, once Google charges them": usage.alert_conditions
+        * prices.alert_condition_month,
+        "`custom_domain`": prices.load_balancer_month
+        + prices.cloud_armor_month
+        + balanced * prices.cloud_armor_request,
+        "`app_check`": fewest + max(0, voices - 100_000) * prices.assessment,
+    }
+
+
 def training_dollars(used: TrainingJob, prices: Prices, job: JobPrices) -> dict[str, float]:
     billed = used.seconds + used.start_seconds
     renewals = billed / _RENEW_SECONDS
@@ -286,4 +341,10 @@ def make_report(measured: Sequence[Measurement], usage: Usage, prices: Prices) -
         "a day of sweeps, US$": sweep_day_dollars(usage, prices),
     }
     table = Table("1000 conversions, US$", ("for", *map(str, FORMATS)), tuple(rows))
-    return Report("cost", (table,), facts)
+    months = [month_dollars(per_day, measured[0], usage, prices) for per_day in VOICES_A_DAY]
+    month = Table(
+        "A month, US$, by the voices of a day (wav)",
+        ("for", *(f"{per_day:,}" for per_day in VOICES_A_DAY)),
+        tuple((kind, *(round(each[kind], 1) for each in months)) for kind in months[0]),
+    )
+    return Report("cost", (table, month), facts)

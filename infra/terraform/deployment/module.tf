@@ -29,6 +29,7 @@ module "voice_avatar" {
   delivery_attempts           = var.delivery_attempts
   domain_restricted_sharing   = var.domain_restricted_sharing
   error_rate_objective        = var.error_rate_objective
+  external_load_balancer      = var.external_load_balancer
   firebase_authentication     = var.firebase_authentication
   firestore_location          = var.firestore_location
   function_min_instances      = var.function_min_instances
@@ -57,6 +58,7 @@ module "voice_avatar" {
   rate_limit_per_minute       = var.rate_limit_per_minute
   recording_seconds           = var.recording_seconds
   region                      = var.region
+  repository                  = var.repository
   result_url_seconds          = var.result_url_seconds
   signing                     = var.signing
   traces                      = var.traces

@@ -40,6 +40,11 @@ output "load_balancer_address" {
   value       = module.voice_avatar.load_balancer_address
 }
 
+output "network_endpoint_groups" {
+  description = "What another load balancer sends the domain's requests to (external_load_balancer): the api, and where there is one, live with its paths."
+  value       = module.voice_avatar.network_endpoint_groups
+}
+
 output "page_configuration" {
   description = "Content of the page's config.json."
   value       = module.voice_avatar.page_configuration
@@ -48,6 +53,21 @@ output "page_configuration" {
 output "page_url" {
   description = "URL of the page; null if the module does not host it."
   value       = module.voice_avatar.page_url
+}
+
+output "service_accounts" {
+  description = "The addresses of the service accounts, by what runs as them."
+  value       = module.voice_avatar.service_accounts
+}
+
+output "services" {
+  description = "Names of the functions and of the Cloud Run services, by what they are."
+  value       = module.voice_avatar.services
+}
+
+output "subscriptions" {
+  description = "Names of the subscriptions that push messages, and of those that keep dead letters."
+  value       = module.voice_avatar.subscriptions
 }
 
 output "topics" {

@@ -51,7 +51,8 @@ run "only_what_is_needed" {
   assert {
     condition = alltrue([
       for name in ["api", "convert"] :
-      google_service_account_iam_member.signs_for_itself[name].role == "roles/iam.serviceAccountTokenCreator"
+      google_service_account_iam_member.signs_for_itself[name].role == google_project_iam_custom_role.signer.id
+      && google_project_iam_custom_role.signer.permissions == toset(["iam.serviceAccounts.signBlob"])
       && google_service_account_iam_member.signs_for_itself[name].service_account_id == google_service_account.this[name].name
       && google_service_account_iam_member.signs_for_itself[name].member == google_service_account.this[name].member
     ]) && length(google_service_account_iam_member.signs_for_itself) == 2

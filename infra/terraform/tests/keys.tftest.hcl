@@ -29,7 +29,7 @@ run "keys_of_ones_own" {
         [for topic in concat(values(google_pubsub_topic.work), values(google_pubsub_topic.dead)) : topic.kms_key_name],
         [for function in google_cloudfunctions2_function.this : function.kms_key_name],
         [
-          google_artifact_registry_repository.this.kms_key_name,
+          google_artifact_registry_repository.this[0].kms_key_name,
           google_cloud_run_v2_service.convert.template[0].encryption_key,
           google_firestore_database.this.cmek_config[0].kms_key_name,
         ],

@@ -101,8 +101,9 @@ run "on" {
 
 run "behind_the_load_balancer" {
   variables {
-    custom_domain = "voice.example.com"
-    live          = {}
+    keep_run_address = false
+    custom_domain    = "voice.example.com"
+    live             = {}
   }
 
   assert {

@@ -153,6 +153,12 @@ run "watching" {
     error_message = "an alert reaches nobody, or does not say what to do"
   }
 
+  # As many as docs/deploy.md and tools/benchmarks/cost.py say that Google may charge for.
+  assert {
+    condition     = sum([for policy in google_monitoring_alert_policy.metric : length(policy.conditions)]) == 12
+    error_message = "the alerts have another number of conditions on metrics"
+  }
+
   assert {
     condition = (
       google_monitoring_alert_policy.metric["Visitors wait too long"].conditions[0].condition_threshold[0].threshold_value == 3000
@@ -425,5 +431,40 @@ run "several_domains" {
       && output.api_url == "https://voice.example.com"
     )
     error_message = "a domain has no certificate of its own, no page, or may not upload, or the limit can be gone around"
+  }
+}
+
+run "behind_a_load_balancer_of_ones_own_with_a_repository_that_exists" {
+  variables {
+    custom_domain          = "voice.example.com"
+    external_load_balancer = true
+    live                   = {}
+    max_instances          = { convert = 3 }
+    repository             = "projects/images/locations/europe/repositories/shared"
+  }
+
+  assert {
+    condition = (
+      output.network_endpoint_groups.api == google_compute_region_network_endpoint_group.api[0].id
+      && output.network_endpoint_groups.live == google_compute_region_network_endpoint_group.live[0].id
+      && length(google_compute_global_forwarding_rule.api) + length(google_certificate_manager_certificate.domain) + length(google_compute_backend_service.live) == 0
+      && output.api_url == "https://voice.example.com"
+    )
+    error_message = "there is a second load balancer, or nothing to send requests to"
+  }
+
+  assert {
+    condition = (
+      length(google_artifact_registry_repository.this) == 0
+      && google_cloudfunctions2_function.this["api"].build_config[0].docker_repository == var.repository
+      && startswith(local.image_name, "europe-docker.pkg.dev/images/shared/convert:")
+      && google_artifact_registry_repository_iam_member.build.project == "images"
+    )
+    error_message = "images go elsewhere than into the repository that exists"
+  }
+
+  assert {
+    condition     = output.services.live == "voice-avatar-live" && output.service_accounts.api == google_service_account.this["api"].email && output.subscriptions.work.uploads == "voice-avatar-uploads"
+    error_message = "the outputs do not name what another configuration needs"
   }
 }

@@ -31,6 +31,7 @@ run "off_there_is_nothing_of_it" {
       && length(google_firestore_index.own_of_owner) == 0
       && !anytrue([for title in keys(google_monitoring_alert_policy.log) : startswith(title, "Trainings")])
       && length(terraform_data.train_image) == 0
+      && length(google_firestore_backup_schedule.daily) == 0
       && !contains(keys(google_service_account.this), "train")
       && !contains(keys(google_project_iam_member.firestore), "train")
       && !contains(keys(google_secret_manager_secret_iam_member.reads_log_key), "train")
@@ -132,6 +133,16 @@ run "on" {
   assert {
     condition     = local.most_cpus == 2 + (var.max_instances.convert * tonumber(var.convert_cpu) + local.function_instances)
     error_message = "the quota does not count the trainings"
+  }
+
+  # One wrong command, and visitors' voices would be gone.
+  assert {
+    condition = (
+      google_firestore_database.this.point_in_time_recovery_enablement == "POINT_IN_TIME_RECOVERY_ENABLED"
+      && google_firestore_backup_schedule.daily[0].retention == "604800s"
+      && length(google_firestore_backup_schedule.daily[0].daily_recurrence) == 1
+    )
+    error_message = "the documents of visitors' characters cannot be restored"
   }
 }
 

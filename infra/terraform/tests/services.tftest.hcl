@@ -203,7 +203,7 @@ run "busy_hours" {
 
   assert {
     condition = (
-      google_artifact_registry_repository_iam_member.schedule[0].repository == google_artifact_registry_repository.this.repository_id
+      google_artifact_registry_repository_iam_member.schedule[0].repository == google_artifact_registry_repository.this[0].repository_id
       && google_artifact_registry_repository_iam_member.schedule[0].role == "roles/artifactregistry.reader"
       && google_artifact_registry_repository_iam_member.schedule[0].member == google_service_account.this["schedule"].member
     )

@@ -62,6 +62,7 @@ run "bad_values_1" {
     rate_limit_per_minute       = 0
     recording_seconds           = { min = 0 }
     region                      = "europe-west1-b"
+    repository                  = "shared"
     result_url_seconds          = 59
     signing                     = "rsa"
     traces                      = { ratio = 2 }
@@ -118,6 +119,7 @@ run "bad_values_1" {
     var.rate_limit_per_minute,
     var.recording_seconds,
     var.region,
+    var.repository,
     var.result_url_seconds,
     var.signing,
     var.traces,
@@ -340,11 +342,14 @@ run "bad_values_9" {
   command = plan
 
   variables {
-    compat = { voicevox_speakers = { one = "mei" } }
-    live   = {}
+    own_characters = { backup_days = 0.5, pytorch_index = "https://packages.example/cpu" }
+    characters     = {}
+    compat         = { voicevox_speakers = { one = "mei" } }
+    live           = {}
   }
 
   expect_failures = [
+    var.own_characters,
     var.compat,
   ]
 }
@@ -386,4 +391,16 @@ run "bad_values_12" {
   expect_failures = [
     var.compat,
   ]
+}
+
+run "a_page_behind_another_load_balancer" {
+  command = plan
+
+  variables {
+    custom_domain          = "voice.example.com"
+    external_load_balancer = true
+    page                   = { folder = "./tests/page" }
+  }
+
+  expect_failures = [var.page]
 }

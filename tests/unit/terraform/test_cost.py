@@ -19,6 +19,8 @@ from tools.benchmarks.cost import (
     conversion_dollars,
     make_report,
     measure,
+    month_dollars,
+    probe_day_dollars,
     read_usage,
     sweep_day_dollars,
     training_dollars,
@@ -29,7 +31,6 @@ from tools.benchmarks.report import Report, Table, with_figures
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
-NOTHING = Measurement(cpu_seconds=0, seconds=5, bytes=0)
 USAGE = Usage(document_reads=6, document_writes=4)
 
 
@@ -56,12 +57,6 @@ def test_a_result_is_paid_for_by_the_gibibyte() -> None:
     dollars = conversion_dollars(measured, USAGE, Prices(gib_to_the_internet=0.12))
 
     assert dollars["result to the visitor"] == pytest.approx(0.06)
-
-
-def test_without_a_result_only_its_download_is_free() -> None:
-    dollars = conversion_dollars(NOTHING, USAGE, Prices())
-
-    assert [name for name, one in dollars.items() if one == 0] == ["result to the visitor"]
 
 
 def test_a_warm_day_is_a_day_of_idle_prices() -> None:
@@ -125,12 +120,26 @@ def test_the_page_about_deploying_has_a_place_for_what_was_measured() -> None:
     assert cpu == "| CPU seconds of one | 0.100 | 0.200 |"
 
 
+def test_a_month_has_what_google_charges_beside_the_voices() -> None:
+    few, many = (
+        month_dollars(per_day, Measurement(0.06, 5, 250_000), USAGE, Prices())
+        for per_day in (1000, 1_000_000)
+    )
+
+    assert (few["logging"], few["Pub/Sub"], few["`app_check`"]) == (0, 0, 8)
+    # 30 million visits, the first 100 000 for US$ 8.
+    assert many["`app_check`"] == pytest.approx(8 + 29_900)
+    assert many["logging"] == pytest.approx(0.5 * (30e6 * 9000 / 2**30 - 50))
+    assert many["`custom_domain`"] == pytest.approx(18 + 7 + 45 * 0.75)
+
+
 def test_the_guide_says_what_an_idle_month_costs() -> None:
     page = page_of("cost").read_text()
     prices = Prices()
     on_upload = prices.idle_cpu_second + 0.5 * prices.idle_gib_second
     rows = {
         "one warm instance of the converter": 30 * warm_day_dollars(Usage(6, 4), prices),
+        "its liveness probes": 30 * probe_day_dollars(Usage(6, 4), prices),
         "one warm instance of on_upload": 30 * 86_400 * on_upload,
         "sweeps": 30 * sweep_day_dollars(Usage(6, 4), prices),
     }
@@ -155,8 +164,3 @@ def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated()
     together = re.search(r"^\| \*\*together\*\* \| \*\*([\d.]+)\*\* \|$", page, re.MULTILINE)
     assert together is not None
     assert float(together[1]) == round(sum(dollars.values()), 4) <= 0.05
-
-
-def test_a_job_is_paid_for_while_it_runs() -> None:
-    used, job = TrainingJob(seconds=100, start_seconds=20), JobPrices(cpu_second=1, gib_second=0.5)
-    assert training_dollars(used, Prices(), job)["job"] == pytest.approx(120 * (2 + 4 * 0.5))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
 # Options that no pair of applies tries; infra/terraform/generation.py says why.
-NOT_SWITCHED = {"convert_image", "domain_restricted_sharing", "kms_key"}
+NOT_SWITCHED = {"convert_image", "domain_restricted_sharing", "kms_key", "repository"}
 
 
 @pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)

@@ -1,9 +1,12 @@
+"""The images of the conversion container and of the trainer: what goes in, and how they start."""
+
 from __future__ import annotations
 
 import json
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pathspec
@@ -16,76 +19,102 @@ if TYPE_CHECKING:
 
     from tests.unit.terraform.reading import TerraformModule
 
-DOCKERFILE = ROOT / "functions/convert/Dockerfile"
-NEEDED = [
-    "characters/a-character/character.json",
-    "characters/a-character/a-graph.onnx",
-    "shared/conversion/worker.py",
-    "functions/__init__.py",
-    "functions/live_and_compat/main.py",
-    "functions/compat/main.py",
-    "functions/convert/main.py",
-    "functions/convert/requirements-cuda.txt",
-    "functions/convert/requirements.txt",
-    "functions/live/main.py",
-    "shared/voices/voice.py",
-    "shared/speech/decoding/decoder.py",
-]
-UNWANTED = [
-    "README.md",
-    "functions/api/main.py",
-    "web/page/node_modules/a-package/index.js",
-    "functions/convert/__pycache__/main.cpython-311.pyc",
-    "infra/terraform/main.tf",
-    "tests/unit/terraform/test_image.py",
-    "tools/training/a-checkpoint.pt",
-]
+
+@dataclass(frozen=True)
+class Image:
+    """An image's Dockerfile, what its upload leaves out, and the list that Terraform hashes."""
+
+    folder: Path
+    ignore_files: tuple[Path, ...]
+    patterns: str
+    functions: set[str]
+
+    def instructions(self, name: str) -> list[str]:
+        lines = (self.folder / "Dockerfile").read_text().splitlines()
+        return [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
+
+    def uploaded(self) -> list[str]:
+        """Return the files of the checkout that every ignore file lets through."""
+        command = ["git", "ls-files"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        found = done.stdout.splitlines()
+        for path in self.ignore_files:
+            ignored = pathspec.GitIgnoreSpec.from_lines(path.read_text().splitlines())
+            found = [each for each in found if not ignored.match_file(each)]
+        return found
 
 
-def let_through(ignore_file: str, paths: list[str]) -> list[str]:
-    lines = (ROOT / ignore_file).read_text().splitlines()
-    ignored = pathspec.GitIgnoreSpec.from_lines(lines)
-    return [path for path in paths if not ignored.match_file(path)]
+CONVERT = Image(
+    ROOT / "functions/convert",
+    (ROOT / ".dockerignore",),
+    "image_patterns",
+    {"__init__.py", "compat", "convert", "live", "live_and_compat"},
+)
+TRAIN = Image(
+    ROOT / "functions/train",
+    (ROOT / "functions/train/Dockerfile.dockerignore",),
+    "train_image_patterns",
+    {"__init__.py", "train"},
+)
 
 
-@pytest.mark.parametrize("ignore_file", [".dockerignore", ".gcloudignore"])
-def test_an_upload_holds_what_the_image_is_made_of_and_nothing_else(ignore_file: str) -> None:
-    assert let_through(ignore_file, NEEDED + UNWANTED) == NEEDED
+@pytest.fixture(params=[CONVERT, TRAIN], ids=["convert", "train"])
+def image(request: pytest.FixtureRequest) -> Image:
+    found = request.param
+    assert isinstance(found, Image)
+    return found
 
 
-def test_a_change_of_anything_in_the_image_makes_a_new_image(terraform: TerraformModule) -> None:
+def test_an_upload_holds_what_the_image_is_made_of_and_nothing_else(image: Image) -> None:
+    inside = image.uploaded()
+    functions = {path.split("/")[1] for path in inside if path.startswith("functions/")}
+    copied = [one.split()[0] for one in image.instructions("COPY") if not one.startswith("--from")]
+
+    assert functions == image.functions
+    tops = {path.split("/")[0] for path in inside if "/" in path}
+    assert tops <= {"characters", "functions", "shared", "tools"}
+    assert ("tools" in tops) == (image is TRAIN)
+    assert len(copied) >= 4
+    for source in copied:
+        assert [path for path in inside if path.startswith(source)], source
+
+
+def test_gcloud_sends_what_docker_would() -> None:
+    other = Image(CONVERT.folder, (ROOT / ".gcloudignore",), CONVERT.patterns, CONVERT.functions)
+
+    assert set(other.uploaded()) == {*CONVERT.uploaded(), ".dockerignore"}
+
+
+def test_a_change_of_anything_in_the_image_makes_a_new_image(
+    terraform: TerraformModule, image: Image
+) -> None:
     patterns = pathspec.GitIgnoreSpec.from_lines(
         f"/{pattern}"
-        for name in ("shared_patterns", "image_patterns")
+        for name in ("shared_patterns", image.patterns)
         for pattern in terraform.locals[name]
     )
-    found = [
-        path.relative_to(ROOT).as_posix()
-        for top in ("characters", "functions", "shared")
-        for path in (ROOT / top).rglob("*")
-        if path.is_file()
-    ]
-    inside = let_through(".dockerignore", [*found, "functions/__init__.py", ".dockerignore"])
+    code = [path for path in image.uploaded() if not path.endswith((".md", ".in", "LICENSE"))]
 
-    assert [path for path in inside if not patterns.match_file(path)] == []
-    assert patterns.match_file("functions/convert/Dockerfile")
+    assert [path for path in code if not patterns.match_file(path)] == []
 
 
-def instructions(name: str) -> list[str]:
-    """Return what follows an instruction's name in the Dockerfile, for every such line."""
-    lines = DOCKERFILE.read_text().splitlines()
-    return [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
-
-
-def test_the_functions_and_the_container_run_the_same_python(terraform: TerraformModule) -> None:
+def test_a_container_runs_as_a_user_without_rights_on_the_python_of_the_functions(
+    terraform: TerraformModule, image: Image
+) -> None:
     version = terraform.locals["python_version"]
+    (user,), (command,) = image.instructions("USER"), image.instructions("CMD")
+    base = image.instructions("ARG")[0]
 
-    base, *others = instructions("ARG")
-    assert others == ["PROVIDER=cpu"]
-    assert instructions("FROM") == ["${BASE} AS build", "${BASE}"]
-    image = rf"mirror\.gcr\.io/library/python:{re.escape(version)}\.\d+-slim-\w+"
-    assert re.fullmatch(rf"BASE={image}@sha256:[0-9a-f]{{64}}", base)
-    assert f"python{version}" in DOCKERFILE.read_text()
+    # Cloud Run cannot check whether a named user is root.
+    assert int(user.partition(":")[0]) > 1000
+    assert json.loads(command) == ["python", "-m", f"functions.{image.folder.name}"]
+    # Google's mirror has no pull limit, and a digest names one image for ever.
+    mirror = rf"mirror\.gcr\.io/library/python:{re.escape(version)}\.\d+-slim-\w+"
+    assert re.fullmatch(rf"BASE={mirror}@sha256:[0-9a-f]{{64}}", base)
+
+
+def test_the_port_of_the_image_is_the_one_that_cloud_run_asks(terraform: TerraformModule) -> None:
+    assert CONVERT.instructions("EXPOSE") == [str(terraform.locals["port"])]
 
 
 def packages_in(requirements: Path) -> dict[str, str]:
@@ -95,21 +124,34 @@ def packages_in(requirements: Path) -> dict[str, str]:
 
 
 def test_an_image_for_a_gpu_differs_only_in_its_build_of_onnx_runtime(tmp_path: Path) -> None:
-    folder = DOCKERFILE.parent
-    for_cpus = packages_in(folder / "requirements.txt")
-    for_gpus = packages_in(folder / "requirements-cuda.txt")
-    command = re.search(r"sed -i '(\S+)' /source/requirements.txt", DOCKERFILE.read_text())
+    for_cpus = packages_in(CONVERT.folder / "requirements.txt")
+    for_gpus = packages_in(CONVERT.folder / "requirements-cuda.txt")
+    dockerfile = (CONVERT.folder / "Dockerfile").read_text()
+    command = re.search(r"sed -i '(\S+)' /source/requirements.txt", dockerfile)
     assert command is not None
     taken_out = tmp_path / "requirements.txt"
-    shutil.copy(folder / "requirements.txt", taken_out)
+    shutil.copy(CONVERT.folder / "requirements.txt", taken_out)
     subprocess.run(["sed", "-i", command[1], taken_out], check=True)  # noqa: S607
 
     assert all(name.startswith("nvidia-") or name == "onnxruntime-gpu" for name in for_gpus)
-    assert {name: each for name, each in for_cpus.items() if name != "onnxruntime"} == packages_in(
-        taken_out
-    )
-    assert "onnxruntime" in for_cpus
-    assert "# syntax=" not in DOCKERFILE.read_text()
+    del for_cpus["onnxruntime"]
+    assert for_cpus == packages_in(taken_out)
+
+
+def test_only_the_trainer_has_pytorch_and_its_build_for_cpus() -> None:
+    with_torch = {
+        path.parent.name
+        for path in ROOT.glob("functions/*/requirements.txt")
+        if "torch" in packages_in(path)
+    }
+    requirements = packages_in(TRAIN.folder / "requirements.txt")
+
+    assert with_torch == {"train"}
+    assert "+cpu" in requirements["torch"].split("\n")[0]
+    assert not [name for name in requirements if name.startswith("nvidia-")]
+    # Not from the package index: the operator says where it is, the hashes what it is.
+    (install,) = (line for line in TRAIN.instructions("RUN") if "--require-hashes" in line)
+    assert '--extra-index-url "${PYTORCH_INDEX:?is not set}"' in install
 
 
 @pytest.mark.parametrize(
@@ -124,25 +166,3 @@ def test_what_is_deployed_is_installed_from_the_files_that_were_locked(requireme
         assert re.fullmatch(r"[a-z0-9-]+==[\w.+!-]+", first), name
         assert hashes, name
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), name
-
-
-def test_everything_that_is_copied_from_the_checkout_is_let_through() -> None:
-    copied = [one.split()[0] for one in instructions("COPY") if not one.startswith("--from")]
-
-    assert len(copied) >= 4
-    for source in copied:
-        assert [path for path in NEEDED if path.startswith(source)], source
-
-
-def test_the_container_runs_as_a_user_without_rights_and_starts_convert() -> None:
-    (user,) = instructions("USER")
-    (command,) = instructions("CMD")
-
-    # Cloud Run cannot check whether a named user is root.
-    assert int(user.partition(":")[0]) > 1000
-    assert json.loads(command) == ["python", "-m", "functions.convert"]
-    assert instructions("WORKDIR") == ["/app"]
-
-
-def test_the_port_of_the_image_is_the_one_that_cloud_run_asks(terraform: TerraformModule) -> None:
-    assert instructions("EXPOSE") == [str(terraform.locals["port"])]
