@@ -19,7 +19,7 @@ from shared.runtime.push import OverloadedError
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -136,9 +136,8 @@ class SpokenAnswer(StreamingResponse):
         stream: SpokenStream,
         media_type: str,
         form: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] = lambda pieces: pieces,
-        unread: str = "",
+        headers: Mapping[str, str] = MARKED,
     ) -> None:
-        headers = MARKED | unread_header(unread)
         super().__init__(form(stream.read()), media_type=media_type, headers=headers)
         self._synthesis = synthesis
         self._stream = stream
