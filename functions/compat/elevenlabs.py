@@ -363,16 +363,15 @@ class ElevenLabsRoutes:
         sound = asked_sound if is_stream else SoundFormat(Codec.PCM, asked_sound.sample_rate)
         owner, left = key_owner_of(request.scope), (ClientLeftError,)
         speech = speech_of(speaker, asked.text, asked.options(), sound)
-        unread = unread_names(speaker, asked.text)
+        headers = MARKED | unread_header(unread_names(speaker, asked.text))
         count = self._meter.count(owner, "elevenlabs", characters=len(asked.text), left=left)
         async with count:
             if is_stream:
                 stream = await self._synthesis.stream(speech, owner)
-                return SpokenAnswer(self._synthesis, stream, sound.content_type, unread=unread)
+                return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=headers)
             (pcm,) = await self._synthesis.speak([speech], request.is_disconnected, owner)
         marking = speaker.character.text_marking
         wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, marking)
-        headers = MARKED | unread_header(unread)
         return Response(wave, media_type=asked_sound.content_type, headers=headers)
 
     def _count(self, request: Request, recorded: _Recorded) -> AbstractAsyncContextManager[None]:

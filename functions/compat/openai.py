@@ -16,10 +16,12 @@ from starlette.routing import Route
 from functions.compat.elevenlabs import elevenlabs_models, is_elevenlabs
 from functions.compat.service.encoders import FORMATS_WITHOUT_FILE, Codec, SoundFormat
 from functions.compat.service.http_messages import (
+    MARKED,
     SpokenAnswer,
     answer_with,
     common_handlers,
     read_body,
+    unread_header,
 )
 from functions.compat.service.keys import Meter, key_owner_of
 from functions.compat.service.texts import speech_of, unread_names
@@ -177,11 +179,11 @@ class OpenAiRoutes:
         async with self._meter.count(owner, "openai", characters=len(asked.input)):
             speech = speech_of(voice, asked.input, options, sound)
             stream = await self._synthesis.stream(speech, owner)
-        unread = unread_names(voice, asked.input)
+        headers = MARKED | unread_header(unread_names(voice, asked.input))
         if asked.stream_format == "audio":
-            return SpokenAnswer(self._synthesis, stream, sound.content_type, unread=unread)
+            return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=headers)
         events = partial(_events, tokens=len(asked.input))
-        return SpokenAnswer(self._synthesis, stream, "text/event-stream", events, unread=unread)
+        return SpokenAnswer(self._synthesis, stream, "text/event-stream", events, headers)
 
     def _find_voice(self, name: str) -> TextSpeaker:
         voice = self._voices.find(name)

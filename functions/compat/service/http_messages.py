@@ -136,11 +136,8 @@ class SpokenAnswer(StreamingResponse):
         stream: SpokenStream,
         media_type: str,
         form: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] = lambda pieces: pieces,
-        *,
-        unread: str = "",
         headers: Mapping[str, str] = MARKED,
     ) -> None:
-        headers = {**headers, **unread_header(unread)}
         super().__init__(form(stream.read()), media_type=media_type, headers=headers)
         self._synthesis = synthesis
         self._stream = stream

@@ -347,14 +347,16 @@ class KokoroEngine:
 
     def _read(self, text: str) -> list[Reading]:
         """Read a text as Japanese, in which accent phrases are, and English words in katakana."""
-        return read_text(self._front_end, write_out(divide(text, (JAPANESE,)).text))
+        own = self._front_end.put_own_words(text)
+        return read_text(self._front_end, write_out(divide(own, (JAPANESE,)).text))
 
     def _sentences(self, text: str, options: SpeechOptions) -> list[Sentence]:
         """Read a text; parts in two languages are joined where no sentence ends between them."""
         refuse_styles(options)
         sentences: list[Sentence] = []
         ends = True
-        for run in divide_text(text, self.languages, options).runs:
+        own = self._front_end.put_own_words(text)
+        for run in divide_text(own, self.languages, options).runs:
             read = self._english.read if run.language == ENGLISH else self._read_japanese
             for number, each in enumerate(read(run.text)):
                 joined = "" if ends or number else sentences[-1].symbols
