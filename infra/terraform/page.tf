@@ -33,7 +33,7 @@ locals {
     firestoreEmulator = null
     # The page's policy allows this socket, and the page offers what only live can do.
     live          = local.live_url
-    operator      = var.operator
+    operator      = var.operator == null ? null : { name = var.operator.name, contact = var.operator.contact, privacy = var.operator.privacy }
     ownCharacters = local.has_own
     signIn        = var.firebase_authentication
   })

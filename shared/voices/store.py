@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from shared.voices.voice import (
+    EnglishWords,
     ErrorCode,
     Failure,
     Input,
@@ -235,6 +236,10 @@ def to_document(voice: Voice) -> dict[str, Any]:
     del document["voice_id"]
     document["status"] = voice.status.value
     document["options"]["output_format"] = voice.options.output_format.value
+    if voice.options.speaking is not None:
+        document["options"]["speaking"]["english_words"] = (
+            voice.options.speaking.english_words.value
+        )
     document["timings"] = dict(voice.timings)
     if voice.error is not None:
         document["error"]["code"] = voice.error.code.value
@@ -278,7 +283,11 @@ def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
     """
     options = dict(document["options"])
     options["output_format"] = OutputFormat(options["output_format"])
-    options["speaking"] = _part(Speaking, options.get("speaking"))
+    if options.get("speaking") is not None:
+        speaking = dict(options["speaking"])
+        if "english_words" in speaking:
+            speaking["english_words"] = EnglishWords(speaking["english_words"])
+        options["speaking"] = _part(Speaking, speaking)
     error = document["error"]
     parts = {
         "voice_id": voice_id,

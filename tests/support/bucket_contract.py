@@ -132,7 +132,7 @@ class BucketContract:
         assert (upload.method, upload.max_bytes) == ("PUT", 10)
         assert upload.headers == {
             "Content-Type": "audio/webm;codecs=opus",
-            "x-goog-content-length-range": "1,10",
+            "x-goog-content-length-range": "0,10",
             "x-goog-if-generation-match": "0",
         }
         assert "/a?" in upload.url

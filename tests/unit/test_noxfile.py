@@ -61,6 +61,7 @@ def programs(noxfile: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The programs that are installed beside Python: none at first."""
     installed: dict[str, str] = {}
     monkeypatch.setattr(noxfile.shutil, "which", installed.get)
+    monkeypatch.setenv("WITHOUT_KOKORO", "1")
     return installed
 
 

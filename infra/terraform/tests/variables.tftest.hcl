@@ -57,6 +57,7 @@ run "bad_values_1" {
     notice                      = "within"
     notice_languages            = ["fr"]
     notification_channels       = ["operator@example.com"]
+    operator                    = { name = "Ada's Museum", privacy = "museum.example/privacy" }
     project_id                  = "Demo Project"
     quota                       = { cpus = 0 }
     rate_limit_per_minute       = 0
@@ -114,6 +115,7 @@ run "bad_values_1" {
     var.notice,
     var.notice_languages,
     var.notification_channels,
+    var.operator,
     var.project_id,
     var.quota,
     var.rate_limit_per_minute,

@@ -57,6 +57,7 @@ async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(sta
     assert response.json() == {
         "voice_id": voice.voice_id,
         "status": "done",
+        "input": {"seconds": 2.5, "damaged": False, "missing_seconds": 0.0},
         "result": {
             "url": result.url,
             "url_expires_at": result.url_expires_at.isoformat().replace("+00:00", "Z"),

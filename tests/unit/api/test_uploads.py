@@ -208,7 +208,7 @@ async def test_an_oversized_file_does_not_fail_anothers_voice(stage: Stage) -> N
     ("content", "content_type", "code"),
     [
         (b"<html>", "audio/webm", "unsupported_format"),
-        (b"", "audio/webm", "unsupported_format"),
+        (b"", "audio/webm", "no_audio"),
         (WEBM, "audio/wav", "content_type_mismatch"),
         (WEBM, "text/plain", "content_type_mismatch"),
         (b"fLaC" + b"\x00" * 50, "audio/webm", "content_type_mismatch"),

@@ -355,7 +355,8 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
 
     assert loudest > 3000
     assert decoded is None or np.array_equal(decoded.samples, whole.samples)
-    assert (decoded is None) == whole.damaged
+    # The last packet is cut off, which only the whole file shows.
+    assert whole.damaged
 
 
 async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Stage) -> None:

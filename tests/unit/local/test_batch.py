@@ -283,4 +283,4 @@ def test_a_damaged_recording_is_told_in_the_table(
     held = replace(done.input, seconds=2.8, damaged=True, missing_seconds=missing)
     job = BatchJob(tmp_path / "a.webm", tmp_path / "a.wav")
     Console().print(_table([BatchReport(job, voice=replace(done, input=held))]))
-    assert f"2.80 (damaged: {told})" in capsys.readouterr().out
+    assert f"2.50 (damaged: {told})" in capsys.readouterr().out
