@@ -16,7 +16,7 @@ locals {
     "shared/speech/text/__init__.py",
     "shared/speech/text/languages.py",
     "shared/speech/text/normalisation.py",
-    "shared/speech/text/read_kanji.bin",
+    "shared/speech/text/read_kanji.txt",
     "shared/voices/**/*.py",
   ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import unicodedata
 import zlib
@@ -136,7 +137,7 @@ def _script_of(character: str) -> str | None:
     return _SCRIPTS.get(word, word)
 
 
-_KANJI = Path(__file__).with_name("read_kanji.bin")
+_KANJI = Path(__file__).with_name("read_kanji.txt")
 _KANJI_FROM, _KANJI_TO, _FURTHER_FROM, _FURTHER_TO = 0x3400, 0xA000, 0x20000, 0x323B0
 RARE_KANJI: Final = "rare kanji"
 
@@ -144,7 +145,7 @@ RARE_KANJI: Final = "rare kanji"
 @cache
 def _read_kanji() -> bytes:
     """Load a bit for each kanji of Unicode: whether Open JTalk's dictionary has a reading of it."""
-    return zlib.decompress(_KANJI.read_bytes())
+    return zlib.decompress(base64.b64decode(_KANJI.read_text()))
 
 
 def is_rare_kanji(character: str) -> bool:
