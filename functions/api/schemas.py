@@ -178,7 +178,7 @@ class ResultFacts(_Model):
     phones: str
 
 
-class RecordingFacts(_Model):
+class DecodedRecording(_Model):
     """The recording that was converted.
 
     If it was `damaged`, what could not be read was left out: `missing_seconds`, as far as the file
@@ -195,7 +195,7 @@ class ConversionDone(_Model):
 
     voice_id: str
     status: Status
-    input: RecordingFacts | None
+    input: DecodedRecording | None
     result: ResultFacts
     timings: dict[str, float]
 
@@ -224,7 +224,7 @@ class StyleFacts(_Model):
 
 
 class TextFacts(_Model):
-    """What a character that takes text speaks; `languages` has the usual one first."""
+    """The speech of a character that takes text; `languages` has the usual one first."""
 
     max_characters: int
     styles: list[StyleFacts]

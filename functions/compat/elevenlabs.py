@@ -232,7 +232,7 @@ class _ElevenLabsModel(BaseModel):
 
 
 class SpokenVoiceSettings(_ElevenLabsModel):
-    """How to speak; everything but the speed is checked and has no meaning here."""
+    """The wanted way of speaking; everything but the speed is checked and has no meaning here."""
 
     speed: Annotated[float | None, Field(ge=0.25, le=4.0)] = None
     stability: _Share = None

@@ -113,7 +113,7 @@ class OutputFormat(StrEnum):
 
 
 class EnglishWords(StrEnum):
-    """How English words inside of a Japanese sentence are spoken."""
+    """The way in which English words in a Japanese sentence are spoken."""
 
     KATAKANA = "katakana"
     ENGLISH = "english"

@@ -97,7 +97,7 @@ class _Message:
 
 
 class _Pusher:
-    """Lets the messages of one subscription be pushed in their order, as its flow allows."""
+    """Pushes the messages of one subscription in their order, as its flow allows."""
 
     def __init__(self) -> None:
         self._flow = PushFlow()

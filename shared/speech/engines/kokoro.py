@@ -210,7 +210,7 @@ _SHORTEST_ENGLISH, _LONGEST_ENGLISH = 12, 200
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What is spoken in one breath: its symbols, and how long they may take in seconds."""
+    """A part that is spoken in one breath: its symbols, and their most seconds."""
 
     symbols: str
     seconds: float

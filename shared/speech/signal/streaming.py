@@ -284,7 +284,7 @@ _REACH_BLOCKS = 3  # milliseconds before and after a peak in which the limiter's
 
 
 class StreamFinish:
-    """Gives a voice the recording's silence and loudness, frame by frame."""
+    """Applies the recording's silence and loudness, frame by frame."""
 
     def __init__(self, sample_rate: int) -> None:
         self._sample_rate = sample_rate

@@ -91,7 +91,7 @@ class SpeakerVectors(nn.Module):
     def hidden(
         self, content: Tensor, f0: Tensor, voicing: Tensor, who: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What the last block gives [batch, frames, channels], cepstrum and voicing logit.
+        """Return the last block's output [batch, frames, channels], cepstrum, voicing logit.
 
         Args:
             content: [batch, 128, frames].

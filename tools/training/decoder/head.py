@@ -46,7 +46,7 @@ _NOISE_GAIN, _PULSE_GAIN, _FINE_GAIN = 8.0, 0.3, 0.1
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a decoder says of the frames, and the pitch that it was given [batch, frames, ...].
+    """A decoder's output for some frames, and the pitch that it got [batch, frames, ...].
 
     Attributes:
         hidden: what its last block gives.
@@ -177,7 +177,7 @@ class Head(nn.Module):
         return numbers
 
     def filters(self, frames: Tensor, voicing: Tensor) -> _Filters:
-        """What the numbers of the frames say."""
+        """The head's numbers, frame by frame."""
         doubt = _SHARP * (voicing[..., None] - 0.5)
         return _Filters(
             torch.sigmoid(doubt + _CORRECTED * self.voicing(frames)),

@@ -107,7 +107,7 @@ class Network(nn.Module):
         return self.hidden(content, f0, voicing)[1:]
 
     def hidden(self, content: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What the last block gives [batch, frames, channels], and what `speak` does."""
+        """Return the output of the last block [batch, frames, channels], and what `speak` does."""
         x = torch.cat([content, self.melody(f0)[:, None], voicing[:, None]], 1)
         x = self.decoder(self.join(x))
         return x.transpose(1, 2), *self.parameters_of(self.exit(x))

@@ -93,7 +93,7 @@ class SoundJudges(nn.Module):
         self.judges = nn.ModuleList([*map(SpectrumJudge, _SIZES), *map(PeriodJudge, _PERIODS)])
 
     def own_loss(self, recorded: Tensor, spoken: Tensor) -> Tensor:
-        """How badly they tell one from the other: least squares."""
+        """Return the judges' loss, by least squares: how badly they tell one from the other."""
         losses = [
             ((1 - judge(recorded)[0]) ** 2).mean() + (judge(spoken)[0] ** 2).mean()
             for judge in self.judges
@@ -101,7 +101,7 @@ class SoundJudges(nn.Module):
         return torch.stack(losses).mean()
 
     def loss_of(self, recorded: Tensor, spoken: Tensor) -> tuple[Tensor, Tensor]:
-        """How easily they know what is spoken, and how differently their layers hear both."""
+        """Return two losses: how easily they know the spoken, and how differently they hear both."""
         known, heard = [], []
         for judge in self.judges:
             with torch.no_grad():

@@ -269,7 +269,7 @@ _OWNER = "owner"
 
 @dataclass(frozen=True)
 class Material:
-    """What is learnt from: the owner's speech, and other people's by name."""
+    """The lessons: the owner's speech, and other people's by name."""
 
     owner: Sequence[Utterance]
     others: Mapping[str, Sequence[Utterance]]

@@ -55,7 +55,7 @@ def _make(_name: str, make: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True)
 class SelectionSteps:
-    """How the progress of a selection is shown, and its parts are kept.
+    """Callbacks: how the progress of a selection is shown, and its parts are kept.
 
     Attributes:
         begin: takes the name of a step that begins.
