@@ -116,7 +116,7 @@ class Usage:
     logged_bytes: int = 9000  # by all services; estimated
     message_bytes: int = 4096  # published and delivered, by Google's least of 1 kB for each
     balanced_requests: float = 1.5  # to the api through a load balancer
-    alert_conditions: int = 12  # on metrics (infra/terraform/monitoring.tf)
+    alert_conditions: int = 14  # on metrics (infra/terraform/monitoring.tf)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ run "watching" {
 
   # As many as docs/deploy.md and tools/benchmarks/cost.py say that Google may charge for.
   assert {
-    condition     = sum([for policy in google_monitoring_alert_policy.metric : length(policy.conditions)]) == 12
+    condition     = sum([for policy in google_monitoring_alert_policy.metric : length(policy.conditions)]) == 14
     error_message = "the alerts have another number of conditions on metrics"
   }
 

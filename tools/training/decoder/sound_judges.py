@@ -101,7 +101,7 @@ class SoundJudges(nn.Module):
         return torch.stack(losses).mean()
 
     def loss_of(self, recorded: Tensor, spoken: Tensor) -> tuple[Tensor, Tensor]:
-        """Return two losses: how easily they know the spoken, and how differently they hear both."""
+        """Return two losses: how easily they recognise it, and how differently they hear both."""
         known, heard = [], []
         for judge in self.judges:
             with torch.no_grad():
