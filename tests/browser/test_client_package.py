@@ -100,7 +100,7 @@ def test_a_page_of_a_site_that_is_not_allowed_reads_why(
     visitor.page.wait_for_function("window.convert !== undefined")
 
     told = visitor.page.evaluate(
-        "(site) => window.convert(site, '', 'audio/wav').catch((error) => error.message)",
+        "(site) => window.convert(site, 'AAAA', 'audio/wav').catch((error) => error.message)",
         cloud.site(),
     )
 
