@@ -96,8 +96,7 @@ def test_the_first_screen_of_a_phone_has_what_the_visitor_needs_next(
         assert _box(visitor, seen).bottom <= height
     assert _box(visitor, "#file-hint").top - _box(visitor, "#main").bottom < 0.14 * height
     visitor.page.check("[name=mode][value=type]", force=True)
-    assert _box(visitor, "#typing").bottom <= _box(visitor, "#main").top
-    assert _box(visitor, "#main").bottom <= height
+    assert _box(visitor, "#say").bottom <= height
     visitor.page.check("[name=mode][value=speak]", force=True)
 
     def look_at_the_countdown(_: str) -> None:

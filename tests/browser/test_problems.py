@@ -166,9 +166,9 @@ def test_an_expired_link_to_the_result_can_be_tried_again(open_page: OpenPage) -
 @pytest.mark.parametrize(
     ("status", "code", "sentence"),
     [
-        (429, "rate_limited", "A little slower, please."),
+        (429, "rate_limited", "Too many requests."),
         (503, "maintenance", "Something went wrong on our side."),
-        (422, "unknown_character", "This character is not here any more."),
+        (422, "unknown_character", "This character is no longer available."),
     ],
 )
 def test_a_refusal_is_shown_after_the_recording_and_can_be_tried_again(
@@ -207,7 +207,7 @@ def test_in_a_crowd_the_recording_waits_for_its_turn(open_page: OpenPage) -> Non
         json={"status": 503, "code": "unavailable", "detail": "Many visitors are here."},
     )
     visitor.speak(seconds=2)
-    visitor.page.locator("#status", has_text="your turn in about").wait_for()
+    visitor.page.locator("#status", has_text="Your turn comes in about").wait_for()
     visitor.page.click("#language")
     assert "順番が来ます" in visitor.text("#status")
     visitor.answer_truly()

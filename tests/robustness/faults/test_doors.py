@@ -237,7 +237,7 @@ def traces(endpoints: dict[str, Any], folder: Path) -> Traces:
     put_back(endpoints, voices["put back"])
     done = [wait(endpoints, voices[name]) for name in ("done", "sent through the api", "erased")]
     contents = [requests.get(each["result"]["url"], timeout=SECONDS).content for each in done]
-    assert wait(endpoints, voices["cut off"])["code"] == "too_short"
+    assert wait(endpoints, voices["cut off"])["code"] == "corrupt"
     erased = f"{endpoints['api']}/api/v1/voices/{voices['erased']['voice_id']}"
     assert requests.delete(erased, headers=SIGNED_IN, timeout=SECONDS).status_code == 204
 

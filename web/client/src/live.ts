@@ -143,6 +143,8 @@ class Connection {
       if (this.#socket.bufferedAmount > QUEUE_BYTES)
         throw new LiveEnded("The network is too slow for a socket.");
     }
+    // A recording that nobody wants any more ends, too.
+    if (signal.aborted) return;
     const whole = await (await recording.whole).arrayBuffer();
     const sha256 = hexadecimal(await crypto.subtle.digest("SHA-256", whole));
     this.#socket.send(JSON.stringify({ type: "end", bytes: whole.byteLength, sha256 }));

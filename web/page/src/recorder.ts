@@ -55,15 +55,20 @@ export class Recorder {
   readonly finished: Promise<Recorded>;
   #slices!: ReadableStreamDefaultController<Blob>;
   #stop: () => void = () => undefined;
+  /** Whether the client still takes the slices; the visitor may go on speaking without it. */
+  #isWanted = true;
 
   constructor(options: RecorderOptions) {
-    this.slices = new ReadableStream({ start: (slices) => void (this.#slices = slices) });
+    this.slices = new ReadableStream({
+      start: (slices) => void (this.#slices = slices),
+      cancel: () => void (this.#isWanted = false),
+    });
     // Created while the click is still handled: otherwise some browsers start it suspended.
     const context = new AudioContext();
     this.finished = this.#record(context, options).finally(() => void context.close());
     this.finished.then(
-      () => this.#slices.close(),
-      (reason: unknown) => this.#slices.error(reason),
+      () => this.#isWanted && this.#slices.close(),
+      (reason: unknown) => this.#isWanted && this.#slices.error(reason),
     );
   }
 
@@ -100,7 +105,7 @@ export class Recorder {
       await new Promise<void>((resolve, reject) => {
         recorder.ondataavailable = ({ data }) => {
           parts.push(data);
-          this.#slices.enqueue(data);
+          if (this.#isWanted) this.#slices.enqueue(data);
         };
         recorder.onerror = (event) => reject(new PageError("microphone_busy", event));
         recorder.onstop = () => resolve();

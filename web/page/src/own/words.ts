@@ -61,7 +61,7 @@ const en = {
   good: (seconds: string) => `Good: ${seconds} s.`,
   agreed: "Good. You can make your character now.",
   faults: {
-    nothing: "Nothing was to be heard. Check the microphone, and read again.",
+    nothing: "We couldn’t hear anything. Check the microphone, and read again.",
     quiet: "That is too quiet. Come closer to the microphone.",
     clipped: "That is too loud: it is distorted. Move back a little.",
     noisy: "There is too much noise around you. Find a quieter place.",
