@@ -38,7 +38,7 @@ def test_ctrl_c_ends_several_processes_at_once_though_one_of_them_speaks(tmp_pat
     log = tmp_path / "log"
     with Ports() as ports, log.open("w") as output:
         port = ports.free(1)[0]
-        (printed,) = commands((ROOT / "README.md").read_text("utf-8"), "WORKERS=2 python ")
+        (printed,) = commands((ROOT / "docs/compatible-apis.md").read_text(), "WORKERS=2 python ")
         variables = {"PYTHONPATH": str(ROOT), "PORT": str(port), "WORKERS": "2"}
         # To Gunicorn alone, as a supervisor sends it: a terminal also sends it to the processes.
         process = subprocess.Popen(
