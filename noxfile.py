@@ -52,7 +52,7 @@ HASHES = "--generate-hashes"
 """What is deployed is only installed from the very files that were locked."""
 KOKORO = "functions/convert/requirements-kokoro.txt"
 """What speaks typed text; a stranger's packages, of which only files are used."""
-SPEAKING = ("local", "tests", "browser", "training")
+SPEAKING = ("local", "tests", "training")
 """The environments that it is installed in."""
 WITHOUT_KOKORO = "WITHOUT_KOKORO"
 """The variable with which an operator leaves it out."""

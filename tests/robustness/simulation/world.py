@@ -381,20 +381,10 @@ class Uploads(MemoryBucket):
         super().__init__("uploads")
         self._world = world
 
-    async def write(
-        self,
-        name: str,
-        content: BinaryIO,
-        *,
-        content_type: str,
-        size: int | None = None,
-        metadata: Mapping[str, str] | None = None,
-    ) -> ObjectFacts:
-        stored = await super().write(
-            name, content, content_type=content_type, size=size, metadata=metadata
-        )
+    async def write(self, name: str, content: BinaryIO, **facts: Any) -> ObjectFacts:
+        stored = await super().write(name, content, **facts)
         event = upload_notification(
-            stored.as_input(), metadata=metadata, eventTime=loop_now().isoformat()
+            stored.as_input(), metadata=facts.get("metadata"), eventTime=loop_now().isoformat()
         )
         self._world.generations[name].add(stored.generation)
         self._world.topics.publish("uploads", event.data, event.attributes)

@@ -329,7 +329,7 @@ async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: Stage) -> N
 async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
     executor: ThreadPoolExecutor,
 ) -> None:
-    data = (ROOT / "infra/local/samples/hello.webm").read_bytes()[:6000]
+    data = (ROOT / "infra/local/samples/hello.webm").read_bytes()
     engine = build_engine(load_character(MEI, ENGINES), SessionSettings())
     processes: list[int] = []
     async with Decoder(on_process=processes.append) as decoder:
@@ -355,8 +355,7 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
 
     assert loudest > 3000
     assert decoded is None or np.array_equal(decoded.samples, whole.samples)
-    # The last packet is cut off, which only the whole file shows.
-    assert whole.damaged
+    assert (decoded is None) == whole.damaged
 
 
 async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Stage) -> None:

@@ -26,7 +26,6 @@ import { contentTypeOf, decode, judge, measure, outline, type Sound } from "./so
 import {
   initialState,
   NOTHING_YET,
-  type Notice,
   type Side,
   SILENCE,
   type Stage,
@@ -251,10 +250,10 @@ export class Page {
     return pageLimits(this.#setup.character);
   }
 
-  #start(notice: Notice = SILENCE): void {
+  #start(): void {
     this.#forget();
     this.#ring.clear();
-    this.#update({ scene: "start", notice });
+    this.#update({ scene: "start", notice: SILENCE });
   }
 
   /** Removes everything that an earlier recording left. */
@@ -589,9 +588,8 @@ export class Page {
     );
     this.#doomed = { voiceId, timer };
     this.#visit.hide(voiceId);
-    const notice: Notice = (words) => words.deleted;
-    if (isShown) this.#start(notice);
-    this.#update({ notice, canUndo });
+    if (isShown) this.#start();
+    this.#update({ notice: (words) => words.deleted, canUndo });
     part(canUndo ? "#undo" : "#main", HTMLButtonElement).focus();
   }
 
