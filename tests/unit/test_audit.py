@@ -164,10 +164,3 @@ def test_unreachable_advisories_of_the_page_are_reported(answer: object, reason:
 
     assert code == NOT_CHECKED
     assert said == f"npm packages of the page could not be checked: {reason}"
-
-
-def test_without_npm_the_report_says_that_the_page_was_not_checked() -> None:
-    code, said = concluded(audit_page(None, Program(page({}))))
-
-    assert code == NOT_CHECKED
-    assert "npm was not found" in said

@@ -12,7 +12,6 @@ from infra.terraform.check import (
     PASSED,
     STEPS,
     check,
-    copy_of_module,
     find_stand_in,
 )
 
@@ -101,16 +100,6 @@ def test_what_could_not_be_checked_is_said(
 
     assert code == NOT_CHECKED
     assert says in capsys.readouterr().out
-
-
-def test_the_tests_of_the_module_run_beside_few_sources(tmp_path: Path) -> None:
-    copied = copy_of_module(tmp_path)
-
-    for pattern in ("*.tf", "tests/*.tftest.hcl", "tests/*.tfvars", "tests/mocks/*"):
-        names = {path.name for path in FOLDERS[0].glob(pattern)}
-        assert {path.name for path in copied.glob(pattern)} == names
-    beside = [path for path in tmp_path.rglob("*") if path.is_file() and copied not in path.parents]
-    assert len(beside) < 20
 
 
 def test_a_schema_check_is_looked_for_where_the_module_says(tmp_path: Path) -> None:

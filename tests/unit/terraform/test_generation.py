@@ -15,8 +15,6 @@ from infra.terraform.generation import (
     OPTIONS,
     choose_states,
     generated,
-    read_blocks,
-    tables,
     tried,
 )
 from tests.unit.terraform.reading import MODULE
@@ -39,28 +37,6 @@ def test_a_generated_file_is_what_the_variables_and_outputs_say_now(path: object
 
 def test_the_deployment_has_every_variable_of_the_module() -> None:
     assert (DEPLOYMENT / "variables.tf").samefile(MODULE / "variables.tf")
-
-
-def test_the_readmes_table_gives_each_input_with_its_whole_type_and_default() -> None:
-    variables = read_blocks(
-        "variable",
-        'variable "size" {\n'
-        '  description = "How large; a \\"b\\" | c."\n'
-        "  type = object({\n"
-        "    cpus = optional(number, 2)\n"
-        "    name = string\n"
-        "  })\n"
-        "  default  = null\n"
-        "  nullable = false\n"
-        "}\n",
-    )
-
-    (row,) = [line for line in tables(variables, []).splitlines() if line.startswith("| `size`")]
-
-    assert row == (
-        '| `size` | How large; a "b" \\| c. '
-        "| `object({ cpus = optional(number, 2), name = string })` | `null` |"
-    )
 
 
 def test_every_two_options_are_switched_on_and_off_together_and_beside_each_other() -> None:
