@@ -1,4 +1,4 @@
-"""The files that cost most to decode, of those that searches have found; see `costs.py`.
+"""The files that cost most to decode, of those that searches have found.
 
 Those that are not made by code are what a search has made of files of the corpus, whose sound is
 made by code: here compressed by zlib, in base64.
