@@ -39,8 +39,7 @@ _PAGE: Final = """<!doctype html>
 class ResponseHeadersMiddleware:
     """Adds the headers that restrict what a browser does with a response.
 
-    No other site may show it in a frame, no browser may guess another media type, and responses of
-    the API, which have keys and signed addresses, are not cached unless they say so.
+    Responses of the API have keys and signed addresses, so they are not cached unless they say so.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -61,9 +60,8 @@ class ResponseHeadersMiddleware:
 
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-
+# Values of `Sec-Fetch-Site` for a page of another origin (W3C Fetch Metadata, section 2.3).
 _OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
-"""Values of `Sec-Fetch-Site` for a page of another origin (W3C Fetch Metadata, section 2.3)."""
 
 
 class OriginMiddleware:
@@ -71,18 +69,10 @@ class OriginMiddleware:
 
     Browsers always send the page's origin in `Origin` or `Sec-Fetch-Site` with such a request. A
     request with neither header comes from a program and is served.
-
-    Args:
-        allowed_origins: the sites whose pages may send them; "*" means any. The origin that the
-            request is sent to is always allowed.
-        allowed_hosts: the allowed names, beside addresses and `localhost`; "*" for all.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        allowed_origins: Collection[str],
-        allowed_hosts: Collection[str] = (ANY,),
+        self, app: ASGIApp, allowed_origins: Collection[str], allowed_hosts: Collection[str]
     ) -> None:
         self._app = app
         self._hosts = frozenset(allowed_hosts)
@@ -99,7 +89,12 @@ class OriginMiddleware:
             return Problem(421, "misdirected_request", detail)
         if scope["method"] not in _CHANGING:
             return None
-        if not self._may_change(headers):
+        host, origin = headers.get("host"), headers.get("origin")
+        if origin is None:
+            may_change = headers.get("sec-fetch-site") not in _OTHER_SITES
+        else:
+            may_change = is_allowed_origin(origin, host, self._allowed)
+        if not may_change and ANY not in self._allowed:
             detail = (
                 "Pages of this site may not change anything here; ask the operator to allow it."
             )
@@ -107,14 +102,6 @@ class OriginMiddleware:
         if scope["method"] == "POST":
             return _media_type_problem(headers, takes_files=scope["path"] == FILES)
         return None
-
-    def _may_change(self, headers: Headers) -> bool:
-        origin = headers.get("origin")
-        if ANY in self._allowed:
-            return True
-        if origin is None:
-            return headers.get("sec-fetch-site") not in _OTHER_SITES
-        return is_allowed_origin(origin, headers.get("host"), self._allowed)
 
 
 def _media_type_problem(headers: Headers, *, takes_files: bool) -> Problem | None:
@@ -125,15 +112,15 @@ def _media_type_problem(headers: Headers, *, takes_files: bool) -> Problem | Non
     media_type = content_type.split(";")[0].strip().lower()
     if media_type == "application/json":
         return None
-    if not takes_files:
-        detail = (
-            "The body must be JSON: send Content-Type: application/json, or neither type nor body."
-        )
-    elif media_type == "application/octet-stream" or media_type.startswith(("audio/", "video/")):
-        # A browser sends a preflight before any of these.
+    # A browser sends a preflight before any of these, too.
+    is_sound = media_type.startswith(("audio/", "video/", "application/octet-stream"))
+    if takes_files and is_sound:
         return None
-    else:
-        detail = "The body must be a sound: send Content-Type: audio/wav or the like."
+    detail = (
+        "The body must be a sound: send Content-Type: audio/wav or the like."
+        if takes_files
+        else "The body must be JSON: send Content-Type: application/json, or neither type nor body."
+    )
     return Problem(415, "unsupported_media_type", detail)
 
 
@@ -164,7 +151,12 @@ def create_app(
         from functions.api import own_character_routes  # noqa: PLC0415
 
         routers.append(own_character_routes.router)
-    _add_documentation(app)
+
+    @app.get("/docs", include_in_schema=False)
+    async def documentation() -> HTMLResponse:
+        return HTMLResponse(_PAGE)
+
+    app.mount("/docs/static", StaticFiles(packages=[("fastapi_offline", "static")]))
     for router in routers:
         app.include_router(router)
 
@@ -186,14 +178,6 @@ def create_app(
     app.add_middleware(ResponseHeadersMiddleware)
     app.add_middleware(TraceMiddleware)
     return app
-
-
-def _add_documentation(app: FastAPI) -> None:
-    @app.get("/docs", include_in_schema=False)
-    async def documentation() -> HTMLResponse:
-        return HTMLResponse(_PAGE)
-
-    app.mount("/docs/static", StaticFiles(packages=[("fastapi_offline", "static")]))
 
 
 def serve_page(app: FastAPI, web_root: Path, page_config: Mapping[str, Any]) -> None:

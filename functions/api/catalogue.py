@@ -61,24 +61,16 @@ def choose_character(
 
 _LOG = logging.getLogger(__name__)
 
-UNKNOWN_OLD_SECONDS: Final = 3.0
-"""The age after which the list is read again for an unknown, perhaps new character."""
-
+UNKNOWN_OLD_SECONDS: Final = 3.0  # age of the list that is read again for an unknown character
 READING_SECONDS: Final = 5.0
 
 
 class Catalogue:
     """Lists the characters, and finds the one that a visitor asks for.
 
-    The bucket is read only where it is needed: never for a built-in character. On a person's own
-    machine a built-in character disappears with its folder.
-
-    Args:
-        built_in: the manifests of the characters of the image, by id.
-        bucket: the further characters; None if there is no bucket.
-        default: the character of voices that name none, if it takes their source; the first one
-            if None.
-        own: the access to visitors' own characters; None where they are not offered.
+    The bucket of further characters is never read for a built-in one. On a person's own machine a
+    built-in character disappears with its folder. Voices that name no character get `default`, if
+    it takes their source, or else the first one.
     """
 
     def __init__(
@@ -109,7 +101,7 @@ class Catalogue:
     async def list(self) -> Mapping[str, CharacterManifest]:
         """Return all characters by id: the default one, the other built-in ones, the others.
 
-        If the bucket does not answer, the result has the characters that it had before.
+        While the bucket does not answer, it keeps the characters that it had before.
         """
         await self._read_if_older_than(self._refresh_seconds)
         return self._all()
@@ -119,9 +111,7 @@ class Catalogue:
     ) -> CharacterManifest:
         """Find the character of an id, or the first that takes the source if none is named.
 
-        Raises:
-            Problem: `unknown_character`, `text_not_taken` or `speech_not_taken`.
-            StorageUnavailableError: it may be in the bucket, which does not answer.
+        `StorageUnavailableError` if it may be in the bucket, which does not answer.
         """
         if name is None and self._default is not None:
             if self._default not in self._built_in():
@@ -151,7 +141,6 @@ class Catalogue:
     async def find(
         self, character_id: str, visitor: CharacterChooser = ANYBODY
     ) -> CharacterManifest:
-        """Find a character by its id, even one that the list does not have; raises as `choose`."""
         if is_own_character(character_id):
             found = await self._find_own(character_id, visitor)
         else:
@@ -184,7 +173,7 @@ class Catalogue:
         return wanted if is_fetched else None
 
     async def portrait(self, character_id: str) -> bytes | None:
-        """Return a portrait, an SVG, or None. One in the bucket is read once for all requests."""
+        """Return a portrait, an SVG. One in the bucket is read once for all requests."""
         manifest = (await self.list()).get(character_id)
         if manifest is None or manifest.preview.portrait is None:
             return None
@@ -201,7 +190,6 @@ class Catalogue:
         return known[1]
 
     def _built_in(self) -> Mapping[str, CharacterManifest]:
-        """Return the built-in characters whose folders still exist on the disk."""
         return {
             name: each
             for name, each in self._all_built_in.items()
@@ -227,24 +215,18 @@ class Catalogue:
                     public = {} if self._own is None else await self._own.public()
                     found = await self._bucket.list(with_own=public.keys())
             except (PassingError, TimeoutError) as error:
-                _LOG.warning(
-                    "the characters of the bucket are not read: %s",
-                    error,
-                    extra={"event": "characters_not_read"},
-                )
+                extra = {"event": "characters_not_read"}
+                _LOG.warning("the characters of the bucket are not read: %s", error, extra=extra)
                 self._failure = StorageUnavailableError("the bucket of the characters")
             else:
                 self._names = public
                 built_in = self._built_in()
                 for name in sorted(built_in.keys() & found.keys()):
                     extra = {"event": "character_not_listed", "character": name}
-                    _LOG.warning(
-                        "%s of the bucket is hidden by the built-in one", name, extra=extra
-                    )
-                self._fetched = {name: each for name, each in found.items() if name not in built_in}
-                self._portraits = {
-                    name: known for name, known in self._portraits.items() if name in self._fetched
-                }
+                    _LOG.warning("%s is hidden by the built-in one", name, extra=extra)
+                self._fetched = {name: found[name] for name in found if name not in built_in}
+                kept = self._portraits.keys() & self._fetched.keys()
+                self._portraits = {name: self._portraits[name] for name in kept}
                 self._failure = None
             self._tried_at = self._now()
 

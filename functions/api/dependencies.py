@@ -33,13 +33,10 @@ PREFIX: Final = "/api/v1"
 
 Authorization = Annotated[str | None, Header()]
 Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=100)]
-"""The secret of an own character's owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveOffer:
-    """The service `live`, to which a client may send its recording while the visitor speaks."""
-
     url: str
     tickets: Tickets
     lifetime: timedelta
@@ -51,8 +48,6 @@ class LiveOffer:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The objects that the endpoints work with; `seconds` are the limits of a recording."""
-
     voices: VoiceStore
     intake: VoiceIntake
     texts: TextIntake
@@ -66,7 +61,7 @@ class Dependencies:
     verifications: Verifications
     catalogue: Catalogue
     wait_seconds: float
-    seconds: tuple[float, float]
+    seconds: tuple[float, float]  # the limits of a recording
     max_upload_bytes: int
     max_text_characters: int
     live: LiveOffer | None = None

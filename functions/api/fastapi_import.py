@@ -1,8 +1,7 @@
 """Imports FastAPI without building the models of its OpenAPI description.
 
 Building them takes 5 % of the api's start, and only `/openapi.json` needs them. Pydantic builds a
-model whose settings say `defer_build` when it is first used; models get their settings from their
-base when they are defined. Import this module before anything imports FastAPI.
+model with `defer_build` when it is first used. Import this module before anything imports FastAPI.
 """
 
 from __future__ import annotations

@@ -67,12 +67,7 @@ class VoiceIntake:
     async def create(
         self, requested: NewVoice, visitor: CharacterChooser, client: str | None = None
     ) -> tuple[Voice, SignedUpload]:
-        """Create the document of a voice, and sign the address to upload its recording to.
-
-        Raises:
-            Problem: `unknown_character`, `speech_not_taken`, `pitch_not_adjustable` or
-                `unsupported_content_type`.
-        """
+        """Create the document of a voice, and sign the address to upload its recording to."""
         character = await self.catalogue.choose(requested.character, VoiceSource.SPEECH, visitor)
         content_type = requested.content_type
         pitch_shift = None if requested.pitch_shift == "auto" else requested.pitch_shift
@@ -109,8 +104,7 @@ class VoiceIntake:
     ) -> None:
         """Store a recording that came through the api, as a signed upload would.
 
-        Raises:
-            Problem: it cannot be accepted; if its content is the reason, the voice is failed, too.
+        If it is refused because of its content, the voice is failed, too.
         """
         detail = "This voice has its recording already; create a new voice for another one."
         already_uploaded = Problem(409, "already_uploaded", detail)
@@ -129,7 +123,6 @@ class VoiceIntake:
             raise already_uploaded from None
 
     async def erase(self, voice_id: str) -> None:
-        """Delete a voice's recording, results and document in any status."""
         await self.voices.delete(voice_id)
         # Not deleted, because the address for its upload may still work, and would work again.
         await self.uploads.empty(upload_name(voice_id))
@@ -146,8 +139,10 @@ class VoiceIntake:
         await self.results.delete_all(f"{voice_id}/")
 
     async def expire(self, voice: Voice) -> None:
-        """Fail a voice whose upload address has expired unused."""
-        # If the recording exists, its event or message is late, and sweep puts the voice back.
+        """Fail a voice whose upload address has expired unused.
+
+        If its recording exists, its event or message is late, and sweep puts the voice back.
+        """
         await self._end_without_recording(voice, voices_of.expire)
 
     async def fail(self, voice: Voice, error: VoiceError) -> None:
@@ -205,17 +200,13 @@ class TextIntake:
     ) -> Voice:
         """Create the document of a voice, store its text, and request its conversion.
 
-        Raises:
-            PassingError: a service does not answer; no voice was created.
-            Problem: `unknown_character`, `text_not_taken`, `unknown_style`, `nothing_to_say`,
-                `text_too_long` or `text_unreadable`.
+        `PassingError` if a service does not answer; then no voice was created.
         """
         character = await self.catalogue.choose(requested.character, VoiceSource.TEXT, visitor)
         style = requested.style
         if style and style not in {each.id for each in character.styles}:
-            detail = (
-                f"{character.id!r} has no style {style}; GET /api/v1/characters lists its styles."
-            )
+            styles = "GET /api/v1/characters lists its styles"
+            detail = f"{character.id!r} has no style {style}; {styles}."
             raise Problem(422, ErrorCode.UNKNOWN_STYLE, detail)
         text = self._encode(requested.text)
         speaking = requested.model_dump(exclude={"text", "character", "output_format"})
@@ -267,7 +258,7 @@ class TextIntake:
             )
         except ObjectExistsError:  # the answer to our own write was lost
             facts = await self.uploads.find(name)
-        return Input(facts.bucket, facts.name, facts.generation, facts.content_type, facts.bytes)
+        return facts.as_input()
 
     async def _request(self, voice: Voice, upload: Input) -> None:
         try:

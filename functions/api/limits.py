@@ -1,7 +1,6 @@
 """Limits of the requests of one client: how many per minute, and how many at the same time.
 
-Each instance counts for itself, so that no request waits for a counter elsewhere. The number of
-instances limits what the whole service accepts.
+Each instance counts for itself, so that no request waits for a counter elsewhere.
 """
 
 from __future__ import annotations
@@ -30,40 +29,21 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 
-MOST_CLIENTS: Final = 20_000
-"""The number of clients remembered, which takes a few megabytes."""
-
+MOST_CLIENTS: Final = 20_000  # remembered, in a few megabytes
 WINDOW_SECONDS: Final = 60.0
-
-AT_ONCE: Final = 12
-"""The share of a minute's requests that may come at once: a twelfth, also for a large network."""
-
-PATIENCE_SECONDS: Final = 5.0
-"""The longest wait for a turn, so that a class behind one address is slowed, not refused."""
-
+AT_ONCE: Final = 12  # a twelfth of a minute's requests may come at once, also of a large network
+PATIENCE_SECONDS: Final = 5.0  # for a turn: a class behind one address is slowed, not refused
+# The `Retry-After` of a refused waiting request and of a refused voice: by then some have ended.
 WAITING_PAUSE_SECONDS: Final = 5
-"""The `Retry-After` of a refused waiting request: by then a conversion has usually ended."""
-
 VOICES_PAUSE_SECONDS: Final = 10
-"""The `Retry-After` of a refused voice: by then some have usually ended."""
-
-FAILED_COSTS: Final = 10
-"""The number of requests that a suspicious failed recording counts for, beside its own."""
-
+FAILED_COSTS: Final = 10  # requests that a suspicious failed recording counts for, beside its own
+# The longest additional pause of a client because of failed recordings; a network's is shorter.
 MOST_PAUSE_SECONDS: Final = 5.0
-"""The longest additional pause of a client because of failed recordings; a network's is shorter."""
-
 _ROUNDING_SECONDS: Final = 1e-6
 
 
 class RequestLimits:
-    """Refuses clients that send too many requests per minute or at the same time.
-
-    Args:
-        per_minute: the requests per minute of one client, a twelfth of them at once; 0: no limit.
-        waiting: the waiting requests of one client at the same time; 0: no limit.
-        trusted_proxies: how many of our own proxies have written into `X-Forwarded-For`.
-    """
+    """Refuses clients that send too many requests; 0 `per_minute` or `waiting` means no limit."""
 
     def __init__(
         self,
@@ -162,8 +142,8 @@ class TokenBuckets:
     """Token buckets of clients, by the generic cell rate algorithm (ITU-T I.371).
 
     It stores only the moment at which a bucket will be full again, and forgets full buckets. When
-    there are too many, the least recently used ones are forgotten, too, which bounds the memory; a
-    client that is forgotten early may send more, not less. `at_once` is the size of a bucket.
+    there are too many, the least recently used ones are forgotten, too; such a client may send
+    more, not less. `at_once` is the size of a bucket.
     """
 
     def __init__(
@@ -184,7 +164,7 @@ class TokenBuckets:
         return len(self._full_at)
 
     def pause(self, client: str) -> float:
-        """Return the seconds until there is a token, 0 if there is one; takes none."""
+        """Return the seconds until there is a token; take none."""
         now = self._now()
         missing = self._missing(max(now, self._full_at.get(client, now)), now)
         return missing if missing > _ROUNDING_SECONDS else 0.0
@@ -223,14 +203,10 @@ def _rate_limited(detail: str, seconds: int) -> Problem:
     return Problem(429, "rate_limited", detail, {"Retry-After": str(seconds)})
 
 
-LOOKS: Final = 4
-"""The number of earlier voices read for each new one: more than are created meanwhile."""
-
-MOST_VOICES: Final = 20_000
-"""The number of voices remembered, which takes a few megabytes."""
-
+LOOKS: Final = 4  # earlier voices that are read for each new one: more than are created meanwhile
+MOST_VOICES: Final = 20_000  # remembered, in a few megabytes
+# The time for which a voice without an end counts: clients may abandon a recording silently.
 IN_PROGRESS_SECONDS: Final = 60.0
-"""The time for which a voice without an end counts: clients may abandon a recording silently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +220,10 @@ class _Created:
 
 
 class VoiceOutcomes:
-    """Remembers voices that have not ended, and makes suspicious failures count for more.
+    """Remembers voices for some seconds, and makes suspicious failures count for more.
 
-    Args:
-        in_progress: the voices of the last minute that one client, or its /48, may have without an
-            end; 0: no limit, and nothing is remembered.
-        seconds: how long a voice without an end is remembered.
+    `in_progress` is the number of the last minute's voices that one client, or its /48, may have
+    without an end; 0: no limit, and nothing is remembered.
     """
 
     def __init__(
@@ -310,7 +284,7 @@ class VoiceOutcomes:
             self._forget(next(iter(self._created)))
 
     def count_ended(self, voice: Voice) -> None:
-        """Count a voice that is done or failed, if it was created here."""
+        """Count a voice that has ended, if it was created here."""
         created = self._forget(voice.voice_id)
         if created is None or voice.error is None:
             return

@@ -62,15 +62,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """The services that the api calls; `trust` has the certificates accepted from the converter."""
-
     voices: VoiceStore
     uploads: Bucket
     results: Bucket
     conversions: Callable[[], Publisher]
     open_characters: Callable[[], Bucket] | None = None
     own_characters: OwnCharacterServices | None = None
-    trust: SSLContext | None = None
+    trust: SSLContext | None = None  # the certificates accepted from the converter
 
 
 def build(config: ApiSettings, services: ApiServices) -> FastAPI:
@@ -152,7 +150,6 @@ def build(config: ApiSettings, services: ApiServices) -> FastAPI:
 def open_own_characters(
     config: ApiSettings, services: OwnCharacterServices | None
 ) -> tuple[OwnCharacterService, OwnCharacterAccess] | tuple[None, None]:
-    """Build what makes visitors' own characters and what finds them, where they are allowed."""
     if services is None or not config.own_characters_per_day:
         return None, None
     # Imported here: the other starts do without.
@@ -188,7 +185,6 @@ def open_catalogue(
 
 
 def check_characters(config: ApiSettings) -> None:
-    """Refuse to start without readable built-in characters."""
     try:
         read_manifests(config.characters_dir)
     except ManifestError as error:
@@ -235,9 +231,9 @@ def open_services(config: ApiSettings) -> ApiServices:
 def open_own_character_services(config: ApiSettings) -> OwnCharacterServices | None:
     open_characters = clients.characters_opener(config)
     recordings, trainer = config.own_recordings_bucket, config.trainer_url
-    if not config.own_characters_per_day:
-        return None
     if open_characters is None or recordings is None or trainer is None:
+        return None
+    if not config.own_characters_per_day:
         return None
     # Imported here: the other starts do without.
     from functions.api.own_characters import OwnCharacterServices, TrainerCall  # noqa: PLC0415

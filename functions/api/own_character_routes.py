@@ -38,8 +38,8 @@ async def _find(
     return await service.find(character_id, key, await api.sign_in.uid_of(authorization))
 
 
+# The character of an address, if the request comes from its owner.
 Owned = Annotated[OwnCharacter, Depends(_find)]
-"""The character of an address, if the request comes from its owner."""
 
 router = APIRouter(
     prefix=f"{PREFIX}/own-characters",

@@ -25,14 +25,9 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-_BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and signs that are invisible."""
-
-_WIDE_SPACE: Final = "\u3000"
-"""The space between the names of Japanese people."""
-
-_MOST_MARKS: Final = 2
-"""The combining marks that a letter may carry; more of them cover the lines around it."""
+_BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and signs that are invisible
+_WIDE_SPACE: Final = "\u3000"  # between the names of Japanese people
+_MOST_MARKS: Final = 2  # on a letter; more of them cover the lines around it
 
 
 def _require_seen(text: str) -> str:

@@ -78,8 +78,6 @@ class OwnCharacterServices:
 
 @dataclass(frozen=True)
 class OwnCharacterService:
-    """Makes, changes and deletes characters for their owners."""
-
     services: OwnCharacterServices
     limits: DayLimits
     upload_lifetime: timedelta
@@ -100,9 +98,6 @@ class OwnCharacterService:
         """Begin a character; return it and the secret of its owner.
 
         Without an `owner`, a signed-in uid, the `client` counts for the limit of a day.
-
-        Raises:
-            Problem: `too_many_own_characters` or `too_many_own_characters_of_owner`.
         """
         key, now = secrets.token_urlsafe(_KEY_BYTES), self.now()
         character = own.begin(
@@ -125,9 +120,6 @@ class OwnCharacterService:
         A character that was begun by a signed-in visitor is theirs, with or without the key; any
         other belongs to the holder of the key. Strangers get the same error as if there were no
         such character, except that the holder of the key of another account's learns the reason.
-
-        Raises:
-            Problem: `unknown_own_character` or `own_character_of_another_account`.
         """
         unknown = Problem(
             404, "unknown_own_character", "There is no such character, or it is not yours."
@@ -157,7 +149,6 @@ class OwnCharacterService:
     async def sign_recording(
         self, character: OwnCharacter, new: NewRecording
     ) -> tuple[str, SignedUpload]:
-        """Return a new recording's id and the address to upload it to."""
         with _character_errors():
             own.require_collecting(character)
         try:
@@ -181,7 +172,6 @@ class OwnCharacterService:
         return name.rpartition("/")[2], signed
 
     async def delete_recording(self, character: OwnCharacter, recording_id: str) -> None:
-        """Delete a recording, if there is one with this id."""
         with _character_errors():
             own.require_collecting(character)
         if _RECORDING_ID.fullmatch(recording_id) is None:
@@ -243,7 +233,6 @@ class OwnCharacterService:
         return Card(**figures.model_dump(), sounds=sounds)
 
     async def card_sound(self, character: OwnCharacter, sound: str) -> bytes:
-        """Read one of these sounds, a WAV file."""
         return await self._read_of_card(character, f"{sound}{_WAV}")
 
     async def _read_of_card(self, character: OwnCharacter, file: str) -> bytes:
@@ -324,14 +313,11 @@ def _bytes(uploaded: Sequence[tuple[Kind, str, ObjectFacts]]) -> int:
     return sum(each.bytes for _, _, each in uploaded)
 
 
-_MOST_PUBLIC: Final = 200
-"""The number of public characters listed: those that were made public first."""
+_MOST_PUBLIC: Final = 200  # listed: those that were made public first
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterAccess:
-    """Decides which visitors may use an own character."""
-
     store: OwnCharacterStore
     allows_public: bool
 

@@ -31,26 +31,17 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-LARGEST_BYTES: Final = 16_384
-"""A request for a voice is a few hundred bytes of JSON; FastAPI itself has no limit."""
-
-BODY_SECONDS: Final = 10.0
-"""The time a body may take: it is read before the sender is known and counted."""
-
-FILES: Final = "/api/v1/verifications"
-"""The one address to which files are posted; it has a limit of its own."""
+LARGEST_BYTES: Final = 16_384  # a request for a voice has some hundred; FastAPI has no limit
+BODY_SECONDS: Final = 10.0  # a body is read before its sender is known and counted
+FILES: Final = "/api/v1/verifications"  # files are posted here; it has a limit of its own
 
 
-class OversizedBodyError(HTTPException):
-    # An HTTPException, because FastAPI passes on no other kind while it reads a body.
+class BodyError(HTTPException):
+    """A body is too large or late. FastAPI passes on no other kind while it reads a body."""
 
-    def __init__(self) -> None:
-        super().__init__(413, f"The body has more than the {LARGEST_BYTES} bytes accepted here.")
-
-
-class LateBodyError(HTTPException):
-    def __init__(self) -> None:
-        super().__init__(408, f"The body did not arrive within {BODY_SECONDS:g} seconds.")
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(status, detail)
+        self.code = code
 
 
 class BodyLimitMiddleware:
@@ -73,35 +64,31 @@ class BodyLimitMiddleware:
                 async with asyncio.timeout_at(None if has_ended else deadline):
                     message = await receive()
             except TimeoutError as error:
-                raise LateBodyError from error
+                detail = f"The body did not arrive within {BODY_SECONDS:g} seconds."
+                raise BodyError(408, "request_timeout", detail) from error
             has_ended = not message.get("more_body", False)
             received += len(message.get("body", b""))
             if received > LARGEST_BYTES:
-                raise OversizedBodyError
+                detail = f"The body has more than the {LARGEST_BYTES} bytes accepted here."
+                raise BodyError(413, ErrorCode.TOO_LARGE, detail)
             return message
 
         await self._app(scope, receive_limited, send)
 
 
-SEEN_SECONDS: Final = 10.0
-"""The period over which served visitors are counted."""
-
-SOONEST_SECONDS: Final = 2.0
-"""Services that do not answer usually do so again after this time."""
-
-LATEST_SECONDS: Final = 60.0
-"""The longest pause; clients wait for two minutes in all, so that each comes back at least once."""
-
-SLOWEST_RATE: Final = 1.0
-"""Visitors per second who are called back even where none was served."""
+SEEN_SECONDS: Final = 10.0  # over which served visitors are counted
+SOONEST_SECONDS: Final = 2.0  # after which a service usually answers again
+LATEST_SECONDS: Final = (
+    60.0  # clients wait for two minutes in all, so each comes back at least once
+)
+SLOWEST_RATE: Final = 1.0  # visitors per second who are called back even where none was served
 
 
 class RetrySchedule:
     """Turns for the visitors that are asked to come back later, one for each.
 
     There are as many turns a second as visitors were served here in the last seconds, so that
-    returning visitors find room and are not sent away once more. Each instance counts for itself,
-    as in `limits.py`.
+    returning visitors find room and are not sent away once more.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -129,15 +116,10 @@ class RetrySchedule:
 
 _LOG = logging.getLogger(__name__)
 
-MEDIA_TYPE: Final = "application/problem+json"
-
-CLIENT_CLOSED_REQUEST: Final = 499
-"""nginx's status for a client that has closed the connection; it is in no standard."""
+CLIENT_CLOSED_REQUEST: Final = 499  # nginx's status; it is in no standard
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's own word
-    """An error that is answered as `application/problem+json`."""
-
     def __init__(
         self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None
     ) -> None:
@@ -155,7 +137,9 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
             "code": self.code,
             "detail": self.detail,
         }
-        return JSONResponse(content, self.status, self.headers, media_type=MEDIA_TYPE)
+        return JSONResponse(
+            content, self.status, self.headers, media_type="application/problem+json"
+        )
 
 
 class ClientGoneError(Exception):
@@ -179,13 +163,17 @@ def install(app: FastAPI, routes: Sequence[BaseRoute], retry_schedule: RetrySche
     add(RequestValidationError, _from_validation)
     add(PassingError, partial(_unavailable, retry_schedule))
     add(UnreadableVoiceError, _unreadable_voice)
-    add(TokenRefusedError, _token_refused)
+    challenge = {"WWW-Authenticate": "Bearer"}
+    add(
+        TokenRefusedError,
+        lambda error: Problem(401, "token_refused", f"Sign in again: {error}.", challenge),
+    )
     add(UnknownVoiceError, lambda error: Problem(404, "unknown_voice", str(error)))
     add(InvalidVoiceIdError, lambda error: Problem(422, "invalid_voice_id", str(error)))
-    add(OversizedBodyError, lambda error: Problem(413, ErrorCode.TOO_LARGE, error.detail))
-    add(LateBodyError, lambda error: Problem(408, "request_timeout", error.detail))
+    add(BodyError, lambda error: Problem(error.status_code, error.code, error.detail))
+    gone = "The client closed the connection."
     for kind in (ClientDisconnect, ClientGoneError):
-        add(kind, _client_gone)
+        add(kind, lambda _: Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", gone))
     app.add_middleware(UnexpectedErrorMiddleware)
 
 
@@ -217,21 +205,11 @@ def _unreadable_voice(error: UnreadableVoiceError) -> Problem:
     return Problem(409, "unreadable_voice", detail)
 
 
-def _token_refused(error: TokenRefusedError) -> Problem:
-    challenge = {"WWW-Authenticate": "Bearer"}
-    return Problem(401, "token_refused", f"Sign in again: {error}.", challenge)
-
-
 def _unavailable(retry_schedule: RetrySchedule, error: PassingError) -> Problem:
     _LOG.warning("unavailable: %s", error, extra={"event": "unavailable"})
     seconds = retry_schedule.next_turn()
     detail = f"A part of the service does not answer just now; please try again in {seconds} s."
     return Problem(503, "unavailable", detail, {"Retry-After": str(seconds)})
-
-
-def _client_gone(_error: Exception) -> Problem:
-    detail = "The client closed the connection."
-    return Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail)
 
 
 class UnexpectedErrorMiddleware:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 
-CURRENT_STATE_SECONDS: Final = 10.0
-"""The time in which the store must send the current state of a voice."""
+CURRENT_STATE_SECONDS: Final = 10.0  # in which the store must send the state of a voice
 
 
 async def wait_until_final(
@@ -28,12 +27,7 @@ async def wait_until_final(
     seconds: float,
     check: Callable[[Voice], Awaitable[None]],
 ) -> Voice:
-    """Return a voice as soon as it is done or failed; `check` gets its current state first.
-
-    Raises:
-        UnknownVoiceError: there is no such voice, or it was deleted meanwhile.
-        Problem: `still_converting`: the voice was not final after `seconds`.
-    """
+    """Return a voice as soon as it is done or failed; `check` gets its current state first."""
     try:
         async with asyncio.timeout(seconds) as patience, voices.watch(voice_id) as states:
             try:

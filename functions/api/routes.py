@@ -26,13 +26,7 @@ from shared.voices.store import (
     conversion_answer,
     document_path,
 )
-from shared.voices.voice import (
-    ErrorCode,
-    InvalidVoiceIdError,
-    Status,
-    VoiceError,
-    parse_voice_id,
-)
+from shared.voices.voice import ErrorCode, InvalidVoiceIdError, Status, VoiceError, parse_voice_id
 
 if TYPE_CHECKING:
     from functions.api.dependencies import Dependencies
@@ -41,8 +35,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-PORTRAIT_SECONDS: Final = 300
-"""The time for which a browser may cache a portrait."""
+PORTRAIT_SECONDS: Final = 300  # for which a browser may cache a portrait
 
 VoiceId = Annotated[
     str,

@@ -11,23 +11,16 @@ from shared.characters.manifest import MAX_STYLE_ID
 from shared.voices.media import ALLOWED_UPLOADS, LONGEST_CONTENT_TYPE
 from shared.voices.voice import EnglishWords, OutputFormat, Status
 
+# For the OpenAPI description alone: `parse_voice_id` and `parse_content_type` check them.
 VOICE_ID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
-"""Describes a voice_id in the OpenAPI description; `parse_voice_id` checks it."""
+_RECORDING_TYPES: Final = "|".join(sorted(ALLOWED_UPLOADS)).replace(".", r"\.")
+CONTENT_TYPE_PATTERN: Final = f"^({_RECORDING_TYPES})(;[ -~]*)?$"
 
-CONTENT_TYPE_PATTERN: Final = f"^({'|'.join(sorted(ALLOWED_UPLOADS))})(;[ -~]*)?$".replace(
-    ".", r"\."
-)
-"""Describes the media type of a recording; `parse_content_type` checks it."""
-
-LANGUAGE_PATTERN: Final = "^[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*$"
-"""Describes the tag of a language (BCP 47)."""
-
+LANGUAGE_PATTERN: Final = "^[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*$"  # BCP 47
+# Names of the two bodies of a request for a voice; no field has such a name.
 RECORDING_TAG: Final = "(recording)"
 TEXT_TAG: Final = "(text)"
-"""Names of the two bodies of a request for a voice; no field has such a name."""
-
-KEY_HEADER: Final = "Own-Character-Key"
-"""The header with the secret that the owner got when the character was begun."""
+KEY_HEADER: Final = "Own-Character-Key"  # the secret that the owner got at the beginning
 
 _TRY_AGAIN: Final = frozenset({429, 503, 504})
 
@@ -79,7 +72,6 @@ VoiceRequest = Annotated[
     Annotated[NewVoice, Tag(RECORDING_TAG)] | Annotated[NewTextVoice, Tag(TEXT_TAG)],
     Discriminator(_kind),
 ]
-"""The body of a request for a voice; it is for a text if it has the field `text`."""
 
 
 class Upload(_Model):

@@ -22,15 +22,11 @@ from shared.runtime.settings import (
 
 
 class FirebaseAuth(StrEnum):
-    """The sign-in of visitors, who then own their voices."""
-
     ON = "on"
     OFF = "off"
 
 
 class AppCheckEnforcement(StrEnum):
-    """The demand for a token of Firebase App Check with requests about voices."""
-
     ON = "on"
     OFF = "off"
 
@@ -39,15 +35,12 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     """Settings of the api.
 
     Attributes:
-        convert_url: the conversion container's base URL.
         warm_ups_at_once: how many warm-ups of this instance may wait for converters to start.
         allowed_origins: the web sites whose pages may call the api.
         allowed_hosts: the names under which requests may come, beside addresses and `localhost`;
             `*` for all, as where a front end lets only its own names through.
-        conversions_topic: short id of the topic of the conversion messages; texts are sent there.
         characters_dir: folder of the manifests of the characters that come with the image.
         default_character: the character of voices that name none; the first built-in one if None.
-        upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests a minute one address may send to this instance,
             a twelfth of them at once; 0 for no limit.
@@ -56,7 +49,9 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         trusted_proxies: how many proxies have written into `X-Forwarded-For`: 1 for Cloud Run
             alone, 2 with a load balancer in front of it, 0 for none.
         listen_targets_per_stream: how many watched voices share one stream of Firestore.
-        app_check: in the local cloud, the tokens are signed with `signing_key_file`.
+        firebase_auth: the sign-in of visitors, who then own their voices.
+        app_check: the demand for a token of Firebase App Check with requests about voices; in the
+            local cloud, the tokens are signed with `signing_key_file`.
         app_check_app: the only app whose tokens are accepted; None for any app of the project.
         live_url: the WebSocket address of the service `live`; None if there is none.
         live_ticket_keys: the secret keys of its tickets, separated by commas; the first one signs.
@@ -98,7 +93,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     page_config: Json[dict[str, Any]] | None = None
 
     @model_validator(mode="after")
-    def _check_live(self) -> Self:
+    def check_live(self) -> Self:
         if (self.live_url is None) != (not self.live_ticket_keys):
             raise ValueError(
                 "LIVE_URL and LIVE_TICKET_KEYS must be set both or neither: "
@@ -107,7 +102,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         return self
 
     @model_validator(mode="after")
-    def _check_local_only(self) -> Self:
+    def check_local_only(self) -> Self:
         if self.web_root is not None:
             self.require_local("WEB_ROOT", self.web_root)
         if self.page_config is not None:
@@ -115,7 +110,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         return self
 
     @model_validator(mode="after")
-    def _check_own_characters(self) -> Self:
+    def check_own_characters(self) -> Self:
         needed = (self.own_recordings_bucket, self.trainer_url, self.characters_bucket)
         if self.own_characters_per_day and None in needed:
             raise ValueError(

@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-MEMORY_BYTES: Final = 200_000_000
-"""The memory of all recordings; an instance has 512 MiB and needs up to half of it for the rest."""
-
-COPIES: Final = 3
-"""Copies in memory while a recording is stored: received, read, in the library's request."""
+MEMORY_BYTES: Final = 200_000_000  # of 512 MiB, of which the rest needs up to half
+COPIES: Final = 3  # of a recording that is stored: received, read, in the library's request
 
 
 class UploadMemory:
@@ -90,15 +87,9 @@ def no_memory(reason: str) -> Problem:
     return Problem(503, "unavailable", detail, {"Retry-After": "2"})
 
 
-FORM_OVERHEAD_BYTES: Final = 16_384
-"""The bytes that a form may have beside the file: boundaries, headers, the voice_id."""
-
+FORM_OVERHEAD_BYTES: Final = 16_384  # beside the file: boundaries, headers, the voice_id
 BODY_SECONDS: Final = 60.0
-"""The time in which the whole body must arrive."""
-
-MAX_FIELDS: Final = 4
-"""The fields that a form may have beside the file; all but the voice_id are ignored."""
-
+MAX_FIELDS: Final = 4  # beside the file; all but the voice_id are ignored
 _CHARSETS: Final = frozenset({b"utf-8", b"utf8", b"us-ascii"})
 
 OPENAPI: Final[dict[str, Any]] = {
@@ -146,14 +137,7 @@ class _TooLargeError(Exception): ...
 async def read_form(
     request: Request, max_bytes: int, reservation: Reservation
 ) -> ReceivedRecording:
-    """Read the form of a request; reading stops right after `max_bytes` of its file.
-
-    Raises:
-        Problem: `invalid_request` or `unsupported_content_type`: the form is wrong;
-            `request_timeout`: it did not arrive in time; `unavailable`: there is no memory left, or
-            the disk is full.
-        OversizedRecordingError: the file is too large.
-    """
+    """Read the form of a request; reading stops right after `max_bytes` of its file."""
     _require_form(request.headers.get("content-type", ""))
     body = _at_most(request, max_bytes + FORM_OVERHEAD_BYTES, reservation)
     parser = MultiPartParser(request.headers, body, max_files=1, max_fields=MAX_FIELDS)

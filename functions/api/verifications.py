@@ -23,10 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 20_000_000
 BODY_SECONDS: Final = 60.0
-"""The time in which a file must arrive."""
-
-ANSWER_SECONDS: Final = 60.0
-"""The time in which a converter must start, reach the request in its queue and verify the file."""
+ANSWER_SECONDS: Final = 60.0  # for a converter to start, to reach the request and to verify
 
 OPENAPI: Final[dict[str, Any]] = {
     "requestBody": {

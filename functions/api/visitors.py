@@ -43,21 +43,14 @@ class SignIn:
         return self.verifier is not None
 
     async def uid_of(self, authorization: str | None) -> str | None:
-        """Return the uid of a signed-in visitor, None for an anonymous one.
-
-        Raises:
-            TokenRefusedError: the token is not valid.
-        """
+        """Return the uid of a visitor, None for an anonymous one; may raise `TokenRefusedError`."""
         if self.verifier is None or authorization is None:
             return None
         claims = await self.verifier.verify(authorization)
         return str(claims["sub"])
 
     async def require_owner(self, voice: Voice, authorization: str | None) -> None:
-        """Refuse a visitor who is not the owner of a voice that has one."""
-        if voice.owner is None:
-            return
-        if await self.uid_of(authorization) != voice.owner:
+        if voice.owner is not None and await self.uid_of(authorization) != voice.owner:
             raise Problem(403, "not_owner", "This voice belongs to a visitor who is signed in.")
 
 
@@ -71,7 +64,6 @@ class AppCheck:
     verifier: TokenVerifier | None
 
     async def require(self, request: Request) -> None:
-        """Refuse a request without a valid App Check token."""
         if self.verifier is None:
             return
         try:

@@ -18,20 +18,12 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-ANSWER_SECONDS: Final = 30.0
-"""The time that an instance may take to start; only the warm-up itself waits for it."""
-
-SENDING_SECONDS: Final = 0.5
-"""The longest time for which a visitor's answer waits until the warm-up has been sent."""
-
-ARRIVAL_SECONDS: Final = 2.0
-"""The period over which arrivals are counted; it is shorter than a visitor speaks."""
-
+ANSWER_SECONDS: Final = 30.0  # for an instance to start; only the warm-up itself waits for it
+SENDING_SECONDS: Final = 0.5  # the longest time for which a visitor waits until it has been sent
+ARRIVAL_SECONDS: Final = 2.0  # over which arrivals are counted, less than a visitor speaks
+# The time for which a voice takes two places of a converter: one converts, another one waits. A
+# voice of 3 s converts for .3 to .6 s.
 SLOT_SECONDS: Final = 1.0
-"""The time for which a voice takes two places of a converter: one converts, another one waits.
-
-A voice of 3 s converts for .3 to .6 s.
-"""
 
 
 class Identity(Protocol):
@@ -107,7 +99,6 @@ class WarmUp:
 
     @asynccontextmanager
     async def sending(self, character: str | None = None) -> AsyncIterator[None]:
-        """Send the warm-up while the block runs; see `send`."""
         task = asyncio.create_task(self.send(character))
         try:
             yield
@@ -138,7 +129,6 @@ class WarmUp:
             _LOG.warning("the warm-up is slow to be sent", extra={"event": "warmup_slow"})
 
     async def aclose(self) -> None:
-        """Cancel the warm-ups under way and close the client."""
         for requests in self._under_way.values():
             for request in requests:
                 request.answered.cancel()

@@ -30,9 +30,8 @@ def convert_routes(
 ) -> list[BaseRoute]:
     """Build the routes of conversion messages and of the warm-up.
 
-    `GET /warmup` answers when the instance can convert, so that Cloud Run starts an instance if
-    there is none; with `?character=ID` it answers when that character is loaded, so that Cloud Run
-    gives the instance a CPU for the load.
+    `GET /warmup` makes Cloud Run start an instance if there is none. With `?character=ID` it
+    answers when that character is loaded, so that Cloud Run gives the instance a CPU for the load.
     """
 
     async def warmup(request: Request) -> Response:
@@ -52,11 +51,7 @@ def convert_routes(
 
 
 def verification_route(verifier: Verifier) -> Route:
-    """Build `POST /verifications`, whose body is a file; only the api may call it.
-
-    It answers 200 with the finding, 422 with `code` and `message` for a file that cannot be
-    verified, and 503 while too many others are.
-    """
+    """Build `POST /verifications`, whose body is a file; only the api may call it."""
 
     async def verify(request: Request) -> Response:
         data = bytearray()

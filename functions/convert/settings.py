@@ -6,5 +6,4 @@ from shared.conversion.settings import ConverterSettings
 from shared.runtime.settings import PushSettings
 
 
-class ConvertSettings(PushSettings, ConverterSettings):
-    """Settings of the conversion container."""
+class ConvertSettings(PushSettings, ConverterSettings): ...

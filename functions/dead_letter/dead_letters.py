@@ -31,10 +31,9 @@ _LOG = logging.getLogger(__name__)
 class DeadLetterHandler:
     """Ends the voice of a dead letter, or puts it back if only capacity or a service was lacking.
 
-    Pub/Sub counts every delivery, also those that were refused for lack of capacity. So the number
-    of deliveries says nothing about the voice; the attempts in its document and its age do. The
-    recording and the results of an ended voice are deleted, because no further message comes whose
-    worker would do that. The dead letter itself stays in a retained subscription.
+    Pub/Sub counts every delivery, also those that were refused for lack of capacity. So not their
+    number decides, but the attempts in the voice's document and its age. The recording and the
+    results of an ended voice are deleted, because no worker gets another message about it.
     """
 
     voices: VoiceStore
@@ -45,8 +44,7 @@ class DeadLetterHandler:
     async def handle(self, message: PushMessage) -> None:
         """Handle one dead letter, which may come several times.
 
-        Raises:
-            LeaseHeldError: a worker still owns the voice; the letter must be delivered again.
+        `LeaseHeldError` if a worker still owns the voice: the letter must be delivered again.
         """
         conversion = _conversion_of(message)
         if conversion is None:
@@ -100,7 +98,7 @@ class DeadLetterHandler:
 
 
 def _conversion_of(message: PushMessage) -> ConversionMessage | None:
-    """Return the conversion that a message of either topic is about, None if it names no voice."""
+    """Return the conversion that a message of either topic is about; None if it names no voice."""
     try:
         return parse_conversion_message(message)
     except MalformedMessageError:

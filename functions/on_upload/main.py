@@ -33,13 +33,11 @@ class OnUploadServices:
 
 
 def build(config: OnUploadSettings, services: OnUploadServices) -> Starlette:
+    # As long as a conversion may take, and less than a request.
+    patience = config.timeouts.conversion_deadline
+    traces = open_traces(config, "on_upload")
     handler = UploadHandler(
-        services.voices,
-        services.conversions,
-        services.uploads,
-        # As long as a conversion may take, and less than a request.
-        config.timeouts.conversion_deadline,
-        traces=open_traces(config, "on_upload"),
+        services.voices, services.conversions, services.uploads, patience, traces=traces
     )
     return push_app(clients.open_push_verifier(config), handler.handle)
 

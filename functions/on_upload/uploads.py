@@ -37,35 +37,26 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+# The time from storing a recording to leasing its voice, after which `live` has died.
 LEASING: Final = timedelta(seconds=2)
-"""The time from storing a recording to leasing its voice, after which `live` has died."""
-
 FIRST_PAUSE: Final = 0.25  # seconds until a voice is read again, doubled each time
 LONGEST_PAUSE: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class UploadHandler:
-    """Turns the notification of a finished upload into a conversion message.
-
-    Attributes:
-        patience: seconds for which an event waits while somebody converts its voice.
-    """
-
     voices: VoiceStore
     conversions: Publisher
     uploads: Callable[[], Bucket]
-    patience: float
+    patience: float  # seconds for which an event waits while somebody converts its voice
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     traces: Traces = NO_TRACES
 
     async def handle(self, message: PushMessage) -> None:
         """Handle one notification, which may come several times, and in any order.
 
-        Raises:
-            MalformedMessageError: the message is no notification of Cloud Storage.
-            LeaseHeldError: a worker still owns the voice; the event must come again until the voice
-                is final, because it may be the only message about it.
+        `LeaseHeldError` if a worker still owns the voice: the event must come again until the voice
+        is final, because it may be the only message about it.
         """
         event = parse_upload_event(message)
         is_emptied = not event.upload.bytes and event.upload.content_type == EMPTY_CONTENT_TYPE
@@ -88,10 +79,13 @@ class UploadHandler:
             if event.upload.bytes:
                 await self._erase(event.upload)
             return
-        if not event.upload.bytes:
-            await self._refuse_empty(snapshot.voice)
-            return
         voice = snapshot.voice
+        if not event.upload.bytes:
+            # Nothing would ever convert it.
+            error = VoiceError(ErrorCode.NO_AUDIO, "The recording is empty: it has no bytes.")
+            with suppress(ForbiddenTransitionError, UnknownVoiceError):
+                await change(self.voices, voice_id, partial(refuse, error=error))
+            return
         if voice.status.is_final:
             await self._erase(event.upload)
         if _is_settled(voice, event.upload):
@@ -101,12 +95,6 @@ class UploadHandler:
             _LOG.info("event ignored: %s", reason, extra={"event": "duplicate", "reason": reason})
             return
         await self._queue(snapshot, event)
-
-    async def _refuse_empty(self, voice: Voice) -> None:
-        """Fail a voice whose recording has no bytes: nothing would ever convert it."""
-        error = VoiceError(ErrorCode.NO_AUDIO, "The recording is empty: it has no bytes.")
-        with suppress(ForbiddenTransitionError, UnknownVoiceError):
-            await change(self.voices, voice.voice_id, partial(refuse, error=error))
 
     async def _read_unowned(self, voice_id: str, event: UploadEvent) -> Snapshot:
         """Read a voice when nobody converts it any more, or patience has ended.
@@ -144,12 +132,8 @@ class UploadHandler:
             # The conversion began before this record, or the visitor deleted the voice.
             _LOG.info("not recorded as queued: %s", error, extra={"event": "overtaken"})
             return
-        extra = {
-            "event": "upload_received",
-            "bytes": upload.bytes,
-            "content_type": upload.content_type,
-            "generation": upload.generation,
-        }
+        facts = {"bytes": upload.bytes, "content_type": upload.content_type}
+        extra = {"event": "upload_received", "generation": upload.generation, **facts}
         _LOG.info("upload received", extra=extra)
 
     async def _erase(self, upload: Input) -> None:
@@ -164,16 +148,12 @@ def _owned_seconds(snapshot: Snapshot, event: UploadEvent) -> float:
         return 0.0
     if voice.status is Status.WAITING and event.metadata.items() >= LIVE.items():
         # A conversion that began now would only take the voice away from `live`.
-        return (LEASING - _age(event, snapshot.read_at)).total_seconds()
+        try:
+            age = snapshot.read_at - datetime.fromisoformat(event.happened_at)
+        except (TypeError, ValueError):
+            return 0.0
+        return (LEASING - age).total_seconds()
     return voice.lease_remaining(snapshot.read_at).total_seconds()
-
-
-def _age(event: UploadEvent, now: datetime) -> timedelta:
-    """Return the age of an event; one without its time counts as old."""
-    try:
-        return now - datetime.fromisoformat(event.happened_at)
-    except (TypeError, ValueError):
-        return LEASING
 
 
 def _is_settled(voice: Voice, upload: Input) -> bool:

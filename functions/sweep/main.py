@@ -35,11 +35,7 @@ _LOG = logging.getLogger(__name__)
 def create_app(
     sweeper: Sweeper, verifier: TokenVerifier, own_characters: OwnCharacterSweep | None = None
 ) -> Starlette:
-    """Create the application: `POST /` sweeps once, `GET /healthz` answers probes.
-
-    `POST /` answers 200 with the counts, 401 to a request without the scheduler's token, 503 if
-    something is left for the next sweep, and 500 after an unexpected error.
-    """
+    """Create the application, whose `POST /` sweeps once and answers with the counts."""
 
     async def sweep(request: Request) -> Response:
         try:
@@ -63,8 +59,6 @@ def create_app(
 
 @dataclass(frozen=True, slots=True)
 class SweepServices:
-    """The services that sweep calls; `own_characters` is None where visitors cannot make any."""
-
     voices: VoiceStore
     uploads: Bucket
     conversions: Publisher
@@ -96,7 +90,6 @@ def open_services(config: SweepSettings) -> SweepServices:
 
 
 def open_own_characters(config: SweepSettings) -> OwnCharacterSweep | None:
-    """Open the sweep of visitors' own characters; None where they cannot make any."""
     open_characters = clients.characters_opener(config)
     recordings, trainer = config.own_recordings_bucket, config.trainer_url
     if open_characters is None or recordings is None or trainer is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -50,12 +51,7 @@ class Patience:
 
 
 def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patience) -> Remedy:
-    """Decide about a voice.
-
-    Args:
-        upload: its recording, None if there is none. For a waiting voice this is the object in the
-            bucket, for any other the upload in its document.
-    """
+    """Decide about a voice by its recording: None if there is none in the bucket."""
     if voice.status.is_final:
         return Remedy.NONE
     # A voice that a worker owns counts as unchanged from the end of its lease on.
@@ -69,16 +65,10 @@ def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patie
 
 _LOG = logging.getLogger(__name__)
 
-PAGE: Final = 500
-"""The number of voices that one query reads."""
+PAGE: Final = 500  # voices that one query reads
+PAGES: Final = 6  # of each status that one sweep reads; there is no time for more
+AT_ONCE: Final = 16  # voices handled at the same time
 
-PAGES: Final = 6
-"""The number of pages of each status that one sweep reads; there is no time for more."""
-
-AT_ONCE: Final = 16
-"""The number of voices handled at the same time."""
-
-_UNFINISHED: Final = (Status.WAITING, Status.QUEUED, Status.CONVERTING)
 _OVERTAKEN: Final = (ForbiddenTransitionError, LeaseHeldError, UnknownVoiceError)
 
 
@@ -98,9 +88,6 @@ class Sweeper:
         """Handle every unchanged voice once; return how many were put back and how many expired.
 
         A document that cannot be read as a voice is left alone until the TTL policy deletes it.
-
-        Raises:
-            IncompleteSweepError: some could not be handled; all others were.
         """
         found, unreadable = await self._find()
         turn = asyncio.Semaphore(AT_ONCE)
@@ -119,7 +106,7 @@ class Sweeper:
         since = self.now() - self.patience.unchanged
         snapshots: list[Snapshot] = []
         unreadable = 0
-        for status in _UNFINISHED:
+        for status in (Status.WAITING, Status.QUEUED, Status.CONVERTING):
             async for found in self._pages(status, since):
                 snapshots += found.snapshots
                 unreadable += len(found.unreadable)
@@ -159,33 +146,25 @@ class Sweeper:
 
     async def _apply_remedy(self, snapshot: Snapshot) -> Remedy:
         voice = snapshot.voice
-        upload = await self._find_upload(voice)
+        upload = voice.input
+        if voice.status is Status.WAITING:
+            with suppress(ObjectMissingError):
+                upload = (await self.uploads.find(upload_name(voice.voice_id))).as_input()
         remedy = decide(voice, upload, now=snapshot.read_at, patience=self.patience)
         if remedy is Remedy.EXPIRE:
             await change(self.voices, voice.voice_id, expire)
             _LOG.info("expired", extra={"event": "voice_expired"})
         elif remedy is Remedy.PUT_BACK and upload is not None:
-            await self._put_back(voice, upload)
+            message = ConversionMessage(voice.voice_id, upload, voice.client)
+            record = partial(queue_again, upload=upload)
+            await request_conversion(self.conversions, self.voices, message, record)
+            extra = {"event": "voice_put_back", "status": voice.status.value}
+            _LOG.warning("put back a voice that was %s", voice.status, extra=extra)
         return remedy
 
-    async def _find_upload(self, voice: Voice) -> Input | None:
-        if voice.status is not Status.WAITING:
-            return voice.input
-        try:
-            return (await self.uploads.find(upload_name(voice.voice_id))).as_input()
-        except ObjectMissingError:
-            return None
 
-    async def _put_back(self, voice: Voice, upload: Input) -> None:
-        message = ConversionMessage(voice.voice_id, upload, voice.client)
-        record = partial(queue_again, upload=upload)
-        await request_conversion(self.conversions, self.voices, message, record)
-        extra = {"event": "voice_put_back", "status": voice.status.value}
-        _LOG.warning("put back a voice that was %s", voice.status, extra=extra)
-
-
+# The time after which a character should have been trained whatever the queue.
 LONG: Final = timedelta(hours=1)
-"""The time after which a character should have been trained whatever the queue."""
 
 
 @dataclass(frozen=True, slots=True)

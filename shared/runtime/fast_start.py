@@ -1,14 +1,10 @@
 """Ways to start fast, each worth a twentieth of a start or more.
 
-- Modules that are imported leave hardly any garbage. A process that begins with `pause_collector`
-  imports without the collector, which takes a tenth of a start.
-- A full collection stops all work under way. What is there when a process serves lives as long as
-  the process, so `spare_what_is_there` lets the collector look at later objects alone; processes
-  that are forked share the earlier ones.
-- A generated package of Google imports all services that it has, in all ways in which they can be
-  called. A program that only publishes needs a third of Pub/Sub's, and the rest is a tenth of a
-  function's start: `bare_packages`.
-- Elsewhere imports are deferred, each with the reason beside it.
+- `pause_collector`: imports leave hardly any garbage, and looking for it takes a tenth of a start.
+- `spare_what_is_there`: objects of the start live as long as the process. A collector that skips
+  them stops the work under way more briefly, and forked processes go on sharing them.
+- `bare_packages`: a generated package of Google imports all its services. A program that only
+  publishes needs a third of Pub/Sub's; the rest is a tenth of a function's start.
 """
 
 from __future__ import annotations
@@ -43,22 +39,21 @@ def bare_packages(*names: str) -> Iterator[None]:
     Afterwards a package runs its code after all when it is asked for a name that it lacks, so that
     other importers notice nothing. A package that was imported before stays as it is.
     """
-    bare = [_bare_package(name) for name in names if name not in sys.modules]
+    bare: list[ModuleType] = []
+    for name in names:
+        if name not in sys.modules:
+            spec = find_spec(name)
+            if spec is None:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            package = sys.modules[name] = module_from_spec(spec)
+            parent, _, own_name = name.rpartition(".")
+            setattr(sys.modules[parent], own_name, package)
+            bare.append(package)
     try:
         yield
     finally:
         for package in bare:
             vars(package)["__getattr__"] = partial(_complete, package)
-
-
-def _bare_package(name: str) -> ModuleType:
-    spec = find_spec(name)
-    if spec is None:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    package = sys.modules[name] = module_from_spec(spec)
-    parent, _, own_name = name.rpartition(".")
-    setattr(sys.modules[parent], own_name, package)
-    return package
 
 
 def _complete(package: ModuleType, name: str) -> Any:

@@ -1,9 +1,8 @@
 """A deployable as a function of Cloud Functions.
 
-The Functions Framework loads the module that names the function, opens the port, and only then
-starts the worker process that handles requests. Settings are checked while the module is loaded, so
-that a function with wrong settings does not start. The worker process opens the clients at its
-first request, because gRPC's do not survive the fork.
+The Functions Framework loads the function's module and forks a worker process for the requests.
+Settings are checked while the module is loaded, so that a function with wrong settings does not
+start. The worker opens the clients at its first request, because gRPC's do not survive the fork.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp
 
-TARGET_VARIABLE: Final = "FUNCTION_TARGET"
-"""The Functions Framework's variable for the name of the served function."""
+TARGET_VARIABLE: Final = "FUNCTION_TARGET"  # the Functions Framework's name of what it serves
 
 _Settings = TypeVar("_Settings", bound=CommonSettings)
 _Services = TypeVar("_Services")
@@ -67,7 +65,5 @@ def cloud_function(
             print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
             sys.exit(2)
     function.__name__ = name
-    return cast(
-        "Callable[[Request], Awaitable[Response]]",
-        functions_framework.aio.http(function),
-    )
+    served = functions_framework.aio.http(function)
+    return cast("Callable[[Request], Awaitable[Response]]", served)

@@ -1,4 +1,4 @@
-"""The client that a request or a WebSocket counts for, its networks, and their limits."""
+"""Clients, their networks, and how many places they may take at once."""
 
 from __future__ import annotations
 
@@ -13,36 +13,24 @@ if TYPE_CHECKING:
 
     from starlette.requests import HTTPConnection
 
-
-_SITE_PREFIX: Final = 64
-
+# Hosts at which no load balancer of ours stands before a service.
 PLATFORM_HOSTS: Final = (".cloudfunctions.net", ".run.app")
-"""The hosts at which no load balancer of ours stands before a service."""
 
+# The allowance of each kind of network as a multiple of one client's, the largest first. A
+# connection has a /64, but providers hand out a /56 or a /48 with 256 or 65 536 of them (RFC 6177),
+# which one client may have alone, so their allowances grow little. The empty kind is IPv4.
 ALLOWANCES: Final[Mapping[str, int]] = MappingProxyType({"/48": 4, "/56": 2, "/64": 1, "": 1})
-"""The allowance of each kind of network as a multiple of one client's, the largest first.
-
-A visitor's connection has a /64, but providers hand out a /56 or a /48, which holds 256 or 65 536
-of them (RFC 6177). Their allowances grow little, because one client may have such a network alone.
-The empty kind is one IPv4 address.
-"""
 
 
 def network_of(connection: HTTPConnection, trusted_proxies: int) -> str:
-    """Return the client that a connection counts for: an IPv4 address, or an IPv6 network.
+    """Return the client that a connection counts for: an IPv4 address, or the /64 of an IPv6 one.
 
-    Every proxy appends to `X-Forwarded-For`, so only the last entries can be trusted. An external
-    Application Load Balancer writes two, the visitor's address and its own
+    Every proxy appends to `X-Forwarded-For`, so only the entries of `trusted_proxies`, the last
+    ones, are true; the visitor may have written the others. An external Application Load Balancer
+    writes two, the visitor's address and its own
     (https://docs.cloud.google.com/load-balancing/docs/https#x-forwarded-for_header). Cloud Run at
     its own address writes one, the visitor's; Google does not document this, but others have
-    measured it. The entries before come from the visitor and may contain anything. A visitor with
-    one IPv6 address has all 2^64 of its network, so the network counts as one client; the larger
-    networks around it are counted, too (`ALLOWANCES`).
-
-    Args:
-        trusted_proxies: the number of last entries that our own proxies have written. With 0, or if
-            entries are missing, the connection's own address counts. At an address of the platform
-            it is at most one.
+    measured it. If entries are missing, the connection's own address counts.
     """
     host = connection.headers.get("host", "").partition(":")[0].rstrip(".").lower()
     if host.endswith(PLATFORM_HOSTS):
@@ -63,13 +51,13 @@ def _network_of(text: str) -> str | None:
         return None
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is None:
-            return str(IPv6Network((int(address), _SITE_PREFIX), strict=False))
+            return str(IPv6Network((int(address), 64), strict=False))
         address = address.ipv4_mapped
     return str(address)
 
 
 def networks_of(client: str) -> list[tuple[str, str]]:
-    """Return the networks that a client counts for, each with its kind, the largest first."""
+    """Return the networks of a client, each with its kind in `ALLOWANCES`, the largest first."""
     try:
         site = IPv6Network(client) if "/" in client else None
     except ValueError:

@@ -1,12 +1,10 @@
 """Logs as Cloud Logging reads them: one JSON object per line on standard output.
 
-The fields of a record's `extra={"event": ..., ...}` become fields of the entry. The voice and the
-trace of the current request are added to every entry.
+The fields of a record's `extra={"event": ..., ...}` become fields of the entry.
 
-A person who knows a voice_id can use the voice, and one who knows the id of a visitor's own
-character can speak with it, so no entry contains one. Also in messages and stack traces, an id is
-replaced by its pseudonym: a hash with a secret key. With the key, an operator can look a visitor's
-voice up:
+The id of a voice or of a visitor's own character permits using it, so no entry contains one: also
+in messages and stack traces it is replaced by its pseudonym, a hash with a secret key. With the
+key, an operator can look a visitor's voice up:
 
     LOG_KEY=... python -m shared.runtime.logs VOICE_ID
 """
@@ -42,25 +40,19 @@ _LEAST_LEVELS: Final = {
     "httpx": logging.WARNING,
 }
 
+# The ids of voices, and of visitors' own characters (shared.characters.bucket).
 _SECRET_IDS: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|own-[a-z2-7]{26}",
     re.IGNORECASE,
 )
-"""The ids of voices, and of visitors' own characters (shared.characters.bucket)."""
-
 KEY_VARIABLE: Final = "LOG_KEY"
-
-LOCAL_KEY: Final = "a key that everybody knows"
-"""The key of the local cloud, whose logs anybody may read."""
-
-MOST_CHARACTERS: Final = 8192
-"""The most characters of one text in an entry: a group of errors has a stack trace for each."""
-
+LOCAL_KEY: Final = "a key that everybody knows"  # of the local cloud, whose logs anybody may read
+MOST_CHARACTERS: Final = 8192  # of one text: a group of errors has a stack trace for each
 _STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 def pseudonym(voice_id: str, key: str) -> str:
-    """Hash a voice_id for the logs: 32 hexadecimal digits, which only the key explains."""
+    """Hash an id for the logs: 32 hexadecimal digits, which only the key explains."""
     digest = hmac.new(key.encode(), voice_id.lower().encode(), hashlib.sha256)
     return digest.hexdigest()[:32]
 
@@ -133,7 +125,6 @@ def _set(variable: ContextVar[str | None], value: str | None) -> Iterator[None]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the pseudonym of each voice; return the exit code."""
     if not arguments:
         print("Which voice? python -m shared.runtime.logs VOICE_ID", file=sys.stderr)  # noqa: T201
         return 2
@@ -150,7 +141,7 @@ _HEADERS: Final = {
 
 
 class TraceMiddleware:
-    """ASGI middleware that adds the request's trace to every entry logged during it."""
+    """Adds the request's trace to every entry that is logged during it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -159,16 +150,11 @@ class TraceMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with about_trace(_trace_id(scope)):
+        found = (
+            _HEADERS[name].match(value) for name, value in scope["headers"] if name in _HEADERS
+        )
+        with about_trace(next((each[1].decode() for each in found if each), None)):
             await self._app(scope, receive, send)
-
-
-def _trace_id(scope: Scope) -> str | None:
-    for name, value in scope["headers"]:
-        pattern = _HEADERS.get(name)
-        if pattern and (found := pattern.match(value)):
-            return str(found[1].decode())
-    return None
 
 
 if __name__ == "__main__":

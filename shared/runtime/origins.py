@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.middleware.cors import CORSMiddleware
 
@@ -16,15 +15,12 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 ANY: Final = "*"
-"""Every web site, in a list of allowed origins."""
-
-ANY_PORT: Final = ":*"
-"""The end of an allowed origin with any port: `http://localhost:*`."""
+ANY_PORT: Final = ":*"  # the end of an allowed origin with any port: `http://localhost:*`
 
 
 def is_allowed_origin(origin: str, host: str | None, allowed: Collection[str]) -> bool:
     """Return whether pages of an origin may use the service; those of `host` always may."""
-    if ANY in allowed or origin in allowed or (host and _place_of(origin) == host):
+    if ANY in allowed or origin in allowed or (host and _split(origin).netloc == host):
         return True
     pattern = _any_port_pattern(allowed)
     return pattern is not None and re.fullmatch(pattern, origin) is not None
@@ -34,18 +30,21 @@ def is_own_host(host: str, allowed: Collection[str]) -> bool:
     """Return whether a request was sent to this service under a name of its own.
 
     A page may give its own site's name the address of this machine (DNS rebinding); then a browser
-    takes the service for a part of that site. It can't give away addresses and `localhost`.
-
-    Args:
-        host: the request's header `Host`.
-        allowed: the other names of the service; "*" for all.
+    takes the service for a part of that site. It can't give away addresses and `localhost`, so
+    `allowed` has only the other names of the service.
     """
-    name = _name_in(host)
-    return ANY in allowed or name in allowed or name == "localhost" or _is_address(name)
+    name = _split(f"//{host}").hostname or ""
+    if ANY in allowed or name in allowed or name == "localhost":
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 class AllowedOriginsMiddleware(CORSMiddleware):
-    """ASGI middleware that lets pages of the allowed origins read answers (CORS)."""
+    """Lets pages of the allowed origins read answers (CORS)."""
 
     def __init__(self, app: ASGIApp, allowed: Collection[str], headers: Sequence[str]) -> None:
         super().__init__(
@@ -59,24 +58,11 @@ class AllowedOriginsMiddleware(CORSMiddleware):
         )
 
 
-def _name_in(host: str) -> str:
+def _split(address: str) -> SplitResult:
     try:
-        return urlsplit(f"//{host}").hostname or ""
+        return urlsplit(address)
     except ValueError:
-        return ""
-
-
-def _is_address(name: str) -> bool:
-    with suppress(ValueError):
-        return bool(ip_address(name))
-    return False
-
-
-def _place_of(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc or None
-    except ValueError:
-        return None
+        return urlsplit("")
 
 
 def _any_port_pattern(allowed: Collection[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Signals, locks and files of a process."""
+"""Signals, locks, files and printed text of a process."""
 
 from __future__ import annotations
 
@@ -70,9 +70,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 _SPACES: Final = frozenset(" \n\u3000")
-_IN_PLACE: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def plain_text(text: str) -> str:
     """Return a text without characters that steer a terminal or turn the text's direction."""
-    return "".join(each if each.isprintable() or each in _SPACES else _IN_PLACE for each in text)
+    return "".join(each if each.isprintable() or each in _SPACES else "\ufffd" for each in text)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from shared.voices.messages import PushMessage
 
 
-_CHECKED_INSTEAD: Final = "x-serverless-authorization"
+LARGEST_BODY: Final = 256 * 1024  # bytes of a push; messages name objects, never contain them
+
+_LOG = logging.getLogger(__name__)
 
 
 def authorization_of(headers: Mapping[str, str]) -> str | None:
@@ -36,15 +38,9 @@ def authorization_of(headers: Mapping[str, str]) -> str | None:
     signature. Neither Pub/Sub nor Cloud Scheduler sends that header.
     https://cloud.google.com/run/docs/authenticating/service-to-service
     """
-    if _CHECKED_INSTEAD in headers:
+    if "x-serverless-authorization" in headers:
         raise TokenRefusedError("the request carries X-Serverless-Authorization")
     return headers.get("authorization")
-
-
-_LOG = logging.getLogger(__name__)
-
-LARGEST_BODY: Final = 256 * 1024
-"""The largest body of a push in bytes; messages name objects and never contain them."""
 
 
 class OverloadedError(PassingError):

@@ -12,8 +12,7 @@ _LARGEST_NUMBER: Final = 1 << 1_000  # Python writes no number of more than some
 def quoted(value: object) -> str:
     """Return a value out of a file as a message may show it: quoted, short and in one line.
 
-    Characters that are invisible, end a line, turn the text or steer a terminal are escaped. A
-    value that is neither a text, bytes nor a number is shown by its type alone.
+    Characters that are invisible, end a line, turn the text or steer a terminal are escaped.
     """
     if isinstance(value, str | bytes):
         return _cut(repr(value[: _LONGEST_QUOTED + 1]), _LONGEST_QUOTED)
@@ -25,10 +24,7 @@ def quoted(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a sentence that may repeat a text out of a file, with the same escapes.
-
-    One line of visible characters stays as it is.
-    """
+    """Return a sentence that may repeat a text out of a file, with the same escapes."""
     begin = text[: _LONGEST_PRINTABLE + 1]
     shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in begin)
     return _cut(shown, _LONGEST_PRINTABLE)

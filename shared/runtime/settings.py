@@ -29,12 +29,6 @@ from shared.voices.tickets import LEAST_KEY_CHARACTERS
 QUEUE_SECONDS: Final = 15
 """The most time for which a message waits for its turn; no answer to it would be a refusal."""
 
-REQUEST_MARGIN_SECONDS: Final = QUEUE_SECONDS + 10
-"""The time of a request beside the conversion; it may wait for a dead worker's lease, too."""
-
-ACKNOWLEDGEMENT_MARGIN_SECONDS: Final = 30
-"""The time that Pub/Sub waits beside the conversion; at least the request's margin."""
-
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -44,11 +38,12 @@ class Timeouts:
 
     @property
     def request(self) -> int:
-        return self.conversion_deadline + REQUEST_MARGIN_SECONDS
+        # It may wait for a dead worker's lease, too.
+        return self.conversion_deadline + QUEUE_SECONDS + 10
 
     @property
     def acknowledgement(self) -> int:
-        return self.conversion_deadline + ACKNOWLEDGEMENT_MARGIN_SECONDS
+        return self.conversion_deadline + 30
 
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")]
@@ -78,13 +73,10 @@ def _split_at_commas(text: object) -> object:
 
 
 CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_at_commas)]
-
-
 SecretKeys = Annotated[
     tuple[Annotated[SecretStr, Field(min_length=LEAST_KEY_CHARACTERS)], ...],
     BeforeValidator(_split_at_commas),
 ]
-"""Secret keys, separated by commas."""
 
 
 class Environment(StrEnum):
@@ -112,9 +104,7 @@ class SettingsError(ValueError):
 class EnvironmentSettings(BaseModel):
     """Settings in the environment: PROJECT_ID is the variable of `project_id`.
 
-    An argument of the constructor replaces the environment's value. The package pydantic-settings,
-    which reads files, command lines and stores of secrets as well, would take a twelfth of a
-    function's start.
+    The package pydantic-settings does more, and would take a twelfth of a function's start.
     """
 
     # Built when first used: of a deployable's settings and all their bases only the last one is.
@@ -137,8 +127,6 @@ def _read_variable(name: str) -> str | None:
 
 
 class CommonSettings(EnvironmentSettings):
-    """The settings of every deployable."""
-
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
     firestore_database: Annotated[str, Field(min_length=1)] = "(default)"
@@ -154,13 +142,9 @@ class CommonSettings(EnvironmentSettings):
     conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60  # see `Timeouts`
 
     @model_validator(mode="after")
-    def _check_log_key(self) -> Self:
+    def check_logs_and_traces(self) -> Self:
         if self.log_key is None and self.environment is not Environment.LOCAL:
             raise ValueError("LOG_KEY is not set: with it the logs name voices")
-        return self
-
-    @model_validator(mode="after")
-    def _check_traces(self) -> Self:
         if self.traces and self.traces != "google" and not self.traces.startswith("http"):
             self.require_local("TRACES", self.traces)
         return self
@@ -170,7 +154,6 @@ class CommonSettings(EnvironmentSettings):
         return logs.LOCAL_KEY if self.log_key is None else self.log_key.get_secret_value()
 
     def configure_logs(self) -> None:
-        """Configure the logs of this process."""
         has_traces = self.traces is not None
         logs.configure(self.project_id, self.log_level, self.pseudonym_key, has_traces=has_traces)
 
@@ -188,14 +171,12 @@ class CommonSettings(EnvironmentSettings):
 
 
 class PushSettings(CommonSettings):
-    """The settings of a deployable that receives pushes."""
-
     push_verification: PushVerification = PushVerification.ON
     push_audience: str = ""  # the audience that the token must name
     push_service_account: ServiceAccount | None = None  # the account that the token must name
 
     @model_validator(mode="after")
-    def _check_push(self) -> Self:
+    def check_push(self) -> Self:
         if self.push_verification is PushVerification.OFF:
             self.require_local("PUSH_VERIFICATION", "off")
         elif not self.push_audience or not self.push_service_account:
@@ -206,8 +187,6 @@ class PushSettings(CommonSettings):
 
 
 class SigningSettings(CommonSettings):
-    """The settings of a deployable that signs addresses."""
-
     results_bucket: BucketName
     signing_service_account: ServiceAccount | None = None  # signs through IAM, without a key
     signing_key_file: str | None = None  # a service account's; only for the local cloud
@@ -216,7 +195,7 @@ class SigningSettings(CommonSettings):
     signing_hmac_secret: Annotated[SecretStr, Field(min_length=16)] | None = None
 
     @model_validator(mode="after")
-    def _check_signing(self) -> Self:
+    def check_signing(self) -> Self:
         if (self.signing_hmac_access_id is None) != (self.signing_hmac_secret is None):
             raise ValueError(
                 "SIGNING_HMAC_ACCESS_ID and SIGNING_HMAC_SECRET must be set both or neither: "
@@ -232,8 +211,6 @@ class SigningSettings(CommonSettings):
 
 
 class CharacterSettings(CommonSettings):
-    """The settings of a deployable that lists or loads characters."""
-
     characters_bucket: BucketName | None = None  # of the bundles that do not come with the image
     # The time after which that bucket is read again.
     characters_refresh_seconds: Annotated[float, Field(gt=0, le=30)] = 20.0
@@ -247,7 +224,7 @@ class RecordingSettings(CommonSettings):
     max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
 
     @model_validator(mode="after")
-    def _check_seconds(self) -> Self:
+    def check_seconds(self) -> Self:
         if self.min_seconds > self.max_seconds:
             raise ValueError(
                 f"MIN_SECONDS={self.min_seconds:g} is more than MAX_SECONDS={self.max_seconds:g}: "
@@ -256,9 +233,8 @@ class RecordingSettings(CommonSettings):
         return self
 
 
+# The ends of the names of variables whose values no message shows.
 _SECRETS: Final = ("_KEY", "_KEYS", "_SECRET")
-"""The ends of the names of variables whose values no message shows."""
-
 _Settings = TypeVar("_Settings", bound=EnvironmentSettings)
 
 

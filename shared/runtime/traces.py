@@ -2,12 +2,9 @@
 
 Cloud Storage's notifications carry no context of a trace, and a message may be lost and published
 again by another deployable. So none is handed on: the trace of a voice is its pseudonym in the
-logs, which every deployable computes from the voice_id and the logs' key, and its first step has
-the first half of that as its id.
-
-OpenTelemetry is imported only where there are traces.
+logs, which every deployable can compute, and its first step has the first half of that as its id.
 """
-# ruff: noqa: PLC0415 - see above
+# ruff: noqa: PLC0415 - OpenTelemetry is imported only where there are traces
 
 from __future__ import annotations
 
@@ -34,22 +31,14 @@ if TYPE_CHECKING:
     from shared.ports import Fact, Traces
     from shared.runtime.settings import CommonSettings
 
-GOOGLE: Final = "google"
-"""The setting that sends traces to Cloud Trace."""
-
+GOOGLE: Final = "google"  # the setting that sends traces to Cloud Trace
+# https://docs.cloud.google.com/stackdriver/docs/reference/telemetry/v1.traces.post
 GOOGLE_ENDPOINT: Final = "https://telemetry.googleapis.com/v1/traces"
-"""Cloud Trace's address for OTLP.
-
-https://docs.cloud.google.com/stackdriver/docs/reference/telemetry/v1.traces.post
-"""
-
 _GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/trace.append"
+EXPORT_SECONDS: Final = 10.0  # to send a batch of steps; only the end of the process waits for it
 
-EXPORT_SECONDS: Final = 10.0
-"""The time limit of sending a batch of steps; only the end of the process waits for it."""
-
+# The trace whose first step is being made.
 _BEGUN_TRACE: ContextVar[int] = ContextVar("begun_trace", default=0)
-"""The trace whose first step is being made."""
 
 
 def open_traces(settings: CommonSettings, deployable: str) -> Traces:
@@ -84,8 +73,7 @@ class _IdGenerator:
 class SpanTraces:
     """Hands the steps of voices to a processor of spans.
 
-    Args:
-        ratio: the share of voices that have a trace; all deployables choose the same ones.
+    `ratio` is the share of voices that have a trace; all deployables choose the same ones.
     """
 
     def __init__(
@@ -140,7 +128,7 @@ class SpanTraces:
         from opentelemetry.context import Context
 
         trace_id = int(pseudonym(voice_id, self._key), 16)
-        start = partial(self._tracer.start_span, name, start_time=_nanoseconds(begin))
+        start = partial(self._tracer.start_span, name, start_time=int(begin * 1e9))
         if is_first:
             token = _BEGUN_TRACE.set(trace_id)
             try:
@@ -163,16 +151,11 @@ def _end(span: Span, step: TraceStep, end: float) -> None:
     span.set_attributes(step.facts)
     if step.error is not None:
         span.set_status(StatusCode.ERROR, step.error)
-    span.end(_nanoseconds(end))
+    span.end(int(end * 1e9))
 
 
 def _first_step(trace_id: int) -> int:
-    """Return the id of a trace's first step, which every deployable can compute."""
     return trace_id >> 64 or 1
-
-
-def _nanoseconds(seconds: float) -> int:
-    return int(seconds * 1e9)
 
 
 def _open_exporter(address: str) -> Any:
@@ -189,7 +172,6 @@ def _open_exporter(address: str) -> Any:
 
 
 def _file_exporter(path: Path) -> Any:
-    """Return an exporter that appends each span to a file, as a line of JSON."""
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
     class FileExporter(SpanExporter):

@@ -1,7 +1,6 @@
 """Containers and media types of recordings and results.
 
-This module is pure: it decodes nothing. The first bytes of a recording tell its container
-(`sniff`), never the media type that the client has sent.
+The first bytes of a recording tell its container (`sniff`), never the type that the client sent.
 """
 
 from __future__ import annotations
@@ -16,11 +15,8 @@ from shared.voices.voice import OutputFormat
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SNIFF_BYTES: Final = 65_536
-"""The bytes of a recording that `sniff` needs to look behind an ID3 tag."""
-
-LONGEST_CONTENT_TYPE: Final = 200
-"""The most characters of a content type; recorders name a container and up to two codecs."""
+SNIFF_BYTES: Final = 65_536  # that `sniff` needs to look behind an ID3 tag
+LONGEST_CONTENT_TYPE: Final = 200  # characters; recorders name a container and up to two codecs
 
 
 class Container(StrEnum):
@@ -34,17 +30,15 @@ class Container(StrEnum):
     ADTS = "adts"
 
 
+# The media types that name a container, the canonical one first. Some recorders label audio alone
+# as video, and some label AAC in MP4 as audio/aac.
 CONTENT_TYPES: Final[Mapping[Container, tuple[str, ...]]] = MappingProxyType(
     {
         Container.WEBM: ("audio/webm", "video/webm"),
         Container.MATROSKA: ("audio/x-matroska", "video/x-matroska", "audio/matroska"),
         Container.MP4: (
-            "audio/mp4",
-            "audio/x-m4a",
-            "audio/m4a",
-            "video/mp4",
-            "video/quicktime",
-            "audio/aac",
+            *("audio/mp4", "audio/x-m4a", "audio/m4a", "audio/aac"),
+            *("video/mp4", "video/quicktime"),
         ),
         Container.OGG: ("audio/ogg", "audio/opus", "video/ogg", "application/ogg"),
         Container.WAV: ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"),
@@ -53,16 +47,9 @@ CONTENT_TYPES: Final[Mapping[Container, tuple[str, ...]]] = MappingProxyType(
         Container.ADTS: ("audio/aac", "audio/aacp"),
     }
 )
-"""The media types that name a container, the canonical one first.
+ALLOWED_UPLOADS: Final = frozenset(name for names in CONTENT_TYPES.values() for name in names)
 
-Some recorders label audio alone as video, and some label AAC in MP4 as audio/aac.
-"""
-
-ALLOWED_UPLOADS: Final[frozenset[str]] = frozenset(
-    name for names in CONTENT_TYPES.values() for name in names
-)
-"""The media types, without parameters, that a recording may be announced with."""
-
+# Names of files that look like sound; of those that cannot be decoded, the decoder says why.
 SOUND_SUFFIXES: Final = frozenset(
     (
         *(".3g2", ".3ga", ".3gp", ".aac", ".ac3", ".aif", ".aifc", ".aiff", ".alac", ".amr"),
@@ -73,13 +60,9 @@ SOUND_SUFFIXES: Final = frozenset(
         ".wv",
     )
 )
-"""Names of files that look like sound; of those that cannot be decoded, the decoder says why."""
-
-TEXT_CONTENT_TYPE: Final = "text/plain; charset=utf-8"
-"""The media type of a voice's text in the uploads bucket."""
-
+TEXT_CONTENT_TYPE: Final = "text/plain; charset=utf-8"  # of a voice's text in the uploads bucket
+# The media type of a recording that we have emptied; no visitor's may have it.
 EMPTY_CONTENT_TYPE: Final = "application/octet-stream"
-"""The media type of a recording that we have emptied; no visitor's may have it."""
 
 _MATROSKA_FAMILY: Final = frozenset({Container.WEBM, Container.MATROSKA})
 _MAGIC: Final = (
@@ -89,14 +72,6 @@ _MAGIC: Final = (
     # QuickTime before 2001 has no `ftyp`.
     *((4, box, Container.MP4) for box in (b"ftyp", b"moov", b"mdat")),
 )
-_RESULT_CONTAINERS: Final = MappingProxyType(
-    {
-        OutputFormat.WAV: Container.WAV,
-        OutputFormat.MP3: Container.MP3,
-        OutputFormat.M4A: Container.MP4,
-        OutputFormat.OGG: Container.OGG,
-    }
-)
 
 
 class UnsupportedContentTypeError(ValueError):
@@ -104,10 +79,9 @@ class UnsupportedContentTypeError(ValueError):
 
 
 def parse_content_type(text: str) -> str:
-    """Return the media type in `text`, in lower case and without parameters.
+    """Return the media type of a recording in lower case and without parameters.
 
-    `audio/webm;codecs=opus` becomes `audio/webm`. The message of `UnsupportedContentTypeError`
-    lists the types that recordings may have.
+    The message of `UnsupportedContentTypeError` lists the types that recordings may have.
     """
     media_type = _media_type(text)
     if media_type not in ALLOWED_UPLOADS:
@@ -119,7 +93,7 @@ def parse_content_type(text: str) -> str:
 
 
 def content_type_matches(container: Container, content_type: str) -> bool:
-    """Return whether `content_type` names `container`; parameters are ignored.
+    """Return whether a content type names a container.
 
     WebM is a kind of Matroska, and only a name inside the file distinguishes the two, so the types
     of both match both.
@@ -136,7 +110,8 @@ def _media_type(text: str) -> str:
 
 
 def result_content_type(output_format: OutputFormat) -> str:
-    return CONTENT_TYPES[_RESULT_CONTAINERS[output_format]][0]
+    is_m4a = output_format is OutputFormat.M4A
+    return CONTENT_TYPES[Container.MP4 if is_m4a else Container(output_format.value)][0]
 
 
 def result_extension(output_format: OutputFormat) -> str:
@@ -210,8 +185,7 @@ def _sniff_mpeg_frame(head: bytes) -> Container | None:
 
 
 _SYNC: Final = re.compile(rb"\xff[\xe0-\xff]")
-_FRAMES: Final = 3
-"""As many frames that follow each other are no chance."""
+_FRAMES: Final = 3  # so many that follow each other are no chance
 _KILOBITS: Final = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _KILOBITS_2: Final = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 
@@ -229,7 +203,6 @@ def _has_frames(head: bytes, at: int) -> bool:
 
 
 def _frame_length(header: bytes, kind: Container) -> int:
-    """Return the bytes of a frame with this header; 0 if it is none."""
     if kind is Container.ADTS:
         length = int.from_bytes(header[3:6], "big") >> 5 & 0x1FFF if len(header) >= 6 else 0  # noqa: PLR2004
         return length if length > 7 and header[2] >> 2 & 0xF < 13 else 0  # noqa: PLR2004 - its header; rates

@@ -51,12 +51,10 @@ class ConversionMessage:
     client: str | None = None
 
     def encode(self) -> bytes:
-        """Return the message's content: a JSON object."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
 
 def parse_push(body: bytes) -> PushMessage:
-    """Parse the body of a push request."""
     envelope = _json_object(body, "the request's body")
     message = envelope.get("message")
     if not isinstance(message, dict):
@@ -78,7 +76,6 @@ def parse_push(body: bytes) -> PushMessage:
 
 
 def parse_upload_event(message: PushMessage) -> UploadEvent:
-    """Parse a notification of Cloud Storage."""
     resource = _json_object(message.data, "the notification's object resource")
     attributes = message.attributes
     try:

@@ -1,7 +1,4 @@
-"""Objects in the two buckets: their names, their properties, and the errors about them.
-
-This module is pure; the port to the buckets is in `shared.ports`.
-"""
+"""Objects in the two buckets, and the errors about them; the port is in `shared.ports`."""
 
 from __future__ import annotations
 
@@ -51,7 +48,6 @@ class ObjectFacts:
 
 
 def upload_name(voice_id: str) -> str:
-    """Return the name of a voice's recording; it follows from the voice_id alone."""
     return parse_voice_id(voice_id)
 
 

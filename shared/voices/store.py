@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from shared.voices.voice import (
     EnglishWords,
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-COMPETITION_LIMIT: Final = 10
-"""The most tries of a change while other writers change the same document."""
+COMPETITION_LIMIT: Final = 10  # tries of a change while others change the same document
 
 
 class UnknownVoiceError(LookupError):
@@ -68,8 +67,6 @@ class StoreUnavailableError(PassingError):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A voice as it was read."""
-
     voice: Voice
     revision: object  # opaque; identifies this state of the document for `replace`
     read_at: datetime  # the store's time when it was read or written
@@ -77,39 +74,27 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class FoundVoices:
-    """One page of search results."""
-
     snapshots: Sequence[Snapshot]
     unreadable: Sequence[UnreadableVoiceError] = ()  # the errors of documents that are no voices
     end: object = None  # opaque; the place where the next page begins, None after the last page
 
 
 class VoiceStore(Protocol):
-    """The store of the voices' documents.
-
-    Every method raises `StoreUnavailableError` when the store does not answer.
-    """
+    """Every method raises `StoreUnavailableError` when the store does not answer."""
 
     async def create(self, voice: Voice) -> None:
-        """Write a new document; the very same one being there already is a success.
+        """Write a new document; `VoiceExistsError` if another one of this voice_id exists.
 
-        Raises:
-            VoiceExistsError: another document of this voice_id exists.
+        The very same one being there already is a success.
         """
 
     async def read(self, voice_id: str) -> Snapshot:
-        """Read a document.
-
-        Raises:
-            UnknownVoiceError: it does not exist.
-            UnreadableVoiceError: it can't be read as a voice.
-        """
+        """Read a document; may raise `UnknownVoiceError` and `UnreadableVoiceError`."""
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         """Write `voice` if the document is still the one of `snapshot`: compare-and-set.
 
-        Raises:
-            ConflictError: the document was changed or deleted.
+        Raises `ConflictError` if it was changed or deleted.
         """
 
     async def delete(self, voice_id: str) -> None:
@@ -124,18 +109,14 @@ class VoiceStore(Protocol):
             status: not a final one, because stores need not find those.
             since: excluded.
             limit: the most documents to read.
-            after: the `end` of the previous page; None for the first page.
-
-        Returns:
-            The page; `read_at` of its snapshots is not earlier than the query.
+            after: the `end` of the previous page.
         """
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
-        """Follow a document: its current state, then each later one; None while it is missing.
+        """Follow a document: its current state, then later ones; None while it is missing.
 
         States in quick succession may be skipped, but never the last one. The iterator raises
-        `StoreUnavailableError` when the connection is lost for good, and `UnreadableVoiceError`
-        when the document can't be read as a voice.
+        `StoreUnavailableError` when the connection is lost for good, and `UnreadableVoiceError`.
         """
 
     async def aclose(self) -> None: ...
@@ -157,10 +138,6 @@ async def change(
         transition: takes the stored voice and the store's time, and returns the next state; its
             exceptions are passed on.
         known: the voice as it was just read; saves a read unless the voice has changed since.
-
-    Raises:
-        UnknownVoiceError: there is no such voice.
-        ConflictError: other writers were first `COMPETITION_LIMIT` times in a row.
     """
     wanted: Voice | None = None
     for _ in range(COMPETITION_LIMIT):
@@ -203,26 +180,22 @@ class LatestState:
 
 
 COLLECTION: Final = "voices"
-"""The name of each of the collections that hold one document per voice."""
-
 SHARDS: Final = 16
 """The number of the voices' collections, and of the parts of the sweep's index.
 
 A new collection should begin with at most 500 writes a second and grow by half every five minutes
 (https://cloud.google.com/firestore/docs/best-practices). So there are several, `shards/0/voices` to
-`shards/15/voices`; rules, lifetimes and indexes hold for all collections of one name. An index that
-begins with a time takes as few writes, because all go to the same place; with the number before the
-time, each part takes as many. One query reads up to 30 parts.
+`shards/15/voices`; rules, lifetimes and indexes hold for all of one name. An index that begins with
+a time takes as few writes, because all go to the same place; so it begins with the number. One
+query reads up to 30 parts.
 """
 
 
 def voice_shard(voice_id: str) -> int:
-    """Return the number of a voice's collection, and of its part of the sweep's index."""
     return zlib.crc32(voice_id.encode()) % SHARDS
 
 
 def document_path(voice_id: str) -> str:
-    """Return the path of a voice's document, to which clients listen."""
     return f"shards/{voice_shard(voice_id)}/{COLLECTION}/{voice_id}"
 
 
@@ -236,10 +209,8 @@ def to_document(voice: Voice) -> dict[str, Any]:
     del document["voice_id"]
     document["status"] = voice.status.value
     document["options"]["output_format"] = voice.options.output_format.value
-    if voice.options.speaking is not None:
-        document["options"]["speaking"]["english_words"] = (
-            voice.options.speaking.english_words.value
-        )
+    if (speaking := voice.options.speaking) is not None:
+        document["options"]["speaking"]["english_words"] = speaking.english_words.value
     document["timings"] = dict(voice.timings)
     if voice.error is not None:
         document["error"]["code"] = voice.error.code.value
@@ -255,31 +226,23 @@ def conversion_answer(voice: Voice) -> dict[str, Any]:
         raise ValueError(f"voice {voice.voice_id} is done without a result")
     facts = asdict(result)
     del facts["bucket"], facts["object"]
+    recording = None
+    if voice.input is not None and voice.input.seconds is not None:
+        names = ("seconds", "damaged", "missing_seconds")
+        recording = {name: getattr(voice.input, name) for name in names}
     return {
         "voice_id": voice.voice_id,
         "status": voice.status.value,
-        "input": _describe_recording(voice),
+        "input": recording,
         "result": facts,
         "timings": dict(voice.timings),
     }
 
 
-def _describe_recording(voice: Voice) -> dict[str, Any] | None:
-    held = voice.input
-    if held is None or held.seconds is None:
-        return None
-    return {
-        "seconds": held.seconds,
-        "damaged": held.damaged,
-        "missing_seconds": held.missing_seconds,
-    }
-
-
 def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
-    """Return the voice of a document.
+    """Return the voice of a document; KeyError, TypeError or ValueError if it has another form.
 
-    Unknown fields are ignored: another version of the code may have added them. A document that
-    `to_document` did not write raises KeyError, TypeError or ValueError.
+    Unknown fields are ignored: another version of the code may have added them.
     """
     options = dict(document["options"])
     options["output_format"] = OutputFormat(options["output_format"])
@@ -297,12 +260,11 @@ def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
         "result": _part(Result, document["result"]),
         "error": error and Failure(ErrorCode(error["code"]), error["message"]),
     }
-    return Voice(**_known(Voice, document) | parts)
+    return cast("Voice", _part(Voice, {**document, **parts}))
 
 
 def _part(kind: type[Any], document: Mapping[str, Any] | None) -> Any:
-    return None if document is None else kind(**_known(kind, document))
-
-
-def _known(kind: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    return {each.name: document[each.name] for each in fields(kind) if each.name in document}
+    if document is None:
+        return None
+    names = (each.name for each in fields(kind))
+    return kind(**{name: document[name] for name in names if name in document})

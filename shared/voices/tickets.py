@@ -1,8 +1,7 @@
 """Tickets for the service `live`: the api signs them, `live` verifies them by itself.
 
-A ticket permits bringing the recording of one voice over a WebSocket. It names the voice and the
-time at which it expires, and is signed by HMAC-SHA256 (RFC 2104) with a key that both deployables
-have.
+A ticket permits bringing the recording of one voice over a WebSocket. It names the voice and when
+it expires, and is signed by HMAC-SHA256 (RFC 2104) with a key that both deployables have.
 """
 
 from __future__ import annotations
@@ -20,16 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 LEAST_KEY_CHARACTERS: Final = 32
-
+# Signed as well, so that a signature made for anything else is no ticket.
 _PURPOSE: Final = "voice-avatar.live.v1"
-"""Signed as well, so that a signature made for anything else is no ticket."""
-
 _PARTS: Final = 3
 _LONGEST: Final = 200
 
 
 class TicketRefusedError(Exception):
-    """A text is no ticket, was not signed with one of our keys, or has expired."""
+    """A text is no ticket, was not signed with one of our keys, or has expired: for the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Tickets:
         return Ticket(f"{claims}.{_signature(self._keys[0], claims)}", expires_at)
 
     def verify(self, text: str) -> str:
-        """Return the voice_id of a ticket; the `TicketRefusedError` says why, for the log."""
+        """Return the voice_id of a ticket, or raise `TicketRefusedError`."""
         parts = text.split(".")
         if len(text) > _LONGEST or len(parts) != _PARTS or not text.isascii():
             raise TicketRefusedError("this is no ticket")

@@ -25,20 +25,14 @@ class PublishError(PassingError):
     pass
 
 
+# The shortest lease, so that another worker soon takes over the voice of one that was killed; and
+# the longest, of a worker that has worked for long or whose store answers slowly.
 LEASE: Final = timedelta(seconds=4)
-"""The shortest lease, so that another worker soon takes over the voice of one that was killed."""
-
 LONGEST_LEASE: Final = timedelta(seconds=20)
-"""The longest lease, of a worker that has worked for long or whose store answers slowly."""
-
-MOST_ATTEMPTS: Final = 5
-"""The most attempts that may fail; attempts that were handed back do not count."""
-
+MOST_ATTEMPTS: Final = 5  # that may fail; attempts that were handed back do not count
+# The age up to which a voice is converted if no message has reached a worker before.
 CONVERTED_WITHIN: Final = timedelta(hours=1)
-"""The age up to which a voice is converted if no message has reached a worker before."""
-
-RETENTION: Final = timedelta(days=1)
-"""The lifetime of a voice's document, and of its objects in the buckets."""
+RETENTION: Final = timedelta(days=1)  # of a voice's document, and of its objects in the buckets
 
 
 class Status(StrEnum):
@@ -90,6 +84,7 @@ class ErrorCode(StrEnum):
     UPLOAD_EXPIRED = "upload_expired"
 
 
+# The failures of recordings that no recorder makes; silence is a visitor's mistake.
 SUSPICIOUS: Final = frozenset(
     {
         ErrorCode.ATTEMPTS_EXHAUSTED,
@@ -102,7 +97,6 @@ SUSPICIOUS: Final = frozenset(
         ErrorCode.UNSUPPORTED_FORMAT,
     }
 )
-"""The failures of recordings that no recorder makes; silence is a visitor's mistake."""
 
 
 class OutputFormat(StrEnum):
@@ -113,7 +107,7 @@ class OutputFormat(StrEnum):
 
 
 class EnglishWords(StrEnum):
-    """The way in which English words in a Japanese sentence are spoken."""
+    """Speech of English words in a Japanese sentence."""
 
     KATAKANA = "katakana"
     ENGLISH = "english"
@@ -153,7 +147,6 @@ class LeaseLostError(PassingError):
 
 
 def new_voice_id() -> str:
-    """Create a voice_id: an RFC 4122 UUID version 4 in its canonical form."""
     return str(uuid.uuid4())
 
 
@@ -173,8 +166,6 @@ def parse_voice_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Speaking:
-    """The way in which a text is spoken."""
-
     speed: float = 1.0  # 2 is twice as fast as the character's own speed
     pitch: float = 0.0  # semitones by which the voice is higher
     intonation: float = 1.0  # 1 is the character's own liveliness, 0 is flat
@@ -207,15 +198,12 @@ class Input:
     missing_seconds: float = 0.0  # the length of that part, as far as the file tells
 
     def is_same_upload(self, other: Input) -> bool:
-        """Return whether both name the same bucket/object#generation."""
         mine = (self.bucket, self.object, self.generation)
         return mine == (other.bucket, other.object, other.generation)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The converted audio in the results bucket."""
-
     bucket: str
     object: str  # unique per voice and attempt
     url: str  # signed; readable without further permission until `url_expires_at`
@@ -240,10 +228,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One recording or text and its conversion; the document `shards/N/voices/{voice_id}`.
+    """One recording or text and its conversion.
 
-    A text is a visitor's content as a recording is: it lies in the uploads bucket and appears in no
-    document or message.
+    A text is a visitor's content as a recording is: it appears in no document or message.
     """
 
     voice_id: str
@@ -372,9 +359,8 @@ def finish(
 ) -> Voice:
     """End the voice with its result.
 
-    Args:
-        seconds: the length of the recording; None for a text.
-        missing_seconds: the length of what could not be read of it; None if it is undamaged.
+    `seconds` is the length of the recording, None for a text, and `missing_seconds` the length of
+    what could not be read of it, None if it is undamaged.
     """
     held = _require_attempt(voice, attempt)
     done = _end(voice, Status.DONE, now)
@@ -388,7 +374,6 @@ def finish(
 
 
 def fail_attempt(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:
-    """End the voice with the error that its worker found."""
     _require_attempt(voice, attempt)
     return fail(voice, now, error)
 
