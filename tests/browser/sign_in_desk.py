@@ -39,7 +39,7 @@ class Account:
 
 
 @dataclass
-class Desk:
+class SignInDesk:
     """Accounts, and the tokens of their owners."""
 
     key: SigningKey
@@ -91,7 +91,7 @@ class Desk:
 @contextmanager
 def open_desk() -> Iterator[SignInOptions]:
     """Open a desk at a free port of this machine."""
-    desk = Desk(make_key())
+    desk = SignInDesk(make_key())
 
     class Handler(BaseHTTPRequestHandler):
         def do_OPTIONS(self) -> None:

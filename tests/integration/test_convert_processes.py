@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NOWHERE = "127.0.0.1:9"
 
 
-class Container:
+class RunningContainer:
     def __init__(self, process: Process, url: str) -> None:
         self.process = process
         self.url = url
@@ -52,7 +52,7 @@ class Container:
 @asynccontextmanager
 async def starting(
     folder: Path, supervisor: Supervisor, **changes: str
-) -> AsyncIterator[Container]:
+) -> AsyncIterator[RunningContainer]:
     make_key().write(folder / "key.json")
     (port,) = supervisor.ports.free(1)
     environment = {
@@ -73,13 +73,13 @@ async def starting(
     try:
         command = [sys.executable, "-m", "functions.convert"]
         process = await supervisor.start("convert", command, environment)
-        yield Container(process, f"http://127.0.0.1:{port}")
+        yield RunningContainer(process, f"http://127.0.0.1:{port}")
     finally:
         await supervisor.stop_all()
 
 
 @asynccontextmanager
-async def running(folder: Path, **changes: str) -> AsyncIterator[Container]:
+async def running(folder: Path, **changes: str) -> AsyncIterator[RunningContainer]:
     supervisor = Supervisor(folder / "logs")
     async with starting(folder, supervisor, **changes) as container:
         await supervisor.wait_until_ready(container.process, f"{container.url}/readyz")

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 
-class Stage:
+class EventConnection:
     """The connection to the test: sends events and receives permissions."""
 
     def __init__(self, address: str) -> None:
@@ -36,7 +36,7 @@ class Stage:
 
 
 class Handler(BaseHTTPRequestHandler):
-    stage: Stage
+    stage: EventConnection
 
     def do_GET(self) -> None:
         if self.path == "/held":
@@ -77,7 +77,7 @@ def is_stuck() -> bool:
 
 
 def main() -> None:
-    stage = Stage(os.environ["STAGE"])
+    stage = EventConnection(os.environ["STAGE"])
     stage.tell("started")
     broken = os.environ.get("BROKEN")
     if broken and Path(broken).exists():

@@ -326,7 +326,7 @@ class FakeConversion:
         }
 
 
-class Stage:
+class WorkerStage:
     """A worker and its collaborators."""
 
     def __init__(

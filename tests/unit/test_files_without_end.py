@@ -28,7 +28,7 @@ from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.unit.bundles.test_sample import HELLO, MEI
 from tests.unit.graphs.bundles import write_bundle
-from tests.unit.local.test_batch import Service
+from tests.unit.local.test_batch import FakeService
 from tools.bundles.consent import QUESTIONS, ask_consent
 from tools.bundles.encoder_store import EncoderStore
 from tools.bundles.files import VoiceFileError
@@ -145,7 +145,7 @@ async def test_a_recording_in_a_folder_that_is_converted(tmp_path: Path) -> None
         BatchReport(BatchJob(source, tmp_path / f"{number}.wav"))
         for number, source in enumerate(sources)
     ]
-    service = Service()
+    service = FakeService()
     async with httpx.AsyncClient(transport=httpx.MockTransport(service.answer)) as client:
         await convert_all(
             Visitor(client, "http://api.test", service.voices),

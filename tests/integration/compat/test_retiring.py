@@ -42,7 +42,7 @@ REFUSED: Final = b"GET /version HTTP/1.1\r\nHost: elsewhere.test\r\n\r\n" * PIPE
 
 
 @dataclass(frozen=True)
-class Service:
+class RunningService:
     """A service that runs."""
 
     port: int
@@ -69,7 +69,7 @@ def start(environment: dict[str, str], output: BinaryIO) -> subprocess.Popen[byt
 
 
 @asynccontextmanager
-async def running(folder: Path, **variables: str) -> AsyncIterator[Service]:
+async def running(folder: Path, **variables: str) -> AsyncIterator[RunningService]:
     log = folder / "log"
     with Ports() as ports, log.open("wb") as output:
         port = ports.free(1)[0]
@@ -78,7 +78,7 @@ async def running(folder: Path, **variables: str) -> AsyncIterator[Service]:
         process = start(environment | variables, output)
         try:
             await asyncio.to_thread(wait_for, f"http://127.0.0.1:{port}", process)
-            yield Service(port, psutil.Process(process.pid), log)
+            yield RunningService(port, psutil.Process(process.pid), log)
         finally:
             process.terminate()
             await asyncio.to_thread(process.wait, START_SECONDS)

@@ -14,7 +14,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.integration.served import environment
-from tests.unit.api.stage import Stage
+from tests.unit.api.stage import ApiStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def described() -> OpenApiSchema:
     """The description, which no service is needed for; the services around the api do not show."""
-    loaded = schemathesis.openapi.from_dict(Stage().app().openapi())
+    loaded = schemathesis.openapi.from_dict(ApiStage().app().openapi())
     loaded.config.generation.update(
         max_examples=EXAMPLES, deterministic=True, database="none", no_shrink=True
     )

@@ -8,10 +8,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.integration.storage.serving import (
     SITE,
-    Clock,
     RecordingTopic,
     Server,
-    Visitor,
+    ShiftedClock,
+    SignedAddressUser,
     connected,
     credentials_of,
     served,
@@ -46,7 +46,7 @@ def topic() -> RecordingTopic:
 
 @pytest.fixture
 def server(tmp_path: Path, key: rsa.RSAPrivateKey, topic: RecordingTopic) -> Iterator[Server]:
-    with served(tmp_path / "storage", key, topic, Clock()) as running:
+    with served(tmp_path / "storage", key, topic, ShiftedClock()) as running:
         yield running
 
 
@@ -81,5 +81,5 @@ def http() -> Iterator[requests.Session]:
 
 
 @pytest.fixture
-def visitor(bucket: Any, credentials: Any, http: requests.Session) -> Visitor:
-    return Visitor(bucket, credentials, http)
+def visitor(bucket: Any, credentials: Any, http: requests.Session) -> SignedAddressUser:
+    return SignedAddressUser(bucket, credentials, http)

@@ -86,7 +86,7 @@ class RecordingTopic:
 
 
 @dataclass
-class Clock:
+class ShiftedClock:
     """The real time plus an offset that a test sets."""
 
     ahead: timedelta = field(default_factory=timedelta)
@@ -99,7 +99,7 @@ class Clock:
 class Server:
     url: str
     root: Path
-    clock: Clock
+    clock: ShiftedClock
     topic: RecordingTopic
 
     @property
@@ -144,10 +144,10 @@ def signing_without_a_key(app: ASGIApp, signers: Mapping[str, rsa.RSAPrivateKey]
 
 @contextmanager
 def served(
-    root: Path, key: rsa.RSAPrivateKey, topic: RecordingTopic, clock: Clock | None = None
+    root: Path, key: rsa.RSAPrivateKey, topic: RecordingTopic, clock: ShiftedClock | None = None
 ) -> Iterator[Server]:
     """Serve `root` on a free port of 127.0.0.1 while the block runs."""
-    clock = clock or Clock()
+    clock = clock or ShiftedClock()
     app = create_app(
         root=root,
         publish=topic.publish,
@@ -220,7 +220,7 @@ def download_url(blob: Any, credentials: Any, **changes: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Visitor:
+class SignedAddressUser:
     """Uses signed addresses of the bucket `uploads`, as a page does."""
 
     bucket: Any

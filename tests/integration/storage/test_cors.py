@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.storage.serving import SITE, Server, Visitor, error_code
+from tests.integration.storage.serving import SITE, Server, SignedAddressUser, error_code
 
 if TYPE_CHECKING:
     import requests
@@ -26,7 +26,7 @@ def cors_headers(response: requests.Response) -> dict[str, str]:
     return {name: headers[name] for name in headers if name.startswith("access-control")}
 
 
-def test_a_preflight_allows_what_the_bucket_allows(visitor: Visitor) -> None:
+def test_a_preflight_allows_what_the_bucket_allows(visitor: SignedAddressUser) -> None:
     response = preflight(visitor.http, visitor.url(method="PUT"))
 
     assert response.status_code == 200
@@ -78,7 +78,7 @@ def test_a_bucket_allows_only_what_it_is_configured_for(
     }
 
 
-def test_answers_and_errors_may_be_read_by_the_site_alone(visitor: Visitor) -> None:
+def test_answers_and_errors_may_be_read_by_the_site_alone(visitor: SignedAddressUser) -> None:
     answers = (
         visitor.put(sent={"Origin": SITE}),
         visitor.get(visitor.url(), Origin=SITE),

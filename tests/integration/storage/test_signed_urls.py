@@ -25,7 +25,7 @@ from tests.integration.storage.serving import (
     SOUND,
     UPLOADER,
     Server,
-    Visitor,
+    SignedAddressUser,
     altered,
     credentials_of,
     error_code,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MD5 = hashlib.md5(SOUND).digest()  # noqa: S324 - Cloud Storage's own checksum
 
 
-def test_a_signed_put_stores_the_object(visitor: Visitor) -> None:
+def test_a_signed_put_stores_the_object(visitor: SignedAddressUser) -> None:
     metadata = {"x-goog-meta-character": "robot"}
 
     response = visitor.put(name="v/voice one.webm", signed=metadata)
@@ -52,7 +52,7 @@ def test_a_signed_put_stores_the_object(visitor: Visitor) -> None:
     assert (blob.metadata, blob.download_as_bytes()) == ({"character": "robot"}, SOUND)
 
 
-def test_a_signed_get_returns_the_object_with_its_headers(visitor: Visitor) -> None:
+def test_a_signed_get_returns_the_object_with_its_headers(visitor: SignedAddressUser) -> None:
     blob = visitor.bucket.blob("a")
     blob.metadata = {"character": "robot"}
     blob.upload_from_string(SOUND, content_type="audio/wav")
@@ -80,14 +80,14 @@ def test_a_signed_get_returns_the_object_with_its_headers(visitor: Visitor) -> N
     assert (cached.status_code, cached.content) == (304, b"")
 
 
-def test_a_signed_delete_removes_the_object(visitor: Visitor) -> None:
+def test_a_signed_delete_removes_the_object(visitor: SignedAddressUser) -> None:
     url = visitor.url(content=SOUND, method="DELETE")
 
     assert visitor.http.delete(url).status_code == 204
     assert visitor.bucket.get_blob("a") is None
 
 
-def test_a_range_of_a_signed_url_can_be_read(visitor: Visitor) -> None:
+def test_a_range_of_a_signed_url_can_be_read(visitor: SignedAddressUser) -> None:
     url = visitor.url(content=b"0123456789")
 
     part, behind = (visitor.get(url, Range=each) for each in ("bytes=3-5", "bytes=10-"))
@@ -97,7 +97,7 @@ def test_a_range_of_a_signed_url_can_be_read(visitor: Visitor) -> None:
     assert (behind.status_code, error_code(behind)) == (416, "InvalidRange")
 
 
-def test_a_signed_get_is_pinned_to_the_generation_in_it(visitor: Visitor) -> None:
+def test_a_signed_get_is_pinned_to_the_generation_in_it(visitor: SignedAddressUser) -> None:
     blob = visitor.bucket.blob("a")
     blob.upload_from_string(b"old")
     url = visitor.url(generation=blob.generation)
@@ -108,7 +108,7 @@ def test_a_signed_get_is_pinned_to_the_generation_in_it(visitor: Visitor) -> Non
     assert error_code(visitor.get(url)) == "NoSuchKey"
 
 
-def test_the_signed_response_headers_are_sent(visitor: Visitor) -> None:
+def test_the_signed_response_headers_are_sent(visitor: SignedAddressUser) -> None:
     disposition = 'attachment; filename="robot ü.wav"'
     plain = visitor.url(content=SOUND)
     url = visitor.url(response_disposition=disposition, response_type="audio/x-wav")
@@ -128,7 +128,7 @@ def test_the_signed_response_headers_are_sent(visitor: Visitor) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
 def test_a_request_without_its_own_signature_is_refused(
-    visitor: Visitor, server: Server, method: str
+    visitor: SignedAddressUser, server: Server, method: str
 ) -> None:
     other = "DELETE" if method == "GET" else "GET"
     signed = visitor.url(content=SOUND, method=other)
@@ -143,7 +143,9 @@ def test_a_request_without_its_own_signature_is_refused(
     assert visitor.bucket.blob("a").download_as_bytes() == SOUND
 
 
-def test_a_url_for_one_object_does_not_serve_another(client: Any, visitor: Visitor) -> None:
+def test_a_url_for_one_object_does_not_serve_another(
+    client: Any, visitor: SignedAddressUser
+) -> None:
     client.create_bucket("results").blob("a").upload_from_string(b"secret")
     for name in ("b", "a/b"):
         visitor.bucket.blob(name).upload_from_string(b"secret")
@@ -179,7 +181,7 @@ def test_a_url_for_one_object_does_not_serve_another(client: Any, visitor: Visit
     ],
 )
 def test_a_changed_signed_url_is_refused(
-    visitor: Visitor, change: Callable[[str], str], code: str
+    visitor: SignedAddressUser, change: Callable[[str], str], code: str
 ) -> None:
     url = visitor.url(content=SOUND)
 
@@ -191,7 +193,7 @@ def test_a_changed_signed_url_is_refused(
 
 
 def test_another_key_or_an_unknown_account_signs_nothing(
-    visitor: Visitor, key: Any, other_key: Any
+    visitor: SignedAddressUser, key: Any, other_key: Any
 ) -> None:
     visitor.url(content=SOUND)
     for signer, code in (
@@ -212,7 +214,7 @@ def test_another_key_or_an_unknown_account_signs_nothing(
     ],
 )
 def test_an_hmac_key_signs_what_is_its_own(
-    visitor: Visitor, server: Server, changes: dict[str, Any], code: str | None
+    visitor: SignedAddressUser, server: Server, changes: dict[str, Any], code: str | None
 ) -> None:
     signer = replace(HmacSigner(ACCESS_ID, SECRET, server.clock), **changes)
     visitor.url(content=SOUND)
@@ -226,7 +228,7 @@ def test_an_hmac_key_signs_what_is_its_own(
 
 
 async def test_an_upload_signed_with_an_hmac_key_is_stored_once_as_signed(
-    visitor: Visitor, client: Any, server: Server
+    visitor: SignedAddressUser, client: Any, server: Server
 ) -> None:
     signer = HmacSigner(ACCESS_ID, SECRET, server.clock)
     ours = CloudStorageBucket(client, "uploads", signer, server.clock)
@@ -271,7 +273,7 @@ def test_signing_with_an_hmac_key_makes_no_request_and_the_signer_hides_its_secr
     ],
 )
 def test_a_signed_header_may_not_be_changed_or_left_out(
-    visitor: Visitor, name: str, value: str
+    visitor: SignedAddressUser, name: str, value: str
 ) -> None:
     changed = visitor.put(sent={name: value})
     url, headers = upload_url(visitor.bucket.blob("a"), visitor.credentials)
@@ -285,7 +287,9 @@ def test_a_signed_header_may_not_be_changed_or_left_out(
 
 
 @pytest.mark.parametrize("name", ["x-goog-meta-owner", "X-Goog-Acl", "x-goog-hash"])
-def test_a_goog_header_that_was_not_signed_is_refused(visitor: Visitor, name: str) -> None:
+def test_a_goog_header_that_was_not_signed_is_refused(
+    visitor: SignedAddressUser, name: str
+) -> None:
     response = visitor.put(sent={name: "x"})
 
     assert (response.status_code, error_code(response)) == (400, "MalformedSecurityHeader")
@@ -304,7 +308,7 @@ def test_a_goog_header_that_was_not_signed_is_refused(visitor: Visitor, name: st
     ],
 )
 def test_the_signed_range_of_sizes_is_held(
-    *, visitor: Visitor, server: Server, size: int, code: str | None, chunked: bool
+    *, visitor: SignedAddressUser, server: Server, size: int, code: str | None, chunked: bool
 ) -> None:
     data = b"x" * size
     pieces = (data[start : start + 100_000] for start in range(0, size, 100_000))
@@ -318,7 +322,7 @@ def test_the_signed_range_of_sizes_is_held(
         assert (visitor.bucket.get_blob("a"), server.contents()) == (None, [])
 
 
-def test_a_signed_put_cannot_be_replayed(visitor: Visitor) -> None:
+def test_a_signed_put_cannot_be_replayed(visitor: SignedAddressUser) -> None:
     assert visitor.put().status_code == 200
 
     replay = visitor.put(b"other")
@@ -327,7 +331,7 @@ def test_a_signed_put_cannot_be_replayed(visitor: Visitor) -> None:
     assert visitor.bucket.blob("a").download_as_bytes() == SOUND
 
 
-def test_a_wrong_checksum_stores_nothing(visitor: Visitor) -> None:
+def test_a_wrong_checksum_stores_nothing(visitor: SignedAddressUser) -> None:
     payload = {"x-goog-content-sha256": hashlib.sha256(SOUND).hexdigest()}
 
     refused = (
@@ -351,7 +355,7 @@ def test_a_wrong_checksum_stores_nothing(visitor: Visitor) -> None:
     ],
 )
 def test_a_signed_header_that_makes_no_sense_here_is_refused_by_name(
-    visitor: Visitor, name: str, value: str, status: int, code: str
+    visitor: SignedAddressUser, name: str, value: str, status: int, code: str
 ) -> None:
     response = visitor.put(signed={name: value})
 
@@ -362,7 +366,7 @@ def test_a_signed_header_that_makes_no_sense_here_is_refused_by_name(
 
 @pytest.mark.parametrize("name", ["x" * 1025, ".well-known/acme-challenge/a", "a\rb"])
 def test_a_signed_upload_to_a_name_that_is_not_allowed_is_refused(
-    visitor: Visitor, server: Server, name: str
+    visitor: SignedAddressUser, server: Server, name: str
 ) -> None:
     response = visitor.put(name=name)
 
@@ -370,7 +374,9 @@ def test_a_signed_upload_to_a_name_that_is_not_allowed_is_refused(
     assert server.contents() == []
 
 
-def test_an_upload_whose_client_goes_away_stores_nothing(visitor: Visitor, server: Server) -> None:
+def test_an_upload_whose_client_goes_away_stores_nothing(
+    visitor: SignedAddressUser, server: Server
+) -> None:
     url, headers = upload_url(visitor.bucket.blob("a"), visitor.credentials)
 
     send_part("PUT", url, headers, 500, b"x" * 499)
@@ -378,7 +384,7 @@ def test_an_upload_whose_client_goes_away_stores_nothing(visitor: Visitor, serve
     assert (visitor.bucket.get_blob("a"), server.contents()) == (None, [])
 
 
-def test_an_error_is_told_in_xml(client: Any, visitor: Visitor, server: Server) -> None:
+def test_an_error_is_told_in_xml(client: Any, visitor: SignedAddressUser, server: Server) -> None:
     missing = visitor.get(visitor.url())
     elsewhere = replace(visitor, bucket=client.bucket("nowhere"))
     nowhere = visitor.get(elsewhere.url())
@@ -411,7 +417,7 @@ def test_an_error_is_told_in_xml(client: Any, visitor: Visitor, server: Server) 
     ],
 )
 def test_any_allowed_name_works_on_both_apis_and_never_becomes_a_path(
-    visitor: Visitor, server: Server, name: str
+    visitor: SignedAddressUser, server: Server, name: str
 ) -> None:
     url, headers = upload_url(visitor.bucket.blob(name), visitor.credentials)
     parts = urlsplit(url)

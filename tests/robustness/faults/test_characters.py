@@ -36,7 +36,7 @@ GRAPH = "tester/waveform.onnx"
 MANIFEST = "tester/character.json"
 
 
-class Stage:
+class CharacterConverter:
     """A converter with the built-in character `mei`, and `tester` in the bucket."""
 
     def __init__(self, folder: Path) -> None:
@@ -71,12 +71,12 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
+def stage(tmp_path: Path) -> CharacterConverter:
+    return CharacterConverter(tmp_path)
 
 
 async def test_while_the_bucket_is_out_of_reach_its_voices_wait_and_others_are_converted(
-    stage: Stage,
+    stage: CharacterConverter,
 ) -> None:
     fetched, message = await stage.add("tester")
     built_in, other = await stage.add("mei")
@@ -95,7 +95,7 @@ async def test_while_the_bucket_is_out_of_reach_its_voices_wait_and_others_are_c
 
 
 async def test_a_graph_with_a_wrong_digest_fails_its_voices_at_once_and_is_named_in_the_log(
-    stage: Stage,
+    stage: CharacterConverter,
 ) -> None:
     stored = stage.objects.objects[GRAPH].data
     stage.objects.put(GRAPH, stored[:-1] + bytes([stored[-1] ^ 1]))
@@ -115,7 +115,7 @@ async def test_a_graph_with_a_wrong_digest_fails_its_voices_at_once_and_is_named
 
 @pytest.mark.parametrize("missing", [GRAPH, MANIFEST])
 async def test_a_half_uploaded_character_is_not_offered_and_works_with_the_rest(
-    stage: Stage, missing: str
+    stage: CharacterConverter, missing: str
 ) -> None:
     rest = stage.objects.objects.pop(missing)
     assert list(await stage.catalogue.list()) == ["mei"]

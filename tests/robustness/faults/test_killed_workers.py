@@ -26,7 +26,7 @@ TAKEOVER = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
-class Killed:
+class KilledContainer:
     """When a container was killed, and its voices as it left them, by the stage they were in."""
 
     at: datetime
@@ -34,7 +34,7 @@ class Killed:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def killed(cloud: FaultyCloud) -> AsyncIterator[Killed]:
+async def killed(cloud: FaultyCloud) -> AsyncIterator[KilledContainer]:
     """Return a voice for each stage, and the state in which a killed container left it."""
     victim = await cloud.start_convert(CONCURRENCY=str(len(STAGES)))
     voices = {stage: await cloud.create_voice() for stage in STAGES}
@@ -52,12 +52,12 @@ async def killed(cloud: FaultyCloud) -> AsyncIterator[Killed]:
     left = {stage: (voice_id, await cloud.read(voice_id)) for stage, voice_id in voices.items()}
     for stage, voice_id in voices.items():
         cloud.barriers.release(voice_id, stage)
-    yield Killed(killed_at, left)
+    yield KilledContainer(killed_at, left)
 
 
 @pytest.mark.parametrize("stage", STAGES)
 async def test_a_voice_whose_container_is_killed_gets_exactly_one_result(
-    cloud: FaultyCloud, killed: Killed, stage: str
+    cloud: FaultyCloud, killed: KilledContainer, stage: str
 ) -> None:
     voice_id, left = killed.left[stage]
 
@@ -72,7 +72,7 @@ async def test_a_voice_whose_container_is_killed_gets_exactly_one_result(
 
 @pytest.mark.parametrize("stage", STAGES[:-1])
 async def test_a_killed_containers_voice_is_taken_over_when_its_lease_ends(
-    cloud: FaultyCloud, killed: Killed, stage: str
+    cloud: FaultyCloud, killed: KilledContainer, stage: str
 ) -> None:
     voice_id, left = killed.left[stage]
     assert left.lease_expires_at is not None

@@ -67,7 +67,7 @@ def found_url(done: Voice) -> str:
 
 
 @dataclass(frozen=True)
-class Killed:
+class KilledLive:
     """What a killed instance left of a voice, and what its client had received."""
 
     voice_id: str
@@ -77,7 +77,7 @@ class Killed:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def killed(cloud: FaultyCloud) -> AsyncIterator[Mapping[str, Killed]]:
+async def killed(cloud: FaultyCloud) -> AsyncIterator[Mapping[str, KilledLive]]:
     """Return a voice for each stage at which its instance was killed."""
     victim = await cloud.start_live(CONCURRENCY=str(len(STAGES)))
     voices = {stage: await cloud.create_voice() for stage in STAGES}
@@ -99,14 +99,16 @@ async def killed(cloud: FaultyCloud) -> AsyncIterator[Mapping[str, Killed]]:
     for stage, voice_id in voices.items():
         cloud.barriers.release(voice_id, stage)
     yield {
-        stage: Killed(voice_id, left[voice_id], clients[stage], await fall_back(cloud, voice_id))
+        stage: KilledLive(
+            voice_id, left[voice_id], clients[stage], await fall_back(cloud, voice_id)
+        )
         for stage, voice_id in voices.items()
     }
 
 
 @pytest.mark.parametrize("stage", STAGES)
 async def test_a_voice_whose_instance_is_killed_gets_exactly_one_result(
-    cloud: FaultyCloud, killed: Mapping[str, Killed], stage: str
+    cloud: FaultyCloud, killed: Mapping[str, KilledLive], stage: str
 ) -> None:
     found = killed[stage]
     requested = stage not in OVER

@@ -81,7 +81,7 @@ runpy.run_path({program!r}, {{"JOURNAL": str(here / "journal.txt")}}, "__main__"
 
 
 @dataclass
-class Workshop:
+class FaultyWorkshop:
     """What the jobs work with, and the test's view of it."""
 
     folder: Path
@@ -172,7 +172,7 @@ class Workshop:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def workshop(cloud: FaultyCloud, tmp_path: Path) -> AsyncIterator[Workshop]:
+async def workshop(cloud: FaultyCloud, tmp_path: Path) -> AsyncIterator[FaultyWorkshop]:
     command = tmp_path / "tools" / "training" / "__main__.py"
     command.parent.mkdir(parents=True)
     (command.parents[1] / "__init__.py").touch()
@@ -195,7 +195,7 @@ async def workshop(cloud: FaultyCloud, tmp_path: Path) -> AsyncIterator[Workshop
     open_characters = clients.characters_opener(config)
     assert open_characters is not None
     store = clients.open_own_characters(config)
-    opened = Workshop(
+    opened = FaultyWorkshop(
         tmp_path,
         {**os.environ, **told},
         store,
@@ -216,7 +216,7 @@ def signal_all(job: Process, number: signal.Signals) -> None:
 
 
 async def test_a_job_that_is_killed_in_any_stage_is_gone_on_with_where_it_was(
-    workshop: Workshop,
+    workshop: FaultyWorkshop,
 ) -> None:
     characters = {stage: await workshop.queued() for stage in STAGES}
     workshop.behave({each.character_id: f"hang in {name}" for name, each in characters.items()})
@@ -237,7 +237,9 @@ async def test_a_job_that_is_killed_in_any_stage_is_gone_on_with_where_it_was(
         assert (await workshop.stored(character)).tries == 2
 
 
-async def test_a_job_that_is_stopped_hands_its_character_back_at_once(workshop: Workshop) -> None:
+async def test_a_job_that_is_stopped_hands_its_character_back_at_once(
+    workshop: FaultyWorkshop,
+) -> None:
     character = await workshop.queued()
     workshop.behave({character.character_id: "hang in others"})
     job = await workshop.start()
@@ -255,7 +257,7 @@ async def test_a_job_that_is_stopped_hands_its_character_back_at_once(workshop: 
 
 
 async def test_a_character_that_several_jobs_are_started_for_is_trained_once(
-    workshop: Workshop,
+    workshop: FaultyWorkshop,
 ) -> None:
     character = await workshop.queued()
     ended = await asyncio.gather(*(workshop.run() for _ in range(3)))
@@ -266,7 +268,7 @@ async def test_a_character_that_several_jobs_are_started_for_is_trained_once(
 
 
 async def test_a_character_that_is_deleted_while_it_is_trained_leaves_nothing(
-    workshop: Workshop,
+    workshop: FaultyWorkshop,
 ) -> None:
     character = await workshop.queued()
     workshop.behave({character.character_id: "hang in lessons"})
@@ -284,7 +286,7 @@ async def test_a_character_that_is_deleted_while_it_is_trained_leaves_nothing(
 
 
 async def test_a_job_that_stood_still_until_another_had_made_the_character_changes_nothing(
-    workshop: Workshop,
+    workshop: FaultyWorkshop,
 ) -> None:
     character = await workshop.queued()
     workshop.behave({character.character_id: "hang in learner"})
@@ -306,7 +308,7 @@ async def test_a_job_that_stood_still_until_another_had_made_the_character_chang
 
 @pytest.mark.trains
 async def test_a_real_training_that_is_killed_while_it_learns_goes_on_from_what_it_had_learnt(
-    workshop: Workshop, trainer: Path
+    workshop: FaultyWorkshop, trainer: Path
 ) -> None:
     workshop.environment |= {"TRAINING_PYTHON": str(trainer), "TRAINING_FOLDER": str(ROOT)}
     character = await workshop.begun("ja")

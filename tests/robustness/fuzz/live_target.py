@@ -18,7 +18,7 @@ from tests.robustness.fuzz.mutation import documents, mutated
 from tests.support.logs import log_book
 from tests.support.virtual_time import VirtualTimeLoop
 from tests.support.voices import a_waiting
-from tests.unit.live.stage import DATA, Client, Stage, an_end
+from tests.unit.live.stage import DATA, Client, LiveStage, an_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,10 +69,10 @@ class LiveTarget:
     def open(self) -> Iterator[Callable[[bytes], str]]:
         """Build the service over voices and buckets in memory, in a loop whose clock jumps."""
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            stage = Stage(sockets=1, max_messages=8)
+            stage = LiveStage(sockets=1, max_messages=8)
             yield lambda data: runner.run(self._speak(stage, data))
 
-    async def _speak(self, stage: Stage, data: bytes) -> str:
+    async def _speak(self, stage: LiveStage, data: bytes) -> str:
         await stage.voices.delete(VOICE_ID)
         await stage.voices.create(self._voice)
         stage.uploads.objects.clear()
@@ -85,7 +85,7 @@ class LiveTarget:
             raise UncleanError("an unexpected error was logged")
         return await self._ending(stage, client)
 
-    async def _ending(self, stage: Stage, client: Client) -> str:
+    async def _ending(self, stage: LiveStage, client: Client) -> str:
         if client.close is None or client.close not in _CLOSES:
             raise UncleanError(f"closed with {client.close}")
         last = client.messages[-1] if client.messages else {"type": "nothing"}

@@ -62,7 +62,7 @@ from tests.support.characters import a_manifest
 from tests.support.messages import RecordingPublisher, upload_notification
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims
 from tests.support.voices import a_waiting, an_upload
-from tests.unit.api.stage import WEBM, Stage
+from tests.unit.api.stage import WEBM, ApiStage
 from tests.unit.graphs import small_graphs
 from tests.unit.graphs.bundles import manifest, write_bundle
 from tests.unit.importing import exported, torch_files
@@ -426,11 +426,11 @@ class MultipartTarget:
     def open(self) -> Iterator[Callable[[bytes], str]]:
         """Build the api over voices and buckets in memory."""
         with asyncio.Runner() as runner, _logged():
-            stage = Stage()
+            stage = ApiStage()
             transport = httpx.ASGITransport(stage.app(), raise_app_exceptions=False)
             yield lambda data: runner.run(self._put(stage, transport, data))
 
-    async def _put(self, stage: Stage, transport: httpx.ASGITransport, data: bytes) -> str:
+    async def _put(self, stage: ApiStage, transport: httpx.ASGITransport, data: bytes) -> str:
         await stage.voices.delete(self._voice.voice_id)
         await stage.voices.create(self._voice)
         stage.uploads.objects.clear()

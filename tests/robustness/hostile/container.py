@@ -37,7 +37,7 @@ ECHO = "echo"
 
 
 @dataclass(frozen=True)
-class Container:
+class HostileContainer:
     """The container, and what it speaks to."""
 
     client: httpx.AsyncClient
@@ -93,7 +93,7 @@ class _Echo:
 
 
 @asynccontextmanager
-async def running_container() -> AsyncIterator[Container]:
+async def running_container() -> AsyncIterator[HostileContainer]:
     """Start a container with the real characters and one that echoes."""
     config = settings.load(ConvertSettings, **_settings())
     voices, uploads, results = MemoryVoices(), MemoryBucket("uploads"), MemoryBucket("results")
@@ -104,7 +104,7 @@ async def running_container() -> AsyncIterator[Container]:
         )
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://convert.test") as client:
-            yield Container(client, voices, uploads, results)
+            yield HostileContainer(client, voices, uploads, results)
         await app.drain()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from tests.robustness.hostile.container import Container, running_container
+from tests.robustness.hostile.container import HostileContainer, running_container
 from tests.robustness.hostile.corpus import DONE, Group, groups
 from tests.robustness.hostile.files import WEBM, good
 from tests.robustness.hostile.report import rows
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def container() -> AsyncIterator[Container]:
+async def container() -> AsyncIterator[HostileContainer]:
     async with running_container() as running:
         yield running
 
@@ -41,7 +41,7 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lures]:
 
 @pytest.mark.parametrize("group", groups(), ids=lambda group: group.title)
 async def test_every_hostile_file_ends_as_documented_and_a_good_file_is_converted_afterwards(
-    container: Container, laid: Lures, group: Group
+    container: HostileContainer, laid: Lures, group: Group
 ) -> None:
     surprises = {}
     for file in group.files:
@@ -55,7 +55,7 @@ async def test_every_hostile_file_ends_as_documented_and_a_good_file_is_converte
 
 
 async def test_after_all_hostile_files_a_good_recording_is_still_converted(
-    container: Container,
+    container: HostileContainer,
 ) -> None:
     sample = (ROOT / "infra" / "local" / "samples" / "hello.webm").read_bytes()
 

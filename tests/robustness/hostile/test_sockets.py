@@ -24,7 +24,7 @@ from infra.local.commands.live import LiveVisitor
 from shared.container.protocols import MOST_EMPTY_FRAMES, PIECE_BYTES, limit_clients
 from shared.container.server import listening_socket
 from tests.support.conversion import SOUND
-from tests.unit.live.stage import DATA, Stage
+from tests.unit.live.stage import DATA, LiveStage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ def short_goodbyes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def served(stage: Stage, keepalive: float = 75.0) -> AsyncIterator[int]:
+async def served(stage: LiveStage, keepalive: float = 75.0) -> AsyncIterator[int]:
     """Serve an application as `live` is served; yield the port."""
     listening = listening_socket("127.0.0.1", 0)
     port = int(listening.getsockname()[1])
@@ -88,7 +88,7 @@ class RawClient:
             return False
         return not self.reader.at_eof()
 
-    async def start(self, stage: Stage) -> None:
+    async def start(self, stage: LiveStage) -> None:
         ticket = stage.ticket(await stage.add())
         start = {"type": "start", "ticket": ticket, "content_type": "audio/webm"}
         await self.send(frame(TEXT, json.dumps(start).encode()))
@@ -173,7 +173,7 @@ async def pour(client: RawClient, piece: bytes) -> int:
 
 
 async def test_compression_is_declined_and_a_compressed_bomb_is_not_expanded() -> None:
-    stage = Stage()
+    stage = LiveStage()
     offer = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits"
     async with served(stage) as port, connected(port, offer) as client:
         assert b" 101 " in client.head
@@ -187,7 +187,7 @@ async def test_compression_is_declined_and_a_compressed_bomb_is_not_expanded() -
 
 
 async def test_a_frame_without_an_end_is_cut_off() -> None:
-    stage = Stage()
+    stage = LiveStage()
     async with served(stage) as port, connected(port) as client:
         await client.start(stage)
         await client.send(bytes([0x80 | BINARY]) + length_of(1 << 62) + bytes(4))
@@ -196,7 +196,7 @@ async def test_a_frame_without_an_end_is_cut_off() -> None:
 
 
 async def test_a_message_in_endless_pieces_is_cut_off() -> None:
-    stage = Stage()
+    stage = LiveStage()
     async with served(stage) as port, connected(port) as client:
         await client.start(stage)
         await client.send(frame(BINARY, b"x", fin=False))
@@ -215,7 +215,7 @@ async def test_a_message_in_endless_pieces_is_cut_off() -> None:
     ids=["one-byte frames", "empty frames", "text", "bytes"],
 )
 async def test_a_flood_is_cut_off(flood: bytes, reason: str) -> None:
-    stage = Stage()
+    stage = LiveStage()
     async with served(stage) as port, connected(port) as client:
         await client.start(stage)
         assert await pour(client, flood * 10) < MOST_GROWTH
@@ -235,7 +235,7 @@ async def test_a_flood_is_cut_off(flood: bytes, reason: str) -> None:
     ids=["pings", "long pings", "pongs", "empty fragments"],
 )
 async def test_frames_that_carry_nothing_end_the_connection(before: bytes, flood: bytes) -> None:
-    stage = Stage()
+    stage = LiveStage()
     async with served(stage) as port, connected(port) as client:
         await client.start(stage)
         await client.send(before + flood * (MOST_EMPTY_FRAMES + 1))
@@ -243,7 +243,7 @@ async def test_frames_that_carry_nothing_end_the_connection(before: bytes, flood
 
 
 async def test_as_many_pings_as_a_patient_client_sends_end_nothing() -> None:
-    stage = Stage()
+    stage = LiveStage()
     async with served(stage) as port, connected(port) as client:
         await client.start(stage)
         for _ in range(3):
@@ -254,7 +254,7 @@ async def test_as_many_pings_as_a_patient_client_sends_end_nothing() -> None:
 
 
 async def test_others_have_their_turn_while_a_message_comes_in_pieces_of_a_byte() -> None:
-    stage, turns, come = Stage(), 0, asyncio.Event()
+    stage, turns, come = LiveStage(), 0, asyncio.Event()
     app: Any = stage.app
 
     async def noting(scope: Any, receive: Any, send: Any) -> None:
@@ -282,7 +282,7 @@ async def test_others_have_their_turn_while_a_message_comes_in_pieces_of_a_byte(
 
 async def test_pings_do_not_keep_a_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "START_SECONDS", 0.2)
-    async with served(Stage()) as port, connected(port) as client:
+    async with served(LiveStage()) as port, connected(port) as client:
 
         async def ping() -> None:
             while await client.send(frame(PING, b"ping")):  # noqa: ASYNC110 - it sends
@@ -305,7 +305,7 @@ async def test_pings_do_not_keep_a_connection_open(monkeypatch: pytest.MonkeyPat
     ids=["reserved", "long ping", "no UTF-8", "continuation", "not masked"],
 )
 async def test_frames_against_the_standard_end_the_connection(broken: bytes) -> None:
-    async with served(Stage()) as port, connected(port) as client:
+    async with served(LiveStage()) as port, connected(port) as client:
         await client.send(broken)
         assert (await client.closed())[0] == 1006, "it just ends"
 
@@ -321,7 +321,7 @@ async def test_frames_against_the_standard_end_the_connection(broken: bytes) -> 
     ids=["nothing", "no end", "a header without an end", "a body"],
 )
 async def test_a_handshake_that_never_ends_is_ended(head: bytes) -> None:
-    async with served(Stage(), keepalive=0.3) as port:
+    async with served(LiveStage(), keepalive=0.3) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(head)
         trickling = asyncio.create_task(_trickle(writer))
@@ -354,7 +354,7 @@ CANCEL = {"type": "cancel"}
 async def test_of_an_end_and_a_cancel_in_one_packet_the_first_counts(
     messages: list[dict[str, Any]], *, is_made: bool
 ) -> None:
-    stage = Stage()
+    stage = LiveStage()
     async with served(stage) as port, connected(port) as client:
         await client.start(stage)
         packet = b"".join(frame(BINARY, DATA[at : at + 4000]) for at in range(0, len(DATA), 4000))
@@ -365,7 +365,7 @@ async def test_of_an_end_and_a_cancel_in_one_packet_the_first_counts(
 
 
 async def test_what_comes_after_the_end_is_neither_kept_nor_waited_for() -> None:
-    stage = Stage()
+    stage = LiveStage()
     stage.conversion.may_make.clear()
     async with served(stage) as port, connected(port) as client:
         await client.start(stage)
@@ -386,7 +386,7 @@ async def test_what_comes_after_the_end_is_neither_kept_nor_waited_for() -> None
 
 
 async def test_a_message_in_fragments_with_pings_between_them_is_one_message() -> None:
-    stage = Stage()
+    stage = LiveStage()
     async with served(stage) as port, connected(port) as client:
         ticket = stage.ticket(await stage.add())
         start = _json({"type": "start", "ticket": ticket, "content_type": "audio/webm"})
@@ -413,12 +413,12 @@ def _json(message: dict[str, Any]) -> bytes:
 
 async def test_a_page_of_another_site_gets_no_connection() -> None:
     origin = "Origin: https://evil.example"
-    async with served(Stage()) as port, connected(port, origin) as refused:
+    async with served(LiveStage()) as port, connected(port, origin) as refused:
         assert b" 403 " in refused.head
 
 
 async def test_more_connections_than_places_are_closed_at_once() -> None:
-    stage = Stage(sockets=3)
+    stage = LiveStage(sockets=3)
     async with served(stage) as port:
         async with AsyncExitStack() as held:
             for _ in range(3):

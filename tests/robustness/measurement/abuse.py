@@ -76,14 +76,14 @@ _SETTLING_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
-class Stage:
+class AttackedService:
     """The service under attack."""
 
     cloud: FaultyCloud
     api: str
 
 
-async def _visit_for_ever(stage: Stage, number: int, waits: Waits, end: float) -> None:
+async def _visit_for_ever(stage: AttackedService, number: int, waits: Waits, end: float) -> None:
     # As Cloud Run passes the visitor's address on.
     address = {"X-Forwarded-For": f"198.51.100.{number}"}
     async with httpx.AsyncClient(headers=address, timeout=_LAST_SECONDS) as client:
@@ -103,7 +103,7 @@ async def _visit_for_ever(stage: Stage, number: int, waits: Waits, end: float) -
             await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def measure(stage: Stage, seconds: float) -> Waits:
+async def measure(stage: AttackedService, seconds: float) -> Waits:
     """Let honest visitors come for so long."""
     waits, end = Waits(), time.monotonic() + seconds
     await asyncio.gather(*(_visit_for_ever(stage, n, waits, end) for n in range(1, HONEST + 1)))
@@ -111,7 +111,7 @@ async def measure(stage: Stage, seconds: float) -> Waits:
 
 
 async def measure_beside(
-    stage: Stage, seconds: float, attack: str, place: str, number: int
+    stage: AttackedService, seconds: float, attack: str, place: str, number: int
 ) -> tuple[Waits, Counts]:
     """Let honest visitors come for so long beside an attack."""
     attacker = Attacker(stage.api, PLACES[place](number))
@@ -171,7 +171,7 @@ async def compare(seconds: float, attacks: Sequence[str]) -> list[Row]:
             cloud = await stack.enter_async_context(running)
             convert = cloud.front.default["convert"].removesuffix("/push")
             api = await cloud.start_function("api", CONVERT_URL=convert, **_limits(), **_MAKING)
-            stage = Stage(cloud, api.url.rstrip("/"))
+            stage = AttackedService(cloud, api.url.rstrip("/"))
             await measure(stage, 5.0)
             for attack in attacks:
                 # Right before, because the machine may be busier at another time.

@@ -312,7 +312,7 @@ class FairPlaces(FairQueue):
             self._turns_before.pop(client, None)
 
 
-class Voices(MemoryVoices):
+class SimulatedVoices(MemoryVoices):
     """The documents, whose every write is checked."""
 
     def __init__(self, world: World) -> None:
@@ -374,7 +374,7 @@ class Voices(MemoryVoices):
             self._world.violate(f"failed with {code}: {name}")
 
 
-class Uploads(MemoryBucket):
+class SimulatedUploads(MemoryBucket):
     """The bucket of recordings, which notifies the topic `uploads`."""
 
     def __init__(self, world: World) -> None:
@@ -438,8 +438,8 @@ class World:
         self._messages: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.voices = Voices(self)
-        self.uploads, self.results = Uploads(self), Results(self)
+        self.voices = SimulatedVoices(self)
+        self.uploads, self.results = SimulatedUploads(self), Results(self)
         attempts = int(schedule.choose("deliveries of a message", "30", "5", rate=0.5))
 
         def push(topic: str, endpoint: str, dead: str | None = None) -> Subscription:

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.api.stage import Stage
+from tests.unit.api.stage import ApiStage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(folder=tmp_path)
+def stage(tmp_path: Path) -> ApiStage:
+    return ApiStage(folder=tmp_path)

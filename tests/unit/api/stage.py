@@ -86,7 +86,7 @@ class WatchedVoices(MemoryVoices):
             await self._joined.wait()
 
 
-class Container:
+class FakeConvert:
     """Answers warm-ups and counts them."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Container:
 
 
 @dataclass
-class Stage:
+class ApiStage:
     """An api and everything around it."""
 
     folder: Path = Path()
@@ -120,7 +120,7 @@ class Stage:
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
     conversions: RecordingPublisher = field(default_factory=RecordingPublisher)
     bucket: CharacterBucket | None = None
-    container: Container = field(default_factory=Container)
+    container: FakeConvert = field(default_factory=FakeConvert)
     verifying: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(503)
     live: LiveOffer | None = None
     own_characters: OwnCharacterService | None = None

@@ -8,7 +8,7 @@ import pytest
 
 from shared.ports import CertificatesUnavailableError, TokenRefusedError
 from shared.voices.voice import new_voice_id
-from tests.unit.api.stage import FORM, SITE, Stage, problem
+from tests.unit.api.stage import FORM, SITE, ApiStage, problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STRANGER = "https://stranger.example"
 
 
-async def ask(stage: Stage, method: str, headers: dict[str, str]) -> httpx.Response:
+async def ask(stage: ApiStage, method: str, headers: dict[str, str]) -> httpx.Response:
     path = "/api/v1/voices" + (f"/{new_voice_id()}" if method == "DELETE" else "")
     form = FORM if method == "PUT" else {}
     async with stage.client() as client:
@@ -39,7 +39,7 @@ async def ask(stage: Stage, method: str, headers: dict[str, str]) -> httpx.Respo
     ],
 )
 async def test_a_page_of_another_site_changes_nothing(
-    stage: Stage, method: str, headers: dict[str, str]
+    stage: ApiStage, method: str, headers: dict[str, str]
 ) -> None:
     problem(await ask(stage, method, headers), 403, "origin_refused")
     assert stage.voices.count == 0  # nothing was created
@@ -58,7 +58,7 @@ async def test_a_page_of_another_site_changes_nothing(
     ],
 )
 async def test_programs_and_pages_of_allowed_sites_create_voices(
-    stage: Stage, headers: dict[str, str]
+    stage: ApiStage, headers: dict[str, str]
 ) -> None:
     assert (await ask(stage, "POST", headers)).status_code == 201
 
@@ -68,7 +68,7 @@ async def test_programs_and_pages_of_allowed_sites_create_voices(
     ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", ""],
 )
 async def test_a_voice_is_created_with_json_or_with_nothing(
-    stage: Stage, content_type: str
+    stage: ApiStage, content_type: str
 ) -> None:
     refused = await ask(stage, "POST", {"Content-Type": content_type})
 
@@ -76,14 +76,14 @@ async def test_a_voice_is_created_with_json_or_with_nothing(
     assert stage.voices.count == 0  # nothing was created
 
 
-async def test_what_only_reads_is_answered_to_every_site(stage: Stage) -> None:
+async def test_what_only_reads_is_answered_to_every_site(stage: ApiStage) -> None:
     answer = await stage.http.get("/api/v1/characters", headers={"Origin": STRANGER})
     assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 async def test_a_page_cannot_call_this_machine_under_a_name_of_its_own(
-    stage: Stage, method: str
+    stage: ApiStage, method: str
 ) -> None:
     """DNS rebinding: the page's name has the machine's address, so it is the page's own origin."""
     headers = {"Origin": "http://attacker.example", "Sec-Fetch-Site": "same-origin"}
@@ -137,7 +137,7 @@ class NoKeys:
 async def test_a_request_about_voices_that_comes_from_no_page_of_this_site_is_refused(
     method: str, path: str, headers: dict[str, str]
 ) -> None:
-    stage = Stage(app_check=OurPages())
+    stage = ApiStage(app_check=OurPages())
     kind = FORM if method == "PUT" else {}
     answer = await stage.http.request(method, path, headers={**kind, **headers}, content=b"x")
 
@@ -146,27 +146,27 @@ async def test_a_request_about_voices_that_comes_from_no_page_of_this_site_is_re
 
 
 async def test_a_page_of_this_site_is_let_in() -> None:
-    async with Stage(app_check=OurPages()).client() as client:
+    async with ApiStage(app_check=OurPages()).client() as client:
         answer = await client.post("/api/v1/voices", headers={HEADER: "our page"})
 
     assert answer.status_code == 201
 
 
 async def test_without_app_check_every_page_is_let_in() -> None:
-    async with Stage().client() as client:
+    async with ApiStage().client() as client:
         answer = await client.post("/api/v1/voices")
 
     assert answer.status_code == 201
 
 
 async def test_what_is_no_secret_is_told_to_everybody() -> None:
-    async with Stage(app_check=OurPages()).client() as client:
+    async with ApiStage(app_check=OurPages()).client() as client:
         assert (await client.get("/api/v1/characters")).status_code == 200
         assert (await client.get("/healthz")).status_code == 204
 
 
 async def test_when_the_keys_cannot_be_had_the_client_is_told_to_ask_again() -> None:
-    async with Stage(app_check=NoKeys()).client() as client:
+    async with ApiStage(app_check=NoKeys()).client() as client:
         answer = await client.post("/api/v1/voices", headers={HEADER: "our page"})
 
     assert problem(answer, 503, "unavailable")
@@ -179,7 +179,7 @@ async def test_a_browser_may_send_the_token() -> None:
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": f"content-type, {HEADER.lower()}",
     }
-    async with Stage(app_check=OurPages()).client() as client:
+    async with ApiStage(app_check=OurPages()).client() as client:
         answer = await client.options("/api/v1/voices", headers=asked)
 
     assert answer.status_code == 200

@@ -23,13 +23,13 @@ from tests.support.characters import a_manifest
 from tests.support.logs import log_book
 from tests.support.own_character_contract import MANY, a_begun
 from tests.support.virtual_time import in_virtual_time
-from tests.unit.api.stage import Stage as ApiStage
+from tests.unit.api.stage import ApiStage
 from tests.unit.characters.character_objects import put_character, put_manifest
 
 REFRESH_SECONDS = 20.0
 
 
-class Stage:
+class CatalogueStage:
     """The built-in character `mei`, and a bucket."""
 
     def __init__(self, default: str | None = None) -> None:
@@ -51,7 +51,7 @@ class Stage:
 
 @in_virtual_time
 async def test_characters_of_the_bucket_are_listed_after_the_built_in_ones() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     put_character(stage.objects, "ada")
 
     assert await stage.listed() == ["mei", "ada"]
@@ -59,7 +59,7 @@ async def test_characters_of_the_bucket_are_listed_after_the_built_in_ones() -> 
 
 @in_virtual_time
 async def test_the_default_character_may_lie_in_the_bucket() -> None:
-    stage = Stage(default="ada")
+    stage = CatalogueStage(default="ada")
     assert await stage.chosen(None) == "mei"
 
     put_character(stage.objects, "ada")
@@ -72,7 +72,7 @@ async def test_the_default_character_may_lie_in_the_bucket() -> None:
 
 @in_virtual_time
 async def test_what_is_uploaded_or_removed_shows_after_a_while() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     assert await stage.listed() == ["mei"]
 
     put_character(stage.objects, "ada")
@@ -87,7 +87,7 @@ async def test_what_is_uploaded_or_removed_shows_after_a_while() -> None:
 
 @in_virtual_time
 async def test_a_character_that_is_asked_for_by_name_is_found_soon_after_its_upload() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     await stage.listed()
     put_character(stage.objects, "ada")
 
@@ -98,7 +98,7 @@ async def test_a_character_that_is_asked_for_by_name_is_found_soon_after_its_upl
 
 @in_virtual_time
 async def test_a_half_uploaded_character_cannot_be_chosen() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     put_manifest(stage.objects, "ada")
 
     with pytest.raises(Problem, match="no character 'ada'; choose one of mei"):
@@ -109,7 +109,7 @@ async def test_a_half_uploaded_character_cannot_be_chosen() -> None:
 def test_a_voice_of_a_built_in_character_does_not_wait_for_the_bucket(name: str | None) -> None:
     @in_virtual_time
     async def run() -> None:
-        stage = Stage()
+        stage = CatalogueStage()
         stage.objects.is_out_of_reach = True
 
         with log_book() as book:
@@ -122,7 +122,7 @@ def test_a_voice_of_a_built_in_character_does_not_wait_for_the_bucket(name: str 
 
 @in_virtual_time
 async def test_while_the_bucket_is_out_of_reach_the_characters_stay_listed() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     put_character(stage.objects, "ada")
     await stage.listed()
     stage.objects.is_out_of_reach = True
@@ -137,7 +137,7 @@ async def test_while_the_bucket_is_out_of_reach_the_characters_stay_listed() -> 
 
 @in_virtual_time
 async def test_nobody_says_that_a_character_is_unknown_while_the_bucket_is_out_of_reach() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     stage.objects.is_out_of_reach = True
 
     with pytest.raises(StorageUnavailableError):
@@ -151,7 +151,7 @@ async def test_nobody_says_that_a_character_is_unknown_while_the_bucket_is_out_o
 
 @in_virtual_time
 async def test_a_built_in_character_hides_one_of_the_same_id() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     put_character(stage.objects, "mei", credit="Voice: somebody else")
 
     assert (await stage.catalogue.list())["mei"].credit == "Voice: somebody"
@@ -159,7 +159,7 @@ async def test_a_built_in_character_hides_one_of_the_same_id() -> None:
 
 @in_virtual_time
 async def test_only_characters_of_the_bucket_must_be_loaded() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     put_character(stage.objects, "ada")
     await stage.listed()
 
@@ -173,7 +173,7 @@ async def test_only_characters_of_the_bucket_must_be_loaded() -> None:
 
 @in_virtual_time
 async def test_a_portrait_comes_from_the_bucket() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     preview = {"colour": "#336699", "portrait": "ada.svg"}
     put_character(stage.objects, "ada", preview=preview)
     assert await stage.catalogue.portrait("ada") is None
@@ -191,7 +191,7 @@ async def test_a_portrait_comes_from_the_bucket() -> None:
 async def test_a_portrait_is_read_from_the_bucket_once_for_all_who_ask(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     put_character(stage.objects, "ada", preview={"colour": "#336699", "portrait": "ada.svg"})
     stage.objects.put("ada/ada.svg", b"<svg/>")
     await stage.listed()
@@ -214,7 +214,7 @@ async def test_a_portrait_is_read_from_the_bucket_once_for_all_who_ask(
 async def test_the_portrait_of_a_character_that_is_gone_takes_no_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     put_character(stage.objects, "ada", preview={"colour": "#336699", "portrait": "ada.svg"})
     stage.objects.put("ada/ada.svg", b"<svg/>")
     read_of_it: list[weakref.ref[Drawing]] = []
@@ -246,7 +246,7 @@ class Drawing(bytearray):
 async def test_a_slow_portrait_holds_up_no_other_and_has_an_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     for name in ("ada", "eve"):
         preview = {"colour": "#336699", "portrait": f"{name}.svg"}
         put_character(stage.objects, name, preview=preview)
@@ -284,7 +284,7 @@ async def test_a_voice_with_a_character_of_the_bucket_names_it_to_the_converter(
 
 @in_virtual_time
 async def test_a_visitors_own_character_is_found_by_its_owner_and_listed_if_public() -> None:
-    own, stage = new_character_id(), Stage()
+    own, stage = new_character_id(), CatalogueStage()
     put_character(stage.objects, own)
     with pytest.raises(Problem):
         await stage.catalogue.find(own, CharacterChooser(key="a secret"))

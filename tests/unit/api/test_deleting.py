@@ -11,7 +11,7 @@ from shared.voices.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.support.voices import EVERY_STATE, a_done, a_waiting
-from tests.unit.api.stage import WEBM, Stage, UidTokens, WatchedVoices, problem
+from tests.unit.api.stage import WEBM, ApiStage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("state", EVERY_STATE)
-async def test_everything_of_a_voice_is_erased_and_nothing_else(stage: Stage, state: str) -> None:
+async def test_everything_of_a_voice_is_erased_and_nothing_else(
+    stage: ApiStage, state: str
+) -> None:
     voice, other = EVERY_STATE[state](), a_done()
     for each in (voice, other):
         await stage.voices.create(each)
@@ -39,7 +41,7 @@ async def test_everything_of_a_voice_is_erased_and_nothing_else(stage: Stage, st
     problem(await stage.http.delete(f"/api/v1/voices/{voice.voice_id}"), 404, "unknown_voice")
 
 
-async def test_a_deletion_that_was_cut_off_is_completed_by_the_next(stage: Stage) -> None:
+async def test_a_deletion_that_was_cut_off_is_completed_by_the_next(stage: ApiStage) -> None:
     voice_id = new_voice_id()
     stage.uploads.put(voice_id, b"recording")
     stage.results.put(f"{voice_id}/1.wav", b"result")
@@ -55,7 +57,7 @@ async def test_a_deletion_that_was_cut_off_is_completed_by_the_next(stage: Stage
     assert stage.uploads.objects == {voice_id: emptied}
 
 
-async def test_the_address_of_an_erased_voice_takes_no_recording_any_more(stage: Stage) -> None:
+async def test_the_address_of_an_erased_voice_takes_no_recording_any_more(stage: ApiStage) -> None:
     voice_id = (await stage.http.post("/api/v1/voices")).json()["voice_id"]
 
     assert (await stage.http.delete(f"/api/v1/voices/{voice_id}")).status_code == 204
@@ -66,7 +68,7 @@ async def test_the_address_of_an_erased_voice_takes_no_recording_any_more(stage:
 
 
 async def test_a_voice_is_erased_from_its_document_on_so_that_no_worker_commits_meanwhile(
-    stage: Stage,
+    stage: ApiStage,
 ) -> None:
     voice = await stage.add(a_done())
     stage.uploads.is_out_of_reach = stage.results.is_out_of_reach = True
@@ -77,12 +79,12 @@ async def test_a_voice_is_erased_from_its_document_on_so_that_no_worker_commits_
         await stage.voices.read(voice.voice_id)
 
 
-async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: Stage) -> None:
+async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: ApiStage) -> None:
     problem(await stage.http.delete(f"/api/v1/voices/{new_voice_id()}"), 404, "unknown_voice")
     problem(await stage.http.delete("/api/v1/voices/x"), 422, "invalid_voice_id")
 
 
-async def test_only_the_owner_erases_a_voice_that_has_one(stage: Stage) -> None:
+async def test_only_the_owner_erases_a_voice_that_has_one(stage: ApiStage) -> None:
     stage.verifier = UidTokens()
     voice = await stage.add(replace(a_done(), owner="me"))
     path = f"/api/v1/voices/{voice.voice_id}"
@@ -103,7 +105,7 @@ class Unreadable(WatchedVoices):
 
 
 async def test_an_unreadable_voice_can_still_be_erased(tmp_path: Path) -> None:
-    stage = Stage(folder=tmp_path, voices=Unreadable())
+    stage = ApiStage(folder=tmp_path, voices=Unreadable())
     voice = await stage.add(a_done())
     stage.uploads.put(voice.voice_id, b"recording")
     stage.results.put(f"{voice.voice_id}/1.wav", b"result")
@@ -120,7 +122,7 @@ async def test_an_unreadable_voice_can_still_be_erased(tmp_path: Path) -> None:
 async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(
     tmp_path: Path,
 ) -> None:
-    stage = Stage(folder=tmp_path, voices=Unreadable(), verifier=UidTokens())
+    stage = ApiStage(folder=tmp_path, voices=Unreadable(), verifier=UidTokens())
     voice = await stage.add(a_done())
     stage.uploads.put(voice.voice_id, b"recording")
 
@@ -135,7 +137,7 @@ async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(
 async def test_a_recording_for_an_unreadable_voice_is_refused_permanently(
     tmp_path: Path,
 ) -> None:
-    stage = Stage(folder=tmp_path, voices=Unreadable())
+    stage = ApiStage(folder=tmp_path, voices=Unreadable())
     voice = await stage.add(a_waiting())
 
     response = await stage.http.put(
@@ -147,7 +149,7 @@ async def test_a_recording_for_an_unreadable_voice_is_refused_permanently(
     assert "create a new one" in problem(response, 409, "unreadable_voice")
 
 
-async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: Stage) -> None:
+async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: ApiStage) -> None:
     characters = (await stage.http.get("/api/v1/characters")).json()["characters"]
 
     assert [character["id"] for character in characters] == ["mei", "taro", "sango", "nobu", "kobo"]
@@ -170,7 +172,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: St
 
 
 async def test_a_portrait_is_served_so_that_it_runs_no_script_and_sends_no_form(
-    stage: Stage, tmp_path: Path
+    stage: ApiStage, tmp_path: Path
 ) -> None:
     (tmp_path / "portrait.svg").write_text("<svg/>")
 
@@ -186,7 +188,7 @@ async def test_a_portrait_is_served_so_that_it_runs_no_script_and_sends_no_form(
 
 @pytest.mark.parametrize("name", ["taro", "nobody", ".."])
 async def test_a_character_without_a_portrait_has_no_portrait_address(
-    stage: Stage, name: str
+    stage: ApiStage, name: str
 ) -> None:
     response = await stage.http.get(f"/api/v1/characters/{name}/portrait")
 

@@ -25,7 +25,7 @@ from shared.voices.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book, logged_as
 from tests.support.voices import ERROR, a_queued, a_text, a_waiting, is_sentence, stored
-from tests.unit.api.stage import MAX_BYTES, SITE, WEBM, Stage, UidTokens, WatchedVoices, problem
+from tests.unit.api.stage import MAX_BYTES, SITE, WEBM, ApiStage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -150,7 +150,7 @@ async def test_a_late_cleaning_leaves_a_newer_object_alone() -> None:
     assert uploads.objects[voice.voice_id].data == b"newer"
 
 
-async def test_a_voice_is_created_with_everything_at_its_default(stage: Stage) -> None:
+async def test_a_voice_is_created_with_everything_at_its_default(stage: ApiStage) -> None:
     with log_book() as book:
         response = await stage.http.post("/api/v1/voices")
 
@@ -167,7 +167,7 @@ async def test_a_voice_is_created_with_everything_at_its_default(stage: Stage) -
     ]
 
 
-async def test_the_upload_address_binds_type_size_and_a_single_use(stage: Stage) -> None:
+async def test_the_upload_address_binds_type_size_and_a_single_use(stage: ApiStage) -> None:
     body = {"content_type": "audio/mp4;codecs=mp4a.40.2"}
 
     created = (await stage.http.post("/api/v1/voices", json=body)).json()
@@ -184,7 +184,7 @@ async def test_the_upload_address_binds_type_size_and_a_single_use(stage: Stage)
     assert timedelta(minutes=9) < remaining <= timedelta(minutes=10)
 
 
-async def test_the_requested_options_are_in_the_document(stage: Stage) -> None:
+async def test_the_requested_options_are_in_the_document(stage: ApiStage) -> None:
     wish = {"character": "taro", "pitch_shift": -3.5, "output_format": "mp3"}
 
     created = (await stage.http.post("/api/v1/voices", json=wish)).json()
@@ -194,7 +194,9 @@ async def test_the_requested_options_are_in_the_document(stage: Stage) -> None:
     assert voice.options.output_format is OutputFormat.MP3
 
 
-async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(stage: Stage) -> None:
+async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(
+    stage: ApiStage,
+) -> None:
     refused = await stage.http.post("/api/v1/voices", json={"character": "kobo", "pitch_shift": 0})
     left_behind = stage.voices.count
     automatic = await stage.http.post(
@@ -209,13 +211,13 @@ async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(st
     assert (voice.character, voice.options.pitch_shift) == ("kobo", None)
 
 
-async def test_creating_a_voice_warms_the_conversion_up(stage: Stage) -> None:
+async def test_creating_a_voice_warms_the_conversion_up(stage: ApiStage) -> None:
     await stage.http.post("/api/v1/voices")
 
     assert stage.container.warm_ups == 1
 
 
-async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: Stage) -> None:
+async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: ApiStage) -> None:
     class WritingVoices(WatchedVoices):
         async def create(self, voice: Voice) -> None:
             await super().create(voice)
@@ -253,7 +255,7 @@ async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: St
     ],
 )
 async def test_an_invalid_request_is_refused_with_its_field_named(
-    stage: Stage, body: Any, named: str
+    stage: ApiStage, body: Any, named: str
 ) -> None:
     response = await stage.http.post("/api/v1/voices", json=body)
 
@@ -261,7 +263,7 @@ async def test_an_invalid_request_is_refused_with_its_field_named(
     assert stage.voices.count == 0  # nothing may be left behind
 
 
-async def test_a_body_that_is_no_json_is_refused(stage: Stage) -> None:
+async def test_a_body_that_is_no_json_is_refused(stage: ApiStage) -> None:
     headers = {"Content-Type": "application/json"}
 
     response = await stage.http.post("/api/v1/voices", content=b"{", headers=headers)
@@ -269,7 +271,7 @@ async def test_a_body_that_is_no_json_is_refused(stage: Stage) -> None:
     problem(response, 422, "invalid_request")
 
 
-async def test_an_endless_request_is_not_read_to_its_end(stage: Stage) -> None:
+async def test_an_endless_request_is_not_read_to_its_end(stage: ApiStage) -> None:
     sent = 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -288,7 +290,7 @@ async def test_an_endless_request_is_not_read_to_its_end(stage: Stage) -> None:
 
 
 async def test_a_wish_that_does_not_come_is_not_waited_for(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: ApiStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is known, or counted, before the whole wish is there."""
     monkeypatch.setattr(problems, "BODY_SECONDS", 0.2)
@@ -307,7 +309,7 @@ async def test_a_wish_that_does_not_come_is_not_waited_for(
     assert response.headers["access-control-allow-origin"] == SITE
 
 
-async def test_a_wish_that_announces_its_size_is_refused_by_it_alike(stage: Stage) -> None:
+async def test_a_wish_that_announces_its_size_is_refused_by_it_alike(stage: ApiStage) -> None:
     largest = b'{"character": "mei"' + b" " * (LARGEST_BYTES - 20) + b"}"
     headers = {"Content-Type": "application/json"}
 
@@ -318,20 +320,22 @@ async def test_a_wish_that_announces_its_size_is_refused_by_it_alike(stage: Stag
     problem(refused, 413, "too_large")
 
 
-async def test_an_unknown_character_is_refused_with_a_list_of_the_known_ones(stage: Stage) -> None:
+async def test_an_unknown_character_is_refused_with_a_list_of_the_known_ones(
+    stage: ApiStage,
+) -> None:
     response = await stage.http.post("/api/v1/voices", json={"character": "nobody"})
 
     detail = problem(response, 422, "unknown_character")
     assert detail == "There is no character 'nobody'; choose one of mei, taro, sango, nobu, kobo."
 
 
-async def test_a_content_type_that_recordings_cannot_have_is_refused(stage: Stage) -> None:
+async def test_a_content_type_that_recordings_cannot_have_is_refused(stage: ApiStage) -> None:
     response = await stage.http.post("/api/v1/voices", json={"content_type": "text/html"})
 
     assert "audio/webm" in problem(response, 415, "unsupported_content_type")
 
 
-async def test_if_nothing_can_be_signed_no_document_is_left(stage: Stage) -> None:
+async def test_if_nothing_can_be_signed_no_document_is_left(stage: ApiStage) -> None:
     stage.uploads.is_out_of_reach = True
 
     response = await stage.http.post("/api/v1/voices")
@@ -341,7 +345,7 @@ async def test_if_nothing_can_be_signed_no_document_is_left(stage: Stage) -> Non
     assert stage.voices.count == 0  # nothing may be left behind
 
 
-async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
+async def test_a_signed_in_visitor_owns_the_voice(stage: ApiStage) -> None:
     stage.verifier = UidTokens()
     mine = await stage.http.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
     anonymous = await stage.http.post("/api/v1/voices")
@@ -355,13 +359,13 @@ async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
     assert refused.headers["www-authenticate"] == "Bearer"
 
 
-async def test_without_sign_in_a_token_is_ignored(stage: Stage) -> None:
+async def test_without_sign_in_a_token_is_ignored(stage: ApiStage) -> None:
     created = await stage.http.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
 
     assert (await stage.voice(created.json()["voice_id"])).owner is None
 
 
-async def test_the_sites_pages_may_call_and_others_may_not(stage: Stage) -> None:
+async def test_the_sites_pages_may_call_and_others_may_not(stage: ApiStage) -> None:
     asked = {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type",
@@ -380,7 +384,7 @@ async def test_the_sites_pages_may_call_and_others_may_not(stage: Stage) -> None
     assert "access-control-allow-origin" not in refused.headers
 
 
-async def test_a_page_can_read_errors_and_how_long_to_wait(stage: Stage) -> None:
+async def test_a_page_can_read_errors_and_how_long_to_wait(stage: ApiStage) -> None:
     response = await stage.http.post(
         "/api/v1/voices", json={"character": "nobody"}, headers={"Origin": SITE}
     )
@@ -389,7 +393,7 @@ async def test_a_page_can_read_errors_and_how_long_to_wait(stage: Stage) -> None
     assert response.headers["access-control-expose-headers"] == "Retry-After, X-Unread-Text"
 
 
-async def test_unknown_paths_and_methods_are_problems_too(stage: Stage) -> None:
+async def test_unknown_paths_and_methods_are_problems_too(stage: ApiStage) -> None:
     problem(await stage.http.get("/api/v1/nothing"), 404, "not_found")
     response = await stage.http.patch("/api/v1/voices")
 
@@ -402,7 +406,7 @@ class BrokenVoices(WatchedVoices):
         raise RuntimeError(f"a secret detail of {voice.voice_id}")
 
 
-async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage: Stage) -> None:
+async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage: ApiStage) -> None:
     stage.voices = BrokenVoices()
     with log_book() as book:
         response = await stage.http.post("/api/v1/voices", headers={"Origin": SITE})
@@ -412,7 +416,7 @@ async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage:
     assert "a secret detail" in book.of("unexpected_error")[0]["stack_trace"]
 
 
-async def test_the_description_names_every_endpoint(stage: Stage) -> None:
+async def test_the_description_names_every_endpoint(stage: ApiStage) -> None:
     paths = (await stage.http.get("/openapi.json")).json()["paths"]
 
     methods = {(path, method) for path, item in paths.items() for method in item}
@@ -429,7 +433,9 @@ async def test_the_description_names_every_endpoint(stage: Stage) -> None:
     assert (await stage.http.get("/healthz")).status_code == 204
 
 
-async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(stage: Stage) -> None:
+async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(
+    stage: ApiStage,
+) -> None:
     page = (await stage.http.get("/docs")).text
 
     loaded = re.findall(r'(?:src|href)="([^"]*)"', page)
@@ -440,7 +446,7 @@ async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(stag
     assert "SwaggerUIBundle" in answers[1].text
 
 
-async def test_answers_are_neither_kept_nor_taken_for_another_kind_of_file(stage: Stage) -> None:
+async def test_answers_are_neither_kept_nor_taken_for_another_kind_of_file(stage: ApiStage) -> None:
     """They have keys and signed addresses."""
     answers = [
         await stage.http.post("/api/v1/voices"),
@@ -453,13 +459,15 @@ async def test_answers_are_neither_kept_nor_taken_for_another_kind_of_file(stage
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/healthz", "/api/v1/voices", "/no"])
-async def test_no_other_site_can_show_an_answer_in_a_frame(stage: Stage, path: str) -> None:
+async def test_no_other_site_can_show_an_answer_in_a_frame(stage: ApiStage, path: str) -> None:
     policies = (await stage.http.get(path)).headers.get_list("content-security-policy")
 
     assert "frame-ancestors 'none'" in policies
 
 
-async def test_where_live_is_offered_the_answer_has_its_address_and_a_ticket(stage: Stage) -> None:
+async def test_where_live_is_offered_the_answer_has_its_address_and_a_ticket(
+    stage: ApiStage,
+) -> None:
     tickets = Tickets(["k" * 32])
     stage.live = LiveOffer("wss://live.test/live", tickets, timedelta(minutes=10))
     created = (await stage.http.post("/api/v1/voices")).json()

@@ -22,7 +22,7 @@ from shared.voices.voice import new_voice_id
 from tests.support.clock import Clock
 from tests.support.reachable import objects_kept_by
 from tests.support.voices import a_queued
-from tests.unit.api.stage import FORM, SITE, Stage, problem
+from tests.unit.api.stage import FORM, SITE, ApiStage, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -329,7 +329,7 @@ async def wait(client: httpx.AsyncClient) -> httpx.Response:
 
 class TestRequestsPerMinute:
     async def test_who_asks_too_often_is_told_when_to_come_back(
-        self, stage: Stage, clock: Clock
+        self, stage: ApiStage, clock: Clock
     ) -> None:
         stage.limits = limits(clock)
         for _ in range(BURST):
@@ -343,7 +343,7 @@ class TestRequestsPerMinute:
         assert refused.headers["access-control-allow-origin"] == SITE
         assert again.status_code == 201
 
-    async def test_who_is_refused_costs_nothing(self, stage: Stage, clock: Clock) -> None:
+    async def test_who_is_refused_costs_nothing(self, stage: ApiStage, clock: Clock) -> None:
         stage.limits = limits(clock)
         for _ in range(BURST + 10):
             await post(stage.http)
@@ -354,7 +354,7 @@ class TestRequestsPerMinute:
     @pytest.mark.parametrize("ask", [post, put, delete, wait])
     async def test_everything_about_voices_counts(
         self,
-        stage: Stage,
+        stage: ApiStage,
         clock: Clock,
         ask: Callable[[httpx.AsyncClient], asyncio.Future[httpx.Response]],
     ) -> None:
@@ -364,7 +364,9 @@ class TestRequestsPerMinute:
 
         problem(await ask(stage.http), 429, "rate_limited")
 
-    async def test_the_characters_and_the_probe_are_free(self, stage: Stage, clock: Clock) -> None:
+    async def test_the_characters_and_the_probe_are_free(
+        self, stage: ApiStage, clock: Clock
+    ) -> None:
         stage.limits = limits(clock)
         for _ in range(BURST):
             await post(stage.http)
@@ -374,7 +376,7 @@ class TestRequestsPerMinute:
         preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
         assert (await stage.http.options("/api/v1/voices", headers=preflight)).status_code == 200
 
-    async def test_an_invented_address_helps_nobody(self, stage: Stage, clock: Clock) -> None:
+    async def test_an_invented_address_helps_nobody(self, stage: ApiStage, clock: Clock) -> None:
         stage.limits = limits(clock, trusted_proxies=1)
         answers = [
             await post(stage.http, **{"X-Forwarded-For": f"10.0.0.{number}, 203.0.113.9"})
@@ -385,7 +387,7 @@ class TestRequestsPerMinute:
         assert [answer.status_code for answer in answers] == [201] * BURST + [429]
         assert other.status_code == 201
 
-    async def test_every_counted_endpoint_describes_the_refusal(self, stage: Stage) -> None:
+    async def test_every_counted_endpoint_describes_the_refusal(self, stage: ApiStage) -> None:
         paths = (await stage.http.get("/openapi.json")).json()["paths"]
 
         described = {
@@ -406,7 +408,7 @@ class TestRequestsPerMinute:
 
 class TestWaitingAtTheSameTime:
     async def test_one_client_holds_only_so_many_connections(
-        self, stage: Stage, clock: Clock
+        self, stage: ApiStage, clock: Clock
     ) -> None:
         stage.limits = RequestLimits(per_minute=0, waiting=2, trusted_proxies=1, now=clock)
         voice = a_queued()
@@ -435,7 +437,7 @@ class TestWaitingAtTheSameTime:
                 assert objects_kept_by(limit) <= kept + 5
 
 
-async def test_without_limits_anything_goes(stage: Stage) -> None:
+async def test_without_limits_anything_goes(stage: ApiStage) -> None:
     answers = [(await post(stage.http)).status_code for _ in range(300)]
 
     assert set(answers) == {201}

@@ -27,7 +27,7 @@ from shared.voices.voice import ErrorCode, Status, VoiceError
 from tests.support.clock import Clock
 from tests.support.reachable import objects_kept_by
 from tests.support.voices import NOW, a_converting, a_done, a_failed, a_queued, a_waiting
-from tests.unit.api.stage import Stage, problem
+from tests.unit.api.stage import ApiStage, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ HOSTILE = VoiceError(ErrorCode.TOO_COMPLEX, "It takes too much.")
 ATTACKER, NEIGHBOUR = "2001:db8:1:1::/64", "2001:db8:1:2::/64"
 
 
-class Voices(MemoryVoices):
+class FailingVoices(MemoryVoices):
     """Counts reads, and can be out of reach."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Scene:
 
     def __init__(self, in_progress: int = 50) -> None:
         self.clock = Clock()
-        self.voices = Voices()
+        self.voices = FailingVoices()
         self.limits = RequestLimits(
             per_minute=PER_MINUTE, waiting=0, trusted_proxies=1, now=self.clock, sleep=at_once
         )
@@ -371,7 +371,7 @@ async def test_a_voice_that_was_created_elsewhere_counts_for_nobody(scene: Scene
 
 
 class TestInTheApi:
-    async def test_a_client_is_told_to_wait_after_failed_recordings(self, stage: Stage) -> None:
+    async def test_a_client_is_told_to_wait_after_failed_recordings(self, stage: ApiStage) -> None:
         stage.limits = RequestLimits(per_minute=144, patience=0, waiting=0, trusted_proxies=0)
         stage.in_progress = 48
         await fail(stage, await create(stage.http))
@@ -382,7 +382,7 @@ class TestInTheApi:
         assert "Too many requests" in problem(refused, 429, "rate_limited")
         assert int(refused.headers["retry-after"]) <= MOST_PAUSE_SECONDS
 
-    async def test_a_client_with_too_many_voices_is_told_to_wait(self, stage: Stage) -> None:
+    async def test_a_client_with_too_many_voices_is_told_to_wait(self, stage: ApiStage) -> None:
         stage.in_progress = 2
         await create(stage.http)
         await create(stage.http)
@@ -391,7 +391,7 @@ class TestInTheApi:
         assert "2 voices" in problem(refused, 429, "rate_limited")
         assert stage.voices.count == 2  # nothing else was created
 
-    async def test_a_voice_knows_its_client_by_a_name_until_it_ends(self, stage: Stage) -> None:
+    async def test_a_voice_knows_its_client_by_a_name_until_it_ends(self, stage: ApiStage) -> None:
         voice_id = await create(stage.http)
         created = await stage.voice(voice_id)
         await fail(stage, voice_id)
@@ -409,7 +409,7 @@ async def create(client: httpx.AsyncClient) -> str:
     return voice_id
 
 
-async def fail(stage: Stage, voice_id: str) -> None:
+async def fail(stage: ApiStage, voice_id: str) -> None:
     snapshot = await stage.voices.read(voice_id)
     failed = replace(a_failed(HOSTILE), voice_id=voice_id)
     assert failed.status is Status.FAILED

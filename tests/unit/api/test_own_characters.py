@@ -30,7 +30,7 @@ from shared.characters.own.store import DayLimits, UnknownOwnCharacterError, cha
 from tests.support.buckets import MemoryBucket
 from tests.support.clock import Calendar
 from tests.support.own_character_contract import MANY, a_begun, a_queued
-from tests.unit.api.stage import Stage, UidTokens, problem
+from tests.unit.api.stage import ApiStage, UidTokens, problem
 from tests.unit.characters.character_objects import put_character
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Workshop:
 
     @asynccontextmanager
     async def client(self, verifier: UidTokens | None = None) -> AsyncIterator[httpx.AsyncClient]:
-        stage = Stage(
+        stage = ApiStage(
             folder=self.folder,
             own_characters=self.service,
             bucket=CharacterBucket(lambda: self.characters),
@@ -217,7 +217,7 @@ async def reusable(owner: Owner) -> Owner:
 
 
 async def test_without_the_operators_word_there_is_no_such_address(tmp_path: Path) -> None:
-    async with Stage(folder=tmp_path).client() as client:
+    async with ApiStage(folder=tmp_path).client() as client:
         problem(await client.post(PATH, json=NEW), 404, "not_found")
 
 

@@ -9,7 +9,7 @@ from tests.support.clock import Clock
 if TYPE_CHECKING:
     import pytest
 
-    from tests.unit.api.stage import Stage
+    from tests.unit.api.stage import ApiStage
 
 
 def test_a_single_visitor_comes_back_soon() -> None:
@@ -57,7 +57,7 @@ def test_when_the_line_has_come_back_the_next_visitor_waits_a_moment_only() -> N
 
 
 async def test_whoever_meets_a_store_that_does_not_answer_gets_a_turn(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: ApiStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(_voice: object) -> None:
         raise StoreUnavailableError("no answer")

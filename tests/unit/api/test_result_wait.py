@@ -21,7 +21,7 @@ from tests.support.voices import (
     a_result,
     a_waiting,
 )
-from tests.unit.api.stage import Stage, UidTokens, WatchedVoices, problem
+from tests.unit.api.stage import ApiStage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,18 +36,20 @@ def url(voice_id: str) -> str:
     return f"/api/v1/conversion/{voice_id}"
 
 
-async def begin_to_wait(stage: Stage, voice: Voice) -> asyncio.Task[httpx.Response]:
+async def begin_to_wait(stage: ApiStage, voice: Voice) -> asyncio.Task[httpx.Response]:
     waiting = asyncio.create_task(stage.http.get(url(voice.voice_id)))
     await stage.voices.until_watched()
     return waiting
 
 
-async def finish(stage: Stage, voice_id: str) -> None:
+async def finish(stage: ApiStage, voice_id: str) -> None:
     snapshot = await stage.voices.read(voice_id)
     await stage.voices.replace(snapshot, replace(a_done(), voice_id=voice_id))
 
 
-async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(stage: Stage) -> None:
+async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(
+    stage: ApiStage,
+) -> None:
     voice = await stage.add(a_done())
 
     response = await stage.http.get(url(voice.voice_id))
@@ -73,7 +75,7 @@ async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(sta
     assert stage.container.warm_ups == 0
 
 
-async def test_a_failed_voice_is_answered_with_its_error_code(stage: Stage) -> None:
+async def test_a_failed_voice_is_answered_with_its_error_code(stage: ApiStage) -> None:
     voice = await stage.add(a_failed())
 
     response = await stage.http.get(url(voice.voice_id))
@@ -82,7 +84,9 @@ async def test_a_failed_voice_is_answered_with_its_error_code(stage: Stage) -> N
 
 
 @pytest.mark.parametrize("state", ["waiting", "queued", "converting"])
-async def test_waiting_warms_up_and_ends_when_the_voice_is_done(stage: Stage, state: str) -> None:
+async def test_waiting_warms_up_and_ends_when_the_voice_is_done(
+    stage: ApiStage, state: str
+) -> None:
     voice = await stage.add(replace(EVERY_STATE[state](), created_at=datetime.now(UTC)))
 
     waiting = await begin_to_wait(stage, voice)
@@ -93,7 +97,7 @@ async def test_waiting_warms_up_and_ends_when_the_voice_is_done(stage: Stage, st
     assert (response.status_code, stage.container.warm_ups) == (200, 1)
 
 
-async def test_the_listener_saves_the_read_of_the_document(stage: Stage) -> None:
+async def test_the_listener_saves_the_read_of_the_document(stage: ApiStage) -> None:
     voice, done = a_queued(), a_done()
     await stage.voices.create(voice)
     await stage.voices.create(done)
@@ -119,7 +123,7 @@ def test_a_store_that_does_not_report_the_voice_counts_as_unavailable(tmp_path: 
 
     @in_virtual_time
     async def run() -> None:
-        stage = Stage(folder=tmp_path, wait_seconds=50.0, voices=Mute())
+        stage = ApiStage(folder=tmp_path, wait_seconds=50.0, voices=Mute())
         response = await stage.http.get(url(new_voice_id()))
         problem(response, 503, "unavailable")
         assert asyncio.get_running_loop().time() < 50.0
@@ -141,13 +145,13 @@ async def test_waiting_for_an_unreadable_voice_ends_at_once(tmp_path: Path) -> N
                 raise UnreadableVoiceError(voice_id, KeyError("options"))
             yield None
 
-    async with Stage(folder=tmp_path, voices=Unreadable()).client() as client:
+    async with ApiStage(folder=tmp_path, voices=Unreadable()).client() as client:
         response = await client.get(url(new_voice_id()))
 
     assert "create a new one" in problem(response, 409, "unreadable_voice")
 
 
-async def test_many_wait_for_the_same_voice(stage: Stage) -> None:
+async def test_many_wait_for_the_same_voice(stage: ApiStage) -> None:
     voice = await stage.add(a_queued())
 
     waiting = [asyncio.create_task(stage.http.get(url(voice.voice_id))) for _ in range(20)]
@@ -161,7 +165,7 @@ async def test_many_wait_for_the_same_voice(stage: Stage) -> None:
 def test_a_client_that_waits_too_long_may_call_again(tmp_path: Path) -> None:
     @in_virtual_time
     async def run() -> None:
-        stage, voice = Stage(folder=tmp_path, wait_seconds=50.0), a_converting()
+        stage, voice = ApiStage(folder=tmp_path, wait_seconds=50.0), a_converting()
         await stage.voices.create(voice)
         response = await stage.http.get(url(voice.voice_id))
         assert "call again" in problem(response, 504, "still_converting")
@@ -176,13 +180,13 @@ def test_a_client_that_waits_too_long_may_call_again(tmp_path: Path) -> None:
     run()
 
 
-async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: Stage) -> None:
+async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: ApiStage) -> None:
     problem(await stage.http.get(url(new_voice_id())), 404, "unknown_voice")
     problem(await stage.http.get(url("x")), 422, "invalid_voice_id")
     problem(await stage.http.get(url("x" * 65)), 422, "invalid_request")
 
 
-async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(stage: Stage) -> None:
+async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(stage: ApiStage) -> None:
     voice = await stage.add(a_queued())
 
     waiting = await begin_to_wait(stage, voice)
@@ -191,7 +195,7 @@ async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(stage: Stage) -
     problem(await waiting, 404, "unknown_voice")
 
 
-async def test_a_voice_whose_upload_address_expired_unused_is_failed(stage: Stage) -> None:
+async def test_a_voice_whose_upload_address_expired_unused_is_failed(stage: ApiStage) -> None:
     voice = await stage.add(a_waiting(now=datetime.now(UTC) - timedelta(minutes=21)))
 
     response = await stage.http.get(url(voice.voice_id))
@@ -200,7 +204,7 @@ async def test_a_voice_whose_upload_address_expired_unused_is_failed(stage: Stag
 
 
 async def test_a_voice_whose_recording_is_there_does_not_expire_though_its_message_is_late(
-    stage: Stage,
+    stage: ApiStage,
 ) -> None:
     voice = await stage.add(a_waiting(now=datetime.now(UTC) - timedelta(minutes=21)))
     stage.uploads.put(voice.voice_id, b"a recording")
@@ -213,7 +217,7 @@ async def test_a_voice_whose_recording_is_there_does_not_expire_though_its_messa
     assert (await waiting).status_code == 200
 
 
-async def test_only_the_owner_waits_for_a_voice_that_has_one(stage: Stage) -> None:
+async def test_only_the_owner_waits_for_a_voice_that_has_one(stage: ApiStage) -> None:
     stage.verifier = UidTokens()
     voice = await stage.add(replace(a_done(), owner="me"))
 
@@ -224,7 +228,7 @@ async def test_only_the_owner_waits_for_a_voice_that_has_one(stage: Stage) -> No
 
 
 async def test_a_stranger_is_refused_before_the_voice_is_done_and_warms_nothing_up(
-    stage: Stage,
+    stage: ApiStage,
 ) -> None:
     stage.verifier = UidTokens()
     voice = await stage.add(replace(a_queued(), owner="me"))
@@ -235,7 +239,7 @@ async def test_a_stranger_is_refused_before_the_voice_is_done_and_warms_nothing_
     assert (stage.container.warm_ups, stage.voices.watchers) == (0, 0)
 
 
-async def test_without_sign_in_nobody_may_read_an_owned_voice(stage: Stage) -> None:
+async def test_without_sign_in_nobody_may_read_an_owned_voice(stage: ApiStage) -> None:
     voice = await stage.add(replace(a_done(), owner="me"))
 
     response = await stage.http.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:me"})
@@ -275,7 +279,7 @@ async def call(app: Any, path: str, gone: asyncio.Event) -> list[dict[str, Any]]
     return sent
 
 
-async def test_waiting_ends_when_the_client_disconnects(stage: Stage) -> None:
+async def test_waiting_ends_when_the_client_disconnects(stage: ApiStage) -> None:
     voice, gone = a_queued(), asyncio.Event()
     await stage.voices.create(voice)
 
@@ -290,7 +294,7 @@ async def test_waiting_ends_when_the_client_disconnects(stage: Stage) -> None:
     assert book.of("unexpected_error") == []
 
 
-async def test_an_endpoint_that_is_cancelled_stops_listening(stage: Stage) -> None:
+async def test_an_endpoint_that_is_cancelled_stops_listening(stage: ApiStage) -> None:
     voice = await stage.add(a_queued())
 
     calling = asyncio.create_task(call(stage.app(), url(voice.voice_id), asyncio.Event()))
@@ -303,7 +307,7 @@ async def test_an_endpoint_that_is_cancelled_stops_listening(stage: Stage) -> No
     assert stage.voices.watchers == 0
 
 
-async def test_an_upload_that_came_in_time_is_not_expired(stage: Stage) -> None:
+async def test_an_upload_that_came_in_time_is_not_expired(stage: ApiStage) -> None:
     voice = await stage.add(replace(a_queued(), created_at=datetime.now(UTC) - timedelta(hours=1)))
 
     waiting = await begin_to_wait(stage, voice)

@@ -13,7 +13,7 @@ import pytest
 from shared.voices.messages import PushMessage, parse_conversion_message
 from shared.voices.store import document_path
 from shared.voices.voice import ErrorCode, Failure, Speaking, Status, expire
-from tests.unit.api.stage import FORM, MAX_CHARACTERS, WEBM, Stage, problem
+from tests.unit.api.stage import FORM, MAX_CHARACTERS, WEBM, ApiStage, problem
 
 if TYPE_CHECKING:
     from httpx import Response
@@ -24,14 +24,14 @@ TEXT = "今日はいい天気ですね。"
 TYPE = "text/plain; charset=utf-8"
 
 
-async def post(stage: Stage, **fields: Any) -> Response:
+async def post(stage: ApiStage, **fields: Any) -> Response:
     async with stage.client() as client:
         body = json.dumps({"text": TEXT} | fields)
         headers = {"Content-Type": "application/json"}
         return await client.post("/api/v1/voices", content=body, headers=headers)
 
 
-async def voices_in(stage: Stage) -> list[Voice]:
+async def voices_in(stage: ApiStage) -> list[Voice]:
     """All voices of the stage."""
     later = datetime.now(UTC) + timedelta(days=1)
     pages = [await stage.voices.find_unchanged(each, since=later, limit=9) for each in Status]
@@ -39,7 +39,7 @@ async def voices_in(stage: Stage) -> list[Voice]:
 
 
 async def test_a_text_is_stored_and_its_conversion_requested() -> None:
-    stage = Stage()
+    stage = ApiStage()
 
     answer = await post(stage, character="nobu", speed=1.5, pauses=0.5, output_format="mp3")
 
@@ -69,7 +69,7 @@ async def test_a_text_is_stored_and_its_conversion_requested() -> None:
 async def test_the_answer_names_what_no_voice_reads_of_a_text(
     text: str, unread: str | None
 ) -> None:
-    answer = await post(Stage(), text=text)
+    answer = await post(ApiStage(), text=text)
 
     assert (answer.status_code, answer.json()["unread"]) == (201, unread)
 
@@ -77,7 +77,7 @@ async def test_the_answer_names_what_no_voice_reads_of_a_text(
 async def test_the_text_is_in_no_document_message_or_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    stage = Stage()
+    stage = ApiStage()
     with caplog.at_level(logging.DEBUG):
         created = (await post(stage)).json()
 
@@ -88,7 +88,7 @@ async def test_the_text_is_in_no_document_message_or_log(
 
 
 async def test_without_a_name_the_first_character_that_speaks_text_is_taken() -> None:
-    stage = Stage()
+    stage = ApiStage()
 
     created = (await post(stage)).json()
 
@@ -120,7 +120,7 @@ async def test_without_a_name_the_first_character_that_speaks_text_is_taken() ->
 async def test_what_cannot_be_spoken_is_refused_and_leaves_nothing(
     fields: dict[str, Any], code: str
 ) -> None:
-    stage = Stage()
+    stage = ApiStage()
 
     detail = problem(await post(stage, **fields), 422, code)
 
@@ -131,24 +131,24 @@ async def test_what_cannot_be_spoken_is_refused_and_leaves_nothing(
 
 
 async def test_a_style_of_the_character_is_accepted() -> None:
-    assert (await post(Stage(), character="sango", style=7)).status_code == 201
+    assert (await post(ApiStage(), character="sango", style=7)).status_code == 201
 
 
 async def test_a_recording_for_a_character_that_only_speaks_text_is_refused() -> None:
-    async with Stage().client() as client:
+    async with ApiStage().client() as client:
         answer = await client.post("/api/v1/voices", json={"character": "sango"})
 
     assert "choose one of mei" in problem(answer, 422, "speech_not_taken")
 
 
 async def test_options_of_a_text_are_refused_for_a_recording() -> None:
-    async with Stage().client() as client:
+    async with ApiStage().client() as client:
         problem(await client.post("/api/v1/voices", json={"speed": 2}), 422, "invalid_request")
 
 
 @pytest.mark.parametrize("broken", ["uploads", "conversions"])
 async def test_if_a_part_of_the_service_is_out_of_reach_there_is_no_voice(broken: str) -> None:
-    stage = Stage()
+    stage = ApiStage()
     if broken == "uploads":
         stage.uploads.is_out_of_reach = True
     else:
@@ -162,7 +162,7 @@ async def test_if_a_part_of_the_service_is_out_of_reach_there_is_no_voice(broken
 
 
 async def test_deleting_the_voice_erases_its_text() -> None:
-    stage = Stage()
+    stage = ApiStage()
     created = (await post(stage)).json()
 
     answer = await stage.http.delete(f"/api/v1/voices/{created['voice_id']}")
@@ -173,7 +173,7 @@ async def test_deleting_the_voice_erases_its_text() -> None:
 
 
 async def test_no_recording_is_accepted_for_a_text() -> None:
-    stage = Stage()
+    stage = ApiStage()
     voice_id = (await post(stage)).json()["voice_id"]
     body = (
         f'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\n{voice_id}\r\n'
@@ -189,7 +189,7 @@ async def test_no_recording_is_accepted_for_a_text() -> None:
 
 
 async def test_a_text_that_never_arrived_is_said_to_be_one() -> None:
-    stage = Stage()
+    stage = ApiStage()
     snapshot = await stage.voices.read((await post(stage)).json()["voice_id"])
 
     failed = expire(replace(snapshot.voice, status=Status.WAITING), snapshot.read_at)
@@ -200,7 +200,7 @@ async def test_a_text_that_never_arrived_is_said_to_be_one() -> None:
 
 
 async def test_the_list_of_characters_says_what_each_takes() -> None:
-    async with Stage().client() as client:
+    async with ApiStage().client() as client:
         listed = (await client.get("/api/v1/characters")).json()["characters"]
 
     takes = {each["id"]: (each["takes"], each["text"]) for each in listed}

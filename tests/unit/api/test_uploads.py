@@ -14,7 +14,7 @@ from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import EVERY_STATE, a_waiting, is_sentence
-from tests.unit.api.stage import FORM, MAX_BYTES, WEBM, Stage, UidTokens, problem
+from tests.unit.api.stage import FORM, MAX_BYTES, WEBM, ApiStage, UidTokens, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -44,16 +44,16 @@ async def put(
     )
 
 
-async def waiting(stage: Stage, owner: str | None = None) -> Voice:
+async def waiting(stage: ApiStage, owner: str | None = None) -> Voice:
     return await stage.add(a_waiting(owner=owner))
 
 
-async def error_of(stage: Stage, voice: Voice) -> ErrorCode | None:
+async def error_of(stage: ApiStage, voice: Voice) -> ErrorCode | None:
     stored = await stage.voice(voice.voice_id)
     return stored.error.code if stored.error else None
 
 
-async def test_a_recording_is_stored_as_after_a_signed_upload(stage: Stage) -> None:
+async def test_a_recording_is_stored_as_after_a_signed_upload(stage: ApiStage) -> None:
     voice = await waiting(stage)
 
     response = await put(stage.http, voice.voice_id)
@@ -68,7 +68,7 @@ async def test_a_recording_is_stored_as_after_a_signed_upload(stage: Stage) -> N
     assert (await stage.voice(voice.voice_id)).status is Status.WAITING
 
 
-async def test_a_recording_longer_than_memory_holds_comes_whole(stage: Stage) -> None:
+async def test_a_recording_longer_than_memory_holds_comes_whole(stage: ApiStage) -> None:
     voice = await waiting(stage)
     content = WEBM + b"\x01" * (MAX_BYTES - len(WEBM))
 
@@ -78,7 +78,7 @@ async def test_a_recording_longer_than_memory_holds_comes_whole(stage: Stage) ->
     assert stage.uploads.objects[voice.voice_id].data == content
 
 
-async def test_a_second_recording_for_a_voice_is_refused(stage: Stage) -> None:
+async def test_a_second_recording_for_a_voice_is_refused(stage: ApiStage) -> None:
     voice = await waiting(stage)
     await put(stage.http, voice.voice_id)
 
@@ -90,7 +90,7 @@ async def test_a_second_recording_for_a_voice_is_refused(stage: Stage) -> None:
     assert stage.uploads.objects[voice.voice_id].data == WEBM
 
 
-async def test_another_recording_of_the_same_size_is_refused(stage: Stage) -> None:
+async def test_another_recording_of_the_same_size_is_refused(stage: ApiStage) -> None:
     voice = await waiting(stage)
     await put(stage.http, voice.voice_id, WEBM + b"one")
 
@@ -98,7 +98,7 @@ async def test_another_recording_of_the_same_size_is_refused(stage: Stage) -> No
     assert stage.uploads.objects[voice.voice_id].data == WEBM + b"one"
 
 
-async def test_a_recording_announced_as_another_type_is_another(stage: Stage) -> None:
+async def test_a_recording_announced_as_another_type_is_another(stage: ApiStage) -> None:
     voice = await waiting(stage)
     await put(stage.http, voice.voice_id)
 
@@ -115,7 +115,7 @@ async def test_a_recording_is_accepted_although_storages_answer_was_lost(tmp_pat
             await super().write(name, content, **more)
             raise ObjectExistsError(name)
 
-    stage = Stage(folder=tmp_path, uploads=Forgetful("uploads"))
+    stage = ApiStage(folder=tmp_path, uploads=Forgetful("uploads"))
     voice = await waiting(stage)
 
     response = await put(stage.http, voice.voice_id)
@@ -124,7 +124,7 @@ async def test_a_recording_is_accepted_although_storages_answer_was_lost(tmp_pat
     assert stage.uploads.objects[voice.voice_id].data == WEBM
 
 
-async def test_a_recording_that_is_sent_again_is_taken_in_once(stage: Stage) -> None:
+async def test_a_recording_that_is_sent_again_is_taken_in_once(stage: ApiStage) -> None:
     voice = await waiting(stage)
     await put(stage.http, voice.voice_id)
     generation = stage.uploads.objects[voice.voice_id].generation
@@ -141,14 +141,14 @@ async def test_a_recording_erased_during_the_check_does_not_count_as_stored(
             del content
             raise ObjectExistsError(name)
 
-    stage = Stage(folder=tmp_path, uploads=Erased("uploads"))
+    stage = ApiStage(folder=tmp_path, uploads=Erased("uploads"))
     voice = await waiting(stage)
 
     problem(await put(stage.http, voice.voice_id), 409, "already_uploaded")
 
 
 @pytest.mark.parametrize("state", [state for state in EVERY_STATE if state != "waiting"])
-async def test_a_voice_that_has_its_recording_takes_no_other(stage: Stage, state: str) -> None:
+async def test_a_voice_that_has_its_recording_takes_no_other(stage: ApiStage, state: str) -> None:
     voice = await stage.add(EVERY_STATE[state]())
 
     problem(await put(stage.http, voice.voice_id), 409, "already_uploaded")
@@ -157,7 +157,7 @@ async def test_a_voice_that_has_its_recording_takes_no_other(stage: Stage, state
 
 
 @pytest.mark.parametrize("more", [1, 20_000, 400_000])
-async def test_a_recording_that_is_too_large_fails_its_voice(stage: Stage, more: int) -> None:
+async def test_a_recording_that_is_too_large_fails_its_voice(stage: ApiStage, more: int) -> None:
     voice = await waiting(stage)
 
     response = await put(
@@ -169,7 +169,7 @@ async def test_a_recording_that_is_too_large_fails_its_voice(stage: Stage, more:
     assert stage.uploads.objects == {}
 
 
-async def test_a_stream_without_end_is_cut_off(stage: Stage) -> None:
+async def test_a_stream_without_end_is_cut_off(stage: ApiStage) -> None:
     voice, sent = await waiting(stage), 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -190,12 +190,12 @@ async def test_a_stream_without_end_is_cut_off(stage: Stage) -> None:
     assert await error_of(stage, voice) is ErrorCode.TOO_LARGE
 
 
-async def test_an_oversized_file_for_an_unknown_voice_is_also_too_large(stage: Stage) -> None:
+async def test_an_oversized_file_for_an_unknown_voice_is_also_too_large(stage: ApiStage) -> None:
     for voice_id in (new_voice_id(), "x", ""):
         problem(await put(stage.http, voice_id, WEBM * 2000), 413, "too_large")
 
 
-async def test_an_oversized_file_does_not_fail_anothers_voice(stage: Stage) -> None:
+async def test_an_oversized_file_does_not_fail_anothers_voice(stage: ApiStage) -> None:
     stage.verifier = UidTokens()
     voice = await waiting(stage, owner="me")
 
@@ -215,7 +215,7 @@ async def test_an_oversized_file_does_not_fail_anothers_voice(stage: Stage) -> N
     ],
 )
 async def test_a_file_of_another_type_fails_its_voice(
-    *, stage: Stage, content: bytes, content_type: str, code: str
+    *, stage: ApiStage, content: bytes, content_type: str, code: str
 ) -> None:
     voice = await waiting(stage)
 
@@ -230,7 +230,7 @@ async def test_a_file_of_another_type_fails_its_voice(
     [(b"<html>", 415, "unsupported_format"), (WEBM * 2000, 413, "too_large")],
 )
 async def test_a_bad_file_does_not_fail_a_voice_whose_good_recording_is_stored_already(
-    *, stage: Stage, content: bytes, status: int, code: str
+    *, stage: ApiStage, content: bytes, status: int, code: str
 ) -> None:
     voice = await waiting(stage)
     assert (await put(stage.http, voice.voice_id)).status_code == 202
@@ -242,7 +242,7 @@ async def test_a_bad_file_does_not_fail_a_voice_whose_good_recording_is_stored_a
     assert stage.uploads.objects == stored
 
 
-async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: Stage) -> None:
+async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: ApiStage) -> None:
     voice_id = new_voice_id()
 
     assert voice_id in problem(await put(stage.http, voice_id), 404, "unknown_voice")
@@ -274,14 +274,14 @@ async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: Stage) -> N
     ],
 )
 async def test_a_malformed_form_is_refused(
-    *, stage: Stage, content: bytes, headers: dict[str, str], status: int, code: str
+    *, stage: ApiStage, content: bytes, headers: dict[str, str], status: int, code: str
 ) -> None:
     problem(await stage.http.put(URL, content=content, headers=headers), status, code)
     assert stage.uploads.objects == {}
 
 
 @pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "a\0b", "utf-16", "\xff"])
-async def test_no_character_set_but_the_usual_is_looked_up(stage: Stage, charset: str) -> None:
+async def test_no_character_set_but_the_usual_is_looked_up(stage: ApiStage, charset: str) -> None:
     content_type = f"multipart/form-data; boundary=b; charset={charset}".encode("latin-1")
     field = b'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\nx-aaaa\r\n--b--\r\n'
 
@@ -291,7 +291,7 @@ async def test_no_character_set_but_the_usual_is_looked_up(stage: Stage, charset
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "UTF-8", "us-ascii"])
-async def test_a_form_may_name_utf_8_as_its_character_set(stage: Stage, charset: str) -> None:
+async def test_a_form_may_name_utf_8_as_its_character_set(stage: ApiStage, charset: str) -> None:
     voice = await waiting(stage)
     form = (
         (
@@ -307,7 +307,7 @@ async def test_a_form_may_name_utf_8_as_its_character_set(stage: Stage, charset:
     assert (await stage.http.put(URL, content=form, headers=headers)).status_code == 202
 
 
-async def test_two_files_in_one_form_are_refused(stage: Stage) -> None:
+async def test_two_files_in_one_form_are_refused(stage: ApiStage) -> None:
     files = [("file", ("a", WEBM, "audio/webm")), ("file", ("b", WEBM, "audio/webm"))]
 
     response = await stage.http.put(URL, data={"voice_id": new_voice_id()}, files=files)
@@ -315,7 +315,7 @@ async def test_two_files_in_one_form_are_refused(stage: Stage) -> None:
     assert "malformed" in problem(response, 422, "invalid_request")
 
 
-async def test_only_the_owner_uploads_for_a_voice_that_has_one(stage: Stage) -> None:
+async def test_only_the_owner_uploads_for_a_voice_that_has_one(stage: ApiStage) -> None:
     stage.verifier = UidTokens()
     voice = await waiting(stage, owner="me")
 
@@ -328,7 +328,7 @@ async def test_only_the_owner_uploads_for_a_voice_that_has_one(stage: Stage) -> 
     assert mine.status_code == 202
 
 
-async def test_storage_out_of_reach_loses_nothing(stage: Stage) -> None:
+async def test_storage_out_of_reach_loses_nothing(stage: ApiStage) -> None:
     voice = await waiting(stage)
     stage.uploads.is_out_of_reach = True
     problem(await put(stage.http, voice.voice_id), 503, "unavailable")
@@ -368,7 +368,7 @@ class Upload:
         yield self._end
 
 
-async def an_upload(stage: Stage, size: int = 0) -> Upload:
+async def an_upload(stage: ApiStage, size: int = 0) -> Upload:
     voice = await stage.add(a_waiting())
     return Upload(voice.voice_id, size)
 
@@ -382,7 +382,7 @@ def send(
 async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
     tmp_path: Path,
 ) -> None:
-    stage = Stage(
+    stage = ApiStage(
         folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=2 * COPIES * MAX_BYTES)
     )
     first, second, third = [await an_upload(stage, MAX_BYTES - 100) for _ in range(3)]
@@ -409,7 +409,9 @@ async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
 
 
 async def test_many_short_recordings_have_the_room_of_one_long_one(tmp_path: Path) -> None:
-    stage = Stage(folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES))
+    stage = ApiStage(
+        folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES)
+    )
     uploads = [await an_upload(stage) for _ in range(20)]
     under_way = [send(stage.http, each, each.announced) for each in uploads]
     for each in uploads:
@@ -425,7 +427,7 @@ async def test_what_announces_no_length_that_can_be_counts_as_the_largest(
     tmp_path: Path, announced: str
 ) -> None:
     memory = UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES)
-    stage = Stage(folder=tmp_path, upload_memory=memory)
+    stage = ApiStage(folder=tmp_path, upload_memory=memory)
     first, second = await an_upload(stage), await an_upload(stage)
     second.goes_on.set()
     length = {"Content-Length": announced}
@@ -441,7 +443,7 @@ async def test_what_announces_no_length_that_can_be_counts_as_the_largest(
 
 
 async def test_a_recording_larger_than_the_room_is_let_in_alone(tmp_path: Path) -> None:
-    stage = Stage(folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=1))
+    stage = ApiStage(folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=1))
     upload = await an_upload(stage)
     upload.goes_on.set()
 
@@ -451,7 +453,9 @@ async def test_a_recording_larger_than_the_room_is_let_in_alone(tmp_path: Path) 
 
 
 async def test_a_form_that_is_refused_leaves_its_room(tmp_path: Path) -> None:
-    stage = Stage(folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES))
+    stage = ApiStage(
+        folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES)
+    )
 
     for _ in range(3):
         problem(await stage.http.put(URL, content=b"x", headers=FORM), 422, "invalid_request")
@@ -461,7 +465,7 @@ async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_o
     tmp_path: Path,
 ) -> None:
     memory = UploadMemory(MAX_BYTES, most=2 * COPIES * MAX_BYTES)
-    stage = Stage(folder=tmp_path, upload_memory=memory)
+    stage = ApiStage(folder=tmp_path, upload_memory=memory)
     stalled = [await an_upload(stage) for _ in range(10)]
     upload = await an_upload(stage)
     upload.goes_on.set()
@@ -480,7 +484,9 @@ async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_o
 
 
 async def test_one_client_has_only_so_many_uploads_open(tmp_path: Path) -> None:
-    stage = Stage(folder=tmp_path, limits=RequestLimits(per_minute=0, waiting=3, trusted_proxies=1))
+    stage = ApiStage(
+        folder=tmp_path, limits=RequestLimits(per_minute=0, waiting=3, trusted_proxies=1)
+    )
     stalled = [await an_upload(stage) for _ in range(3)]
     mine = FORM | {"Content-Length": str(MAX_BYTES), "X-Forwarded-For": "203.0.113.9"}
     another = await an_upload(stage)
@@ -505,7 +511,7 @@ async def test_a_recording_that_outgrows_the_memory_is_refused_and_leaves_its_me
     tmp_path: Path,
 ) -> None:
     memory = UploadMemory(MAX_BYTES, most=COPIES * (MAX_BYTES + 10_000))
-    stage = Stage(folder=tmp_path, upload_memory=memory)
+    stage = ApiStage(folder=tmp_path, upload_memory=memory)
     small, large = await an_upload(stage, 20_000), await an_upload(stage, MAX_BYTES - 100)
     large.goes_on.set()
     # It announces less than it sends, which a server would cut off.
@@ -529,7 +535,7 @@ def test_a_recording_that_does_not_arrive_in_time_is_given_up_and_leaves_its_mem
     @in_virtual_time
     async def run() -> None:
         memory = UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES)
-        stage = Stage(folder=tmp_path, upload_memory=memory)
+        stage = ApiStage(folder=tmp_path, upload_memory=memory)
         stalled, next_one = await an_upload(stage, 50_000), await an_upload(stage)
         next_one.goes_on.set()
         late = await send(stage.http, stalled, FORM)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from functions.api.warmup import Identity
-    from tests.unit.api.stage import Stage
+    from tests.unit.api.stage import ApiStage
 
 
 class SlowContainer:
@@ -279,7 +279,7 @@ async def test_a_closing_api_cancels_its_warm_up() -> None:
     await WarmUp(httpx.AsyncClient(), "http://x.test/", NoIdentity()).aclose()
 
 
-async def test_a_server_that_stops_closes_the_warm_ups_connections(stage: Stage) -> None:
+async def test_a_server_that_stops_closes_the_warm_ups_connections(stage: ApiStage) -> None:
     app = stage.app()
     client = stage.warm_up_client
     assert client is not None

@@ -116,7 +116,7 @@ def test_where_recordings_may_be_larger_fewer_are_converted_at_once(
     assert (small.concurrency, large.concurrency) == (4, 2)
 
 
-class Machine:
+class FileMachine:
     def __init__(self, root: Path) -> None:
         self.root = root
 
@@ -129,11 +129,11 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path) -> FileMachine:
+    return FileMachine(tmp_path)
 
 
-def test_the_second_version_of_cgroups_limits_cpus_and_memory(machine: Machine) -> None:
+def test_the_second_version_of_cgroups_limits_cpus_and_memory(machine: FileMachine) -> None:
     found = machine.write(
         proc__self__cgroup="0::/",
         sys__fs__cgroup__cpu_dot_max="50000 100000",
@@ -142,7 +142,7 @@ def test_the_second_version_of_cgroups_limits_cpus_and_memory(machine: Machine) 
     assert found == Resources(0.5, 512 * MIB)
 
 
-def test_the_first_version_of_cgroups_limits_cpus_and_memory(machine: Machine) -> None:
+def test_the_first_version_of_cgroups_limits_cpus_and_memory(machine: FileMachine) -> None:
     found = machine.write(
         proc__self__cgroup="4:memory:/box\n3:cpu,cpuacct:/box\n2:freezer:/box",
         **{
@@ -154,7 +154,7 @@ def test_the_first_version_of_cgroups_limits_cpus_and_memory(machine: Machine) -
     assert found == Resources(0.25, 1 * GIB)
 
 
-def test_a_limit_of_a_parent_cgroup_counts_too(machine: Machine) -> None:
+def test_a_limit_of_a_parent_cgroup_counts_too(machine: FileMachine) -> None:
     found = machine.write(
         proc__self__cgroup="0::/pod/box",
         sys__fs__cgroup__pod__cpu_dot_max="10000 100000",
@@ -163,7 +163,7 @@ def test_a_limit_of_a_parent_cgroup_counts_too(machine: Machine) -> None:
     assert found.cpus == 0.1
 
 
-def test_no_limits_mean_the_cpus_of_the_machine_and_any_memory(machine: Machine) -> None:
+def test_no_limits_mean_the_cpus_of_the_machine_and_any_memory(machine: FileMachine) -> None:
     found = machine.write(
         proc__self__cgroup="0::/",
         sys__fs__cgroup__cpu_dot_max="max 100000",

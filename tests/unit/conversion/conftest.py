@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.conversion import Stage
+from tests.support.conversion import WorkerStage
 from tests.support.logs import LogBook, log_book
 
 if TYPE_CHECKING:
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def stage() -> WorkerStage:
+    return WorkerStage()
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ class FakeLoader:
         return LoadedCharacter(character.manifest, cast("Engine", character.revision))
 
 
-class Stage:
+class LenderStage:
     """Characters in the bucket, and their collaborators."""
 
     def __init__(self, *names: str) -> None:
@@ -124,13 +124,13 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage("ada")
+def stage() -> LenderStage:
+    return LenderStage("ada")
 
 
 @in_virtual_time
 async def test_a_built_in_character_is_lent_without_asking_the_bucket() -> None:
-    stage = Stage("mei")
+    stage = LenderStage("mei")
     stage.bucket.error = StorageUnavailableError("down")
 
     async with stage.characters.lend("mei") as character:
@@ -140,7 +140,7 @@ async def test_a_built_in_character_is_lent_without_asking_the_bucket() -> None:
 
 
 @in_virtual_time
-async def test_a_character_is_loaded_once_and_kept(stage: Stage) -> None:
+async def test_a_character_is_loaded_once_and_kept(stage: LenderStage) -> None:
 
     for _ in range(3):
         await stage.use("ada")
@@ -149,7 +149,7 @@ async def test_a_character_is_loaded_once_and_kept(stage: Stage) -> None:
 
 
 @in_virtual_time
-async def test_a_load_goes_on_when_the_voice_that_began_it_is_given_up(stage: Stage) -> None:
+async def test_a_load_goes_on_when_the_voice_that_began_it_is_given_up(stage: LenderStage) -> None:
     stage.loader.seconds = 5.0
     first = asyncio.create_task(stage.use("ada"))
     await settle()
@@ -162,7 +162,7 @@ async def test_a_load_goes_on_when_the_voice_that_began_it_is_given_up(stage: St
 
 @in_virtual_time
 async def test_the_characters_used_longest_ago_make_room() -> None:
-    stage = Stage("ada", "bob", "cid")
+    stage = LenderStage("ada", "bob", "cid")
 
     for name in ("ada", "bob", "ada", "cid", "ada", "bob"):
         await stage.use(name)
@@ -172,7 +172,7 @@ async def test_the_characters_used_longest_ago_make_room() -> None:
 
 @in_virtual_time
 async def test_an_encoder_that_characters_share_takes_room_once() -> None:
-    stage = Stage()
+    stage = LenderStage()
     for name in ("ada", "bob", "cid"):
         stage.bucket.put(name, shared=70, **{name: 10})
 
@@ -185,7 +185,7 @@ async def test_an_encoder_that_characters_share_takes_room_once() -> None:
 
 @in_virtual_time
 async def test_a_character_in_use_is_not_dropped_and_another_waits_until_it_is_returned() -> None:
-    stage = Stage("ada", "bob")
+    stage = LenderStage("ada", "bob")
     stage.bucket.put("cid", cid=60)
 
     async with stage.borrow("ada"), stage.borrow("bob"):
@@ -199,7 +199,7 @@ async def test_a_character_in_use_is_not_dropped_and_another_waits_until_it_is_r
 
 @in_virtual_time
 async def test_a_character_for_which_there_is_no_room_in_time_may_be_asked_for_again() -> None:
-    stage = Stage("ada", "bob")
+    stage = LenderStage("ada", "bob")
     stage.bucket.put("cid", cid=60)
 
     async with stage.borrow("ada"), stage.borrow("bob"):
@@ -212,7 +212,7 @@ async def test_a_character_for_which_there_is_no_room_in_time_may_be_asked_for_a
 
 @in_virtual_time
 async def test_a_character_that_never_fits_is_broken() -> None:
-    stage = Stage()
+    stage = LenderStage()
     stage.bucket.put("ada", ada=MEMORY_BYTES + 1)
 
     with log_book() as book, pytest.raises(VoiceError) as caught:
@@ -225,7 +225,7 @@ async def test_a_character_that_never_fits_is_broken() -> None:
 
 @in_virtual_time
 async def test_voices_finish_with_what_they_began_with_and_later_ones_use_the_new(
-    stage: Stage,
+    stage: LenderStage,
 ) -> None:
     async with stage.borrow("ada") as before:
         stage.bucket.put("ada", revision=2)
@@ -240,7 +240,7 @@ async def test_voices_finish_with_what_they_began_with_and_later_ones_use_the_ne
 
 @in_virtual_time
 async def test_a_replaced_character_takes_room_until_it_is_returned() -> None:
-    stage = Stage()
+    stage = LenderStage()
     stage.bucket.put("ada", ada=60)
     async with stage.borrow("ada"):
         stage.bucket.put("ada", revision=2, bda=60)
@@ -253,7 +253,7 @@ async def test_a_replaced_character_takes_room_until_it_is_returned() -> None:
 
 
 @in_virtual_time
-async def test_a_removed_character_is_unknown_after_a_while(stage: Stage) -> None:
+async def test_a_removed_character_is_unknown_after_a_while(stage: LenderStage) -> None:
     async with stage.borrow("ada"):
         del stage.bucket.characters["ada"]
         await asyncio.sleep(REFRESH_SECONDS)
@@ -265,7 +265,9 @@ async def test_a_removed_character_is_unknown_after_a_while(stage: Stage) -> Non
 
 
 @in_virtual_time
-async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach(stage: Stage) -> None:
+async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach(
+    stage: LenderStage,
+) -> None:
     await stage.use("ada")
     stage.bucket.error = StorageUnavailableError("down")
     await asyncio.sleep(REFRESH_SECONDS)
@@ -280,7 +282,7 @@ async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach(stage
 
 
 @in_virtual_time
-async def test_a_character_that_cannot_be_fetched_now_is_fetched_later(stage: Stage) -> None:
+async def test_a_character_that_cannot_be_fetched_now_is_fetched_later(stage: LenderStage) -> None:
     stage.loader.error = StorageUnavailableError("down")
     with pytest.raises(StorageUnavailableError):
         await stage.use("ada")
@@ -295,7 +297,7 @@ async def test_a_character_that_cannot_be_fetched_now_is_fetched_later(stage: St
 )
 @in_virtual_time
 async def test_a_broken_character_is_logged_and_not_loaded_again_at_once(
-    stage: Stage,
+    stage: LenderStage,
     error: Exception,
 ) -> None:
     stage.loader.error = error
@@ -312,7 +314,7 @@ async def test_a_broken_character_is_logged_and_not_loaded_again_at_once(
 
 
 @in_virtual_time
-async def test_a_broken_character_works_as_soon_as_it_is_replaced(stage: Stage) -> None:
+async def test_a_broken_character_works_as_soon_as_it_is_replaced(stage: LenderStage) -> None:
     stage.loader.error = BundleError("broken")
     with pytest.raises(VoiceError):
         await stage.use("ada")

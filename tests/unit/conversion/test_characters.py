@@ -49,7 +49,7 @@ class CountingBucket(MemoryBucket):
         return await super().read(name, generation, max_bytes=max_bytes)
 
 
-class Stage:
+class LoaderStage:
     """A bucket with two RVC voices that have the same networks."""
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BUNDLE_BYTES) -> None:
@@ -72,18 +72,18 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
+def stage(tmp_path: Path) -> LoaderStage:
+    return LoaderStage(tmp_path)
 
 
-async def test_a_character_is_loaded_from_the_bucket(stage: Stage) -> None:
+async def test_a_character_is_loaded_from_the_bucket(stage: LoaderStage) -> None:
     loaded = await stage.load("ada")
 
     assert loaded.manifest.id == "ada"
     assert loaded.engine.sample_rate == loaded.manifest.sample_rate
 
 
-async def test_networks_that_run_already_are_not_read_again(stage: Stage) -> None:
+async def test_networks_that_run_already_are_not_read_again(stage: LoaderStage) -> None:
     first = await stage.load("ada")
     read = stage.graphs_read
     second = await stage.load("bob")
@@ -102,7 +102,7 @@ async def test_networks_that_run_already_are_not_read_again(stage: Stage) -> Non
     assert len(stage.graphs_read) == 2 * len(read)
 
 
-async def test_a_graph_with_another_digest_is_refused(stage: Stage) -> None:
+async def test_a_graph_with_another_digest_is_refused(stage: LoaderStage) -> None:
     stored = stage.objects.objects["ada/synthesizer.onnx"].data
     stage.objects.put("ada/synthesizer.onnx", stored[:-1] + bytes([stored[-1] ^ 1]))
 
@@ -111,7 +111,7 @@ async def test_a_graph_with_another_digest_is_refused(stage: Stage) -> None:
 
 
 async def test_a_character_that_is_too_large_is_not_even_read(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, max_bytes=100)
+    stage = LoaderStage(tmp_path, max_bytes=100)
 
     with pytest.raises(BundleError, match="at most 100 bytes"):
         await stage.load("ada")
@@ -120,7 +120,7 @@ async def test_a_character_that_is_too_large_is_not_even_read(tmp_path: Path) ->
 
 
 async def test_a_graph_with_two_roles_is_read_once(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+    stage = LoaderStage(tmp_path)
     said = json.loads(stage.objects.objects["ada/character.json"].data)
     graphs = said["graphs"]
     graphs["pitch"] = graphs["content"]

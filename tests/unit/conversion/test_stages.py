@@ -40,7 +40,7 @@ TEXT = "はい。"
 MAX_BYTES = 1000
 
 
-class Stage:
+class ConversionStage:
     """A conversion and its collaborators."""
 
     def __init__(
@@ -87,8 +87,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def stage() -> ConversionStage:
+    return ConversionStage()
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def stage() -> Stage:
     ],
 )
 async def test_a_recording_becomes_a_result_in_the_wanted_format(
-    stage: Stage, output_format: OutputFormat, content_type: str, magic: bytes
+    stage: ConversionStage, output_format: OutputFormat, content_type: str, magic: bytes
 ) -> None:
     voice = stage.voice(output_format=output_format)
 
@@ -127,7 +127,7 @@ async def test_a_recording_becomes_a_result_in_the_wanted_format(
     assert stage.engine.converted == [(8001, 16_000)]
 
 
-async def test_every_stage_is_reported_and_timed(stage: Stage) -> None:
+async def test_every_stage_is_reported_and_timed(stage: ConversionStage) -> None:
     outcome = await stage.run(stage.voice())
 
     assert stage.stages == ["reading", "decoding", "converting", "encoding", "storing"]
@@ -135,7 +135,7 @@ async def test_every_stage_is_reported_and_timed(stage: Stage) -> None:
     assert all(value >= 0 for value in outcome.timings.values())
 
 
-async def test_a_text_becomes_marked_speech_in_stages_of_its_own(stage: Stage) -> None:
+async def test_a_text_becomes_marked_speech_in_stages_of_its_own(stage: ConversionStage) -> None:
     voice, other = stage.text(), stage.text()
 
     outcome = await stage.run(voice)
@@ -162,7 +162,7 @@ async def test_a_text_becomes_marked_speech_in_stages_of_its_own(stage: Stage) -
 
 
 async def test_another_attempt_at_a_voice_gives_the_same_bytes_under_another_name(
-    stage: Stage,
+    stage: ConversionStage,
 ) -> None:
     voice = stage.voice(pitch_shift=-3.0)
     first = await stage.run(voice)
@@ -176,7 +176,9 @@ async def test_another_attempt_at_a_voice_gives_the_same_bytes_under_another_nam
     assert stage.engine.asked[0].pitch_shift == -3.0
 
 
-async def test_a_result_is_used_although_the_answer_to_its_write_was_lost(stage: Stage) -> None:
+async def test_a_result_is_used_although_the_answer_to_its_write_was_lost(
+    stage: ConversionStage,
+) -> None:
     voice = stage.voice()
     await stage.run(voice)
 
@@ -185,7 +187,7 @@ async def test_a_result_is_used_although_the_answer_to_its_write_was_lost(stage:
     assert outcome.result.object in stage.results.objects
 
 
-async def failed(stage: Stage, voice: Voice) -> VoiceError:
+async def failed(stage: ConversionStage, voice: Voice) -> VoiceError:
     with pytest.raises(VoiceError) as caught:
         await stage.run(voice)
     assert stage.results.objects == {}
@@ -193,12 +195,14 @@ async def failed(stage: Stage, voice: Voice) -> VoiceError:
     return caught.value
 
 
-async def failed_code(stage: Stage, voice: Voice) -> ErrorCode:
+async def failed_code(stage: ConversionStage, voice: Voice) -> ErrorCode:
     return (await failed(stage, voice)).code
 
 
 @pytest.mark.parametrize("what", ["recording", "text"])
-async def test_a_recording_or_a_text_that_is_gone_is_missing(stage: Stage, what: str) -> None:
+async def test_a_recording_or_a_text_that_is_gone_is_missing(
+    stage: ConversionStage, what: str
+) -> None:
     voice = stage.text() if what == "text" else stage.voice()
     await stage.uploads.delete(voice.voice_id)
 
@@ -207,7 +211,9 @@ async def test_a_recording_or_a_text_that_is_gone_is_missing(stage: Stage, what:
     assert (error.code, what in error.message) == (ErrorCode.SOURCE_MISSING, True)
 
 
-async def test_another_generation_of_the_recording_is_not_converted_instead(stage: Stage) -> None:
+async def test_another_generation_of_the_recording_is_not_converted_instead(
+    stage: ConversionStage,
+) -> None:
     voice = stage.voice()
     await stage.uploads.delete(voice.voice_id)
     stage.uploads.put(voice.voice_id, b"another")
@@ -216,7 +222,9 @@ async def test_another_generation_of_the_recording_is_not_converted_instead(stag
 
 
 @pytest.mark.parametrize("told", [MAX_BYTES + 1, 5])
-async def test_a_recording_that_is_too_large_is_not_decoded(stage: Stage, told: int) -> None:
+async def test_a_recording_that_is_too_large_is_not_decoded(
+    stage: ConversionStage, told: int
+) -> None:
     voice = stage.voice(b"x" * (MAX_BYTES + 1), bytes=told)
 
     error = await failed(stage, voice)
@@ -225,14 +233,16 @@ async def test_a_recording_that_is_too_large_is_not_decoded(stage: Stage, told: 
     assert f"has {MAX_BYTES + 1} bytes; at most {MAX_BYTES} are" in error.message
 
 
-async def test_a_recording_that_is_not_what_it_was_announced_as_is_refused(stage: Stage) -> None:
+async def test_a_recording_that_is_not_what_it_was_announced_as_is_refused(
+    stage: ConversionStage,
+) -> None:
     stage.decoder.recording = a_recording(container=Container.WAV)
 
     assert await failed_code(stage, stage.voice()) is ErrorCode.CONTENT_TYPE_MISMATCH
 
 
 async def test_errors_of_the_decoder_and_the_engine_are_errors_of_the_voice(
-    stage: Stage,
+    stage: ConversionStage,
 ) -> None:
     stage.engine.error = VoiceError(ErrorCode.SILENT, "It is silent.")
     assert await failed_code(stage, stage.voice()) is ErrorCode.SILENT
@@ -241,7 +251,9 @@ async def test_errors_of_the_decoder_and_the_engine_are_errors_of_the_voice(
 
 
 @pytest.mark.parametrize("name", ["uploads", "results"])
-async def test_unreachable_storage_is_not_an_error_of_the_voice(stage: Stage, name: str) -> None:
+async def test_unreachable_storage_is_not_an_error_of_the_voice(
+    stage: ConversionStage, name: str
+) -> None:
     getattr(stage, name).is_out_of_reach = True
 
     with pytest.raises(StorageUnavailableError):
@@ -265,7 +277,7 @@ class MeetingBucket(MemoryBucket):
 
 
 async def test_the_address_is_signed_while_the_result_is_written() -> None:
-    stage = Stage(MeetingBucket())
+    stage = ConversionStage(MeetingBucket())
 
     async with asyncio.timeout(5):
         outcome = await stage.run(stage.voice())
@@ -288,7 +300,7 @@ async def test_a_write_that_fails_leaves_no_signature_under_way() -> None:
             raise AssertionError
 
     results = Failing("results")
-    stage = Stage(results)
+    stage = ConversionStage(results)
 
     with pytest.raises(StorageUnavailableError):
         await stage.run(stage.voice())
@@ -297,7 +309,7 @@ async def test_a_write_that_fails_leaves_no_signature_under_way() -> None:
     assert results.signature.cancelled()
 
 
-async def test_a_voice_without_its_input_is_a_mistake_of_ours(stage: Stage) -> None:
+async def test_a_voice_without_its_input_is_a_mistake_of_ours(stage: ConversionStage) -> None:
     voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
 
     with pytest.raises(ValueError, match="leased without its input"):
@@ -316,7 +328,7 @@ class Early:
 
 
 async def test_what_was_converted_ahead_is_there_for_the_conversion_and_was_asked_for_alike(
-    stage: Stage,
+    stage: ConversionStage,
 ) -> None:
     voice, early = stage.voice(pitch_shift=3), Early()
     ahead = early.ahead
@@ -334,7 +346,7 @@ async def test_what_was_converted_ahead_is_there_for_the_conversion_and_was_aske
     assert stage.decoder.decoded == [SPEECH, SPEECH]
 
 
-async def test_what_was_decoded_while_it_came_is_not_decoded_again(stage: Stage) -> None:
+async def test_what_was_decoded_while_it_came_is_not_decoded_again(stage: ConversionStage) -> None:
     early = Early(a_recording())
     stages = Stages(stage.stages.append)
     voice = stage.voice()
@@ -351,7 +363,9 @@ async def test_what_was_decoded_while_it_came_is_not_decoded_again(stage: Stage)
     assert refusal.value.code is ErrorCode.CONTENT_TYPE_MISMATCH
 
 
-async def test_a_recording_is_emptied_so_that_its_address_stays_used(stage: Stage) -> None:
+async def test_a_recording_is_emptied_so_that_its_address_stays_used(
+    stage: ConversionStage,
+) -> None:
     voice = stage.voice()
 
     await stage.conversion.discard_recording(voice)
@@ -364,7 +378,7 @@ async def test_a_recording_is_emptied_so_that_its_address_stays_used(stage: Stag
     await stage.conversion.discard_recording(replace(voice, input=None))
 
 
-async def test_of_an_erased_voice_everything_is_discarded(stage: Stage) -> None:
+async def test_of_an_erased_voice_everything_is_discarded(stage: ConversionStage) -> None:
     voice, other = stage.voice(), stage.voice()
     for each in (voice, replace(voice, attempt=2), other):
         await stage.run(each)
@@ -374,7 +388,9 @@ async def test_of_an_erased_voice_everything_is_discarded(stage: Stage) -> None:
     assert set(stage.results.objects) == {f"{other.voice_id}/1.wav"}
 
 
-async def test_of_a_failed_voice_the_results_of_all_attempts_are_discarded(stage: Stage) -> None:
+async def test_of_a_failed_voice_the_results_of_all_attempts_are_discarded(
+    stage: ConversionStage,
+) -> None:
     voice = stage.voice()
     for number in (1, 2):
         stage.results.put(f"{voice.voice_id}/{number}.wav", b"sound")
@@ -384,7 +400,7 @@ async def test_of_a_failed_voice_the_results_of_all_attempts_are_discarded(stage
     assert stage.results.objects == {}
 
 
-async def test_only_what_the_attempt_stored_is_discarded(stage: Stage) -> None:
+async def test_only_what_the_attempt_stored_is_discarded(stage: ConversionStage) -> None:
     voice, other = stage.voice(), stage.voice()
     for each in (voice, other):
         await stage.run(each)
@@ -395,7 +411,9 @@ async def test_only_what_the_attempt_stored_is_discarded(stage: Stage) -> None:
     assert set(stage.results.objects) == {f"{voice.voice_id}/11.wav", f"{other.voice_id}/1.wav"}
 
 
-async def test_other_attempts_leftovers_are_discarded_and_the_result_stays(stage: Stage) -> None:
+async def test_other_attempts_leftovers_are_discarded_and_the_result_stays(
+    stage: ConversionStage,
+) -> None:
     voice = stage.voice()
     outcome = await stage.run(voice)
     for number in (2, 3):
@@ -411,7 +429,7 @@ async def test_other_attempts_leftovers_are_discarded_and_the_result_stays(stage
 async def test_a_notice_is_said_beside_each_result_and_spoken_only_once(
     place: Literal["before", "after"],
 ) -> None:
-    stage = Stage(notice=SpokenNotice(place, ["ja", "en"]))
+    stage = ConversionStage(notice=SpokenNotice(place, ["ja", "en"]))
 
     outcomes = [await stage.run(stage.voice(output_format=OutputFormat.WAV)) for _ in range(2)]
 
@@ -432,7 +450,7 @@ async def test_a_notice_is_said_beside_each_result_and_spoken_only_once(
 
 
 async def test_a_text_may_be_as_long_as_without_the_notice() -> None:
-    stage = Stage(pieces=3, notice=SpokenNotice("before", ["en"]))
+    stage = ConversionStage(pieces=3, notice=SpokenNotice("before", ["en"]))
 
     outcome = await stage.run(stage.text())
 
@@ -451,7 +469,7 @@ async def test_a_text_may_be_as_long_as_without_the_notice() -> None:
 async def test_the_result_of_a_text_says_when_its_phones_are_heard(
     place: Literal["before", "after"] | None, phones: str
 ) -> None:
-    stage = Stage(notice=place and SpokenNotice(place, ["en"]))
+    stage = ConversionStage(notice=place and SpokenNotice(place, ["en"]))
     speaker = cast("PhraseEngine", MarkingSpeaker(2, sample_rate=8000, samples=4001))
     stage.character = replace(stage.character, text_engine=speaker)
 
@@ -461,7 +479,7 @@ async def test_the_result_of_a_text_says_when_its_phones_are_heard(
 
 
 async def test_a_character_that_takes_no_text_gives_its_results_without_a_notice() -> None:
-    stage = Stage(notice=SpokenNotice("before", ["en"]))
+    stage = ConversionStage(notice=SpokenNotice("before", ["en"]))
     stage.character = replace(stage.character, text_engine=None)
 
     outcome = await stage.run(stage.voice())

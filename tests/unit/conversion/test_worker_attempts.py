@@ -29,7 +29,7 @@ from shared.voices.voice import (
     VoiceError,
 )
 from tests.support.clock import loop_seconds
-from tests.support.conversion import DEADLINE, PATIENCE, FakeConversion, Stage, voice_id_of
+from tests.support.conversion import DEADLINE, PATIENCE, FakeConversion, WorkerStage, voice_id_of
 from tests.support.logs import logged_as
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @in_virtual_time
-async def test_a_message_ends_with_its_voice_done(stage: Stage, book: LogBook) -> None:
+async def test_a_message_ends_with_its_voice_done(stage: WorkerStage, book: LogBook) -> None:
     message = await stage.handle_new()
 
     done = await stage.voice(message)
@@ -69,7 +69,7 @@ async def test_a_message_ends_with_its_voice_done(stage: Stage, book: LogBook) -
 
 @in_virtual_time
 async def test_the_log_tells_for_how_many_milliseconds_a_visitor_has_waited(
-    stage: Stage, book: LogBook
+    stage: WorkerStage, book: LogBook
 ) -> None:
     message = await stage.add()
 
@@ -80,7 +80,9 @@ async def test_the_log_tells_for_how_many_milliseconds_a_visitor_has_waited(
 
 
 @in_virtual_time
-async def test_only_the_first_conversion_of_a_process_is_cold(stage: Stage, book: LogBook) -> None:
+async def test_only_the_first_conversion_of_a_process_is_cold(
+    stage: WorkerStage, book: LogBook
+) -> None:
     for _ in range(3):
         await stage.worker.handle(await stage.add())
 
@@ -90,7 +92,7 @@ async def test_only_the_first_conversion_of_a_process_is_cold(stage: Stage, book
 @pytest.mark.parametrize("moment", [None, "", "yesterday", "2026-03-04T05:06:07"])
 @in_virtual_time
 async def test_a_message_without_the_uploads_time_is_converted_all_the_same(
-    stage: Stage, moment: str | None, book: LogBook
+    stage: WorkerStage, moment: str | None, book: LogBook
 ) -> None:
     message = await stage.add()
     attributes = {} if moment is None else {"uploaded_at": moment}
@@ -101,7 +103,7 @@ async def test_a_message_without_the_uploads_time_is_converted_all_the_same(
 
 @in_virtual_time
 async def test_a_permanent_error_fails_the_voice_and_the_message_is_over(
-    stage: Stage, book: LogBook
+    stage: WorkerStage, book: LogBook
 ) -> None:
     stage.conversion.error = ERROR
     message = await stage.handle_new()
@@ -116,7 +118,7 @@ async def test_a_permanent_error_fails_the_voice_and_the_message_is_over(
 async def test_the_trace_of_an_attempt_says_which_one_it_was_and_why_it_failed() -> None:
     spans = InMemorySpanExporter()
     traces = SpanTraces(SimpleSpanProcessor(spans), Resource({}), "a key for tests")
-    stage = Stage(traces=traces)
+    stage = WorkerStage(traces=traces)
     stage.conversion.error = ERROR
     await stage.handle_new()
 
@@ -137,7 +139,7 @@ async def test_the_trace_of_an_attempt_says_which_one_it_was_and_why_it_failed()
 )
 @in_virtual_time
 async def test_a_mistake_of_the_program_fails_the_voice_at_once_and_is_logged_with_its_trace(
-    stage: Stage, outcome: Exception, book: LogBook
+    stage: WorkerStage, outcome: Exception, book: LogBook
 ) -> None:
     stage.conversion.error = outcome
     message = await stage.handle_new()
@@ -156,7 +158,9 @@ async def test_a_mistake_of_the_program_fails_the_voice_at_once_and_is_logged_wi
 
 
 @in_virtual_time
-async def test_a_recording_that_hits_a_limit_of_the_machine_has_two_attempts(stage: Stage) -> None:
+async def test_a_recording_that_hits_a_limit_of_the_machine_has_two_attempts(
+    stage: WorkerStage,
+) -> None:
     message = await stage.add()
     stage.conversion.error = ResourceLimitError("killed")
 
@@ -172,7 +176,7 @@ async def test_a_recording_that_hits_a_limit_of_the_machine_has_two_attempts(sta
 
 @in_virtual_time
 async def test_a_voice_that_fails_again_and_again_is_given_up_and_leaves_nothing(
-    stage: Stage, book: LogBook
+    stage: WorkerStage, book: LogBook
 ) -> None:
     message = await stage.add(replace(a_queued(), attempt=MOST_ATTEMPTS - 1))
     stage.conversion.results = {f"{voice_id_of(message)}/2.wav"}
@@ -192,7 +196,7 @@ async def test_a_voice_that_fails_again_and_again_is_given_up_and_leaves_nothing
 
 @in_virtual_time
 async def test_however_often_a_service_does_not_answer_the_voice_is_not_given_up(
-    stage: Stage,
+    stage: WorkerStage,
 ) -> None:
     message = await stage.add()
     stage.conversion.error = StorageUnavailableError("down")
@@ -208,7 +212,7 @@ async def test_however_often_a_service_does_not_answer_the_voice_is_not_given_up
 
 @in_virtual_time
 async def test_however_often_an_instance_is_full_or_stops_the_voice_is_not_given_up() -> None:
-    stage = Stage(running=1, waiting=0)
+    stage = WorkerStage(running=1, waiting=0)
     message, other = await stage.add(), await stage.add()
     stage.conversion.may_make.clear()
     working = await stage.begin(other)
@@ -233,7 +237,7 @@ async def test_however_often_an_instance_is_full_or_stops_the_voice_is_not_given
 
 @in_virtual_time
 async def test_a_text_takes_turns_and_the_time_of_others_does_not_count_to_its_deadline() -> None:
-    stage = Stage(running=1)
+    stage = WorkerStage(running=1)
     stage.conversion.passes_on = True
     stage.conversion.may_make.clear()
     message = await stage.add()
@@ -255,7 +259,7 @@ async def test_a_text_takes_turns_and_the_time_of_others_does_not_count_to_its_d
 
 @in_virtual_time
 async def test_a_conversion_over_its_deadline_fails_and_the_process_is_known_to_be_stuck(
-    stage: Stage, book: LogBook
+    stage: WorkerStage, book: LogBook
 ) -> None:
     stage.conversion.may_make.clear()
     message = await stage.handle_new()
@@ -272,7 +276,7 @@ async def test_a_conversion_over_its_deadline_fails_and_the_process_is_known_to_
 @pytest.mark.parametrize("stage_at_the_deadline", ["reading", "decoding", "storing"])
 @in_virtual_time
 async def test_a_process_whose_storage_or_decoder_was_slow_is_not_stuck_and_goes_on(
-    stage: Stage, stage_at_the_deadline: str
+    stage: WorkerStage, stage_at_the_deadline: str
 ) -> None:
     stage.conversion.stage = stage_at_the_deadline
     stage.conversion.may_make.clear()
@@ -290,7 +294,7 @@ async def test_a_process_whose_storage_or_decoder_was_slow_is_not_stuck_and_goes
 @pytest.mark.parametrize("stage_at_the_deadline", ["speaking", "encoding"])
 @in_virtual_time
 async def test_a_process_whose_text_engine_or_encoder_hangs_is_stuck(
-    stage: Stage, stage_at_the_deadline: str
+    stage: WorkerStage, stage_at_the_deadline: str
 ) -> None:
     stage.conversion.stage = stage_at_the_deadline
     stage.conversion.may_make.clear()
@@ -302,7 +306,7 @@ async def test_a_process_whose_text_engine_or_encoder_hangs_is_stuck(
 
 @in_virtual_time
 async def test_a_thread_that_outlives_its_voice_for_too_long_makes_the_process_stuck(
-    stage: Stage,
+    stage: WorkerStage,
 ) -> None:
     message = await stage.add()
     stage.characters.loading_seconds = DEADLINE - 10
@@ -321,7 +325,7 @@ async def test_a_thread_that_outlives_its_voice_for_too_long_makes_the_process_s
 
 @in_virtual_time
 async def test_waiting_in_the_queue_does_not_count_towards_the_deadline() -> None:
-    stage = Stage(running=1, waiting=1, patience=None)
+    stage = WorkerStage(running=1, waiting=1, patience=None)
     first, second = await stage.add(), await stage.add()
     stage.conversion.may_make.clear()
     works = [asyncio.create_task(stage.worker.handle(message)) for message in (first, second)]
@@ -334,7 +338,7 @@ async def test_waiting_in_the_queue_does_not_count_towards_the_deadline() -> Non
 
 
 @in_virtual_time
-async def test_an_old_process_gives_a_voice_as_much_time_as_a_new_one(stage: Stage) -> None:
+async def test_an_old_process_gives_a_voice_as_much_time_as_a_new_one(stage: WorkerStage) -> None:
     await asyncio.sleep(1000)
     stage.conversion.may_make.clear()
     asyncio.get_running_loop().call_later(DEADLINE - 1, stage.conversion.may_make.set)
@@ -345,7 +349,7 @@ async def test_an_old_process_gives_a_voice_as_much_time_as_a_new_one(stage: Sta
 
 @in_virtual_time
 async def test_messages_beyond_the_capacity_are_refused_unread() -> None:
-    stage = Stage(running=1, waiting=1)
+    stage = WorkerStage(running=1, waiting=1)
     messages = [await stage.add() for _ in range(3)]
     stage.conversion.may_make.clear()
     works = [asyncio.create_task(stage.worker.handle(message)) for message in messages[:2]]
@@ -364,7 +368,7 @@ async def test_messages_beyond_the_capacity_are_refused_unread() -> None:
 
 @in_virtual_time
 async def test_a_malformed_message_takes_no_place() -> None:
-    stage = Stage(running=1, waiting=0)
+    stage = WorkerStage(running=1, waiting=0)
 
     for _ in range(3):
         with pytest.raises(MalformedMessageError):
@@ -373,7 +377,7 @@ async def test_a_malformed_message_takes_no_place() -> None:
 
 @in_virtual_time
 async def test_a_voice_whose_character_is_loading_takes_no_place_from_others() -> None:
-    stage = Stage(running=1)
+    stage = WorkerStage(running=1)
     slow, quick = await stage.add(), await stage.add()
     stage.characters.loading_seconds = 20.0
     first = asyncio.create_task(stage.worker.handle(slow))
@@ -392,7 +396,7 @@ async def test_a_voice_whose_character_is_loading_takes_no_place_from_others() -
 @pytest.mark.parametrize("seconds", [DEADLINE + 1, DEADLINE - 10])
 @in_virtual_time
 async def test_a_voice_whose_character_was_loaded_late_is_handed_back(
-    stage: Stage, seconds: float
+    stage: WorkerStage, seconds: float
 ) -> None:
     message = await stage.add()
     stage.characters.loading_seconds = seconds
@@ -411,7 +415,9 @@ async def test_a_voice_whose_character_was_loaded_late_is_handed_back(
 
 
 @in_virtual_time
-async def test_a_character_that_was_loaded_quickly_excuses_no_late_conversion(stage: Stage) -> None:
+async def test_a_character_that_was_loaded_quickly_excuses_no_late_conversion(
+    stage: WorkerStage,
+) -> None:
     stage.characters.loading_seconds = 1.0
     stage.conversion.may_make.clear()
     message = await stage.handle_new()
@@ -421,7 +427,7 @@ async def test_a_character_that_was_loaded_quickly_excuses_no_late_conversion(st
 
 @in_virtual_time
 async def test_while_others_come_a_clients_further_messages_wait_and_are_not_refused() -> None:
-    stage = Stage(running=2, waiting=8)
+    stage = WorkerStage(running=2, waiting=8)
     stage.conversion.may_make.clear()
     greedy = [await stage.add(client="greedy") for _ in range(3)]
     works = [await stage.begin(await stage.add(client="honest")), await stage.begin(greedy[0])]
@@ -437,7 +443,7 @@ async def test_while_others_come_a_clients_further_messages_wait_and_are_not_ref
 
 @in_virtual_time
 async def test_a_message_that_gets_no_place_in_time_is_refused_and_costs_no_attempt() -> None:
-    stage = Stage(running=1, waiting=1)
+    stage = WorkerStage(running=1, waiting=1)
     message, other = await stage.add(), await stage.add()
     stage.conversion.may_make.clear()
     working = await stage.begin(other)
@@ -466,7 +472,7 @@ async def test_a_message_that_gets_no_place_in_time_is_refused_and_costs_no_atte
 )
 @in_virtual_time
 async def test_after_a_hostile_recording_its_client_rests_while_others_come(
-    stage: Stage, error: Exception | None, *, rests: bool
+    stage: WorkerStage, error: Exception | None, *, rests: bool
 ) -> None:
     await stage.worker.handle(await stage.add(client="honest"))
     stage.conversion.error = error
@@ -482,7 +488,7 @@ async def test_after_a_hostile_recording_its_client_rests_while_others_come(
 
 @in_virtual_time
 async def test_a_voice_that_is_done_before_it_is_given_up_stays_done(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: WorkerStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Its last attempt has lost the lease, and ends before the voice is given up.
     message = await stage.add(replace(a_converting(), attempt=MOST_ATTEMPTS))

@@ -20,7 +20,7 @@ from shared.voices.voice import (
     Status,
 )
 from tests.support.clock import loop_now, loop_seconds
-from tests.support.conversion import DEADLINE, FakeConversion, Stage, voice_id_of
+from tests.support.conversion import DEADLINE, FakeConversion, WorkerStage, voice_id_of
 from tests.support.messages import conversion_message
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 )
 @in_virtual_time
 async def test_a_passing_error_hands_the_voice_back_and_the_message_comes_again(
-    stage: Stage, outcome: Exception
+    stage: WorkerStage, outcome: Exception
 ) -> None:
     message = await stage.add()
     stage.conversion.error = outcome
@@ -68,7 +68,7 @@ async def test_a_passing_error_hands_the_voice_back_and_the_message_comes_again(
 
 @in_virtual_time
 async def test_a_mistake_that_cannot_be_stored_is_tried_again_and_costs_no_attempt(
-    stage: Stage, book: LogBook
+    stage: WorkerStage, book: LogBook
 ) -> None:
     stage.conversion.error = ValueError("a mistake")
     message, working = await stage.begin_stopped()
@@ -89,7 +89,7 @@ async def test_a_mistake_that_cannot_be_stored_is_tried_again_and_costs_no_attem
 async def test_a_duplicate_for_a_finished_voice_is_acknowledged_and_changes_nothing(
     state: str, book: LogBook
 ) -> None:
-    stage, voice = Stage(), EVERY_STATE[state]()
+    stage, voice = WorkerStage(), EVERY_STATE[state]()
     message = await stage.add(voice)
     await stage.worker.handle(message)
     assert (await stage.voice(message), stage.conversion.attempts) == (voice, [])
@@ -98,7 +98,9 @@ async def test_a_duplicate_for_a_finished_voice_is_acknowledged_and_changes_noth
 
 
 @in_virtual_time
-async def test_a_message_of_a_deleted_voice_is_acknowledged(stage: Stage, book: LogBook) -> None:
+async def test_a_message_of_a_deleted_voice_is_acknowledged(
+    stage: WorkerStage, book: LogBook
+) -> None:
     await stage.worker.handle(conversion_message(a_waiting().voice_id))
 
     (entry,) = book.of("duplicate")
@@ -106,7 +108,9 @@ async def test_a_message_of_a_deleted_voice_is_acknowledged(stage: Stage, book: 
 
 
 @in_virtual_time
-async def test_a_conversion_message_may_come_before_the_upload_was_recorded(stage: Stage) -> None:
+async def test_a_conversion_message_may_come_before_the_upload_was_recorded(
+    stage: WorkerStage,
+) -> None:
     message = await stage.add(a_waiting())
 
     await stage.worker.handle(message)
@@ -115,7 +119,7 @@ async def test_a_conversion_message_may_come_before_the_upload_was_recorded(stag
 
 
 @in_virtual_time
-async def test_simultaneous_copies_of_a_message_are_converted_once(stage: Stage) -> None:
+async def test_simultaneous_copies_of_a_message_are_converted_once(stage: WorkerStage) -> None:
     message = await stage.add()
     stage.conversion.may_make.clear()
 
@@ -131,7 +135,7 @@ async def test_simultaneous_copies_of_a_message_are_converted_once(stage: Stage)
 
 @in_virtual_time
 async def test_a_duplicate_that_waits_for_a_finished_conversion_is_over_with_it(
-    stage: Stage,
+    stage: WorkerStage,
 ) -> None:
     message = await stage.add()
     stage.conversion.may_make.clear()
@@ -146,7 +150,7 @@ async def test_a_duplicate_that_waits_for_a_finished_conversion_is_over_with_it(
 
 @in_virtual_time
 async def test_a_dead_workers_voice_is_taken_over_when_its_lease_ends(
-    stage: Stage, book: LogBook
+    stage: WorkerStage, book: LogBook
 ) -> None:
     message = await stage.add()
     await stage.take_over(message)
@@ -164,7 +168,7 @@ async def test_a_dead_workers_voice_is_taken_over_when_its_lease_ends(
 
 @in_virtual_time
 async def test_a_worker_that_lost_its_lease_commits_and_leaves_nothing(
-    stage: Stage, book: LogBook
+    stage: WorkerStage, book: LogBook
 ) -> None:
     message, working = await stage.begin_stopped("may_store")
     await stage.take_over(message)
@@ -180,7 +184,7 @@ async def test_a_worker_that_lost_its_lease_commits_and_leaves_nothing(
 
 @in_virtual_time
 async def test_a_worker_that_lost_its_lease_deletes_its_own_result_beside_anothers(
-    stage: Stage,
+    stage: WorkerStage,
 ) -> None:
     message, working = await stage.begin_stopped("may_store")
     await stage.take_over(message)
@@ -203,7 +207,7 @@ async def test_a_worker_that_lost_its_lease_deletes_its_own_result_beside_anothe
 @pytest.mark.parametrize("is_late", [False, True])
 @in_virtual_time
 async def test_if_a_failure_cannot_be_stored_the_voice_is_released(
-    stage: Stage, *, is_late: bool
+    stage: WorkerStage, *, is_late: bool
 ) -> None:
     stage.conversion.error = ERROR
     message, working = await stage.begin_stopped()
@@ -219,7 +223,7 @@ async def test_if_a_failure_cannot_be_stored_the_voice_is_released(
 
 
 @in_virtual_time
-async def test_a_commit_that_looks_like_a_lost_lease_keeps_its_result(stage: Stage) -> None:
+async def test_a_commit_that_looks_like_a_lost_lease_keeps_its_result(stage: WorkerStage) -> None:
     message, working = await stage.begin_stopped("may_store")
     result = stage.conversion.result(voice_id_of(message))
 
@@ -234,7 +238,9 @@ async def test_a_commit_that_looks_like_a_lost_lease_keeps_its_result(stage: Sta
 
 
 @in_virtual_time
-async def test_a_voice_deleted_during_its_conversion_leaves_nothing_behind(stage: Stage) -> None:
+async def test_a_voice_deleted_during_its_conversion_leaves_nothing_behind(
+    stage: WorkerStage,
+) -> None:
     message, working = await stage.begin_stopped("may_store")
     await stage.voices.delete(voice_id_of(message))
     stage.conversion.may_store.set()
@@ -246,7 +252,7 @@ async def test_a_voice_deleted_during_its_conversion_leaves_nothing_behind(stage
 
 
 @in_virtual_time
-async def test_if_a_commit_cannot_be_stored_the_message_is_redelivered(stage: Stage) -> None:
+async def test_if_a_commit_cannot_be_stored_the_message_is_redelivered(stage: WorkerStage) -> None:
     message, working = await stage.begin_stopped()
     stage.voices.failing_writes = 1
     stage.conversion.may_make.set()
@@ -259,7 +265,7 @@ async def test_if_a_commit_cannot_be_stored_the_message_is_redelivered(stage: St
 
 @in_virtual_time
 async def test_a_draining_worker_hands_everything_back_at_once_and_takes_no_more() -> None:
-    stage = Stage(running=1, waiting=5)
+    stage = WorkerStage(running=1, waiting=5)
     messages = [await stage.add() for _ in range(3)]
     stage.conversion.may_make.clear()
     works = [asyncio.create_task(stage.worker.handle(message)) for message in messages]
@@ -287,7 +293,7 @@ async def test_a_draining_worker_hands_everything_back_at_once_and_takes_no_more
 
 
 @in_virtual_time
-async def test_a_request_that_is_cut_off_hands_its_voice_back(stage: Stage) -> None:
+async def test_a_request_that_is_cut_off_hands_its_voice_back(stage: WorkerStage) -> None:
     message = await stage.add()
     stage.conversion.may_make.clear()
     request = await stage.begin(message)

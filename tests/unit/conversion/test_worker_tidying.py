@@ -16,7 +16,7 @@ from shared.voices.voice import (
     Status,
     VoiceError,
 )
-from tests.support.conversion import Stage, voice_id_of
+from tests.support.conversion import WorkerStage, voice_id_of
 from tests.support.messages import conversion_message
 from tests.support.virtual_time import in_virtual_time
 from tests.support.voices import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @in_virtual_time
-async def test_a_mistake_after_the_result_was_stored_leaves_no_result(stage: Stage) -> None:
+async def test_a_mistake_after_the_result_was_stored_leaves_no_result(stage: WorkerStage) -> None:
     stage.conversion.store_error = ValueError("a mistake")
     message = await stage.handle_new()
 
@@ -43,7 +43,7 @@ async def test_a_mistake_after_the_result_was_stored_leaves_no_result(stage: Sta
 
 @in_virtual_time
 async def test_the_result_of_a_dead_worker_is_deleted_with_its_voice() -> None:
-    stage, erased, other = Stage(), a_waiting().voice_id, a_waiting().voice_id
+    stage, erased, other = WorkerStage(), a_waiting().voice_id, a_waiting().voice_id
     stage.conversion.results = {f"{erased}/1.wav", f"{erased}/2.wav", f"{other}/1.wav"}
 
     await stage.worker.handle(conversion_message(erased))
@@ -54,7 +54,7 @@ async def test_the_result_of_a_dead_worker_is_deleted_with_its_voice() -> None:
 @pytest.mark.parametrize("outcome", [None, ERROR])
 @in_virtual_time
 async def test_the_recording_of_a_final_voice_is_discarded_also_when_its_message_comes_again(
-    stage: Stage, outcome: VoiceError | None
+    stage: WorkerStage, outcome: VoiceError | None
 ) -> None:
     message = await stage.add()
     stage.conversion.error = outcome
@@ -74,7 +74,7 @@ async def test_the_recording_of_a_final_voice_is_discarded_also_when_its_message
 )
 @in_virtual_time
 async def test_who_waits_for_a_voice_is_told_its_end_before_its_recording_is_discarded(
-    stage: Stage, voice: Voice, end: Status
+    stage: WorkerStage, voice: Voice, end: Status
 ) -> None:
     message = await stage.add(voice)
     told: list[tuple[Voice, int]] = []
@@ -94,7 +94,7 @@ async def test_who_waits_for_a_voice_is_told_its_end_before_its_recording_is_dis
 
 
 @in_virtual_time
-async def test_a_slow_cleanup_does_not_lose_the_result(stage: Stage) -> None:
+async def test_a_slow_cleanup_does_not_lose_the_result(stage: WorkerStage) -> None:
     message = await stage.add()
     await stage.take_over(message)
     stage.conversion.results.add(f"{voice_id_of(message)}/1.wav")
@@ -109,7 +109,7 @@ async def test_a_slow_cleanup_does_not_lose_the_result(stage: Stage) -> None:
 @pytest.mark.parametrize("error", [None, ERROR], ids=["done", "failed"])
 @in_virtual_time
 async def test_after_a_failed_cleanup_the_voice_is_done_and_its_message_is_redelivered(
-    stage: Stage, error: VoiceError | None, book: LogBook
+    stage: WorkerStage, error: VoiceError | None, book: LogBook
 ) -> None:
     message = await stage.add()
     await stage.take_over(message)
@@ -131,7 +131,7 @@ async def test_after_a_failed_cleanup_the_voice_is_done_and_its_message_is_redel
 
 @in_virtual_time
 async def test_the_result_of_a_late_conversion_is_deleted_when_its_message_is_redelivered(
-    stage: Stage,
+    stage: WorkerStage,
 ) -> None:
     message = await stage.add()
     stage.conversion.may_store.clear()

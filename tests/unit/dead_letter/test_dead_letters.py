@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 YOUNG = NOW + CONVERTED_WITHIN - SECOND
 
 
-class Stage:
+class DeadLetterStage:
     """A handler and everything around it; voices are too old to be put back."""
 
     def __init__(self, voices: MemoryVoices | None = None) -> None:
@@ -81,12 +81,12 @@ BOTH_TOPICS = pytest.mark.parametrize("about", [about_upload, about_conversion])
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def stage() -> DeadLetterStage:
+    return DeadLetterStage()
 
 
 @pytest.fixture
-def young(stage: Stage) -> Stage:
+def young(stage: DeadLetterStage) -> DeadLetterStage:
     """A stage whose voices are as old as they may be to be put back."""
     stage.now = YOUNG
     return stage
@@ -101,7 +101,7 @@ def book() -> Iterator[LogBook]:
 @BOTH_TOPICS
 @pytest.mark.parametrize("state", ["waiting", "queued", "converting"])
 async def test_the_voice_of_a_dead_letter_is_failed(
-    stage: Stage, book: LogBook, about: Callable[[Voice], PushMessage], state: str
+    stage: DeadLetterStage, book: LogBook, about: Callable[[Voice], PushMessage], state: str
 ) -> None:
     voice = await stage.add(EVERY_STATE[state]())
 
@@ -118,7 +118,7 @@ async def test_the_voice_of_a_dead_letter_is_failed(
 
 @BOTH_TOPICS
 async def test_a_dead_letter_that_comes_twice_changes_nothing_more(
-    stage: Stage, book: LogBook, about: Callable[[Voice], PushMessage]
+    stage: DeadLetterStage, book: LogBook, about: Callable[[Voice], PushMessage]
 ) -> None:
     voice = await stage.add(a_queued())
 
@@ -131,7 +131,7 @@ async def test_a_dead_letter_that_comes_twice_changes_nothing_more(
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
-async def test_a_voice_that_is_over_keeps_its_end(stage: Stage, state: str) -> None:
+async def test_a_voice_that_is_over_keeps_its_end(stage: DeadLetterStage, state: str) -> None:
     voice = await stage.add(EVERY_STATE[state]())
 
     await stage.handle(about_conversion(voice))
@@ -142,7 +142,7 @@ async def test_a_voice_that_is_over_keeps_its_end(stage: Stage, state: str) -> N
 @BOTH_TOPICS
 @pytest.mark.parametrize("state", ["waiting", "queued", "converting"])
 async def test_a_young_voice_that_only_lacked_room_is_put_back_with_its_own_recording(
-    young: Stage, book: LogBook, about: Callable[[Voice], PushMessage], state: str
+    young: DeadLetterStage, book: LogBook, about: Callable[[Voice], PushMessage], state: str
 ) -> None:
     voice = await young.add(EVERY_STATE[state]())
     young.put_results(voice)
@@ -160,7 +160,9 @@ async def test_a_young_voice_that_only_lacked_room_is_put_back_with_its_own_reco
     assert (len(book.of("delayed")), book.of("dead_lettered")) == (1, [])
 
 
-async def test_a_voice_that_is_put_back_keeps_the_time_of_its_upload(young: Stage) -> None:
+async def test_a_voice_that_is_put_back_keeps_the_time_of_its_upload(
+    young: DeadLetterStage,
+) -> None:
     first, second = await young.add(a_queued()), await young.add(a_queued())
 
     await young.handle(about_upload(first))
@@ -170,7 +172,7 @@ async def test_a_voice_that_is_put_back_keeps_the_time_of_its_upload(young: Stag
     assert times == ["2026-03-04T05:06:07.123456Z", "2026-03-04T05:00:00Z"]
 
 
-async def test_a_young_voice_whose_attempts_are_used_up_is_failed(young: Stage) -> None:
+async def test_a_young_voice_whose_attempts_are_used_up_is_failed(young: DeadLetterStage) -> None:
     voice = await young.add(replace(a_converting(), attempt=MOST_ATTEMPTS))
 
     await young.handle(about_conversion(voice))
@@ -180,7 +182,9 @@ async def test_a_young_voice_whose_attempts_are_used_up_is_failed(young: Stage) 
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
-async def test_a_young_voice_that_is_over_is_not_put_back(young: Stage, state: str) -> None:
+async def test_a_young_voice_that_is_over_is_not_put_back(
+    young: DeadLetterStage, state: str
+) -> None:
     voice = await young.add(EVERY_STATE[state]())
 
     await young.handle(about_conversion(voice))
@@ -188,7 +192,9 @@ async def test_a_young_voice_that_is_over_is_not_put_back(young: Stage, state: s
     assert (young.topic.published, await young.voice(voice)) == ([], voice)
 
 
-async def test_while_a_worker_has_the_voice_the_dead_letter_comes_again(stage: Stage) -> None:
+async def test_while_a_worker_has_the_voice_the_dead_letter_comes_again(
+    stage: DeadLetterStage,
+) -> None:
     stage.now = NOW + SECOND
     voice = await stage.add(a_converting())
     stage.results.put(f"{voice.voice_id}/1.wav", b"sound")
@@ -200,7 +206,9 @@ async def test_while_a_worker_has_the_voice_the_dead_letter_comes_again(stage: S
     assert stage.results.objects.keys() == {f"{voice.voice_id}/1.wav"}
 
 
-async def test_a_dead_letter_of_a_deleted_voice_is_over(stage: Stage, book: LogBook) -> None:
+async def test_a_dead_letter_of_a_deleted_voice_is_over(
+    stage: DeadLetterStage, book: LogBook
+) -> None:
     await stage.handle(about_conversion(a_waiting()))
 
     assert (book.of("dead_lettered"), len(book.of("duplicate"))) == ([], 1)
@@ -216,7 +224,7 @@ async def test_a_dead_letter_of_a_deleted_voice_is_over(stage: Stage, book: LogB
     ],
 )
 async def test_a_dead_letter_that_names_no_voice_is_seen_all_the_same(
-    stage: Stage, book: LogBook, message: PushMessage
+    stage: DeadLetterStage, book: LogBook, message: PushMessage
 ) -> None:
     await stage.handle(message)
 
@@ -226,7 +234,7 @@ async def test_a_dead_letter_that_names_no_voice_is_seen_all_the_same(
 
 @pytest.mark.parametrize("make", [a_converting, a_failed])
 async def test_the_results_of_all_attempts_are_deleted_with_the_voice(
-    stage: Stage, make: Callable[[], Voice]
+    stage: DeadLetterStage, make: Callable[[], Voice]
 ) -> None:
     # An earlier delivery of the same dead letter may have left the voice failed.
     voice = await stage.add(make())
@@ -237,7 +245,7 @@ async def test_the_results_of_all_attempts_are_deleted_with_the_voice(
     assert stage.results.objects.keys() == {other}
 
 
-async def test_the_recording_of_a_voice_that_is_given_up_is_emptied(stage: Stage) -> None:
+async def test_the_recording_of_a_voice_that_is_given_up_is_emptied(stage: DeadLetterStage) -> None:
     voice = await stage.add(a_converting())
     generation = stage.uploads.put(voice.voice_id, b"recording")
 
@@ -246,7 +254,7 @@ async def test_the_recording_of_a_voice_that_is_given_up_is_emptied(stage: Stage
     assert stage.uploads.objects[voice.voice_id].data == b""
 
 
-async def test_the_last_result_of_a_deleted_voice_is_deleted(stage: Stage) -> None:
+async def test_the_last_result_of_a_deleted_voice_is_deleted(stage: DeadLetterStage) -> None:
     voice = a_converting()
     other = stage.put_results(voice)
 
@@ -255,7 +263,7 @@ async def test_the_last_result_of_a_deleted_voice_is_deleted(stage: Stage) -> No
     assert stage.results.objects.keys() == {other}
 
 
-async def test_the_result_of_a_done_voice_is_kept(stage: Stage) -> None:
+async def test_the_result_of_a_done_voice_is_kept(stage: DeadLetterStage) -> None:
     voice = await stage.add(a_done())
     other = stage.put_results(voice)
     assert voice.result is not None
@@ -265,7 +273,9 @@ async def test_the_result_of_a_done_voice_is_kept(stage: Stage) -> None:
     assert stage.results.objects.keys() == {other, voice.result.object}
 
 
-async def test_an_unreachable_bucket_lets_the_dead_letter_be_redelivered(stage: Stage) -> None:
+async def test_an_unreachable_bucket_lets_the_dead_letter_be_redelivered(
+    stage: DeadLetterStage,
+) -> None:
     voice = await stage.add(a_converting())
     other = stage.put_results(voice)
     stage.results.is_out_of_reach = True
@@ -288,7 +298,7 @@ class DamagedVoices(MemoryVoices):
 async def test_a_document_that_cannot_be_read_is_named_and_nothing_is_deleted(
     book: LogBook,
 ) -> None:
-    stage, voice = Stage(DamagedVoices()), a_converting()
+    stage, voice = DeadLetterStage(DamagedVoices()), a_converting()
     stage.put_results(voice)
     there = set(stage.results.objects)
 

@@ -44,7 +44,7 @@ def sampled(folder: Path, recording: Path, into: Path) -> Sample:
     return Sample(into / "ada.wav", into / "ada.png")
 
 
-class Desk:
+class OwnerFolder:
     """A voice owner's folder."""
 
     def __init__(self, folder: Path, brought: Path | None = None) -> None:
@@ -81,18 +81,18 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    desk = Desk(tmp_path_factory.mktemp("desk"))
+    desk = OwnerFolder(tmp_path_factory.mktemp("desk"))
     assert desk.bring_encoder() == 0
     return desk.characters
 
 
 @pytest.fixture
-def desk(tmp_path: Path, brought: Path) -> Desk:
-    return Desk(tmp_path, brought)
+def desk(tmp_path: Path, brought: Path) -> OwnerFolder:
+    return OwnerFolder(tmp_path, brought)
 
 
 def test_a_voice_with_encoder_and_index_becomes_a_character(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: OwnerFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.have_encoder()
     voice = voice_bytes(Kind(channels=16))
@@ -126,7 +126,7 @@ def test_a_voice_with_encoder_and_index_becomes_a_character(
         assert told in shown
 
 
-def test_the_graphs_of_a_character_are_those_of_the_manifest(desk: Desk) -> None:
+def test_the_graphs_of_a_character_are_those_of_the_manifest(desk: OwnerFolder) -> None:
     desk.have_encoder()
     desk.bring_voice(desk.file("ada.onnx", voice_changer(Kind(channels=16)).content()))
 
@@ -142,7 +142,7 @@ def test_the_graphs_of_a_character_are_those_of_the_manifest(desk: Desk) -> None
     assert not list(desk.characters.glob(".*"))
 
 
-def test_characters_share_an_encoder_that_is_kept_once(desk: Desk) -> None:
+def test_characters_share_an_encoder_that_is_kept_once(desk: OwnerFolder) -> None:
     assert desk.bring_encoder() == 0
     assert desk.bring_encoder() == 0
 
@@ -150,7 +150,7 @@ def test_characters_share_an_encoder_that_is_kept_once(desk: Desk) -> None:
 
 
 def test_an_encoder_of_eight_bits_is_told_how_far_it_is_off(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: OwnerFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert desk.run("encoder", desk.file("contentvec.onnx", encoder()), "--int8") == 0
 
@@ -159,7 +159,9 @@ def test_an_encoder_of_eight_bits_is_told_how_far_it_is_off(
     assert json.loads(stored.read_text())["origin"] == "contentvec.onnx, 8 bits"
 
 
-def test_a_pitch_model_is_added_and_used(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pitch_model_is_added_and_used(
+    desk: OwnerFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
     desk.have_encoder()
     content = pitch_model(219.5)
     sha256 = hashlib.sha256(content).hexdigest()
@@ -174,12 +176,14 @@ def test_a_pitch_model_is_added_and_used(desk: Desk, capsys: pytest.CaptureFixtu
     assert (graphs["pitch"].sha256, graphs["pitch"].bytes) == (sha256, len(content))
 
 
-def test_a_pitch_model_is_not_made_smaller(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pitch_model_is_not_made_smaller(
+    desk: OwnerFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert desk.run("encoder", desk.file("rmvpe.onnx", pitch_model()), "--int8") == 1
     assert "rmvpe.onnx: expected a content encoder for --int8" in capsys.readouterr().err
 
 
-def test_a_visitor_may_be_moved_to_the_character_s_pitch(desk: Desk) -> None:
+def test_a_visitor_may_be_moved_to_the_character_s_pitch(desk: OwnerFolder) -> None:
     desk.have_encoder()
 
     desk.bring_voice(desk.file("ada.pth", voice_bytes()), more=("--median-hz", "210"))
@@ -189,7 +193,7 @@ def test_a_visitor_may_be_moved_to_the_character_s_pitch(desk: Desk) -> None:
     assert (pitch.policy, pitch.median_hz) == ("auto", 210)
 
 
-def test_everything_is_asked_for_if_no_file_answers(desk: Desk) -> None:
+def test_everything_is_asked_for_if_no_file_answers(desk: OwnerFolder) -> None:
     desk.have_encoder()
     asked = []
 
@@ -210,7 +214,7 @@ def test_everything_is_asked_for_if_no_file_answers(desk: Desk) -> None:
 
 @pytest.mark.parametrize("reason", [VoiceFileError("found silence."), KeyboardInterrupt()])
 def test_a_character_whose_trial_does_not_end_well_does_not_stay(
-    desk: Desk, capsys: pytest.CaptureFixture[str], reason: BaseException
+    desk: OwnerFolder, capsys: pytest.CaptureFixture[str], reason: BaseException
 ) -> None:
     def fail(_folder: Path, _threads: int) -> TrialReport:
         raise reason
@@ -223,7 +227,7 @@ def test_a_character_whose_trial_does_not_end_well_does_not_stay(
     assert not (desk.characters / "ada").exists()
 
 
-def test_two_imports_at_once_do_not_disturb_each_other(desk: Desk) -> None:
+def test_two_imports_at_once_do_not_disturb_each_other(desk: OwnerFolder) -> None:
     desk.have_encoder()
     other = desk.characters / ".importing-of-another"
     other.mkdir()
@@ -290,7 +294,7 @@ def zipped(*names: str) -> bytes:
     ],
 )
 def test_what_cannot_become_a_character_is_refused_in_one_sentence(
-    desk: Desk,
+    desk: OwnerFolder,
     capsys: pytest.CaptureFixture[str],
     files: dict[str, bytes],
     more: tuple[str, ...],
@@ -309,7 +313,7 @@ def test_what_cannot_become_a_character_is_refused_in_one_sentence(
 
 
 def test_a_web_page_in_place_of_an_encoder_is_a_failed_download(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: OwnerFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert desk.run("encoder", desk.file("hubert_base.pt", b"<html>Sign in</html>")) == 1
     assert "hubert_base.pt: expected a voice, found a web page" in capsys.readouterr().err
@@ -327,7 +331,7 @@ def test_a_web_page_in_place_of_an_encoder_is_a_failed_download(
     ],
 )
 def test_a_need_that_is_not_met_is_told(
-    desk: Desk, capsys: pytest.CaptureFixture[str], said: dict[str, Any], *, is_told: bool
+    desk: OwnerFolder, capsys: pytest.CaptureFixture[str], said: dict[str, Any], *, is_told: bool
 ) -> None:
     desk.have_encoder()
 
@@ -345,13 +349,15 @@ def test_a_private_character_is_not_published_by_git() -> None:
 
 
 def test_without_an_encoder_it_is_said_how_to_add_one(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: OwnerFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert desk.bring_voice(desk.file("ada.pth", voice_bytes())) == 1
     assert "nox -s character -- encoder FILE" in capsys.readouterr().err
 
 
-def test_of_several_encoders_one_is_chosen(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_encoders_one_is_chosen(
+    desk: OwnerFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
     contents = [encoder((256,), seed=seed) for seed in (1, 2)]
     for number, content in enumerate(contents):
         desk.run("encoder", desk.file(f"e{number}.onnx", content))

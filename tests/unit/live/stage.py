@@ -103,7 +103,7 @@ class Client:
 
 
 @dataclass
-class Stage:
+class LiveStage:
     """A service and everything around it."""
 
     sockets: int = 10

@@ -53,7 +53,7 @@ class FastEngine:
         raise AssertionError("nobody hears it")
 
 
-class SlowEngine(FastEngine):
+class EarlyEngine(FastEngine):
     """Notes how many seconds it is asked to convert ahead, and with which options."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -115,7 +115,7 @@ def feed(stream: RecordingStream, data: bytes) -> None:
 async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_options(
     executor: ThreadPoolExecutor,
 ) -> None:
-    engine = SlowEngine(asyncio.get_running_loop())
+    engine = EarlyEngine(asyncio.get_running_loop())
     parts = (WORD_SECONDS, -PAUSE_SECONDS) * 2
     async with beginning(executor, engine) as (begin, _, _):
         stream = begin()
@@ -142,7 +142,7 @@ async def test_for_a_fast_character_nothing_is_decoded(executor: ThreadPoolExecu
 
 
 async def test_without_a_place_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
-    engine = SlowEngine(asyncio.get_running_loop())
+    engine = EarlyEngine(asyncio.get_running_loop())
     async with beginning(executor, engine, places=0) as (begin, _, _):
         stream = begin()
         feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
@@ -152,7 +152,7 @@ async def test_without_a_place_nothing_is_decoded(executor: ThreadPoolExecutor) 
 
 
 async def test_the_place_is_given_back(executor: ThreadPoolExecutor) -> None:
-    engine = SlowEngine(asyncio.get_running_loop())
+    engine = EarlyEngine(asyncio.get_running_loop())
     async with beginning(executor, engine) as (begin, streams, _):
         stream = begin()
         feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
@@ -165,7 +165,7 @@ async def test_the_place_is_given_back(executor: ThreadPoolExecutor) -> None:
 async def test_while_others_are_converted_nothing_is_converted_ahead(
     executor: ThreadPoolExecutor,
 ) -> None:
-    engine = SlowEngine(asyncio.get_running_loop())
+    engine = EarlyEngine(asyncio.get_running_loop())
     async with beginning(executor, engine) as (begin, _, admission):
         stream = begin()
         async with admission.turn():
@@ -178,7 +178,7 @@ async def test_while_others_are_converted_nothing_is_converted_ahead(
 async def test_an_error_is_logged_and_the_next_pause_is_tried(
     executor: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine = SlowEngine(asyncio.get_running_loop())
+    engine = EarlyEngine(asyncio.get_running_loop())
     engine.error = RuntimeError("a mistake of ours")
     async with beginning(executor, engine) as (begin, _, _):
         stream = begin()
@@ -198,7 +198,7 @@ async def test_an_error_is_logged_and_the_next_pause_is_tried(
 async def test_what_cannot_be_decoded_is_left_to_the_end(
     executor: ThreadPoolExecutor, data: bytes
 ) -> None:
-    engine = SlowEngine(asyncio.get_running_loop())
+    engine = EarlyEngine(asyncio.get_running_loop())
     async with beginning(executor, engine) as (begin, streams, _):
         stream = begin()
         stream.feed(data)

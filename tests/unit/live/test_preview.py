@@ -79,7 +79,7 @@ class FakeDecoded:
             yield DecodedPiece(TENTH, RATE)
 
 
-class FakeDecoder:
+class StreamDecoder:
     def __init__(self) -> None:
         self.streams: list[FakeDecoded] = []
 
@@ -90,7 +90,7 @@ class FakeDecoder:
         return self.streams[-1]
 
 
-class FakeStream:
+class DoublingStream:
     def __init__(self, wanted: int) -> None:
         self.wanted = wanted
 
@@ -101,7 +101,7 @@ class FakeStream:
         raise AssertionError("the end is not heard")
 
 
-class FakeEngine:
+class StreamEngine:
     def __init__(self, sample_rate: int = RATE, *, hears: bool = True, wanted: int = 1) -> None:
         self.sample_rate = sample_rate
         self._hears = hears
@@ -110,12 +110,12 @@ class FakeEngine:
     def convert(self, *_arguments: Any) -> Samples:
         raise AssertionError("nothing is converted as a whole")
 
-    def open_stream(self, sample_rate: int, _options: ConversionOptions) -> FakeStream | None:
+    def open_stream(self, sample_rate: int, _options: ConversionOptions) -> DoublingStream | None:
         assert sample_rate == RATE
-        return FakeStream(self._wanted) if self._hears else None
+        return DoublingStream(self._wanted) if self._hears else None
 
 
-class Visitor:
+class Listener:
     """Keeps what is sent, and takes nothing while `is_slow`."""
 
     def __init__(self) -> None:
@@ -138,10 +138,10 @@ class Visitor:
         return int.from_bytes(message[:4], "little"), np.frombuffer(message[4:], "<i2")
 
 
-class Stage:
+class PreviewStage:
     def __init__(self, executor: ThreadPoolExecutor, engine: Engine, places: int = 1) -> None:
-        self.decoder = FakeDecoder()
-        self.visitor = Visitor()
+        self.decoder = StreamDecoder()
+        self.visitor = Listener()
         self.voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
         character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
         self.characters = LendingCharacters({"mei": character})
@@ -173,11 +173,11 @@ class LendingCharacters(BuiltInCharacters):
 
 
 @pytest.fixture
-def stage(executor: ThreadPoolExecutor) -> Stage:
-    return Stage(executor, FakeEngine())
+def stage(executor: ThreadPoolExecutor) -> PreviewStage:
+    return PreviewStage(executor, StreamEngine())
 
 
-async def test_a_visitor_hears_samples_with_the_number_of_the_first(stage: Stage) -> None:
+async def test_a_visitor_hears_samples_with_the_number_of_the_first(stage: PreviewStage) -> None:
     hearing = stage.open()
     for _ in range(3):
         hearing.feed(b"abc")
@@ -192,7 +192,7 @@ async def test_a_visitor_hears_samples_with_the_number_of_the_first(stage: Stage
 async def test_samples_wait_until_something_can_be_heard_of_them(
     executor: ThreadPoolExecutor,
 ) -> None:
-    stage = Stage(executor, FakeEngine(wanted=2 * len(TENTH)))
+    stage = PreviewStage(executor, StreamEngine(wanted=2 * len(TENTH)))
     hearing = stage.open()
     for _ in range(4):
         hearing.feed(b"a")
@@ -202,7 +202,7 @@ async def test_samples_wait_until_something_can_be_heard_of_them(
     assert [(first, len(samples)) for first, samples in frames] == [(0, 4800), (4800, 4800)]
 
 
-async def test_what_a_slow_visitor_misses_leaves_a_gap_in_the_numbers(stage: Stage) -> None:
+async def test_what_a_slow_visitor_misses_leaves_a_gap_in_the_numbers(stage: PreviewStage) -> None:
     hearing = stage.open()
     hearing.feed(b"a")
     await stage.visitor.next()
@@ -218,7 +218,7 @@ async def test_what_a_slow_visitor_misses_leaves_a_gap_in_the_numbers(stage: Sta
 
 
 async def test_a_voice_at_another_rate_is_heard_at_24_khz(executor: ThreadPoolExecutor) -> None:
-    stage = Stage(executor, FakeEngine(48_000))
+    stage = PreviewStage(executor, StreamEngine(48_000))
     hearing = stage.open()
     for _ in range(4):
         hearing.feed(b"a")
@@ -231,7 +231,9 @@ async def test_a_voice_at_another_rate_is_heard_at_24_khz(executor: ThreadPoolEx
     assert following == len(samples)
 
 
-async def test_without_a_place_the_visitor_is_told_and_a_place_becomes_free(stage: Stage) -> None:
+async def test_without_a_place_the_visitor_is_told_and_a_place_becomes_free(
+    stage: PreviewStage,
+) -> None:
     hearing = stage.open()
     await hearing.character()
     refused = stage.open()
@@ -242,7 +244,9 @@ async def test_without_a_place_the_visitor_is_told_and_a_place_becomes_free(stag
     assert stage.characters.loans == 0
 
 
-async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(stage: Stage) -> None:
+async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(
+    stage: PreviewStage,
+) -> None:
     hearing = stage.open()
     hearing.feed(b"a")
     await stage.visitor.next()
@@ -259,7 +263,7 @@ async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(st
 
 
 async def test_a_decode_that_does_not_end_is_not_waited_for(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: PreviewStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "FINISHING_SECONDS", 0.1)
     hearing = stage.open()
@@ -272,7 +276,7 @@ async def test_a_decode_that_does_not_end_is_not_waited_for(
     await close(hearing)
 
 
-async def test_after_the_end_of_the_recording_nothing_more_is_heard(stage: Stage) -> None:
+async def test_after_the_end_of_the_recording_nothing_more_is_heard(stage: PreviewStage) -> None:
     hearing = stage.open()
     hearing.feed(b"a")
     await stage.visitor.next()
@@ -287,7 +291,7 @@ async def test_after_the_end_of_the_recording_nothing_more_is_heard(stage: Stage
 async def test_a_character_that_needs_the_whole_recording_is_not_heard(
     executor: ThreadPoolExecutor,
 ) -> None:
-    stage = Stage(executor, FakeEngine(hears=False))
+    stage = PreviewStage(executor, StreamEngine(hears=False))
     hearing = stage.open()
     hearing.feed(b"a")
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unsupported"}
@@ -295,7 +299,9 @@ async def test_a_character_that_needs_the_whole_recording_is_not_heard(
 
 
 @pytest.mark.parametrize("piece", [b"!", b"?"])
-async def test_an_error_ends_what_is_heard_and_nothing_else(stage: Stage, piece: bytes) -> None:
+async def test_an_error_ends_what_is_heard_and_nothing_else(
+    stage: PreviewStage, piece: bytes
+) -> None:
     hearing = stage.open()
     hearing.feed(piece)
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
@@ -309,7 +315,7 @@ async def test_an_error_ends_what_is_heard_and_nothing_else(stage: Stage, piece:
 
 
 async def test_when_converting_takes_too_long_hearing_ends(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: PreviewStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hearings, "MOST_WAITING_SECONDS", 0.0)
     hearing = stage.open()
@@ -318,7 +324,7 @@ async def test_when_converting_takes_too_long_hearing_ends(
     await close(hearing)
 
 
-async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: Stage) -> None:
+async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: PreviewStage) -> None:
     hearing = stage.open()
     hearing.feed(bytes(MOST_WAITING_BYTES + 1))
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
@@ -333,7 +339,7 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
     engine = build_engine(load_character(MEI, ENGINES), SessionSettings())
     processes: list[int] = []
     async with Decoder(on_process=processes.append) as decoder:
-        stage = Stage(executor, engine)
+        stage = PreviewStage(executor, engine)
         limits = DecodeLimits(max_seconds=30.0)
         opening = partial(decoder.open_stream, limits=limits, wall_seconds=30.0)
         stage.streams = RecordingStreams(stage.tools(opening, executor), 1)
@@ -358,7 +364,7 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
     assert (decoded is None) == whole.damaged
 
 
-async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Stage) -> None:
+async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: PreviewStage) -> None:
     hearing = stage.open()
     for piece in (b"#", b"a", b"b"):
         hearing.feed(piece)
@@ -369,7 +375,7 @@ async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Sta
     assert len(stage.decoder.streams) == 1
 
 
-async def test_a_long_beginning_of_no_known_format_is_not_heard(stage: Stage) -> None:
+async def test_a_long_beginning_of_no_known_format_is_not_heard(stage: PreviewStage) -> None:
     hearing = stage.open()
     for _ in range(2):
         hearing.feed(b"%" + bytes(511))

@@ -27,7 +27,7 @@ from tests.unit.live.stage import (
     LISTENING_SECONDS,
     MAX_BYTES,
     SITE,
-    Stage,
+    LiveStage,
     an_end,
 )
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def stage() -> LiveStage:
+    return LiveStage()
 
 
 def retried(reason: str, *, stored: bool) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def retried(reason: str, *, stored: bool) -> dict[str, Any]:
 
 
 @in_virtual_time
-async def test_a_recording_is_converted_and_everything_is_stored(stage: Stage) -> None:
+async def test_a_recording_is_converted_and_everything_is_stored(stage: LiveStage) -> None:
     voice_id = await stage.add()
 
     client = await stage.speak(voice_id).ended()
@@ -83,7 +83,7 @@ async def test_a_recording_is_converted_and_everything_is_stored(stage: Stage) -
 
 
 @in_virtual_time
-async def test_the_sound_is_sent_before_it_is_stored(stage: Stage) -> None:
+async def test_the_sound_is_sent_before_it_is_stored(stage: LiveStage) -> None:
     stage.conversion.may_store.clear()
     client = stage.speak(await stage.add())
     await settle()
@@ -96,7 +96,7 @@ async def test_the_sound_is_sent_before_it_is_stored(stage: Stage) -> None:
 
 
 @in_virtual_time
-async def test_done_is_told_before_the_recording_is_emptied(stage: Stage) -> None:
+async def test_done_is_told_before_the_recording_is_emptied(stage: LiveStage) -> None:
     stage.conversion.may_discard.clear()
     client = stage.speak(await stage.add())
     await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS)
@@ -109,7 +109,9 @@ async def test_done_is_told_before_the_recording_is_emptied(stage: Stage) -> Non
 
 
 @in_virtual_time
-async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer(stage: Stage) -> None:
+async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer(
+    stage: LiveStage,
+) -> None:
     stage.conversion.discard_error = StorageUnavailableError("down")
     voice_id = await stage.add()
     with log_book() as book:
@@ -122,7 +124,7 @@ async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer(sta
 
 
 @in_virtual_time
-async def test_the_computing_does_not_wait_for_the_recording_to_be_stored(stage: Stage) -> None:
+async def test_the_computing_does_not_wait_for_the_recording_to_be_stored(stage: LiveStage) -> None:
     voice_id = await stage.add()
     goes_on = asyncio.Event()
     write = stage.uploads.write
@@ -143,7 +145,7 @@ async def test_the_computing_does_not_wait_for_the_recording_to_be_stored(stage:
 
 
 @in_virtual_time
-async def test_a_recording_that_cannot_be_converted_fails_the_voice(stage: Stage) -> None:
+async def test_a_recording_that_cannot_be_converted_fails_the_voice(stage: LiveStage) -> None:
     stage.conversion.error = ERROR
     voice_id = await stage.add()
 
@@ -156,7 +158,7 @@ async def test_a_recording_that_cannot_be_converted_fails_the_voice(stage: Stage
 
 class TestRefusals:
     @in_virtual_time
-    async def test_a_page_of_another_site_gets_no_connection(self, stage: Stage) -> None:
+    async def test_a_page_of_another_site_gets_no_connection(self, stage: LiveStage) -> None:
         refused = await stage.connect(origin="https://evil.example").ended()
         assert (refused.status, refused.sent) == (403, [])
 
@@ -167,19 +169,19 @@ class TestRefusals:
     @in_virtual_time
     async def test_a_client_that_does_not_name_the_protocol_gets_no_connection(self) -> None:
         for subprotocol in ("", "voice-avatar.live.v2"):
-            assert (await Stage().connect(subprotocol=subprotocol).ended()).status == 400
+            assert (await LiveStage().connect(subprotocol=subprotocol).ended()).status == 400
 
     @in_virtual_time
     async def test_a_client_that_sends_nothing_is_closed(self) -> None:
         begin = asyncio.get_running_loop().time()
-        client = await Stage().connect().ended()
+        client = await LiveStage().connect().ended()
 
         assert client.close == (1008, "too_slow")
         assert asyncio.get_running_loop().time() - begin == pytest.approx(protocol.START_SECONDS)
 
     @in_virtual_time
     async def test_a_client_that_never_ends_is_closed(self) -> None:
-        stage = Stage(max_messages=10_000)
+        stage = LiveStage(max_messages=10_000)
         client = stage.start(await stage.add())
         loop = asyncio.get_running_loop()
         begin = loop.time()
@@ -197,7 +199,7 @@ class TestRefusals:
     async def test_a_first_message_that_is_no_start_is_refused(
         self, message: str | bytes | dict[str, Any]
     ) -> None:
-        client = Stage().connect()
+        client = LiveStage().connect()
         client.send(message)
         assert (await client.ended()).close == (1007, "malformed")
 
@@ -213,7 +215,7 @@ class TestRefusals:
     )
     @in_virtual_time
     async def test_a_client_that_does_not_keep_to_the_protocol_is_closed(
-        self, stage: Stage, messages: list[Any], close: tuple[int, str]
+        self, stage: LiveStage, messages: list[Any], close: tuple[int, str]
     ) -> None:
         client = stage.start(await stage.add())
         for message in messages:
@@ -223,14 +225,16 @@ class TestRefusals:
         assert not stage.uploads.objects
 
     @in_virtual_time
-    async def test_a_wrong_ticket_is_refused_before_anything_is_read(self, stage: Stage) -> None:
+    async def test_a_wrong_ticket_is_refused_before_anything_is_read(
+        self, stage: LiveStage
+    ) -> None:
         stage.voices.is_out_of_reach = True
         for ticket in ("", "a.b.c", stage.ticket(new_voice_id())[:-1]):
             client = stage.start(new_voice_id(), ticket=ticket)
             assert (await client.ended()).close == (1008, "ticket_refused")
 
     @in_virtual_time
-    async def test_parts_of_two_tickets_are_no_ticket(self, stage: Stage) -> None:
+    async def test_parts_of_two_tickets_are_no_ticket(self, stage: LiveStage) -> None:
         mine, yours = await stage.add(), await stage.add()
         voice_id, expires_at, signature = stage.ticket(mine).split(".")
         other_id, _, other_signature = stage.ticket(yours).split(".")
@@ -254,12 +258,12 @@ class TestRefusals:
         assert (await stage.voice(mine)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_a_type_that_recordings_may_not_have_is_refused(self, stage: Stage) -> None:
+    async def test_a_type_that_recordings_may_not_have_is_refused(self, stage: LiveStage) -> None:
         client = stage.start(await stage.add(), content_type="text/html")
         assert (await client.ended()).close == (1008, "unsupported_content_type")
 
     @in_virtual_time
-    async def test_a_replayed_ticket_is_refused(self, stage: Stage) -> None:
+    async def test_a_replayed_ticket_is_refused(self, stage: LiveStage) -> None:
         voice_id = await stage.add()
         await stage.speak(voice_id).ended()
 
@@ -269,14 +273,14 @@ class TestRefusals:
         assert stage.uploads.objects[voice_id].data == DATA
 
     @in_virtual_time
-    async def test_the_ticket_of_a_deleted_voice_is_refused(self, stage: Stage) -> None:
+    async def test_the_ticket_of_a_deleted_voice_is_refused(self, stage: LiveStage) -> None:
         client = await stage.speak(new_voice_id()).ended()
         assert client.close == (1008, "unknown_voice")
         assert not stage.uploads.objects
 
     @in_virtual_time
     async def test_recordings_for_which_there_is_no_memory_are_refused(self) -> None:
-        stage = Stage(max_held_bytes=1500)
+        stage = LiveStage(max_held_bytes=1500)
         first = stage.start(await stage.add())
         first.send(bytes(1000))
         await settle()
@@ -294,7 +298,7 @@ class TestRefusals:
     @pytest.mark.parametrize("limits", [{"sockets": 2}, {"sockets_per_client": 2}])
     @in_virtual_time
     async def test_too_many_connections_are_refused(self, limits: dict[str, int]) -> None:
-        stage = Stage(**limits)  # type: ignore[arg-type]
+        stage = LiveStage(**limits)  # type: ignore[arg-type]
         held = [stage.start(await stage.add()) for _ in range(2)]
         await settle()
         assert (await stage.connect().ended()).close == (1013, "busy")
@@ -307,7 +311,7 @@ class TestRefusals:
 class TestLeaving:
     @in_virtual_time
     async def test_a_client_that_does_not_answer_the_close_is_not_waited_for(self) -> None:
-        client = Stage().connect()
+        client = LiveStage().connect()
         client.answers_close = False
         client.send("no message")
 
@@ -315,7 +319,7 @@ class TestLeaving:
             assert (await client.ended()).close is not None
 
     @in_virtual_time
-    async def test_a_cancelled_recording_is_stored_nowhere(self, stage: Stage) -> None:
+    async def test_a_cancelled_recording_is_stored_nowhere(self, stage: LiveStage) -> None:
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
         client.send({"type": "cancel"})
@@ -325,7 +329,7 @@ class TestLeaving:
         assert (await stage.voice(voice_id)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_a_connection_that_breaks_can_be_opened_again(self, stage: Stage) -> None:
+    async def test_a_connection_that_breaks_can_be_opened_again(self, stage: LiveStage) -> None:
         broken = stage.start(voice_id := await stage.add())
         broken.send(DATA[:1000])
         broken.leave()
@@ -337,7 +341,7 @@ class TestLeaving:
 
     @in_virtual_time
     async def test_a_client_that_leaves_after_the_end_finds_the_result_in_the_document(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         client = stage.speak(voice_id := await stage.add())
         client.leave()
@@ -346,7 +350,9 @@ class TestLeaving:
         assert (await stage.voice(voice_id)).status is Status.DONE
 
     @in_virtual_time
-    async def test_a_client_that_reads_nothing_loses_only_its_answers(self, stage: Stage) -> None:
+    async def test_a_client_that_reads_nothing_loses_only_its_answers(
+        self, stage: LiveStage
+    ) -> None:
         client = stage.speak(voice_id := await stage.add())
         client.reads.clear()
         await settle()
@@ -356,7 +362,7 @@ class TestLeaving:
         assert client.sent == []
 
     @in_virtual_time
-    async def test_a_client_that_waits_long_hears_from_the_server(self, stage: Stage) -> None:
+    async def test_a_client_that_waits_long_hears_from_the_server(self, stage: LiveStage) -> None:
         stage.conversion.may_make.clear()
         client = stage.speak(await stage.add())
         await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS + 1)
@@ -372,7 +378,7 @@ class TestFaults:
     @in_virtual_time
     async def test_missing_bytes_are_noticed_and_stored_nowhere(self) -> None:
         for end in (an_end(DATA + b"x"), an_end(DATA) | {"bytes": 1}, an_end(DATA[:-1] + b"x")):
-            stage = Stage()
+            stage = LiveStage()
             client = stage.start(voice_id := await stage.add())
             client.send(DATA)
             client.send(end)
@@ -383,7 +389,7 @@ class TestFaults:
 
     @in_virtual_time
     async def test_if_the_store_does_not_answer_the_recording_is_to_be_uploaded(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         voice_id = await stage.add()
         stage.voices.is_out_of_reach = True
@@ -395,7 +401,7 @@ class TestFaults:
 
     @in_virtual_time
     async def test_if_the_store_stops_answering_a_stored_recording_is_left_to_its_event(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
@@ -410,7 +416,7 @@ class TestFaults:
 
     @in_virtual_time
     async def test_if_the_recording_cannot_be_stored_it_is_to_be_uploaded(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         stage.uploads.is_out_of_reach = True
         client = await stage.speak(voice_id := await stage.add()).ended()
@@ -421,7 +427,7 @@ class TestFaults:
 
     @in_virtual_time
     async def test_after_a_mistake_of_the_program_the_client_is_told_that_the_voice_failed(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         stage.conversion.error = RuntimeError("a bug")
         client = await stage.speak(voice_id := await stage.add()).ended()
@@ -434,7 +440,7 @@ class TestFaults:
     @pytest.mark.parametrize("error", [ResourceLimitError("memory"), MemoryError("no room")])
     @in_virtual_time
     async def test_after_any_other_error_the_voice_is_handed_back(
-        self, stage: Stage, error: Exception
+        self, stage: LiveStage, error: Exception
     ) -> None:
         stage.conversion.error = error
         client = await stage.speak(voice_id := await stage.add()).ended()
@@ -447,7 +453,7 @@ class TestFaults:
 
     @in_virtual_time
     async def test_if_the_result_cannot_be_stored_the_voice_is_handed_back(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         stage.conversion.store_error = StorageUnavailableError("down")
         client = await stage.speak(voice_id := await stage.add()).ended()
@@ -456,7 +462,9 @@ class TestFaults:
         assert (await stage.voice(voice_id)).status is Status.CONVERTING
 
     @in_virtual_time
-    async def test_a_voice_deleted_meanwhile_is_converted_no_further(self, stage: Stage) -> None:
+    async def test_a_voice_deleted_meanwhile_is_converted_no_further(
+        self, stage: LiveStage
+    ) -> None:
         stage.conversion.may_store.clear()
         client = stage.speak(voice_id := await stage.add())
         await settle()
@@ -470,7 +478,7 @@ class TestFaults:
 class TestTwoForOneVoice:
     @in_virtual_time
     async def test_of_two_connections_with_one_recording_one_converts_it(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         stage.conversion.may_store.clear()
         voice_id = await stage.add()
@@ -488,7 +496,7 @@ class TestTwoForOneVoice:
 
     @in_virtual_time
     async def test_the_later_of_two_connections_is_told_what_the_earlier_one_made(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         voice_id = await stage.add()
         first, second = (stage.speak(voice_id) for _ in range(2))
@@ -499,7 +507,7 @@ class TestTwoForOneVoice:
 
     @in_virtual_time
     async def test_of_two_connections_with_different_recordings_one_is_stored(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         voice_id = await stage.add()
         clients = [stage.speak(voice_id, data) for data in (DATA, DATA[::-1])]
@@ -514,7 +522,7 @@ class TestTwoForOneVoice:
 
     @in_virtual_time
     async def test_a_recording_that_was_uploaded_meanwhile_is_converted_once(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         voice_id = await stage.add()
         generation = stage.uploads.put(voice_id, DATA)
@@ -525,7 +533,9 @@ class TestTwoForOneVoice:
         assert (found.input.generation, found.attempt) == (generation, 1)
 
     @in_virtual_time
-    async def test_another_recording_that_was_uploaded_meanwhile_wins(self, stage: Stage) -> None:
+    async def test_another_recording_that_was_uploaded_meanwhile_wins(
+        self, stage: LiveStage
+    ) -> None:
         voice_id = await stage.add()
         stage.uploads.put(voice_id, b"another recording")
 
@@ -539,7 +549,7 @@ class TestTwoForOneVoice:
     async def test_of_many_connections_and_an_upload_at_once_one_recording_is_stored_and_converted(
         self, uploaded_after: int
     ) -> None:
-        stage = Stage(max_held_bytes=1 << 20)
+        stage = LiveStage(max_held_bytes=1 << 20)
         voice_id = await stage.add()
         clients = [stage.speak(voice_id, bytes([number]) * 5_000) for number in range(8)]
         for _ in range(uploaded_after):
@@ -573,7 +583,7 @@ class TestTwoForOneVoice:
     )
     @in_virtual_time
     async def test_what_happened_to_the_voice_since_the_start_is_seen_at_the_end(
-        self, stage: Stage, step: Callable[[Voice, Any], Voice]
+        self, stage: LiveStage, step: Callable[[Voice, Any], Voice]
     ) -> None:
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
@@ -589,7 +599,9 @@ class TestTwoForOneVoice:
             assert (last["type"], status) == ("done", Status.DONE)
 
     @in_virtual_time
-    async def test_a_lease_counts_from_the_moment_at_which_it_is_taken(self, stage: Stage) -> None:
+    async def test_a_lease_counts_from_the_moment_at_which_it_is_taken(
+        self, stage: LiveStage
+    ) -> None:
         stage.conversion.may_make.clear()
         client = stage.start(voice_id := await stage.add())
         for _ in range(5):
@@ -607,7 +619,9 @@ class TestTwoForOneVoice:
 
 class TestStopping:
     @in_virtual_time
-    async def test_recordings_that_still_come_are_told_to_go_elsewhere(self, stage: Stage) -> None:
+    async def test_recordings_that_still_come_are_told_to_go_elsewhere(
+        self, stage: LiveStage
+    ) -> None:
         client = stage.start(voice_id := await stage.add())
         client.send(DATA)
         await settle()
@@ -619,7 +633,7 @@ class TestStopping:
 
     @in_virtual_time
     async def test_a_recording_that_is_complete_is_converted_before_the_end(
-        self, stage: Stage
+        self, stage: LiveStage
     ) -> None:
         stage.conversion.may_make.clear()
         client = stage.speak(await stage.add())
@@ -632,7 +646,7 @@ class TestStopping:
         assert (await client.ended()).types[-1] == "done"
 
     @in_virtual_time
-    async def test_a_conversion_that_takes_too_long_is_handed_back(self, stage: Stage) -> None:
+    async def test_a_conversion_that_takes_too_long_is_handed_back(self, stage: LiveStage) -> None:
         stage.conversion.may_make.clear()
         client = stage.speak(voice_id := await stage.add())
         await settle()
@@ -689,7 +703,7 @@ class TestListening:
     @in_virtual_time
     async def test_who_listens_gets_every_byte_and_ends_before_the_result(self) -> None:
         streams = FakeStreams()
-        stage = Stage(streams=cast("RecordingStreams", streams))
+        stage = LiveStage(streams=cast("RecordingStreams", streams))
         client = stage.start(await stage.add(), hear=True)
         await send_slowly(client)
         client.send(an_end(DATA))
@@ -705,7 +719,7 @@ class TestListening:
 
     @in_virtual_time
     async def test_who_does_not_ask_hears_nothing(self) -> None:
-        stage = Stage(streams=cast("RecordingStreams", FakeStreams()))
+        stage = LiveStage(streams=cast("RecordingStreams", FakeStreams()))
         client = await stage.speak(await stage.add()).ended()
         assert (client.messages[0]["hear"], client.sound) == (False, SOUND)
 
@@ -715,7 +729,7 @@ class TestListening:
         self, last: dict[str, Any]
     ) -> None:
         streams = FakeStreams()
-        stage = Stage(streams=cast("RecordingStreams", streams))
+        stage = LiveStage(streams=cast("RecordingStreams", streams))
         client = stage.start(await stage.add())
         await send_slowly(client)
         client.send(last)

@@ -141,7 +141,7 @@ def test_recordings_without_a_place_for_the_result_are_refused(
         planned(tmp_path, paths, output)
 
 
-class Service:
+class FakeService:
     """An api and a Cloud Storage whose voices are done as soon as they are created."""
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ def files_in(folder: Path) -> list[str]:
 
 
 async def test_a_broken_listener_fails_only_its_own_recording(tmp_path: Path) -> None:
-    service = Service()
+    service = FakeService()
     jobs = [BatchJob(SAMPLE, tmp_path / name) for name in ("a.wav", "b.wav", "c.wav")]
     reports = [BatchReport(job) for job in jobs]
     ended: list[BatchReport] = []

@@ -22,7 +22,7 @@ PROBE = LivenessProbe(period_seconds=0.001, failure_threshold=3)
 PATIENCE_SECONDS = 30.0
 
 
-class Converter:
+class ProbedConverter:
     """Answers liveness probes with these statuses in turn, then with the last one."""
 
     def __init__(self, statuses: Sequence[int]) -> None:
@@ -45,7 +45,7 @@ class Converter:
 
 
 async def test_a_converter_is_stuck_after_three_failed_probes_in_a_row() -> None:
-    converter = Converter([204, 503, 503, 204, 503, 503, 503])
+    converter = ProbedConverter([204, 503, 503, 204, 503, 503, 503])
     async with converter.listening() as url, asyncio.timeout(PATIENCE_SECONDS):
         await wait_until_stuck(url, PROBE)
 
@@ -70,7 +70,7 @@ async def test_a_stuck_converter_is_restarted_again_and_again_even_if_a_restart_
         if restarts == 3:
             raise asyncio.CancelledError
 
-    async with Converter([503]).listening() as url, asyncio.timeout(PATIENCE_SECONDS):
+    async with ProbedConverter([503]).listening() as url, asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(asyncio.CancelledError):
             await keep_alive(url, PROBE, restart)
 

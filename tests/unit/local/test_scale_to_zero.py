@@ -31,7 +31,7 @@ FOR_EVER = 3600.0
 NEVER_PROBED = LivenessProbe(period_seconds=FOR_EVER)
 
 
-class Stage:
+class ContainerEvents:
     """Receives the events of a test's containers, and lets them continue."""
 
     def __init__(self) -> None:
@@ -85,15 +85,15 @@ class Proxied:
 
 
 @pytest_asyncio.fixture
-async def stage() -> AsyncIterator[Stage]:
-    async with Stage() as stage:
+async def stage() -> AsyncIterator[ContainerEvents]:
+    async with ContainerEvents() as stage:
         yield stage
 
 
 @asynccontextmanager
 async def proxied(
     folder: Path,
-    stage: Stage,
+    stage: ContainerEvents,
     idle_seconds: float = FOR_EVER,
     min_instances: int = 0,
     liveness: LivenessProbe = NEVER_PROBED,
@@ -124,7 +124,7 @@ async def proxied(
 
 
 async def test_the_first_request_starts_an_instance_and_the_next_finds_it(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage) as proxy:
         assert stage.is_silent()
@@ -138,7 +138,9 @@ async def test_the_first_request_starts_an_instance_and_the_next_finds_it(
         assert stage.is_silent()
 
 
-async def test_requests_that_come_together_share_one_start(stage: Stage, tmp_path: Path) -> None:
+async def test_requests_that_come_together_share_one_start(
+    stage: ContainerEvents, tmp_path: Path
+) -> None:
     async with proxied(tmp_path, stage) as proxy:
         answers = await asyncio.gather(*(proxy.get() for _ in range(20)))
 
@@ -148,7 +150,7 @@ async def test_requests_that_come_together_share_one_start(stage: Stage, tmp_pat
 
 
 async def test_an_idle_instance_is_stopped_but_not_under_a_request(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage, idle_seconds=0) as proxy:
         held = asyncio.create_task(proxy.get("/held"))
@@ -167,7 +169,7 @@ async def test_an_idle_instance_is_stopped_but_not_under_a_request(
 
 
 async def test_after_the_idle_stop_the_next_request_starts_another_instance(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage, idle_seconds=0) as proxy:
         first = await proxy.get()
@@ -181,7 +183,7 @@ async def test_after_the_idle_stop_the_next_request_starts_another_instance(
 
 
 async def test_a_crash_at_the_start_is_answered_503_and_the_next_request_tries_again(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage) as proxy:
         proxy.broken.touch()
@@ -193,7 +195,7 @@ async def test_a_crash_at_the_start_is_answered_503_and_the_next_request_tries_a
 
 
 async def test_a_crash_under_a_request_is_answered_503_and_the_next_request_starts_anew(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage) as proxy:
         before = await proxy.get()
@@ -206,7 +208,7 @@ async def test_a_crash_under_a_request_is_answered_503_and_the_next_request_star
 
 
 async def test_a_message_for_an_instance_that_does_not_start_is_delivered_again(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage) as proxy:
         answers: list[int] = []
@@ -232,7 +234,9 @@ async def test_a_message_for_an_instance_that_does_not_start_is_delivered_again(
         await topics.aclose()
 
 
-async def test_a_request_streams_in_before_it_is_whole(stage: Stage, tmp_path: Path) -> None:
+async def test_a_request_streams_in_before_it_is_whole(
+    stage: ContainerEvents, tmp_path: Path
+) -> None:
     async with proxied(tmp_path, stage) as proxy:
 
         async def recording() -> AsyncIterator[bytes]:
@@ -248,7 +252,9 @@ async def test_a_request_streams_in_before_it_is_whole(stage: Stage, tmp_path: P
         assert (answer.status_code, answer.content) == (202, b"halfrest")
 
 
-async def test_an_answer_streams_out_before_it_is_whole(stage: Stage, tmp_path: Path) -> None:
+async def test_an_answer_streams_out_before_it_is_whole(
+    stage: ContainerEvents, tmp_path: Path
+) -> None:
     async with proxied(tmp_path, stage) as proxy, proxy.client.stream("GET", "/slow") as answer:
         pid = await stage.next("started")
         pieces = answer.aiter_raw()
@@ -259,7 +265,9 @@ async def test_an_answer_streams_out_before_it_is_whole(stage: Stage, tmp_path: 
         assert await anext(pieces) == b"/slow"
 
 
-async def test_sigterm_stops_the_instance_which_answers_first(stage: Stage, tmp_path: Path) -> None:
+async def test_sigterm_stops_the_instance_which_answers_first(
+    stage: ContainerEvents, tmp_path: Path
+) -> None:
     async with proxied(tmp_path, stage) as proxy:
         held = asyncio.create_task(proxy.get("/held"))
         pid = await stage.next("started")
@@ -274,7 +282,9 @@ async def test_sigterm_stops_the_instance_which_answers_first(stage: Stage, tmp_
         assert await proxy.process.wait() == 0
 
 
-async def test_a_killed_front_leaves_no_instance_behind(stage: Stage, tmp_path: Path) -> None:
+async def test_a_killed_front_leaves_no_instance_behind(
+    stage: ContainerEvents, tmp_path: Path
+) -> None:
     async with proxied(tmp_path, stage) as proxy:
         await proxy.get()
         pid = await stage.next("started")
@@ -286,7 +296,7 @@ async def test_a_killed_front_leaves_no_instance_behind(stage: Stage, tmp_path: 
 
 
 async def test_a_minimum_instance_is_there_before_the_first_request_and_stays(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage, idle_seconds=0, min_instances=1) as proxy:
         pid = await stage.next("started")
@@ -297,7 +307,7 @@ async def test_a_minimum_instance_is_there_before_the_first_request_and_stays(
 
 
 async def test_a_minimum_instance_that_crashed_is_started_again_without_a_request(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage, min_instances=1):
         pid = await stage.next("started")
@@ -308,7 +318,7 @@ async def test_a_minimum_instance_that_crashed_is_started_again_without_a_reques
 
 
 async def test_a_front_whose_minimum_instance_does_not_start_ends_and_says_why(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     (tmp_path / "broken").touch()
 
@@ -318,7 +328,7 @@ async def test_a_front_whose_minimum_instance_does_not_start_ends_and_says_why(
 
 
 async def test_an_instance_that_is_stuck_is_stopped_and_the_next_request_starts_another(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     probe = LivenessProbe(period_seconds=0.01, failure_threshold=2)
     async with proxied(tmp_path, stage, liveness=probe) as proxy:
@@ -335,7 +345,7 @@ async def test_an_instance_that_is_stuck_is_stopped_and_the_next_request_starts_
 
 
 async def test_a_minimum_instance_that_is_stuck_is_replaced_without_a_request(
-    stage: Stage, tmp_path: Path
+    stage: ContainerEvents, tmp_path: Path
 ) -> None:
     probe = LivenessProbe(period_seconds=0.01, failure_threshold=2)
     async with proxied(tmp_path, stage, min_instances=1, liveness=probe):

@@ -97,7 +97,7 @@ class WatchingPublisher(RecordingPublisher):
 PATIENCE = 60.0
 
 
-class Stage:
+class UploadStage:
     """A handler and everything around it; `ends` happens while the handler sleeps."""
 
     def __init__(self) -> None:
@@ -147,8 +147,8 @@ def end(voice: Voice) -> Voice:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def stage() -> UploadStage:
+    return UploadStage()
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def book() -> Iterator[LogBook]:
 
 
 async def test_the_event_of_a_text_is_ignored_because_the_api_requests_its_conversion(
-    stage: Stage, book: LogBook
+    stage: UploadStage, book: LogBook
 ) -> None:
     upload = await stage.add(voice := a_waiting(speaking=Speaking()))
 
@@ -170,7 +170,7 @@ async def test_the_event_of_a_text_is_ignored_because_the_api_requests_its_conve
 
 
 async def test_a_finished_upload_is_published_first_and_recorded_then(
-    stage: Stage, book: LogBook
+    stage: UploadStage, book: LogBook
 ) -> None:
     upload = await stage.add(voice := a_waiting())
 
@@ -192,7 +192,7 @@ async def test_a_finished_upload_is_published_first_and_recorded_then(
     assert stage.bucket_openings == 0
 
 
-async def test_an_event_costs_one_read_of_its_voice(stage: Stage) -> None:
+async def test_an_event_costs_one_read_of_its_voice(stage: UploadStage) -> None:
     upload = await stage.add(a_waiting())
     # The stage's own topic looks at the voice.
     handler = UploadHandler(stage.voices, RecordingPublisher(), stage.open_bucket, PATIENCE)
@@ -202,7 +202,7 @@ async def test_an_event_costs_one_read_of_its_voice(stage: Stage) -> None:
     assert stage.voices.reads == 1
 
 
-async def test_an_unpublished_conversion_is_not_recorded(stage: Stage) -> None:
+async def test_an_unpublished_conversion_is_not_recorded(stage: UploadStage) -> None:
     upload = await stage.add(voice := a_waiting())
     stage.topic.failures_left = 1
 
@@ -215,7 +215,7 @@ async def test_an_unpublished_conversion_is_not_recorded(stage: Stage) -> None:
 
 
 async def test_a_crash_between_publishing_and_recording_repeats_and_loses_nothing(
-    stage: Stage,
+    stage: UploadStage,
 ) -> None:
     upload = await stage.add(voice := a_waiting())
     stage.voices.crashes_left = 1
@@ -231,7 +231,7 @@ async def test_a_crash_between_publishing_and_recording_repeats_and_loses_nothin
 
 @pytest.mark.parametrize("state", ["queued", "done", "failed"])
 async def test_a_duplicate_is_recognised_by_its_object_not_by_its_message_id(
-    stage: Stage, book: LogBook, state: str
+    stage: UploadStage, book: LogBook, state: str
 ) -> None:
     upload = await stage.add(voice := EVERY_STATE[state]())
     again = replace(upload_notification(upload), message_id="another")
@@ -243,7 +243,7 @@ async def test_a_duplicate_is_recognised_by_its_object_not_by_its_message_id(
 
 
 async def test_another_generation_for_a_voice_that_has_its_recording_changes_nothing(
-    stage: Stage, book: LogBook
+    stage: UploadStage, book: LogBook
 ) -> None:
     upload = await stage.add(voice := EVERY_STATE["queued"]())
 
@@ -254,7 +254,7 @@ async def test_another_generation_for_a_voice_that_has_its_recording_changes_not
 
 
 async def test_an_event_waits_while_a_worker_owns_its_voice_and_is_over_with_it(
-    stage: Stage,
+    stage: UploadStage,
 ) -> None:
     upload = await stage.add(voice := a_converting(NOW))
     stage.ends = end
@@ -265,7 +265,7 @@ async def test_an_event_waits_while_a_worker_owns_its_voice_and_is_over_with_it(
     assert (await stage.voice(voice.voice_id)).status is Status.DONE
 
 
-async def test_the_event_of_a_voice_that_is_owned_for_long_comes_again(stage: Stage) -> None:
+async def test_the_event_of_a_voice_that_is_owned_for_long_comes_again(stage: UploadStage) -> None:
     upload = await stage.add(a_converting(NOW))
     stage.ends = lambda voice: voices_of.renew(voice, stage.now, 1, "converting", LEASE)
 
@@ -277,7 +277,9 @@ async def test_the_event_of_a_voice_that_is_owned_for_long_comes_again(stage: St
     assert stage.topic.published == []
 
 
-async def test_the_voice_of_a_dead_worker_is_published_when_its_lease_ends(stage: Stage) -> None:
+async def test_the_voice_of_a_dead_worker_is_published_when_its_lease_ends(
+    stage: UploadStage,
+) -> None:
     upload = await stage.add(a_converting(NOW))
 
     await stage.handler.handle(stage.event(upload))
@@ -286,7 +288,7 @@ async def test_the_voice_of_a_dead_worker_is_published_when_its_lease_ends(stage
     assert len(stage.topic.published) == 1
 
 
-async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -> None:
+async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: UploadStage) -> None:
     upload = await stage.add(a_waiting())
     stage.ends = end
 
@@ -306,7 +308,7 @@ async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -
     ],
 )
 async def test_if_live_has_died_or_has_nothing_to_do_with_it_the_conversion_is_requested(
-    stage: Stage, metadata: dict[str, str], moment: str, seconds: float
+    stage: UploadStage, metadata: dict[str, str], moment: str, seconds: float
 ) -> None:
     upload = await stage.add(voice := a_waiting())
 
@@ -318,7 +320,7 @@ async def test_if_live_has_died_or_has_nothing_to_do_with_it_the_conversion_is_r
 
 @pytest.mark.parametrize("state", ["done", "failed"])
 async def test_an_upload_to_a_voice_that_is_over_is_emptied_and_its_address_stays_used(
-    stage: Stage, state: str
+    stage: UploadStage, state: str
 ) -> None:
     await stage.add(voice := EVERY_STATE[state]())
     generation = stage.bucket.put(voice.voice_id, b"once more")
@@ -330,7 +332,7 @@ async def test_an_upload_to_a_voice_that_is_over_is_emptied_and_its_address_stay
     assert await stage.is_untouched(voice)
 
 
-async def test_the_event_of_an_emptied_recording_is_ignored_unread(stage: Stage) -> None:
+async def test_the_event_of_an_emptied_recording_is_ignored_unread(stage: UploadStage) -> None:
     voice_id = new_voice_id()
 
     emptied = an_upload(voice_id, bytes=0, content_type=EMPTY_CONTENT_TYPE)
@@ -339,7 +341,7 @@ async def test_the_event_of_an_emptied_recording_is_ignored_unread(stage: Stage)
     assert (stage.bucket_openings, stage.topic.published) == (0, [])
 
 
-async def test_a_recording_without_bytes_fails_its_voice_at_once(stage: Stage) -> None:
+async def test_a_recording_without_bytes_fails_its_voice_at_once(stage: UploadStage) -> None:
     await stage.add(voice := a_waiting())
 
     await stage.handler.handle(upload_notification(an_upload(voice.voice_id, bytes=0)))
@@ -350,7 +352,9 @@ async def test_a_recording_without_bytes_fails_its_voice_at_once(stage: Stage) -
     assert (stage.bucket_openings, stage.topic.published) == (0, [])
 
 
-async def test_a_voice_whose_worker_died_without_any_message_is_converted(stage: Stage) -> None:
+async def test_a_voice_whose_worker_died_without_any_message_is_converted(
+    stage: UploadStage,
+) -> None:
     upload = await stage.add(voice := a_converting(NOW - 2 * LEASE))
 
     await stage.handler.handle(upload_notification(upload))
@@ -362,7 +366,7 @@ async def test_a_voice_whose_worker_died_without_any_message_is_converted(stage:
 
 
 async def test_another_generation_for_a_voice_that_was_leased_is_ignored(
-    stage: Stage, book: LogBook
+    stage: UploadStage, book: LogBook
 ) -> None:
     upload = await stage.add(a_converting(NOW - 2 * LEASE))
 
@@ -373,7 +377,7 @@ async def test_another_generation_for_a_voice_that_was_leased_is_ignored(
 
 
 async def test_a_conversion_that_is_faster_than_its_record_is_left_alone(
-    stage: Stage, book: LogBook
+    stage: UploadStage, book: LogBook
 ) -> None:
     upload = await stage.add(voice := a_waiting())
     stage.topic.overtakes = True
@@ -385,7 +389,7 @@ async def test_a_conversion_that_is_faster_than_its_record_is_left_alone(
 
 
 async def test_a_voice_deleted_between_publishing_and_recording_stays_deleted(
-    stage: Stage, book: LogBook
+    stage: UploadStage, book: LogBook
 ) -> None:
     upload = await stage.add(a_waiting())
     stage.topic.deletes = True
@@ -395,7 +399,7 @@ async def test_a_voice_deleted_between_publishing_and_recording_stays_deleted(
     assert book.of("overtaken")
 
 
-async def test_the_upload_of_a_deleted_voice_is_erased(stage: Stage, book: LogBook) -> None:
+async def test_the_upload_of_a_deleted_voice_is_erased(stage: UploadStage, book: LogBook) -> None:
     voice_id = new_voice_id()
     generation = stage.bucket.put(voice_id, b"sound")
     upload = an_upload(voice_id, generation=generation)
@@ -407,7 +411,7 @@ async def test_the_upload_of_a_deleted_voice_is_erased(stage: Stage, book: LogBo
     assert (stage.topic.published, len(book.of("upload_erased"))) == ([], 2)
 
 
-async def test_only_the_announced_generation_is_erased(stage: Stage) -> None:
+async def test_only_the_announced_generation_is_erased(stage: UploadStage) -> None:
     voice_id = new_voice_id()
     generation = stage.bucket.put(voice_id, b"newer")
 
@@ -420,7 +424,7 @@ async def test_only_the_announced_generation_is_erased(stage: Stage) -> None:
     "name", ["stray.wav", "", "3c7d1f2a-94be-1c0d-8f11-5a6b7c8d9e0f/1.wav", "../x"]
 )
 async def test_a_stray_object_is_noted_and_left_alone(
-    stage: Stage, book: LogBook, name: str
+    stage: UploadStage, book: LogBook, name: str
 ) -> None:
     stage.bucket.put(name, b"x")
 
@@ -431,7 +435,7 @@ async def test_a_stray_object_is_noted_and_left_alone(
 
 
 @pytest.mark.parametrize("kind", ["OBJECT_DELETE", "OBJECT_METADATA_UPDATE", "OBJECT_ARCHIVE"])
-async def test_other_events_are_ignored(stage: Stage, kind: str) -> None:
+async def test_other_events_are_ignored(stage: UploadStage, kind: str) -> None:
     upload = await stage.add(voice := a_waiting())
 
     await stage.handler.handle(upload_notification(upload, eventType=kind))
@@ -439,6 +443,6 @@ async def test_other_events_are_ignored(stage: Stage, kind: str) -> None:
     assert await stage.is_untouched(voice)
 
 
-async def test_a_message_that_is_not_a_notification_is_refused(stage: Stage) -> None:
+async def test_a_message_that_is_not_a_notification_is_refused(stage: UploadStage) -> None:
     with pytest.raises(MalformedMessageError):
         await stage.handler.handle(PushMessage(b"{}"))

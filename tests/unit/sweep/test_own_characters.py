@@ -13,7 +13,7 @@ from shared.runtime.settings import SettingsError, load
 from tests.unit.train.conftest import stage  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
-    from tests.unit.train.stage import Stage
+    from tests.unit.train.stage import RunnerStage
 
 SETTINGS = {
     "project_id": "p",
@@ -36,13 +36,13 @@ class Start:
             raise self.failure
 
 
-def sweep_of(stage: Stage, start: Start) -> OwnCharacterSweep:  # noqa: F811
+def sweep_of(stage: RunnerStage, start: Start) -> OwnCharacterSweep:  # noqa: F811
     cleaner = OwnCharacterCleaner(stage.store, stage.recordings, stage.characters)
     return OwnCharacterSweep(stage.store, cleaner, start)
 
 
 async def test_the_trainer_is_started_for_what_waits_and_for_nothing_else(
-    stage: Stage,  # noqa: F811
+    stage: RunnerStage,  # noqa: F811
 ) -> None:
     start = Start()
     await sweep_of(stage, start).sweep()
@@ -62,7 +62,7 @@ async def test_the_trainer_is_started_for_what_waits_and_for_nothing_else(
 
 
 async def test_a_character_that_waits_for_long_is_told_to_the_operator(
-    stage: Stage,  # noqa: F811
+    stage: RunnerStage,  # noqa: F811
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     await stage.queued()
@@ -74,7 +74,7 @@ async def test_a_character_that_waits_for_long_is_told_to_the_operator(
 
 
 async def test_it_cleans_up_although_the_trainer_cannot_be_started(
-    stage: Stage,  # noqa: F811
+    stage: RunnerStage,  # noqa: F811
 ) -> None:
     character = await stage.queued()
     gone = new_recording_name("own-gone", Kind.SPEECH)

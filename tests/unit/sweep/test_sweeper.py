@@ -249,7 +249,7 @@ async def test_a_sweep_ends_however_many_voices_there_are(house: House) -> None:
     assert statuses == ["waiting", "queued", "converting"]
 
 
-class DamagedVoices(MemoryVoices):
+class VoicesWithADamagedOne(MemoryVoices):
     """Holds a document besides, which is no voice."""
 
     damaged = UnreadableVoiceError(new_voice_id(), KeyError("options"))
@@ -262,7 +262,7 @@ class DamagedVoices(MemoryVoices):
 
 
 async def test_an_unreadable_document_is_named_and_the_sweep_continues(house: House) -> None:
-    voices, voice = DamagedVoices(house.clock), a_queued()
+    voices, voice = VoicesWithADamagedOne(house.clock), a_queued()
     await voices.create(voice)
     house.later(minutes=6)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class Machine:
+class RecordingMachine:
     """Notes what is run; a command that contains one of `failing` ends with the code given."""
 
     def __init__(self, failing: Mapping[str, int] | None = None) -> None:
@@ -49,7 +49,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 def test_with_a_registry_the_real_providers_check_everything_and_leave_no_lock_file(
     folders: tuple[Path, Path],
 ) -> None:
-    machine = Machine()
+    machine = RecordingMachine()
 
     code = check(terraform="tf", registry_answers=lambda: True, stand_in=None, run=machine)
 
@@ -63,7 +63,7 @@ def test_with_a_registry_the_real_providers_check_everything_and_leave_no_lock_f
 @pytest.mark.usefixtures("folders")
 @pytest.mark.parametrize("step", ["fmt", "init", "validate", "test"])
 def test_a_finding_of_a_step_is_reported(step: str) -> None:
-    machine = Machine({step: 1})
+    machine = RecordingMachine({step: 1})
 
     code = check(terraform="tf", registry_answers=lambda: True, stand_in=None, run=machine)
 
@@ -76,7 +76,7 @@ def test_a_finding_of_a_step_is_reported(step: str) -> None:
 def test_without_a_registry_the_schema_check_stands_in(
     ends: int, code: int, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    machine, stand_in = Machine({str(FOLDERS[-1]): ends}), Path("/tools/check-terraform")
+    machine, stand_in = RecordingMachine({str(FOLDERS[-1]): ends}), Path("/tools/check-terraform")
 
     assert (
         check(terraform="tf", registry_answers=lambda: False, stand_in=stand_in, run=machine)
@@ -96,7 +96,9 @@ def test_without_a_registry_the_schema_check_stands_in(
 def test_what_could_not_be_checked_is_said(
     terraform: str | None, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = check(terraform=terraform, registry_answers=lambda: False, stand_in=None, run=Machine())
+    code = check(
+        terraform=terraform, registry_answers=lambda: False, stand_in=None, run=RecordingMachine()
+    )
 
     assert code == NOT_CHECKED
     assert says in capsys.readouterr().out

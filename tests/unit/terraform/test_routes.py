@@ -21,7 +21,7 @@ from shared.conversion.composition import ConvertingApp
 from shared.ports import TokenRefusedError
 from shared.runtime.push import push_app
 from tests.support.conversion import FakeDecoder
-from tests.unit.api.stage import Stage
+from tests.unit.api.stage import ApiStage
 from tests.unit.terraform.reading import ROOT
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def sweep() -> Starlette:
 
 @pytest.fixture
 def api(tmp_path: Path) -> FastAPI:
-    return Stage(tmp_path).app()
+    return ApiStage(tmp_path).app()
 
 
 async def ask(app: Starlette, method: str, path: str) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest_asyncio
 
 from shared.speech.decoding.decoder import Decoder
-from tests.unit.train.stage import Stage
+from tests.unit.train.stage import RunnerStage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 
 @pytest_asyncio.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(tmp_path: Path) -> AsyncIterator[RunnerStage]:
     async with Decoder(max_processes=1) as decoder:
-        yield Stage(decoder, tmp_path, sys.executable)
+        yield RunnerStage(decoder, tmp_path, sys.executable)

@@ -40,7 +40,7 @@ def speech(seconds: float) -> bytes:
 
 
 @dataclass
-class Stage:
+class RunnerStage:
     """A runner's services in memory."""
 
     decoder: Decoder

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.characters.own.own_character import OwnCharacter
-    from tests.unit.train.stage import Stage
+    from tests.unit.train.stage import RunnerStage
 
 STAGES = ("selection", "lessons", "others", "learner")
 LEASE = timedelta(seconds=LEASE_SECONDS)
 OLD, NEW = "a" * 64, "b" * 64
 
 
-def kept_by(stage: Stage, character: OwnCharacter) -> dict[str, int]:
+def kept_by(stage: RunnerStage, character: OwnCharacter) -> dict[str, int]:
     """Return which attempt has made each file that is kept."""
     prefix = progress_prefix(character.character_id)
     names = [each.removeprefix(prefix) for each in stage.recordings.objects if prefix in each]
@@ -47,7 +47,7 @@ def _save_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("killed_in", STAGES)
 async def test_a_training_that_is_killed_in_any_stage_goes_on_from_the_one_before(
-    stage: Stage, killed_in: str
+    stage: RunnerStage, killed_in: str
 ) -> None:
     character, done = await stage.queued(), STAGES[: STAGES.index(killed_in)]
     await stage.runner(f"die in {killed_in}").train_next()
@@ -63,7 +63,7 @@ async def test_a_training_that_is_killed_in_any_stage_goes_on_from_the_one_befor
     assert not kept_by(stage, character)
 
 
-async def test_what_was_kept_goes_with_the_recordings(stage: Stage) -> None:
+async def test_what_was_kept_goes_with_the_recordings(stage: RunnerStage) -> None:
     character = await stage.queued()
     await stage.runner("die at the end").train_next()
     assert kept_by(stage, character)
@@ -74,14 +74,14 @@ async def test_what_was_kept_goes_with_the_recordings(stage: Stage) -> None:
     assert not stage.recordings.objects
 
 
-async def test_nothing_is_kept_of_recordings_that_were_refused(stage: Stage) -> None:
+async def test_nothing_is_kept_of_recordings_that_were_refused(stage: RunnerStage) -> None:
     character = await stage.queued()
     await stage.runner("refuse").train_next()
     assert not kept_by(stage, character)
     assert await stage.recordings.list(recordings_prefix(character.character_id, Kind.SPEECH))
 
 
-async def test_what_was_made_of_other_recordings_is_not_gone_on_with(stage: Stage) -> None:
+async def test_what_was_made_of_other_recordings_is_not_gone_on_with(stage: RunnerStage) -> None:
     character = await stage.queued()
     await stage.runner("die in learner").train_next()
     stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), speech(3))
@@ -92,7 +92,7 @@ async def test_what_was_made_of_other_recordings_is_not_gone_on_with(stage: Stag
 
 
 async def test_a_bucket_that_does_not_take_checkpoints_does_not_end_the_training(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RunnerStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def write(*_arguments: object, **_options: object) -> None:
         raise StorageUnavailableError("away")
@@ -104,7 +104,7 @@ async def test_a_bucket_that_does_not_take_checkpoints_does_not_end_the_training
 
 
 async def test_an_attempt_of_an_earlier_training_writes_nothing_in_a_later_one(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     character = await stage.leased(await stage.queued())
     stage.clock.advance(LEASE)

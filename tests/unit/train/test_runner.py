@@ -30,7 +30,7 @@ from shared.runtime.settings import SettingsError, load
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import StoredObject
 from tests.unit.train import stage as stages
-from tests.unit.train.stage import BUNDLE, PROGRAM, ROOT, Stage, speech
+from tests.unit.train.stage import BUNDLE, PROGRAM, ROOT, RunnerStage, speech
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from shared.voices.objects import ObjectFacts
 
 
-async def failure_of(stage: Stage, character: OwnCharacter) -> TrainingFailure:
+async def failure_of(stage: RunnerStage, character: OwnCharacter) -> TrainingFailure:
     stored = await stage.stored(character)
     assert stored.status is OwnCharacterStatus.FAILED
     assert stored.error is not None
@@ -61,20 +61,22 @@ def cmdline(process: psutil.Process) -> list[str]:
 PAIR = ("converted", "original")
 
 
-def card_of(stage: Stage, character: OwnCharacter) -> list[str]:
+def card_of(stage: RunnerStage, character: OwnCharacter) -> list[str]:
     prefix = f"{character.character_id}/card/"
     found = (each for each in stage.characters.objects if each.startswith(prefix))
     return sorted(each.removeprefix(prefix) for each in found)
 
 
-async def until_training(stage: Stage, character: OwnCharacter) -> None:
+async def until_training(stage: RunnerStage, character: OwnCharacter) -> None:
     async with asyncio.timeout(30):
         # The document is the runner's only sign of life.
         while (await stage.stored(character)).stage != "learning the voice":  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
-async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage: Stage) -> None:
+async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(
+    stage: RunnerStage,
+) -> None:
     character, other = await stage.queued(), await stage.queued()
 
     assert await stage.runner().train_next()
@@ -94,7 +96,7 @@ async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage
     assert (await stage.stored(other)).status is OwnCharacterStatus.QUEUED
 
 
-async def test_a_portrait_that_the_training_has_drawn_is_published(stage: Stage) -> None:
+async def test_a_portrait_that_the_training_has_drawn_is_published(stage: RunnerStage) -> None:
     character = await stage.trained("draw")
     bucket = CharacterBucket(lambda: stage.characters)
     published = (await bucket.list(with_own={character.character_id}))[character.character_id]
@@ -106,7 +108,7 @@ async def test_a_portrait_that_the_training_has_drawn_is_published(stage: Stage)
     "markup", ["<script>alert(1)</script>", '<image href="https://example.org/a.png"/>']
 )
 async def test_a_portrait_that_is_more_than_a_drawing_is_not_published(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, markup: str
+    stage: RunnerStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, markup: str
 ) -> None:
     bundle = shutil.copytree(BUNDLE, tmp_path / "mei")
     shutil.copytree(BUNDLE.parent / "encoders", tmp_path / "encoders")
@@ -119,7 +121,7 @@ async def test_a_portrait_that_is_more_than_a_drawing_is_not_published(
 
 
 async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_go(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     character = await stage.queued()
 
@@ -146,12 +148,12 @@ async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_
     assert (stored.status, stored.has_recordings) == (OwnCharacterStatus.READY, False)
 
 
-async def test_nothing_waits_when_everything_is_trained(stage: Stage) -> None:
+async def test_nothing_waits_when_everything_is_trained(stage: RunnerStage) -> None:
     assert not await stage.runner().train_next()
 
 
 async def test_what_the_training_refuses_is_told_to_the_owner_who_keeps_the_recordings(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     character = await stage.trained("refuse")
     error = await failure_of(stage, character)
@@ -161,7 +163,7 @@ async def test_what_the_training_refuses_is_told_to_the_owner_who_keeps_the_reco
 
 
 @pytest.mark.parametrize("code", ["another_voice", "echo", "consent_refused"])
-async def test_the_training_says_with_a_code_what_is_wrong(stage: Stage, code: str) -> None:
+async def test_the_training_says_with_a_code_what_is_wrong(stage: RunnerStage, code: str) -> None:
     character = await stage.trained(f"refuse with {code}")
     error = await failure_of(stage, character)
     assert error.code == code
@@ -170,7 +172,7 @@ async def test_the_training_says_with_a_code_what_is_wrong(stage: Stage, code: s
     assert error.recordings == (speech.rpartition("/")[2],)
 
 
-async def test_a_code_that_nobody_knows_is_a_part_of_the_sentence(stage: Stage) -> None:
+async def test_a_code_that_nobody_knows_is_a_part_of_the_sentence(stage: RunnerStage) -> None:
     character = await stage.trained("refuse with temper")
     error = await failure_of(stage, character)
     assert error.code == "recordings_refused"
@@ -179,7 +181,7 @@ async def test_a_code_that_nobody_knows_is_a_part_of_the_sentence(stage: Stage) 
 
 @pytest.mark.parametrize("consent", [b"<html>", b"", speech(0.1), bytes(50_000)])
 async def test_a_consent_that_is_no_speech_is_refused_before_the_training(
-    stage: Stage, consent: bytes
+    stage: RunnerStage, consent: bytes
 ) -> None:
     character = await stage.trained(consent=consent)
     assert (await failure_of(stage, character)).code == "consent_refused"
@@ -187,7 +189,7 @@ async def test_a_consent_that_is_no_speech_is_refused_before_the_training(
 
 
 async def test_a_trainer_that_crashes_gets_one_more_try_and_then_the_training_has_failed(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     character = await stage.queued()
     for attempt in range(1, MAX_TRIES + 1):
@@ -199,13 +201,13 @@ async def test_a_trainer_that_crashes_gets_one_more_try_and_then_the_training_ha
     assert not await stage.runner().train_next()
 
 
-async def test_a_crash_is_followed_by_a_training_that_succeeds(stage: Stage) -> None:
+async def test_a_crash_is_followed_by_a_training_that_succeeds(stage: RunnerStage) -> None:
     character = await stage.trained("crash")
     await stage.runner().train_next()
     assert (await stage.stored(character)).status is OwnCharacterStatus.READY
 
 
-async def test_a_trainer_that_takes_too_long_is_killed(stage: Stage) -> None:
+async def test_a_trainer_that_takes_too_long_is_killed(stage: RunnerStage) -> None:
     character = await stage.queued()
     await stage.runner("hang", seconds=1).train_next()
     assert (await stage.stored(character)).status is OwnCharacterStatus.QUEUED
@@ -213,7 +215,7 @@ async def test_a_trainer_that_takes_too_long_is_killed(stage: Stage) -> None:
 
 
 async def test_a_character_that_is_deleted_while_it_is_trained_ends_the_training(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RunnerStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "RENEW_SECONDS", 0.05)
     character = await stage.queued()
@@ -230,7 +232,7 @@ async def test_a_character_that_is_deleted_while_it_is_trained_ends_the_training
 
 
 async def test_a_character_that_is_deleted_while_it_is_published_leaves_no_bundle(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RunnerStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     character = await stage.queued()
     write = stage.characters.write
@@ -250,7 +252,7 @@ async def test_a_character_that_is_deleted_while_it_is_published_leaves_no_bundl
 
 
 async def test_a_runner_that_is_stopped_hands_its_character_back_and_that_is_no_try(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     character = await stage.queued()
     stopped = asyncio.create_task(stage.runner("hang").train_next())
@@ -268,7 +270,7 @@ async def test_a_runner_that_is_stopped_hands_its_character_back_and_that_is_no_
 
 
 async def test_a_bundle_whose_character_was_deleted_while_its_trainer_was_killed_is_removed(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     ready = await stage.trained()
     published = {name: each.data for name, each in stage.characters.objects.items()}
@@ -285,7 +287,7 @@ async def test_a_bundle_whose_character_was_deleted_while_its_trainer_was_killed
 
 
 async def test_a_killed_runner_is_followed_by_another_when_its_lease_has_ended(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     character = await stage.queued()
     await stage.leased(character)
@@ -298,20 +300,22 @@ async def test_a_killed_runner_is_followed_by_another_when_its_lease_has_ended(
     assert (stored.status, stored.attempt) == (OwnCharacterStatus.READY, 2)
 
 
-async def test_two_runners_train_a_character_once(stage: Stage) -> None:
+async def test_two_runners_train_a_character_once(stage: RunnerStage) -> None:
     character = await stage.queued()
     await asyncio.gather(*(stage.runner().train_next() for _ in range(2)))
     stored = await stage.stored(character)
     assert (stored.status, stored.tries) == (OwnCharacterStatus.READY, 1)
 
 
-async def test_a_bundle_that_does_not_work_is_not_published(stage: Stage) -> None:
+async def test_a_bundle_that_does_not_work_is_not_published(stage: RunnerStage) -> None:
     character = await stage.trained("break")
     assert (await failure_of(stage, character)).code == "bundle_refused"
     assert not stage.characters.objects
 
 
-async def test_a_bucket_out_of_reach_leaves_the_training_to_the_next_attempt(stage: Stage) -> None:
+async def test_a_bucket_out_of_reach_leaves_the_training_to_the_next_attempt(
+    stage: RunnerStage,
+) -> None:
     character = await stage.queued()
     stage.characters.is_out_of_reach = True
     with pytest.raises(StorageUnavailableError):
@@ -324,7 +328,7 @@ async def test_a_bucket_out_of_reach_leaves_the_training_to_the_next_attempt(sta
 
 
 async def test_the_recordings_of_a_ready_character_go_as_soon_as_their_bucket_answers_again(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     character = await stage.trained()
     stage.recordings.is_out_of_reach = True
@@ -339,7 +343,7 @@ async def test_the_recordings_of_a_ready_character_go_as_soon_as_their_bucket_an
 
 
 async def test_what_was_begun_and_left_is_deleted_when_its_time_is_over_and_a_ready_one_stays(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     ready = await stage.trained()
     failed = await stage.trained("refuse")
@@ -356,7 +360,7 @@ async def test_what_was_begun_and_left_is_deleted_when_its_time_is_over_and_a_re
 
 @pytest.mark.parametrize("status", ["deleted", "ready", "expired"])
 async def test_a_recording_that_comes_when_nobody_may_keep_it_any_more_is_deleted(
-    stage: Stage, status: str
+    stage: RunnerStage, status: str
 ) -> None:
     character, other = await stage.queued(), await stage.queued()
     if status == "deleted":
@@ -378,7 +382,7 @@ async def test_a_recording_that_comes_when_nobody_may_keep_it_any_more_is_delete
 
 
 async def test_recordings_are_deleted_while_another_character_is_trained(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RunnerStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "CLEAN_SECONDS", 0.02)
     character = await stage.queued()
@@ -394,7 +398,9 @@ async def test_recordings_are_deleted_while_another_character_is_trained(
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_of_recordings_without_number_those_that_came_last_are_deleted(stage: Stage) -> None:
+async def test_of_recordings_without_number_those_that_came_last_are_deleted(
+    stage: RunnerStage,
+) -> None:
     character = await stage.queued()
     first = set(stage.recordings.objects)
     for _ in range(2 * MAX_RECORDINGS):
@@ -405,7 +411,7 @@ async def test_of_recordings_without_number_those_that_came_last_are_deleted(sta
 
 
 async def test_of_recordings_that_are_too_large_together_those_that_came_last_are_deleted(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     character, large = await stage.queued(), bytes(MAX_RECORDING_BYTES)
     most = 2 * MAX_TOTAL_BYTES // MAX_RECORDING_BYTES
@@ -417,7 +423,7 @@ async def test_of_recordings_that_are_too_large_together_those_that_came_last_ar
 
 @pytest.mark.parametrize("kind", [Kind.CONSENT, Kind.SPEECH])
 async def test_recordings_that_came_after_the_training_was_asked_for_are_not_trained_with(
-    stage: Stage, kind: Kind
+    stage: RunnerStage, kind: Kind
 ) -> None:
     character = await stage.queued()
     for _ in range(1 if kind is Kind.CONSENT else MAX_RECORDINGS - 1):
@@ -437,7 +443,7 @@ NEEDED = {
 }
 
 
-async def test_a_job_trains_what_waits_deletes_the_recordings_and_ends(stage: Stage) -> None:
+async def test_a_job_trains_what_waits_deletes_the_recordings_and_ends(stage: RunnerStage) -> None:
     characters = [await stage.queued(), await stage.queued()]
     assert (
         await train_waiting_characters(stage.runner(), begin_seconds=600, patience_seconds=0) == 2
@@ -446,7 +452,7 @@ async def test_a_job_trains_what_waits_deletes_the_recordings_and_ends(stage: St
     assert not stage.recordings.objects
 
 
-async def test_a_job_begins_no_training_that_it_could_not_end(stage: Stage) -> None:
+async def test_a_job_begins_no_training_that_it_could_not_end(stage: RunnerStage) -> None:
     character, times = await stage.queued(), iter((0.0, 1801.0))
     clock = lambda: next(times)  # noqa: E731
     trained = await train_waiting_characters(
@@ -457,7 +463,7 @@ async def test_a_job_begins_no_training_that_it_could_not_end(stage: Stage) -> N
 
 
 async def test_a_job_that_is_started_again_waits_for_the_lease_of_the_one_that_was_killed(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RunnerStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "LOOK_AGAIN_SECONDS", 0.01)
     character = await stage.leased(await stage.queued())
@@ -477,7 +483,7 @@ async def test_a_job_that_is_started_again_waits_for_the_lease_of_the_one_that_w
 
 
 async def test_a_bucket_out_of_reach_ends_the_job_so_that_it_is_started_again(
-    stage: Stage,
+    stage: RunnerStage,
 ) -> None:
     character = await stage.queued()
     stage.recordings.is_out_of_reach = True
@@ -489,7 +495,7 @@ async def test_a_bucket_out_of_reach_ends_the_job_so_that_it_is_started_again(
 
 @pytest.mark.parametrize("at_once", [1, 2])
 async def test_no_more_characters_are_trained_at_once_than_may_be(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, at_once: int
+    stage: RunnerStage, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     monkeypatch.setattr(runner, "STEP_BACK_SECONDS", 0.01)
     characters = [await stage.queued() for _ in range(4)]

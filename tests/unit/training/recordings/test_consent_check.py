@@ -161,7 +161,7 @@ def test_whisper_hears_the_sentence_and_misses_others(
         check_spoken_consent(own, OTHERS, owner, encoder, whisper)
 
 
-class Owner:
+class RecordingOwner:
     """Somebody at a terminal, who records the sentence when asked."""
 
     def __init__(self, file: Path) -> None:
@@ -179,7 +179,7 @@ def request(folder: Path, today: dt.date = DAY) -> ConsentRequest:
 
 
 def test_who_sits_at_the_terminal_is_shown_the_sentence_and_records_it(tmp_path: Path) -> None:
-    owner = Owner(tmp_path / "spoken-consent.flac")
+    owner = RecordingOwner(tmp_path / "spoken-consent.flac")
     found = request(tmp_path).find(tmp_path, None, "en", owner)
     assert found.recording == tmp_path / "spoken-consent.flac"
     assert found.sentence.text in owner.asked
@@ -208,7 +208,7 @@ def test_after_a_week_there_is_another_sentence_unless_the_recording_was_accepte
     tmp_path: Path,
 ) -> None:
     later = DAY + dt.timedelta(days=8)
-    owner = Owner(tmp_path / "spoken-consent.wav")
+    owner = RecordingOwner(tmp_path / "spoken-consent.wav")
     first = request(tmp_path).find(tmp_path, None, "en", owner)
     request(tmp_path).accept(first)
     assert request(tmp_path, later).find(tmp_path, None, "en", nobody) == first

@@ -261,7 +261,7 @@ def test_speech_is_told_from_music(woman: Floats, man: Floats) -> None:
     assert persistence(chords(10)) > 0.32
 
 
-class CountingVoice(OneVoice):
+class CountingEncoder(OneVoice):
     """Counts what it hears, and is interrupted once."""
 
     def __init__(self, interrupted_at: int = 0) -> None:
@@ -279,7 +279,7 @@ def test_of_long_recordings_a_sample_of_the_voice_is_heard_and_a_guest_still_fou
     tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_wav(tmp_path / "she.wav", woman[: 130 * RATE], RATE)
-    everything, sample = CountingVoice(), CountingVoice()
+    everything, sample = CountingEncoder(), CountingEncoder()
     select(tmp_path, everything)
     monkeypatch.setattr(selection, "SAMPLED_GROUPS", 5)
     select(tmp_path, sample)
@@ -310,7 +310,7 @@ def test_reading_shows_how_far_it_is_and_goes_on_where_it_was_interrupted(
 
     monkeypatch.setattr(selection, "screen", counted)
     steps = SelectionSteps(begun.append, lambda done, total, _: shown.append((done, total)), keep)
-    voice = CountingVoice(interrupted_at=5)
+    voice = CountingEncoder(interrupted_at=5)
     with pytest.raises(KeyboardInterrupt):
         select(tmp_path, voice, steps)
     assert begun == ["reading", "comparing voices"]
