@@ -135,7 +135,6 @@ def _version(file: Path) -> tuple[int, int]:
 async def publish_card(
     bucket: Bucket, character_id: str, folder: Path, *, has_own_sounds: bool
 ) -> None:
-    """Write the card to the bucket, in place of an earlier training's."""
     prefix = card_prefix(character_id)
     await bucket.delete_all(prefix)
     whose = ("own", "other") if has_own_sounds else ("other",)

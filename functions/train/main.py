@@ -90,7 +90,6 @@ async def run(config: TrainSettings) -> int:
 
 
 def main() -> None:
-    """Run the job; exit with status 2 and a message if settings are wrong."""
     try:
         config = settings.load(TrainSettings)
     except settings.SettingsError as error:

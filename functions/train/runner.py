@@ -374,7 +374,6 @@ def _refused(
 
 
 def _consent(character: OwnCharacter) -> dict[str, object]:
-    """Return the answers that the training command requires from every owner."""
     typed = character.consent
     return {
         "owner": typed.owner,

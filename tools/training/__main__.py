@@ -47,7 +47,6 @@ def _own_voice(character: str) -> list[Floats]:
 
 
 def _judge(options: argparse.Namespace) -> int:
-    """Judges characters, and measures those again whose training is still here."""
     character: str | None = options.character
     try:
         if options.typed:
@@ -79,7 +78,6 @@ def _judge(options: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Makes a character of recordings, or judges characters."""
     given = sys.argv[1:] if arguments is None else arguments
     if {"--recordings", "--clear"} & {argument.split("=")[0] for argument in given}:
         return _from_recordings(given)

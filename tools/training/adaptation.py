@@ -95,7 +95,6 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.training.adaptation", description=__doc__
     )

@@ -48,11 +48,6 @@ class Sources:
 
 
 def learn(sources: Sources, work: Path, plan: Plan, into: Path) -> None:
-    """Train an average voice and write it.
-
-    Raises:
-        RecordingsError: there are no voices, one has no recordings, or there is no such file.
-    """
     torch.set_num_threads(1)
     if sources.begin is not None and not sources.begin.is_file():
         raise RecordingsError(f"{sources.begin}: expected a file to begin with, found none.")
@@ -81,7 +76,6 @@ def learn(sources: Sources, work: Path, plan: Plan, into: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     parser = argparse.ArgumentParser(prog="python -m tools.training.average", description=__doc__)
     parser.add_argument("voices", type=Path, metavar="VOICES")
     parser.add_argument("--beside", type=Path, action="append", default=[], metavar="FOLDER")

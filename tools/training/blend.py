@@ -48,7 +48,6 @@ def blend(bundle: Path, other: Path, share: float) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     parser = argparse.ArgumentParser(prog="python -m tools.training.blend", description=__doc__)
     parser.add_argument("character", metavar="ID")
     parser.add_argument("other", type=Path, metavar="OTHER", help="a bundle")

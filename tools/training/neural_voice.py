@@ -105,7 +105,6 @@ class SoundLessons:
         self._own, self._pairs, self._readers, self._melody = own, pairs or own, readers, melody
 
     def batch(self, step: int, own: int = _OWN, strangers: int = _STRANGERS) -> SoundBatch:
-        """The crops of a step."""
         random = np.random.default_rng(step)
         kinds = random.choice(3, own, p=_SHARES)
         rows = [self._crop(int(kind), random) for kind in kinds]
@@ -153,7 +152,6 @@ class NeuralVoices(nn.Module):
         return [samples for samples, _ in both], both[0][1]
 
     def alone(self) -> tuple[Network, Head]:
-        """The first voice's network and head."""
         with torch.no_grad():
             self.head.entry.bias += self.looks[0]  # type: ignore[operator]
             self.looks -= self.looks[0].clone()
@@ -161,8 +159,6 @@ class NeuralVoices(nn.Module):
 
 
 class SoundObjective(nn.Module):
-    """The losses of a generator; the encoder is optional."""
-
     def __init__(self, encoder: EncoderNetwork | None) -> None:
         super().__init__()
         self.judges, self.encoder = SoundJudges(), encoder
@@ -300,7 +296,6 @@ def put_into(bundle: Path, voices: NeuralVoices) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Train, and write the graph."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.training.neural_voice", description=__doc__
     )

@@ -133,13 +133,11 @@ class Decider(nn.Module):
         self._decision = nn.Conv2d(_HIDDEN, 1, 1)
 
     def forward(self, heard: torch.Tensor) -> torch.Tensor:
-        """Return logits of louder."""
         hidden = torch.relu(self._chips(heard.permute(0, 3, 1, 2)) + self._bands)
         decided: torch.Tensor = self._decision(torch.relu(self._around(hidden)))
         return decided[:, 0]
 
     def weights(self) -> DecisionWeights:
-        """Return what was learned."""
         return DecisionWeights(
             chips=_array(self._chips.weight.permute(2, 3, 1, 0)),
             bands=_array(self._bands[:, 0].T),
@@ -209,7 +207,6 @@ def _read(file: Path) -> Floats:
 
 
 def main() -> None:
-    """Teach it and write what it learned."""
     parser = argparse.ArgumentParser(prog="python -m tools.training.watermark_detector")
     parser.add_argument("--rounds", type=int, default=20, help="how often each lesson is heard")
     rounds = parser.parse_args().rounds

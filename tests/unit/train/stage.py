@@ -46,6 +46,7 @@ class RunnerStage:
     decoder: Decoder
     folder: Path
     python: str
+    bundle: Path = ROOT / "tests" / "data" / "bundles" / "mei"
     clock: Calendar = field(default_factory=lambda: Calendar(datetime.now(UTC)))
     recordings: MemoryBucket = field(default_factory=lambda: MemoryBucket("recordings"))
     characters: MemoryBucket = field(default_factory=lambda: MemoryBucket("characters"))
@@ -56,7 +57,7 @@ class RunnerStage:
     def runner(
         self, behaviour: str = "train", seconds: float = 60, at_once: int = 1
     ) -> TrainingRunner:
-        command = (self.python, str(PROGRAM), behaviour, str(BUNDLE))
+        command = (self.python, str(PROGRAM), behaviour, str(self.bundle))
         trainer = Trainer(command, ROOT, seconds, environment_of_trainer(os.environ))
         return TrainingRunner(
             self.store, self.recordings, self.characters, self.decoder, trainer, at_once

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
-import sys
+import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -12,9 +10,12 @@ import psutil
 import pytest
 
 from functions.train import runner
+from functions.train.main import main
 from functions.train.runner import train_waiting_characters
 from functions.train.settings import TrainSettings
 from shared.characters.bucket import CharacterBucket, new_character_id
+from shared.characters.bundle_files import find_graph
+from shared.characters.manifest import read_manifest
 from shared.characters.own import own_character
 from shared.characters.own.own_character import COLLECTING_DAYS, MAX_TRIES, OwnCharacterStatus
 from shared.characters.own.recordings import (
@@ -29,12 +30,9 @@ from shared.characters.own.store import UnknownOwnCharacterError, change_own
 from shared.runtime.settings import SettingsError, load
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import StoredObject
-from tests.unit.train import stage as stages
-from tests.unit.train.stage import BUNDLE, PROGRAM, ROOT, RunnerStage, speech
+from tests.unit.train.stage import PROGRAM, ROOT, RunnerStage, speech
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from shared.characters.own.own_character import OwnCharacter, TrainingFailure
     from shared.voices.objects import ObjectFacts
 
@@ -77,47 +75,28 @@ async def until_training(stage: RunnerStage, character: OwnCharacter) -> None:
 async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(
     stage: RunnerStage,
 ) -> None:
+    stage.bundle = ROOT / "characters" / "mei"  # with graphs that characters share
     character, other = await stage.queued(), await stage.queued()
 
-    assert await stage.runner().train_next()
+    assert await stage.runner("draw").train_next()
     await stage.runner().cleaner.clean()
 
     assert (await stage.stored(character)).status is OwnCharacterStatus.READY
-    published = await CharacterBucket(lambda: stage.characters).read(character.character_id)
+    bucket = CharacterBucket(lambda: stage.characters)
+    published = (await bucket.list(with_own={character.character_id}))[character.character_id]
     assert published.manifest.name.en == "Ada's voice"
     assert "Ada Example agreed" in published.manifest.consent
-    role = "harmonic"
-    graph = await CharacterBucket(lambda: stage.characters).read_graph(published, role)
-    assert graph == (BUNDLE / "harmonic.onnx").read_bytes()
+    for role in ("harmonic", "content"):
+        graph = read_manifest(stage.bundle).graphs[role]
+        file = find_graph(stage.bundle, graph.file, graph.sha256)
+        assert await bucket.read_graph(published, role) == file.read_bytes()
+    portrait = await bucket.read_portrait(published, 100_000)
+    assert portrait == (stage.bundle / "portrait.svg").read_bytes()
     # Nothing of what its owner has said is in the card.
     assert card_of(stage, character) == ["card.json", *(f"other-1-{what}.wav" for what in PAIR)]
     left = {name.split("/")[0] for name in stage.recordings.objects}
     assert left == {other.character_id}
     assert (await stage.stored(other)).status is OwnCharacterStatus.QUEUED
-
-
-async def test_a_portrait_that_the_training_has_drawn_is_published(stage: RunnerStage) -> None:
-    character = await stage.trained("draw")
-    bucket = CharacterBucket(lambda: stage.characters)
-    published = (await bucket.list(with_own={character.character_id}))[character.character_id]
-    portrait = await bucket.read_portrait(published, 100_000)
-    assert portrait == (BUNDLE / "portrait.svg").read_bytes()
-
-
-@pytest.mark.parametrize(
-    "markup", ["<script>alert(1)</script>", '<image href="https://example.org/a.png"/>']
-)
-async def test_a_portrait_that_is_more_than_a_drawing_is_not_published(
-    stage: RunnerStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, markup: str
-) -> None:
-    bundle = shutil.copytree(BUNDLE, tmp_path / "mei")
-    shutil.copytree(BUNDLE.parent / "encoders", tmp_path / "encoders")
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg">{markup}</svg>'
-    (bundle / "portrait.svg").write_text(svg, "utf-8")
-    monkeypatch.setattr(stages, "BUNDLE", bundle)
-    character = await stage.trained("draw")
-    assert (await failure_of(stage, character)).code == "bundle_refused"
-    assert not stage.characters.objects
 
 
 async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_go(
@@ -148,38 +127,27 @@ async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_
     assert (stored.status, stored.has_recordings) == (OwnCharacterStatus.READY, False)
 
 
-async def test_nothing_waits_when_everything_is_trained(stage: RunnerStage) -> None:
-    assert not await stage.runner().train_next()
-
-
+@pytest.mark.parametrize(
+    ("behaviour", "code", "message", "names"),
+    [
+        ("refuse", "recordings_refused", "recordings: expected 2 minutes, found 5 s", 0),
+        ("refuse with echo", "echo", "recordings: expected one voice, found two.", 1),
+        ("refuse with temper", "recordings_refused", r"recordings: .*\[temper\] .*", 0),
+    ],
+)
 async def test_what_the_training_refuses_is_told_to_the_owner_who_keeps_the_recordings(
-    stage: RunnerStage,
+    stage: RunnerStage, behaviour: str, code: str, message: str, names: int
 ) -> None:
-    character = await stage.trained("refuse")
-    error = await failure_of(stage, character)
-    assert error.code == "recordings_refused"
-    assert error.message == "recordings: expected 2 minutes, found 5 s"
-    assert len(stage.recordings.objects) == 2
-
-
-@pytest.mark.parametrize("code", ["another_voice", "echo", "consent_refused"])
-async def test_the_training_says_with_a_code_what_is_wrong(stage: RunnerStage, code: str) -> None:
-    character = await stage.trained(f"refuse with {code}")
+    character = await stage.trained(behaviour)
     error = await failure_of(stage, character)
     assert error.code == code
-    assert error.message == "recordings: expected one voice, found two."
-    (speech,) = (name for name in stage.recordings.objects if "/speech/" in name)
-    assert error.recordings == (speech.rpartition("/")[2],)
+    assert re.fullmatch(message, error.message)
+    assert len(stage.recordings.objects) == 2
+    (spoken,) = (name for name in stage.recordings.objects if "/speech/" in name)
+    assert error.recordings == (spoken.rpartition("/")[2],) * names
 
 
-async def test_a_code_that_nobody_knows_is_a_part_of_the_sentence(stage: RunnerStage) -> None:
-    character = await stage.trained("refuse with temper")
-    error = await failure_of(stage, character)
-    assert error.code == "recordings_refused"
-    assert "[temper]" in error.message
-
-
-@pytest.mark.parametrize("consent", [b"<html>", b"", speech(0.1), bytes(50_000)])
+@pytest.mark.parametrize("consent", [b"<html>", speech(0.1)])
 async def test_a_consent_that_is_no_speech_is_refused_before_the_training(
     stage: RunnerStage, consent: bytes
 ) -> None:
@@ -199,12 +167,6 @@ async def test_a_trainer_that_crashes_gets_one_more_try_and_then_the_training_ha
     await stage.runner("crash").train_next()
     assert (await failure_of(stage, character)).code == "attempts_exhausted"
     assert not await stage.runner().train_next()
-
-
-async def test_a_crash_is_followed_by_a_training_that_succeeds(stage: RunnerStage) -> None:
-    character = await stage.trained("crash")
-    await stage.runner().train_next()
-    assert (await stage.stored(character)).status is OwnCharacterStatus.READY
 
 
 async def test_a_trainer_that_takes_too_long_is_killed(stage: RunnerStage) -> None:
@@ -286,43 +248,24 @@ async def test_a_bundle_whose_character_was_deleted_while_its_trainer_was_killed
     assert set(stage.characters.objects) == set(published)
 
 
-async def test_a_killed_runner_is_followed_by_another_when_its_lease_has_ended(
-    stage: RunnerStage,
+@pytest.mark.parametrize("behaviour", ["break", "draw a script"])
+async def test_a_bundle_that_does_not_work_is_not_published(
+    stage: RunnerStage, behaviour: str
 ) -> None:
-    character = await stage.queued()
-    await stage.leased(character)
-    assert not await stage.runner().train_next()
-
-    stage.clock.advance(timedelta(seconds=runner.LEASE_SECONDS))
-
-    assert await stage.runner().train_next()
-    stored = await stage.stored(character)
-    assert (stored.status, stored.attempt) == (OwnCharacterStatus.READY, 2)
-
-
-async def test_two_runners_train_a_character_once(stage: RunnerStage) -> None:
-    character = await stage.queued()
-    await asyncio.gather(*(stage.runner().train_next() for _ in range(2)))
-    stored = await stage.stored(character)
-    assert (stored.status, stored.tries) == (OwnCharacterStatus.READY, 1)
-
-
-async def test_a_bundle_that_does_not_work_is_not_published(stage: RunnerStage) -> None:
-    character = await stage.trained("break")
+    character = await stage.trained(behaviour)
     assert (await failure_of(stage, character)).code == "bundle_refused"
     assert not stage.characters.objects
 
 
-async def test_a_bucket_out_of_reach_leaves_the_training_to_the_next_attempt(
-    stage: RunnerStage,
-) -> None:
+async def test_a_bucket_out_of_reach_ends_the_job_and_is_no_try(stage: RunnerStage) -> None:
     character = await stage.queued()
-    stage.characters.is_out_of_reach = True
-    with pytest.raises(StorageUnavailableError):
-        await stage.runner().train_next()
-    stored = await stage.stored(character)
-    assert (stored.status, stored.tries) == (OwnCharacterStatus.QUEUED, 0)
-    stage.characters.is_out_of_reach = False
+    for bucket in (stage.recordings, stage.characters):
+        bucket.is_out_of_reach = True
+        with pytest.raises(StorageUnavailableError):
+            await train_waiting_characters(stage.runner(), begin_seconds=600, patience_seconds=0)
+        stored = await stage.stored(character)
+        assert (stored.status, stored.tries) == (OwnCharacterStatus.QUEUED, 0)
+        bucket.is_out_of_reach = False
     await stage.runner().train_next()
     assert (await stage.stored(character)).status is OwnCharacterStatus.READY
 
@@ -398,27 +341,23 @@ async def test_recordings_are_deleted_while_another_character_is_trained(
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_of_recordings_without_number_those_that_came_last_are_deleted(
-    stage: RunnerStage,
+@pytest.mark.parametrize(
+    ("size", "most"),
+    [
+        (1, 2 * MAX_RECORDINGS),
+        (MAX_RECORDING_BYTES, 1 + 2 * MAX_TOTAL_BYTES // MAX_RECORDING_BYTES),
+    ],
+)
+async def test_of_recordings_that_are_too_many_or_too_large_those_that_came_last_are_deleted(
+    stage: RunnerStage, size: int, most: int
 ) -> None:
-    character = await stage.queued()
+    character, content = await stage.queued(), bytes(size)
     first = set(stage.recordings.objects)
-    for _ in range(2 * MAX_RECORDINGS):
-        stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), b"x")
-    await stage.runner().cleaner.clean()
-    assert len(stage.recordings.objects) == 2 * MAX_RECORDINGS
-    assert first <= set(stage.recordings.objects)
-
-
-async def test_of_recordings_that_are_too_large_together_those_that_came_last_are_deleted(
-    stage: RunnerStage,
-) -> None:
-    character, large = await stage.queued(), bytes(MAX_RECORDING_BYTES)
-    most = 2 * MAX_TOTAL_BYTES // MAX_RECORDING_BYTES
     for _ in range(most):
-        stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), large)
+        stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), content)
     await stage.runner().cleaner.clean()
-    assert len(stage.recordings.objects) == 2 + most - 1
+    assert len(stage.recordings.objects) == most
+    assert first <= set(stage.recordings.objects)
 
 
 @pytest.mark.parametrize("kind", [Kind.CONSENT, Kind.SPEECH])
@@ -480,17 +419,7 @@ async def test_a_job_that_is_started_again_waits_for_the_lease_of_the_one_that_w
         while (await stage.stored(character)).status is not OwnCharacterStatus.READY:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     again.cancel()
-
-
-async def test_a_bucket_out_of_reach_ends_the_job_so_that_it_is_started_again(
-    stage: RunnerStage,
-) -> None:
-    character = await stage.queued()
-    stage.recordings.is_out_of_reach = True
-    with pytest.raises(StorageUnavailableError):
-        await train_waiting_characters(stage.runner(), begin_seconds=600, patience_seconds=0)
-    stored = await stage.stored(character)
-    assert (stored.status, stored.tries) == (OwnCharacterStatus.QUEUED, 0)
+    assert (await stage.stored(character)).attempt == 2
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
@@ -501,20 +430,26 @@ async def test_no_more_characters_are_trained_at_once_than_may_be(
     characters = [await stage.queued() for _ in range(4)]
     most, store = 0, stage.store
     runners = [stage.runner(at_once=at_once) for _ in characters]
-    make = runner.TrainingRunner._make
 
-    async def counted(self: runner.TrainingRunner, character: object) -> None:
+    async def make(_runner: runner.TrainingRunner, character: OwnCharacter) -> None:
         nonlocal most
-        most = max(most, len(await store.find_in_training(limit=10)))
-        await make(self, character)  # type: ignore[arg-type]
+        for _ in range(3):
+            most = max(most, len(await store.find_in_training(limit=10)))
+            await asyncio.sleep(0.01)
+        attempt = character.attempt
+        await change_own(
+            store,
+            character.character_id,
+            lambda each, now: own_character.finish(each, attempt, now),
+        )
 
-    monkeypatch.setattr(runner.TrainingRunner, "_make", counted)
+    monkeypatch.setattr(runner.TrainingRunner, "_make", make)
     async with asyncio.timeout(60):
         while await store.find_waiting(limit=1):
             await asyncio.gather(*(each.train_next() for each in runners))
-    assert {(await stage.stored(each)).status for each in characters} == {OwnCharacterStatus.READY}
-    assert {(await stage.stored(each)).tries for each in characters} == {1}
-    assert most <= at_once
+    found = [await stage.stored(each) for each in characters]
+    assert {(each.status, each.tries) for each in found} == {(OwnCharacterStatus.READY, 1)}
+    assert most == at_once
 
 
 @pytest.mark.parametrize(
@@ -522,8 +457,6 @@ async def test_no_more_characters_are_trained_at_once_than_may_be(
     [
         ({"characters_bucket": None}, "CHARACTERS_BUCKET must be set"),
         ({"training_seconds": 3600}, "TRAINING_SECONDS=3600 must be less than JOB_SECONDS=3600"),
-        ({"own_recordings_bucket": None}, "OWN_RECORDINGS_BUCKET"),
-        ({"trainings_at_once": 0}, "TRAININGS_AT_ONCE"),
     ],
 )
 def test_wrong_settings_are_named(wrong: dict[str, object], message: str) -> None:
@@ -532,17 +465,14 @@ def test_wrong_settings_are_named(wrong: dict[str, object], message: str) -> Non
         load(TrainSettings, **NEEDED | wrong)
 
 
-def test_a_job_with_wrong_settings_does_not_start_and_says_why() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "functions.train"],
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "PROJECT_ID": "p", "TRAININGS_AT_ONCE": "many"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 2
-    assert "OWN_RECORDINGS_BUCKET is not set" in done.stderr
-    assert "TRAININGS_AT_ONCE='many' is wrong" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_job_with_wrong_settings_does_not_start_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("OWN_RECORDINGS_BUCKET", raising=False)
+    monkeypatch.setenv("TRAININGS_AT_ONCE", "many")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "OWN_RECORDINGS_BUCKET is not set" in said
+    assert "TRAININGS_AT_ONCE='many' is wrong" in said

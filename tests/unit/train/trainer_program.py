@@ -89,10 +89,14 @@ if given.behaviour == "refuse":
     raise SystemExit(1)
 target = given.into / given.as_
 shutil.copytree(given.bundle, target)
-shutil.copytree(given.bundle.parent / "encoders", given.into / "encoders")
+if (encoders := given.bundle.parent / "encoders").exists():
+    shutil.copytree(encoders, given.into / "encoders")
 manifest = json.loads((target / "character.json").read_text("utf-8"))
 manifest |= {"id": given.as_, "name": {"ja": given.name_, "en": given.name_}}
-portrait = "portrait.svg" if given.behaviour == "draw" else None
+portrait = "portrait.svg" if given.behaviour.startswith("draw") else None
+if given.behaviour == "draw a script":
+    script = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+    (target / "portrait.svg").write_text(script)
 manifest |= {"consent": consent["consent"]}
 manifest |= {"preview": {"colour": "#aabbcc", "portrait": portrait}}
 (target / "character.json").write_text(json.dumps(manifest), "utf-8")

@@ -89,7 +89,6 @@ class LogMel(nn.Module):
             self.register_buffer(name, torch.tensor(table, dtype=torch.float32))
 
     def forward(self, wave: Tensor) -> Tensor:
-        """Compute it."""
         hops = functional.pad(wave, (240, 240)).reshape(len(wave), -1, HOP)
         frames = torch.cat([hops[:, :-2], hops[:, 1:-1], hops[:, 2:]], -1)[:, :-1]
         power = ((frames @ self.cosine) ** 2 + (frames @ self.sine) ** 2) @ self.filters
@@ -101,8 +100,6 @@ class LogMel(nn.Module):
 
 
 class WhisperBlock(nn.Module):
-    """Self-attention and a feed-forward network."""
-
     def __init__(self) -> None:
         super().__init__()
         self.before_attention = nn.LayerNorm(WIDTH)
@@ -113,7 +110,6 @@ class WhisperBlock(nn.Module):
         self.narrow = nn.Linear(4 * WIDTH, WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x, [1, frames, width]."""
         parts = self.queries_keys_values(self.before_attention(x)).reshape(
             len(x), -1, 3, HEADS, _HEAD_WIDTH
         )
@@ -136,7 +132,6 @@ class WhisperEncoder(nn.Module):
         self.end = nn.LayerNorm(WIDTH)
 
     def forward(self, mel: Tensor) -> Tensor:
-        """Hear."""
         x = functional.gelu(self.entry(mel))
         x = functional.gelu(self.narrow_in_time(x)).transpose(1, 2)
         x = x + self.positions[: x.shape[1]]
@@ -144,7 +139,6 @@ class WhisperEncoder(nn.Module):
 
 
 def load_encoder(weights: Mapping[str, NDArray[np.float32]]) -> WhisperEncoder:
-    """Build the encoder with the published weights, by their names in CTranslate2's file."""
     places = {
         "entry": "conv1",
         "narrow_in_time": "conv2",
@@ -188,7 +182,6 @@ class Projection:
 
     @classmethod
     def load(cls, file: Path) -> Projection:
-        """Read it from an .npz file."""
         with np.load(file) as kept:
             return cls(kept["mean"], kept["matrix"])
 
@@ -241,7 +234,6 @@ def export_encoder(encoder: EncoderNetwork, file: Path) -> None:
 
 
 def example(steps: int) -> torch.Tensor:
-    """Something to try it with, [1, 320 steps]."""
     random = torch.Generator().manual_seed(steps)
     return torch.randn(1, 320 * steps, generator=random) * 0.05
 
@@ -262,7 +254,6 @@ def _check(encoder: EncoderNetwork, file: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the encoder among those that characters share."""
     model, projection, folder = map(Path, arguments)
     whisper = load_encoder(read_encoder_weights(model))
     file = folder / "content.onnx"

@@ -54,15 +54,12 @@ class SpeakingGraph(nn.Module):
         self.voice = FoldedVoice()
 
     def forward(self, content: Tensor, f0: Tensor, voicing: Tensor, noise: Tensor) -> Tensor:
-        """Speak; see the class."""
         cepstrum, logit = self.network.speak(content.transpose(1, 2), f0, voicing)
         spoken: Tensor = self.voice(cepstrum, torch.sigmoid(logit * VOICING_SHARPNESS), f0, noise)
         return spoken
 
 
 class NeuralGraph(nn.Module):
-    """A `SpeakingGraph` with a neural head."""
-
     def __init__(self, network: Network, head: Head) -> None:
         super().__init__()
         self.network = network
@@ -70,7 +67,6 @@ class NeuralGraph(nn.Module):
         self.voice = HeadVoice()
 
     def forward(self, content: Tensor, f0: Tensor, voicing: Tensor, noise: Tensor) -> Tensor:
-        """Speak."""
         head = self.network.head
         hidden, cepstrum, logit = self.network.hidden(content.transpose(1, 2), f0, voicing)
         voiced = torch.sigmoid(logit * VOICING_SHARPNESS)
@@ -82,7 +78,6 @@ class HearingGraph(FoldedEar):
     """The student: `wave` [1, 160 T] at 16 kHz to `content` [1, T, 128] without a mean."""
 
     def forward(self, wave: Tensor) -> Tensor:
-        """Hear; see the class."""
         mel = self.network.normalise(self.mel_power(wave))
         return self.network.hear(mel).transpose(1, 2)
 
@@ -152,7 +147,6 @@ def export_stream(network: Network, file: Path, harmonic: Path, hearing: Path) -
 
 
 def speaking_inputs(frames: int) -> tuple[Tensor, ...]:
-    """Something to try a graph with: content, f0, voicing and noise."""
     random = torch.Generator().manual_seed(frames)
     return (
         torch.randn(1, frames, CHANNELS, generator=random),
@@ -235,7 +229,6 @@ def make_live(bundle: Path, student: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the student and make bundles live."""
     weights, *bundles = map(Path, arguments)
     for bundle in bundles:
         make_live(bundle, write_student(weights, bundle.parent))

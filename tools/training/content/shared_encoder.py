@@ -36,7 +36,6 @@ class SharedEncoder:
 
     @classmethod
     def of(cls, bundle: Path) -> SharedEncoder:
-        """The one that a character hears with."""
         graph = read_manifest(bundle).graphs[ROLE]
         return cls(find_graph(bundle, graph.file, graph.sha256))
 
@@ -68,8 +67,7 @@ MODEL_SHA256 = "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9
 _KINDS = {0: "<f4", 1: "i1", 2: "<i2", 3: "<i4", 4: "<f2"}
 
 
-class WeightsError(ValueError):
-    """The file holds other weights than expected; one sentence."""
+class WeightsError(ValueError): ...
 
 
 def read_encoder_weights(path: Path) -> dict[str, NDArray[np.float32]]:

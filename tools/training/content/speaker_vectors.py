@@ -160,7 +160,6 @@ def begin(people: Mapping[str, Scale], average: Path = AVERAGE) -> SpeakerVector
 
 
 def vector_of(name: str, average: Path = AVERAGE) -> NDArray[np.float32]:
-    """Return a speaker's vector of the average decoder, or the mean of all for other speakers."""
     with np.load(average) as kept:
         known = dict(zip(kept["names"].tolist(), kept["speaker.weight"], strict=True))
     vector = known[name] if name in known else np.mean(list(known.values()), 0)
@@ -168,7 +167,6 @@ def vector_of(name: str, average: Path = AVERAGE) -> NDArray[np.float32]:
 
 
 def begin_from_nothing(people: Mapping[str, Scale], seed: int) -> SpeakerVectors:
-    """A decoder that knows nobody yet, with random weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         fresh = {

@@ -78,7 +78,6 @@ class EncoderLesson:
 
 
 def lessons_of(files: Sequence[Path], ear: SharedEncoder, seed: int) -> Iterator[EncoderLesson]:
-    """Make lessons of recordings of any rate."""
     random = np.random.default_rng(seed)
     mel = MelSpectrum()
     for file in files:
@@ -128,8 +127,6 @@ Crop = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class StudentTraining:
-    """Draws crops of lessons."""
-
     def __init__(self, lessons: list[EncoderLesson], seed: int) -> None:
         self._lessons = lessons
         self._seed = seed
@@ -258,7 +255,6 @@ def _approach(average: Network, student: Network, kept: float) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Make lessons, teach, and write the student."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("work", type=Path, help="folder for lessons and progress")
     parser.add_argument("--speech", type=Path, nargs="+", required=True, help="WAV, FLAC")

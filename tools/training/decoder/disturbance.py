@@ -16,7 +16,6 @@ Generator = np.random.Generator
 
 
 def room(wave: Floats, random: Generator) -> Floats:
-    """Reverberation by exponentially decaying noise (0.1 to 0.5 s) after the direct sound."""
     length = int(random.uniform(0.1, 0.5) * RATE)
     decay = np.exp(-6.9 * np.arange(length) / length)
     response = random.standard_normal(length) * decay * random.uniform(0.004, 0.05)
@@ -44,7 +43,6 @@ def line(wave: Floats, random: Generator) -> Floats:
 
 
 def noise(wave: Floats, random: Generator, decibels: float) -> Floats:
-    """Noise of a random colour, so many decibels below the speech."""
     loud = np.abs(wave) > 0.05 * np.abs(wave).max()
     level = np.sqrt((wave[loud] ** 2).mean() + 1e-12)
     sound = random.standard_normal(len(wave))
@@ -130,13 +128,10 @@ def _telephone(wave: Floats, random: Generator) -> Floats:
 
 
 class Disturbance:
-    """Other vocal tracts on mel power, and errors of the f0 tracker."""
-
     def __init__(self, seed: int) -> None:
         self._random = torch.Generator().manual_seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Begin the random numbers anew, so that a step has the same ones after a break."""
         self._random.manual_seed(seed)
 
     def tract(self, power: Tensor) -> Tensor:

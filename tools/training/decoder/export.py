@@ -38,12 +38,10 @@ class Melody:
 
     @classmethod
     def of(cls, log_f0: NDArray[np.float32]) -> "Melody":
-        """Median, spread, and the half-percent tails."""
         low, median, high = np.exp(np.percentile(log_f0, [0.5, 50, 99.5]))
         return cls(float(median), float(log_f0.std()), float(low), float(high))
 
     def as_manifest(self) -> dict[str, Any]:
-        """The field `pitch` of a manifest."""
         return {
             "policy": "auto",
             "median_hz": round(self.median_hz, 1),

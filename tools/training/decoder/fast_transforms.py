@@ -145,7 +145,6 @@ class FoldedVoice(HarmonicVoice):
             self.register_buffer(name, _tensor(table), persistent=False)
 
     def forward(self, cepstrum: Tensor, voiced: Tensor, f0: Tensor, noise: Tensor) -> Tensor:
-        """Samples [batch, frames * hop]; see HarmonicVoice."""
         tonal = self.pulses(f0) - noise
         tonal = functional.conv1d(tonal[:, None], self.limit, padding=7)[:, 0]
         frames = self.spoken_frames(cepstrum, voiced, noise, tonal)
@@ -176,7 +175,6 @@ class FoldedVoice(HarmonicVoice):
     def _filter(
         self, cepstrum: Tensor, half: int, real: Tensor, imaginary: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Shape one half of the bins with the minimum-phase filter of the cepstrum."""
         gain = torch.exp(cepstrum @ self.pair_log_gain[half])
         angle = cepstrum @ self.pair_phase[half]
         filter_real, filter_imaginary = gain * torch.cos(angle), gain * torch.sin(angle)

@@ -39,13 +39,10 @@ def mel_filters() -> Floats:
 
 
 def window() -> Floats:
-    """The periodic Hann window of a frame."""
     return np.hanning(WINDOW + 1)[:-1].astype(np.float32)
 
 
 class MelSpectrum:
-    """Computes mel power with tables made once."""
-
     def __init__(self) -> None:
         self._filters = mel_filters().T
         self._window = window()

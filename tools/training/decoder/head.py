@@ -62,8 +62,6 @@ class Decoded:
 
 @dataclass(frozen=True)
 class _Filters:
-    """Differences of logarithms in bands, and the share of pulses."""
-
     gate: Tensor
     pulses: Tensor
     voiced_noise: Tensor
@@ -81,13 +79,10 @@ class Product(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., inputs] to [..., outputs]."""
         return x @ self.weight + self.bias
 
 
 class HeadBlock(nn.Module):
-    """Depthwise convolution, layer norm, and a wide layer, added to what it was given."""
-
     def __init__(self) -> None:
         super().__init__()
         self.depthwise = nn.Conv1d(WIDTH, WIDTH, 7, padding=3, groups=WIDTH)
@@ -96,7 +91,6 @@ class HeadBlock(nn.Module):
         self.narrow = Product(WIDENED * WIDTH, WIDTH, 0.2 / math.sqrt(WIDENED * WIDTH))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x, [batch, frames, WIDTH]."""
         heard = self.norm(self.depthwise(x.transpose(1, 2)).transpose(1, 2))
         return x + self.narrow(functional.gelu(self.widen(heard)))
 
@@ -139,8 +133,6 @@ def _in_steps(samples: Tensor) -> Tensor:
 
 
 class Head(nn.Module):
-    """The network behind a decoder's last block."""
-
     low_wide: Tensor
     high_wide: Tensor
     low_narrow: Tensor
@@ -177,7 +169,6 @@ class Head(nn.Module):
         return numbers
 
     def filters(self, frames: Tensor, voicing: Tensor) -> _Filters:
-        """The head's numbers, frame by frame."""
         doubt = _SHARP * (voicing[..., None] - 0.5)
         return _Filters(
             torch.sigmoid(doubt + _CORRECTED * self.voicing(frames)),
@@ -207,8 +198,6 @@ def _in_pairs(table: np.ndarray) -> Tensor:
 
 
 class HeadVoice(FoldedVoice):
-    """Speaks what a decoder and a head say of the frames."""
-
     limits: Tensor
 
     def __init__(self) -> None:

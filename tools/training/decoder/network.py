@@ -41,8 +41,6 @@ VOICING_LIMIT = (
 
 @dataclass(frozen=True)
 class Size:
-    """Widths and depths of the network; `encoder_dilations` are taken in turn."""
-
     channels: int = 160
     encoder_blocks: int = 6
     encoder_dilations: tuple[int, ...] = (1, 2, 4)
@@ -61,7 +59,6 @@ class GatedBlock(nn.Module):
             self.narrow.weight.mul_(0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x, [batch, channels, frames]."""
         signal, gate = self.wide(x).chunk(2, 1)
         return x + self.narrow(torch.tanh(signal) * torch.sigmoid(gate))
 
@@ -113,7 +110,6 @@ class Network(nn.Module):
         return x.transpose(1, 2), *self.parameters_of(self.exit(x))
 
     def melody(self, f0: Tensor) -> Tensor:
-        """The pitch relative to the target's usual one."""
         return (torch.log(f0) - self.melody_mean) / self.melody_spread
 
     def parameters_of(self, out: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,7 +119,6 @@ class Network(nn.Module):
         return cepstrum, out[..., CEPSTRUM_SIZE]
 
     def forward(self, mel: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
-        """Hear and speak."""
         return self.speak(self.hear(mel), f0, voicing)
 
     def normalise(self, power: Tensor) -> Tensor:
@@ -147,7 +142,6 @@ def loudness(power: Tensor) -> Tensor:
 
 
 def log_level(power: Tensor, loud: Tensor) -> Tensor:
-    """Logarithm of mel power relative to a level."""
     return torch.log(power / loud + LEVEL_FLOOR)
 
 

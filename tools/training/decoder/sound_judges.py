@@ -21,8 +21,6 @@ Judged = tuple[Tensor, list[Tensor]]
 
 
 class SpectrumJudge(nn.Module):
-    """Judges complex spectrograms of one size."""
-
     window: Tensor
 
     def __init__(self, size: int) -> None:
@@ -43,7 +41,6 @@ class SpectrumJudge(nn.Module):
         self.exit = _normed(nn.Conv2d(_CHANNELS, 1, 3, padding=1))
 
     def forward(self, samples: Tensor) -> Judged:
-        """Judge samples [batch, N]."""
         found = torch.stft(
             samples, self.size, self.size // 4, window=self.window, return_complex=True
         )
@@ -55,8 +52,6 @@ class SpectrumJudge(nn.Module):
 
 
 class PeriodJudge(nn.Module):
-    """Judges samples that lie a period apart."""
-
     def __init__(self, period: int) -> None:
         super().__init__()
         self.period = period
@@ -68,7 +63,6 @@ class PeriodJudge(nn.Module):
         self.exit = _normed(nn.Conv2d(channels[-1], 1, (3, 1), padding=(1, 0)))
 
     def forward(self, samples: Tensor) -> Judged:
-        """Judge samples [batch, N]."""
         whole = samples[:, : samples.shape[1] // self.period * self.period] * 4
         return _through(self.layers, self.exit, whole.reshape(len(samples), 1, -1, self.period))
 

@@ -57,7 +57,6 @@ class StreamGraph(FoldedEar):
         self.lookahead = lookahead
 
     def state(self) -> dict[str, Tensor]:
-        """The state before the first frame."""
         channels = self.network.size.channels
         shapes = {
             "heard": (1, _HEARD, features.BANDS),
@@ -73,7 +72,6 @@ class StreamGraph(FoldedEar):
     def forward(
         self, wave: Tensor, f0: Tensor, voicing: Tensor, noise: Tensor, *state: Tensor
     ) -> tuple[Tensor, ...]:
-        """Speak the next frames; see the class."""
         kept = dict(zip(self.state(), state, strict=True))
         mel = self._normalise(self.mel_power_within(wave), kept)
         content = self._hear(mel, kept)
@@ -176,7 +174,6 @@ _TOLERANCE = 1e-3
 
 
 def example(graph: StreamGraph, seed: int = 0) -> tuple[torch.Tensor, ...]:
-    """Something to try a graph with: wave, f0, voicing and noise."""
     random = torch.Generator().manual_seed(seed)
     frames = graph.spoken + graph.lookahead
     return (
@@ -230,7 +227,6 @@ def _content(weight: onnx.TensorProto) -> tuple[int, tuple[int, ...], bytes]:
 
 
 def _own(name: str, shared: dict[str, str], taken: set[str]) -> str:
-    """The name that a tensor gets, so that none of its own has the name of one that is added."""
     if name in shared:
         return shared[name]
     return f"stream.{name}" if name in taken else name

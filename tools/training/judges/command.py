@@ -129,7 +129,6 @@ def judge_typed_text(
 def _conditions(
     recordings: list[StrangerRecording], *, is_quick: bool
 ) -> dict[str, tuple[Convert, list[StrangerRecording]]]:
-    """All recordings as they are, and some of them disturbed."""
     clean = spread(recordings, _QUICK) if is_quick else recordings
     some = spread(recordings, _QUICK if is_quick else _DISTURBED)
     return {
@@ -178,25 +177,19 @@ _AS_RECORDED = "as recorded"
 
 
 class JudgedClip(Protocol):
-    """A recording at 16 kHz and what a character makes of it."""
+    @property
+    def name(self) -> str: ...
 
     @property
-    def name(self) -> str:
-        """Of the recording."""
+    def original(self) -> Floats: ...
 
     @property
-    def original(self) -> Floats:
-        """As recorded."""
-
-    @property
-    def converted(self) -> Floats:
-        """By the character."""
+    def converted(self) -> Floats: ...
 
 
 def judge_clips(
     clips: Mapping[str, Sequence[JudgedClip]], languages: Mapping[str, str], panel: Panel
 ) -> str:
-    """Judge clips and return the table as a part of a page."""
     converted = {id(clip.original): clip.converted for group in clips.values() for clip in group}
     recordings = [
         StrangerRecording(group, clip.name, languages.get(group, ""), clip.original, None)

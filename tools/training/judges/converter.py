@@ -21,17 +21,13 @@ _SLICE = 960  # samples of 60 ms, as the page sends them
 
 @dataclass(frozen=True)
 class BundleConverter:
-    """Converts with a bundle's own engine on one thread."""
-
     engine: Engine
 
     @classmethod
     def of(cls, bundle: Path) -> "BundleConverter":
-        """Loads a bundle as the container does."""
         return cls(build_engine(load_character(bundle, ENGINES), SessionSettings(threads=1)))
 
     def raw(self, wave: Floats, rate: int = RATE, seed: int = 0) -> Floats:
-        """The engine's own output."""
         options = ConversionOptions(seed=seed)
         return self.engine.convert(np.ascontiguousarray(wave, np.float32), rate, options)
 
@@ -48,11 +44,9 @@ class BundleConverter:
         return self._at_16_khz(np.concatenate([*pieces, stream.finish()]), len(wave))
 
     def again(self, wave: Floats) -> Floats:
-        """As a call gives it, with noise from another seed: what differs is chance."""
         return self._at_16_khz(self.raw(wave, seed=1), len(wave))
 
     def marked(self, wave: Floats) -> Floats:
-        """As a call gives it, with a watermark as results of a service have it."""
         watermark = Watermark(WatermarkKey(bytes(SHORTEST_KEY)), 1, self.engine.sample_rate)
         return self._at_16_khz(watermark.mark(self.raw(wave), 0), len(wave))
 
@@ -83,7 +77,6 @@ def noise(decibels: float) -> Callable[[Floats], Floats]:
 
 
 def telephone(wave: Floats) -> Floats:
-    """From 300 to 3400 Hz."""
     band = scipy.signal.butter(6, [300, 3400], "bandpass", fs=RATE, output="sos")
     return scipy.signal.sosfilt(band, wave).astype(np.float32)
 

@@ -28,8 +28,6 @@ _SIGNS = frozenset("PSC")
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """Errors of recognised speech; those of several sentences are added up."""
-
     wrong: int = 0
     said: int = 0
 
@@ -53,7 +51,6 @@ def units(text: str, language: str) -> list[str]:
 
 
 def compare(said: str, understood: str, language: str) -> ErrorRate:
-    """Compare what was understood with what was said."""
     wanted, found = units(said, language), units(understood, language)
     return ErrorRate(edits(wanted, found), len(wanted))
 
@@ -79,23 +76,18 @@ Key = tuple[str, str, str]
 
 @dataclass
 class Row:
-    """The figures of one group's recordings."""
-
     words: ErrorRate = field(default_factory=ErrorRate)
     marks: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, marks: Mapping[str, float]) -> None:
-        """Add a recording's figures."""
         for name, value in marks.items():
             self.marks.setdefault(name, []).append(value)
 
     def mean(self, name: str) -> float:
-        """Return the mean of a figure over the recordings that have it; otherwise not a number."""
         known = [value for value in self.marks.get(name, ()) if not np.isnan(value)]
         return float(np.mean(known)) if known else float("nan")
 
     def greatest(self, name: str) -> float:
-        """Return the greatest of a figure; otherwise not a number."""
         return max(self.marks.get(name, ()), default=float("nan"))
 
 
@@ -201,7 +193,6 @@ _EXPLANATION = (
 
 
 def table(rows: Mapping[Key, Row], names: Sequence[str] = ()) -> list[list[str]]:
-    """Return headings and lines: conditions, groups, and who converted."""
     headings = ["recording", "speakers", "converted by", "wrong", "of"]
     headings += [heading for heading, _ in _FIGURES] + ["pitch", "longest drop-out"]
     lines = [headings]
@@ -221,7 +212,6 @@ def table(rows: Mapping[Key, Row], names: Sequence[str] = ()) -> list[list[str]]
 
 
 def markdown(rows: Mapping[Key, Row], missing: Iterable[str], names: Sequence[str] = ()) -> str:
-    """Return the table with what it means and what is missing."""
     headings, *lines = table(rows, names)
     drawn = [headings, ["---"] * len(headings), *lines]
     text = "\n".join(f"| {' | '.join(line)} |" for line in drawn)
@@ -229,7 +219,6 @@ def markdown(rows: Mapping[Key, Row], missing: Iterable[str], names: Sequence[st
 
 
 def page(rows: Mapping[Key, Row], missing: Iterable[str]) -> str:
-    """Return the same as a part of a page."""
     headings, *lines = table(rows)
     head = "".join(f"<th>{html.escape(cell)}" for cell in headings)
     body = "".join(
@@ -265,7 +254,6 @@ TYPED_END = "<!-- typed: end -->"
 
 
 def write_typed(page: Path, tables: str) -> None:
-    """Puts what judges say about typed sentences between markers of their own."""
     _write(page, tables, TYPED_BEGIN, TYPED_END)
 
 
@@ -279,7 +267,6 @@ def write_tables(card: Path, tables: str) -> None:
 
 
 def write_judged(card: Path, tables: str) -> None:
-    """Puts what judges say between markers of their own; see write_tables."""
     _write(card, tables, JUDGED_BEGIN, JUDGED_END)
 
 

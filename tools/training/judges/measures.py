@@ -101,8 +101,6 @@ def longest_dropout_ms(source: SpeechMeasures, found: SpeechMeasures) -> float:
 
 
 class Embedding(Protocol):
-    """Hears who speaks."""
-
     def embed(self, wave: Floats) -> Floats:
         """The direction of a 16 kHz recording of at least a second, float32 [N] of length 1."""
 
@@ -119,7 +117,6 @@ class SpeakerEncoder:
             self._encoder = VoiceEncoder("cpu", verbose=False)
 
     def embed(self, wave: Floats) -> Floats:
-        """The direction, float32 [256] of length 1, of a 16 kHz recording of at least a second."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             heard = self._preprocess(wave, source_sr=16_000)
@@ -135,12 +132,9 @@ def voice_of(recordings: Iterable[Floats], encoder: Embedding) -> Floats:
 
 
 class SpeakerLikeness:
-    """Cosine between the embedding of a recording and that of the target's reference speech."""
-
     def __init__(self, references: Iterable[Floats], encoder: Embedding) -> None:
         self._encoder = encoder
         self._reference = voice_of(references, encoder)
 
     def of(self, wave: Floats) -> float:
-        """Cosine of a 16 kHz recording of at least a second."""
         return float(self._encoder.embed(wave) @ self._reference)

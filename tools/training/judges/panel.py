@@ -58,7 +58,6 @@ class Whisper:
         )
 
     def understand(self, wave: Floats, language: str) -> str:
-        """Transcribe a 16 kHz recording, for example in `ja`."""
         segments, _ = self._model.transcribe(
             wave,
             language=language,
@@ -107,10 +106,7 @@ _LOUDEST = 0.95
 
 
 class Naturalness(Protocol):
-    """Guesses what listeners would say."""
-
-    def judge(self, wave: Floats) -> dict[str, float]:
-        """Return the marks of a 16 kHz recording by their names."""
+    def judge(self, wave: Floats) -> dict[str, float]: ...
 
 
 class Dnsmos:
@@ -128,7 +124,6 @@ class Dnsmos:
         self._run = dnsmos.run
 
     def judge(self, wave: Floats) -> dict[str, float]:
-        """See Naturalness."""
         marks = self._run(_within_scale(wave), 16_000)
         return {
             "overall": float(marks["ovrl_mos"]),
@@ -160,7 +155,6 @@ class DistillMos:
         self._torch = torch
 
     def judge(self, wave: Floats) -> dict[str, float]:
-        """See Naturalness."""
         with self._torch.inference_mode():
             mark = self._model(self._torch.from_numpy(_within_scale(wave))[None])
         return {"distillmos": float(mark)}
@@ -188,8 +182,6 @@ def _within_scale(wave: Floats) -> Floats:
 
 
 class Memory:
-    """Keeps answers by who gave them and what they were given."""
-
     def __init__(self, file: Path) -> None:
         self._file = file
         self._kept: dict[str, Any] = {}
@@ -215,14 +207,11 @@ class Memory:
 
 
 class RememberedWhisper:
-    """A recogniser that is asked once about each recording."""
-
     def __init__(self, whisper: Whisper, memory: Memory) -> None:
         self._whisper = whisper
         self._memory = memory
 
     def understand(self, wave: Floats, language: str) -> str:
-        """See `Whisper`."""
         who = f"whisper-base {language}"
         heard = self._memory.recall(who, wave, lambda: self._whisper.understand(wave, language))
         return str(heard)
@@ -237,15 +226,11 @@ class RememberedNaturalness:
         self._memory = memory
 
     def judge(self, wave: Floats) -> dict[str, float]:
-        """See `Naturalness`."""
         return dict(self._memory.recall(self._name, wave, lambda: self._judge.judge(wave)))
 
 
 class Recogniser(Protocol):
-    """Writes down what it understands."""
-
-    def understand(self, wave: Floats, language: str) -> str:
-        """Transcribe a 16 kHz recording, for example in `ja`."""
+    def understand(self, wave: Floats, language: str) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -263,7 +248,6 @@ class Panel:
 
 
 def gather(models: Path, threads: int = 1) -> Panel:
-    """Call those together who are installed."""
     missing: list[str] = []
     memory = Memory(models / "said.jsonl")
     recogniser: Recogniser | None = None

@@ -12,7 +12,6 @@ import matplotlib.pyplot as plt
 
 
 def spectrograms(file: Path, waves: dict[str, Floats]) -> None:
-    """Draws one spectrogram under another, 0 to 8 kHz, 70 dB deep."""
     figure, axes = plt.subplots(len(waves), 1, figsize=(11, 2.6 * len(waves)), sharex=True)
     for axis, (title, wave) in zip(np.atleast_1d(axes), waves.items(), strict=True):
         top = 10 * np.log10(np.square(np.abs(np.fft.rfft(wave[:RATE]))).max() / RATE + 1e-9) - 30

@@ -40,8 +40,6 @@ def colour_of(character: str) -> str:
 
 @dataclass(frozen=True)
 class Names:
-    """The character's id, and its names as visitors see them."""
-
     character: str
     english: str
     japanese: str

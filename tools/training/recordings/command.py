@@ -60,7 +60,6 @@ _HELD_OUT_SHARE = 0.1
 
 
 def main(arguments: Sequence[str], places: TrainingFolders, ask: Ask, encoder: Embedding) -> int:
-    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     options = training_parser(places).parse_args(arguments)
     places = replace(places, work=options.work, judges=places.models)
     if options.clear is not None:
@@ -150,7 +149,6 @@ def _make(
 
 
 def _tell(selection: Selection, work: WorkFolder, progress: TrainingProgress) -> None:
-    """Say what is used of the recordings, and why the rest is not."""
     for line in selection_lines(selection):
         progress.say(line)
     write_dropped(work.path / "dropped.txt", selection.dropped)

@@ -67,25 +67,19 @@ class ComparedClip:
 
 @dataclass
 class Figures:
-    """Means over clips by name; not a number where there was none."""
-
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, **values: float) -> None:
-        """Add one clip's."""
         for name, value in values.items():
             self.values.setdefault(name, []).append(value)
 
     def mean(self, name: str) -> float:
-        """The mean over the clips that had it."""
         known = [value for value in self.values.get(name, []) if not np.isnan(value)]
         return float(np.mean(known)) if known else float("nan")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Measurements, and samples to listen to."""
-
     owner: Figures
     strangers: Figures
     owner_clips: Sequence[ComparedClip]
@@ -93,8 +87,6 @@ class Comparison:
 
 
 class Judge:
-    """Listens to a character."""
-
     def __init__(
         self, bundle: Path, references: Sequence[Utterance], encoder: Embedding, ear: SharedEncoder
     ) -> None:
@@ -111,22 +103,18 @@ class Judge:
         self._voice = HarmonicVoice()
 
     def clip_of_owner(self, name: str, utterance: Utterance) -> ComparedClip:
-        """Convert a recording of the owner, and let the synthesis alone say it."""
         (lesson,) = self._preparation.of([utterance])
         synthesis = synthesise(self._voice, lesson.cepstra, lesson.log_f0)
         wave = resample(utterance.samples, utterance.rate, RATE)
         return ComparedClip(name, wave, _aligned(synthesis, wave), self.convert(wave))
 
     def clip_of_stranger(self, name: str, wave: Floats) -> ComparedClip:
-        """Convert somebody else."""
         return ComparedClip(name, wave, None, self.convert(wave))
 
     def convert(self, wave: Floats) -> Floats:
-        """A recording at 16 kHz in the character's voice."""
         return self._converter(wave)
 
     def figures(self, clip: ComparedClip) -> dict[str, float]:
-        """Everything that is measured of a clip."""
         source, found = (self._encoder.embed(w) for w in (clip.original, clip.converted))
         before, after = measures.analyse(clip.original), measures.analyse(clip.converted)
         figures = {
@@ -160,7 +148,6 @@ def judge(
     strangers: Mapping[str, Sequence[Utterance]],
     report: Callable[[int, int], None],
 ) -> Comparison:
-    """Measure what a character makes of its owner and of strangers."""
     own = [Utterance("", 0.0, wave, RATE) for wave in join(held_out)[:_MOST_CLIPS]]
     others = {name: join(speech)[:1] for name, speech in strangers.items()}
     people = [(name, wave) for name, waves in others.items() for wave in waves]

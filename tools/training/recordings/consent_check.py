@@ -39,23 +39,17 @@ _LONG_O = re.compile("(?<=[オコソトノホモヨョロゴゾドボポ])ウ")
 
 
 class ConsentRecogniser(Protocol):
-    """Writes down what is said."""
-
-    def understand(self, wave: Floats, language: str) -> str:
-        """Return what is said in a 16 kHz recording."""
+    def understand(self, wave: Floats, language: str) -> str: ...
 
 
 @dataclass(frozen=True)
 class SpokenConsent:
-    """A spoken consent that was checked."""
-
     day: dt.date
     likeness: float
     are_words_checked: bool
 
     @property
     def statement(self) -> str:
-        """The sentence in the character's consent."""
         words = "a recogniser heard the sentence" if self.are_words_checked else "words not checked"
         return (
             f"Spoken consent of {self.day.isoformat()}: in the voice of the recordings (likeness"
@@ -169,7 +163,6 @@ def _is_among(wanted: str, sounds: str) -> bool:
 
 
 def _speech_of(file: Path) -> Floats:
-    """The usable speech of a file at 16 kHz."""
     waves: list[Floats] = []
     try:
         for piece in read_pieces(OwnerRecording(file, file.name)):

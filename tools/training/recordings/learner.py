@@ -63,8 +63,6 @@ class Batch:
 
 
 class Lessons:
-    """Draws batches from people's lessons."""
-
     def __init__(
         self, people: Sequence[Sequence[Lesson]], shares: Sequence[float], seed: int
     ) -> None:
@@ -75,7 +73,6 @@ class Lessons:
         self._lengths = [length / length.sum() for length in lengths]
 
     def batch(self, step: int, size: int) -> Batch:
-        """The crops of a step."""
         random = np.random.default_rng((self._seed, step))
         drawn = random.choice(len(self._people), size, p=self._shares)
         rows = [self._crop(int(who), random) for who in drawn]
@@ -115,8 +112,6 @@ def contour(lesson: Lesson) -> np.ndarray:
 
 
 class Disturber:
-    """Errs about melody and voicing as the engine's pitch tracker does."""
-
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._doubt = Disturbance(seed)
@@ -195,7 +190,6 @@ class Learner:
             self._resume()
 
     def run(self, report: Report) -> SpeakerVectors:
-        """Trains to the end of the plan; returns the voices with averaged weights."""
         while self._step < self._plan.steps:
             distance = self._train_once()
             report(self._step, self._plan.steps, f"envelopes off by {distance:.2f} dB")
@@ -220,7 +214,6 @@ class Learner:
         return distance
 
     def _share_of_rate(self) -> float:
-        """Flat, then falling to nothing along a cosine."""
         share = self._step / self._plan.steps
         warm = min(1.0, (self._step + 1) / 50)
         fall = max(0.0, share - self._plan.flat) / (1 - self._plan.flat)
@@ -257,7 +250,6 @@ def held_out_distance(voices: SpeakerVectors, lessons: Sequence[Lesson], who: in
 
 
 def whole(lesson: Lesson, who: int = 0) -> Batch:
-    """A lesson as it is, as a batch of one."""
     columns = crop(lesson, 0, 0, len(lesson.log_f0))
     return Batch(*[torch.from_numpy(column)[None] for column in columns] + [torch.tensor([who])])
 
@@ -269,8 +261,6 @@ _OWNER = "owner"
 
 @dataclass(frozen=True)
 class Material:
-    """The lessons: the owner's speech, and other people's by name."""
-
     owner: Sequence[Utterance]
     others: Mapping[str, Sequence[Utterance]]
 
@@ -296,23 +286,18 @@ class TrainingEffort:
 
 @dataclass(frozen=True)
 class TrainedDecoder:
-    """A decoder and how high its owner speaks."""
-
     network: Network
     melody: Melody
 
 
 @dataclass(frozen=True)
 class Training:
-    """The stages of one training."""
-
     ear: SharedEncoder
     effort: TrainingEffort
     work: WorkFolder
     progress: TrainingProgress
 
     def run(self, material: Material) -> TrainedDecoder:
-        """Train a decoder for the owner of the material."""
         torch.set_num_threads(1)
         owner = self.prepare(material.owner)
         versions = _HARSH_VERSIONS_OF_OTHERS if self.effort.is_harsh else _VERSIONS_OF_OTHERS
@@ -323,7 +308,6 @@ class Training:
         return TrainedDecoder(network, Melody.of(melody))
 
     def prepare(self, utterances: Sequence[Utterance]) -> list[Lesson]:
-        """The owner's lessons."""
         self.progress.begin("preparing")
         preparation = Preparation(self.ear, self.effort.seed, is_harsh=self.effort.is_harsh)
         spoken = joined(utterances)

@@ -182,8 +182,6 @@ class Pair:
 
 
 class Preparation:
-    """Turns utterances into lessons."""
-
     def __init__(
         self,
         ear: SharedEncoder,
@@ -199,7 +197,6 @@ class Preparation:
         self._mel = MelSpectrum()
 
     def of(self, utterances: Sequence[Utterance]) -> Iterator[Lesson]:
-        """Make lessons of one person's utterances."""
         envelopes = _envelopes_by_rate(utterances)
         for utterance in utterances:
             padded = with_silence(utterance)
@@ -245,7 +242,6 @@ class Preparation:
         return (spoil_one_way if is_one_way else spoil)(heard, self._random)
 
     def _envelopes(self, envelopes: Envelopes, padded: Floats, analysis: Analysis) -> Floats:
-        """The envelopes, as loud as Mei speaks."""
         cepstra = envelopes.of(padded, analysis.track.hertz)
         cepstra[:, 0] += _LEVEL_OF_MEI - 0.5 * np.log(self._loudness(analysis))
         return cepstra

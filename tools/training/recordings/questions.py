@@ -42,7 +42,6 @@ class TrainingFolders:
 
     @property
     def models(self) -> Path:
-        """The folder of the recogniser, whether it is there or not."""
         return self.judges or self.work.parent / "judges"
 
 
@@ -129,7 +128,6 @@ def prepare(
 
 
 def _consent(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:
-    """The owner's answers: from a file, from before a break, or asked for now."""
     kept = work.path / "consent.json"
     if file is not None:
         return read_consent(file)
@@ -164,8 +162,6 @@ _MOST_TRIES = 3
 
 @dataclass(frozen=True)
 class FoundConsent:
-    """The owner's recording of a sentence."""
-
     recording: Path
     sentence: ConsentSentence
 
@@ -222,7 +218,6 @@ class ConsentRequest:
         self._accepted.write_text(_digest(found.recording), "utf-8")
 
     def clear(self) -> None:
-        """Forget the sentence and the recording."""
         for file in (self._sentence, self._accepted):
             file.unlink(missing_ok=True)
 
@@ -244,7 +239,6 @@ class ConsentRequest:
 
 
 def usual_language() -> Language:
-    """Return the language of the owner's system, or English."""
     system = (locale.getlocale()[0] or "").lower()
     return next((each for each in _LANGUAGES if system.startswith(each)), "en")
 

@@ -51,12 +51,10 @@ def _place(part: DroppedSpeech) -> str:
 
 
 def write_dropped(file: Path, dropped: Sequence[DroppedSpeech]) -> None:
-    """Write a list of everything that is not used."""
     file.write_text("".join(f"{_place(part)}\n" for part in dropped), "utf-8")
 
 
 def summary(judgement: Comparison) -> str:
-    """One sentence about how the character turned out."""
     owner, strangers = judgement.owner, judgement.strangers
     said = (
         f"likeness of held-out recordings {_two(owner, 'after')} (as recorded"
@@ -102,7 +100,6 @@ timing stay the speaker's.
 
 
 def tables(judgement: Comparison) -> str:
-    """The figures as Markdown."""
     owner, strangers = judgement.owner, judgement.strangers
     synthesis = f"{_two(owner, 'synthesis')} by the synthesis alone"
     rows = [

@@ -115,7 +115,6 @@ def _hear(
     encoder: Embedding,
     steps: SelectionSteps,
 ) -> tuple[NDArray[np.bool_], float]:
-    """Return which groups are in the owner's voice, and the share of a doubtful second voice."""
     heard = []
     for number, group in enumerate(groups):
         first = utterances[group[0]]
@@ -138,7 +137,6 @@ def _hear(
 
 
 def _groups(utterances: Sequence[Utterance]) -> Iterator[list[int]]:
-    """Utterances that follow each other in a file, joined until they last 3 s."""
     group: list[int] = []
     seconds = 0.0
     for index, utterance in enumerate(utterances):
@@ -160,7 +158,6 @@ def _joined(utterances: Sequence[Utterance], group: list[int]) -> Floats:
 
 
 def _cluster(embeddings: NDArray[np.float32]) -> NDArray[np.intp]:
-    """The number of each embedding's voice, from 0."""
     if len(embeddings) < 2:
         return np.zeros(len(embeddings), np.intp)
     tree = linkage(embeddings, "average", metric="cosine")
@@ -205,7 +202,6 @@ class Selection:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of usable speech."""
         return sum(utterance.seconds for utterance in self.utterances)
 
 
@@ -327,12 +323,10 @@ def _too_little(folder: Path, selection: Selection) -> RecordingsError:
 
 
 def _files(dropped: Sequence[DroppedSpeech], reason: str | None) -> Sequence[str]:
-    """Return the files of which something was dropped for a reason, each once."""
     return list(dict.fromkeys(part.file for part in dropped if part.reason == reason))
 
 
 def seconds_by_reason(dropped: Sequence[DroppedSpeech]) -> Counter[str]:
-    """Return the seconds that were dropped for each reason."""
     total: Counter[str] = Counter()
     for part in dropped:
         total[part.reason] += part.seconds  # type: ignore[assignment]
@@ -356,8 +350,6 @@ _TAUGHT_PER_FILE = 15.0
 
 @dataclass(frozen=True)
 class OtherPeople:
-    """Other people's speech."""
-
     taught: Mapping[str, Sequence[Utterance]]
     strangers: dict[str, list[Utterance]]
 

@@ -100,8 +100,6 @@ class RecordingPiece:
 
 @dataclass(frozen=True)
 class OwnerRecording:
-    """A file that is probably a recording."""
-
     path: Path
     name: str
 
@@ -129,7 +127,6 @@ def find_recordings(folder: Path) -> list[OwnerRecording]:
 
 
 def _visible(path: Path) -> bool:
-    """Return whether a path is a file, and not a companion file of macOS."""
     return path.is_file() and not path.name.startswith(".")
 
 
@@ -305,7 +302,6 @@ def _dropped(piece: RecordingPiece, begin: int, end: int, reason: str) -> Droppe
 
 
 def _fault(piece: RecordingPiece, analysis: Analysis, begin: int, end: int) -> str | None:
-    """Why a stretch is not used, or None."""
     heard = analysis.wave[begin * RATE // FRAMES_PER_SECOND : end * RATE // FRAMES_PER_SECOND]
     if end - begin < SHORTEST_FRAMES:
         return SHORT

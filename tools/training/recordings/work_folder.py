@@ -44,7 +44,6 @@ class TrainingProgress:
     _shown: float = 0.0
 
     def begin(self, name: str) -> None:
-        """A stage begins."""
         self._end_line()
         self._stage += 1
         self._name = name
@@ -52,7 +51,6 @@ class TrainingProgress:
         self._write("")
 
     def report(self, done: float, total: float, note: str = "") -> None:
-        """Say that so many of so many steps of the stage are done."""
         now = time.monotonic()
         if self._first < 0:
             # After a break the stage goes on from here.
@@ -68,7 +66,6 @@ class TrainingProgress:
         self._write(", ".join(part for part in notes if part))
 
     def say(self, sentence: str) -> None:
-        """Write a line of its own."""
         self._end_line()
         self.out.write(f"{sentence}\n")
         self.out.flush()
@@ -142,11 +139,9 @@ class WorkFolder:
         return made
 
     def keep_part(self, name: str, make: Callable[[], Made]) -> Made:
-        """Return the stored part of a stage, or make and store it; see `forget_parts`."""
         return self.kept(f"{_PART}{hashlib.sha256(name.encode()).hexdigest()}", make)
 
     def forget_parts(self) -> None:
-        """Delete the parts of a stage that is whole."""
         for file in self.path.glob(f"{_PART}*"):
             file.unlink()
 

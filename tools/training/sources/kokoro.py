@@ -78,7 +78,6 @@ _TRACTS = (0.8, 1.2)
 
 
 def alone(name: str) -> Mixture:
-    """One of Kokoro's voices as it is."""
     return Mixture({name: 1.0}, {name: 1.0})
 
 
@@ -118,8 +117,6 @@ Line = tuple[str, str]
 
 
 class _Writer:
-    """Writes what voices say."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._settings = SessionSettings()
@@ -199,14 +196,12 @@ def _lines(file: str, language: str) -> list[Line]:
 
 
 def _small_talk(seed: int) -> list[str]:
-    """One of Hina's sentences, and some by chance."""
     random = Random(seed)
     first = random.choice(_lines("hina_ja.txt", "ja"))[1]
     return [first, *(japanese(random) for _ in range(_SENTENCES_OF_STRANGERS - 1))]
 
 
 def main() -> None:
-    """Write what was asked for."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.training.sources.kokoro", description=__doc__
     )

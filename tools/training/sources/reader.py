@@ -39,7 +39,6 @@ class Register:
     spread_hz: float
 
     def options(self) -> list[str]:
-        """Options of flite."""
         mean = f"int_f0_target_mean={self.mean_hz:.1f}"
         return ["--setf", mean, "--setf", f"int_f0_target_stddev={self.spread_hz:.1f}"]
 
@@ -53,7 +52,6 @@ def speak_with_flite(
     phones: str = "",
     register: Register | None = None,
 ) -> TimedSpeech:
-    """Speaks a text, or phones of flite's own set where no text is given."""
     with TemporaryDirectory(dir=scratch) as folder:
         file = Path(folder) / "wav"
         command = ["flite", "-voice", voice, "--setf", f"duration_stretch={stretch:.3f}"]
@@ -77,8 +75,6 @@ _PROGRAM = """
 
 @dataclass(frozen=True)
 class NumberedText:
-    """A text for a voice such as ``"czech_dita"``."""
-
     voice: str
     text: str
 
@@ -109,7 +105,6 @@ def _read(file: Path) -> TimedSpeech | None:
 
 
 def read_labels(file: Path) -> list[tuple[str, float]]:
-    """Reads (phone, end in seconds) from an Xlabel file."""
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     body = lines[lines.index("#") + 1 :]
     columns = [line.split() for line in body if len(line.split()) >= 3]
@@ -138,7 +133,6 @@ class Registers:
     spread_hz: float
 
     def draw(self, random: Random) -> Register:
-        """Draw the pitch of one sentence."""
         mean = random.uniform(self.lowest_mean_hz, self.highest_mean_hz)
         return Register(mean, self.spread_hz)
 
@@ -196,7 +190,6 @@ def write(speech: Iterable[TimedSpeech], folder: Path, minutes: float) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Read as the command line asks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
         "voice", help=f"{MEI}, one of flite ({', '.join(FLITE_VOICES)}), or one of Festival"
