@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     Client = str | None
 
 
-# Time that a new client or text has ahead of others, so that a short request needs one turn.
-CREDIT_SECONDS: Final = 0.5
-
+CREDIT_SECONDS: Final = 0.5  # a new client or text has so much more: a short one needs one turn
 OTHERS_SECONDS: Final = 60.0  # after its last request a client counts among the others for so long
 REST_SECONDS: Final = 1.0  # after a hostile recording a client has no place, while others come
 
@@ -30,7 +28,7 @@ PassOn: TypeAlias = "Callable[[], Awaitable[None]]"
 
 
 async def stay() -> None:
-    """Let nobody else run in between."""
+    """Let nobody else run."""
 
 
 @dataclass(eq=False)
@@ -56,13 +54,10 @@ class _Place:
 
     @property
     def used(self) -> tuple[float, float]:
-        """The times of the client and the text; the least is next."""
-        return self.client.seconds, self.text.seconds
+        return self.client.seconds, self.text.seconds  # the least is next
 
 
 class RecentClients:
-    """The clients that have come lately."""
-
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         # The last two suffice: one of them is not the client that asks.
@@ -78,8 +73,9 @@ class RecentClients:
     def have_others(self, client: Client) -> bool:
         """Return whether another client has come; one without a name is never limited."""
         since = self._now() - OTHERS_SECONDS
-        others = (seen for other, seen in self._seen.items() if other != client)
-        return client is not None and any(seen > since for seen in others)
+        return client is not None and any(
+            seen > since for other, seen in self._seen.items() if other != client
+        )
 
 
 class FairQueue:
@@ -90,8 +86,8 @@ class FairQueue:
     queuing: P. Goyal et al., IEEE/ACM Transactions on Networking 5(5), 1997).
 
     Work under way is not stopped. So while one client has all places, each other one may take a
-    spare place instead of waiting until a long piece ends. Where nothing is spare, `most_of_one`
-    keeps places free for the others: while they come, the rest of a client's work waits.
+    spare place. Where nothing is spare, `most_of_one` keeps places free for the others: while they
+    come, the rest of a client's work waits.
     """
 
     def __init__(
@@ -151,14 +147,14 @@ class FairQueue:
 
     def rest(self, client: Client) -> None:
         """Give a client no place for `REST_SECONDS`, while others come."""
+
+        def end_rest() -> None:
+            del self._resting[client]
+            self._give_places()
+
         if client in self._resting:
             self._resting[client].cancel()
-        loop = asyncio.get_running_loop()
-        self._resting[client] = loop.call_later(REST_SECONDS, self._end_rest, client)
-
-    def _end_rest(self, client: Client) -> None:
-        del self._resting[client]
-        self._give_places()
+        self._resting[client] = asyncio.get_running_loop().call_later(REST_SECONDS, end_rest)
 
     def _is_free_for(self, place: _Place) -> bool:
         taken, holders = len(self._held), Counter(held.name for held in self._held)
@@ -187,7 +183,7 @@ class FairQueue:
 
 
 class Slots(Protocol):
-    """A limit of work that is done at once, with the methods of `FairQueue`."""
+    """A limit of work that is done at once; see `FairQueue`."""
 
     def slot(
         self, client: str | None = None, text: Share | None = None
@@ -305,7 +301,6 @@ class Admission:
             self._queue.rest(client)
 
     def turn(self, client: str | None = None) -> Turn:
-        """Return the turn of one more conversion, or text; it waits for a place."""
         return Turn(self._slots, client, self.count_work, self._patience)
 
     @asynccontextmanager
@@ -319,7 +314,6 @@ class Admission:
 
     @contextmanager
     def count_work(self) -> Iterator[None]:
-        """Count a running conversion or text, and its time."""
         begin = self._now()
         self._running += 1
         try:

@@ -9,7 +9,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
@@ -28,22 +28,17 @@ MIB: Final = 1 << 20
 # one conversion 210 MB for 10 s of speech, 300 MB for 60 s; the content encoder that characters
 # share takes 104 MB more.
 PROCESS_BYTES: Final = 285 * MIB
-
-# Memory of each conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s. If decoding may
-# take more, that counts: see `memory_needs`.
+# Measured for each conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s.
 CONVERSION_BYTES: Final = 75 * MIB
-
-# Memory of a conversion by a character from the bucket: such networks are large. Measured: 480 MB
-# with 10 s of speech and an RVC voice of 40 kHz, which takes no more at once.
+# The networks of characters from the bucket are large. Measured: 480 MB with 10 s of speech and an
+# RVC voice of 40 kHz, which takes no more at once.
 FETCHED_CONVERSION_BYTES: Final = 640 * MIB
-
-# CPUs that one process keeps busy. Nine tenths of a conversion run without the interpreter's lock
-# or in the decoder's process, so that the lock is free for about this many conversions at once.
+# Nine tenths of a conversion run without the interpreter's lock or in the decoder's process, so the
+# lock is free for about this many conversions at once.
 CPUS_PER_PROCESS: Final = 4
-
-# Conversions that share a CPU. One waits for Firestore, a bucket or the decoder's process while the
-# other computes. With one conversion per CPU, a tenth of the CPUs' time is lost even with every
-# service on the same machine (docs/architecture.md, decision 22).
+# One waits for Firestore, a bucket or the decoder's process while the other computes. With one
+# conversion per CPU, a tenth of the CPUs' time is lost even with every service on the same machine
+# (docs/architecture.md, decision 22).
 CONVERSIONS_PER_CPU: Final = 2
 
 # Work after which one of several processes is replaced, so that no leak grows for ever. Requests do
@@ -55,10 +50,8 @@ _UNLIMITED: Final = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The limits of a container; without a limit the memory is None."""
-
     cpus: float
-    memory_bytes: int | None
+    memory_bytes: int | None  # None without a limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +87,9 @@ def plan(
 ) -> ProcessPlan:
     """Plan enough conversions for every CPU, but no more than fit into the memory.
 
-    Several processes leave memory for one more: a worn one ends its work beside the new one. For a
-    few CPUs one process is enough. It starts soonest, loads the characters only once, and receives
-    every message, even if all come through one connection.
+    Several processes leave memory for one more: a worn one ends its work beside the new one. One
+    process starts soonest, loads the characters only once, and receives every message, even if all
+    come through one connection.
     """
     cpus = max(1, round(resources.cpus))
     processes = workers or math.ceil(cpus / CPUS_PER_PROCESS)
@@ -131,7 +124,6 @@ def read_resources(root: Path = Path("/")) -> Resources:
 
 
 def _cgroup_folders(root: Path) -> Iterable[Path]:
-    """Yield the folders of this process's cgroups and of all their parents."""
     mount = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -160,10 +152,6 @@ def _text(path: Path) -> str:
         return path.read_text().strip()
     except OSError:
         return ""
-
-
-def _planned_max_work(settings: dict[str, Any]) -> float:
-    return WORN_AFTER_SECONDS if settings.get("workers", 1) > 1 else 0.0
 
 
 class ServingSettings(EnvironmentSettings):
@@ -196,21 +184,20 @@ class ServingSettings(EnvironmentSettings):
     graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
     keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
     max_work_seconds: Annotated[float, Field(ge=0, le=10_000_000)] = Field(
-        default_factory=_planned_max_work
+        default_factory=lambda planned: WORN_AFTER_SECONDS * (planned.get("workers", 1) > 1)
     )
     kokoro_dir: Path | None = None
     characters_dir: Path = Path(__file__).parents[2] / "characters"
 
     @property
     def is_alone(self) -> bool:
-        """True for a single process, which is never replaced."""
         return self.processes == 1 and self.max_work_seconds == 0
 
     @property
     def processes(self) -> int:
-        """The number of processes, each of which must have something to do."""
+        # Each must have something to do.
         return min(self.workers, self.concurrency)
 
     def share(self, number: int) -> int:
-        """Return one process's share of a number that is meant for all processes."""
+        """Return one process's share of a number for all processes."""
         return math.ceil(number / self.processes)

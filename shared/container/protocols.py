@@ -41,10 +41,10 @@ from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.protocol.ws_stream import WSStream
 from hyperframe.frame import GoAwayFrame
 from wsproto.events import Event as Frame
-from wsproto.events import Message, Ping, Pong
+from wsproto.events import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
     from hypercorn.config import Config
     from hypercorn.events import Event
@@ -66,8 +66,6 @@ MOST_EMPTY_FRAMES: Final = 1000  # the most pings, pongs and empty fragments bet
 
 
 class BoundedH2Protocol(H2Protocol):
-    """Hypercorn's HTTP/2, which refuses floods of frames and of requests that are taken back."""
-
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._control_frames_left = MOST_CONTROL_FRAMES
@@ -87,7 +85,7 @@ class BoundedH2Protocol(H2Protocol):
             await asyncio.sleep(0)
 
     async def _handle_events(self, events: list[h2.events.Event]) -> None:
-        self._control_frames_left += sum(map(_allowance, events))
+        self._control_frames_left += sum(map(allowance, events))
         try:
             if self._control_frames_left >= 0:
                 await self._handle_while_bounded(events)
@@ -122,7 +120,7 @@ class BoundedH2Protocol(H2Protocol):
                 size = event.flow_controlled_length
                 self.connection.acknowledge_received_data(size, event.stream_id)
                 await self._flush()
-            elif isinstance(event, h2.events.RequestReceived) and not _is_readable(event):
+            elif isinstance(event, h2.events.RequestReceived) and not is_readable(event):
                 self._reset(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
                 await self._flush()
             elif isinstance(event, h2.events.RequestReceived) and takes_no_more:
@@ -166,18 +164,13 @@ class BoundedH2Protocol(H2Protocol):
             self.connection.reset_stream(stream_id, reason)
 
 
-def use_bounded_http2() -> None:
-    """Let Hypercorn use the class above; it has no setting for that."""
-    setattr(protocol, H2Protocol.__name__, BoundedH2Protocol)
-
-
-def _is_readable(event: h2.events.RequestReceived) -> bool:
+def is_readable(event: h2.events.RequestReceived) -> bool:
     """Return whether a request has a method and a path that can be read."""
     headers = dict(event.headers)
     return all(headers.get(name, b"\xff").isascii() for name in (b":method", b":path"))
 
 
-def _allowance(event: h2.events.Event) -> int:
+def allowance(event: h2.events.Event) -> int:
     """Count the further control frames that an event allows; -1 for a control frame."""
     if isinstance(event, h2.events.RequestReceived):
         return CONTROL_FRAMES_PER_REQUEST
@@ -187,7 +180,7 @@ def _allowance(event: h2.events.Event) -> int:
 
 
 class BoundedRequest(HTTPStream):
-    """A request of Hypercorn whose end is defined only once."""
+    """A request of Hypercorn, which is refused if its end is defined twice."""
 
     async def handle(self, event: StreamEvent) -> None:
         if isinstance(event, Request):
@@ -206,7 +199,6 @@ class BoundedConnection(TCPServer):
     """A connection of Hypercorn to which nothing is written when it is gone."""
 
     async def run(self) -> None:
-        """Serve the connection to its end, and let no error leave it."""
         try:
             await super().run()
         except Exception as error:  # noqa: BLE001 - others must not lose their answers for it
@@ -251,18 +243,19 @@ class BoundedStream(WSStream):
         self.handshake.extensions = None
         await super()._accept(message)
         events = self.connection.events
-        self.connection.events = lambda: self._counted(events())  # type: ignore[method-assign]
 
-    def _counted(self, events: Iterator[Frame]) -> Generator[Frame, None, None]:
-        """Yield events, until too many of them carried nothing."""
-        for event in events:
-            if isinstance(event, Message) and event.message_finished:
-                self._empty_frames = 0
-            elif isinstance(event, Ping | Pong) or (isinstance(event, Message) and not event.data):
-                self._empty_frames += 1
-            if self._empty_frames > MOST_EMPTY_FRAMES:
-                return
-            yield event
+        def count_events() -> Generator[Frame, None, None]:
+            """Yield events, until too many of them carried nothing."""
+            for event in events():
+                if isinstance(event, Message) and event.message_finished:
+                    self._empty_frames = 0
+                elif not isinstance(event, Message) or not event.data:
+                    self._empty_frames += 1
+                if self._empty_frames > MOST_EMPTY_FRAMES:
+                    return
+                yield event
+
+        self.connection.events = count_events  # type: ignore[method-assign]
 
     async def _handle_events(self) -> None:
         await super()._handle_events()
@@ -272,11 +265,14 @@ class BoundedStream(WSStream):
 
 
 def limit_clients(server: Config) -> None:
-    """Bound what clients cost, for every Hypercorn server of this process."""
+    """Bound what clients cost, for every Hypercorn server of this process.
+
+    Hypercorn has no setting for its classes.
+    """
     for module in (h11, protocol_h2):
         module.WSStream = BoundedStream  # type: ignore[attr-defined]
         module.HTTPStream = BoundedRequest  # type: ignore[attr-defined]
-    use_bounded_http2()
+    setattr(protocol, H2Protocol.__name__, BoundedH2Protocol)
     run.TCPServer = BoundedConnection  # type: ignore[attr-defined]
     server.websocket_max_message_size = LARGEST_MESSAGE
     server.max_app_queue_size = MOST_QUEUED_MESSAGES

@@ -68,7 +68,12 @@ class UnreadBodies:
                 return
             await send({**message, "more_body": True})
             await self._read_rest(receive)
-            reading = asyncio.create_task(_read_for_ever(receive))
+
+            async def read_for_ever() -> None:
+                while True:
+                    await receive()
+
+            reading = asyncio.create_task(read_for_ever())
             try:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             finally:
@@ -98,11 +103,6 @@ def _is_last(message: Message) -> bool:
     return message["type"] == "http.disconnect" or not message.get("more_body", False)
 
 
-async def _read_for_ever(receive: Receive) -> Any:
-    while True:
-        await receive()
-
-
 UNREAD_SECONDS: Final = 20.0  # until the system ends the connection of a client that does not read
 INTERRUPTED_SECONDS: Final = 0.7  # for work under way after Ctrl-C; a text may take a minute
 RETIRING_SECONDS: Final = 3600.0  # for a worn process: as long as the longest speech is heard
@@ -115,17 +115,12 @@ async def _do_nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of a process, as its server sees it.
+    """The work of a process, as its server sees it."""
 
-    Attributes:
-        drain: hands the work under way back; by default the server waits for its requests.
-        seconds: the time that all of it has taken, after which a process is worn.
-    """
-
-    drain: Callable[[], Awaitable[None]] = _do_nothing
+    drain: Callable[[], Awaitable[None]] = _do_nothing  # hands the work under way back
     retire: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
     is_stuck: Callable[[], bool] = lambda: False
-    seconds: Callable[[], float] = lambda: 0.0
+    seconds: Callable[[], float] = lambda: 0.0  # the time that all of it has taken
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -173,8 +168,20 @@ async def serve_until_signal(
     """
     # Imported here, because the local cloud serves with a server of its own.
     from hypercorn.asyncio import serve  # noqa: PLC0415
+    from hypercorn.config import Config  # noqa: PLC0415
 
-    server = _open_server(config, supervision)
+    from shared.container.protocols import limit_clients  # noqa: PLC0415
+
+    server = Config()
+    limit_clients(server)
+    if supervision is None:
+        sockets: tuple[int, ...] = (listening_socket(config.host, config.port).detach(),)
+    else:
+        sockets = supervision.sockets
+    server.bind = [f"fd://{descriptor}" for descriptor in sockets]
+    server.graceful_timeout = config.graceful_timeout
+    server.keep_alive_timeout = config.keepalive
+    server.errorlog = logging.getLogger("hypercorn")
     async with _Shutdown(server, config, work, supervision) as shutdown:
         shutdown.install_signals(finishes_when_interrupted=finishes_when_interrupted)
         bounded = cast("ASGIFramework", UnreadBodies(cast("ASGIApp", app)))
@@ -200,7 +207,6 @@ class _Shutdown:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Send heartbeats from now on, if there is supervision."""
         self._stack.push_async_callback(self._work.drain)
         if self._supervision is not None:
             self._supervision.on_retire(self._retires.set)
@@ -266,24 +272,6 @@ class _Shutdown:
 
     def _begin(self, task: Coroutine[Any, Any, None]) -> None:
         self._stack.callback(asyncio.create_task(task).cancel)
-
-
-def _open_server(config: ServingSettings, supervision: Supervision | None) -> Config:
-    from hypercorn.config import Config  # noqa: PLC0415
-
-    from shared.container.protocols import limit_clients  # noqa: PLC0415
-
-    server = Config()
-    limit_clients(server)
-    if supervision is None:
-        sockets: tuple[int, ...] = (listening_socket(config.host, config.port).detach(),)
-    else:
-        sockets = supervision.sockets
-    server.bind = [f"fd://{descriptor}" for descriptor in sockets]
-    server.graceful_timeout = config.graceful_timeout
-    server.keep_alive_timeout = config.keepalive
-    server.errorlog = logging.getLogger("hypercorn")
-    return server
 
 
 class LogSettings(Protocol):

@@ -29,13 +29,13 @@ class SharedSlots:
     """Slots that all processes with the same folder share.
 
     Connections do not come evenly to the processes, so that a fixed share of the work for each
-    would leave processors idle. Here any process that has work takes a slot.
+    would leave processors idle.
 
     A slot is the lock of a file that contains its owner. The system releases it when a process
     ends, however it ends. A process that releases one puts a sign into the named pipe of each
     process, which wakes all that wait there; a slot of a process that was killed is found by
-    looking again after a while. With one pipe for all, a process in which nobody may take the slot
-    would keep the sign from the others.
+    looking again. With one pipe for all, a process in which nobody may take the slot would keep
+    the sign from the others.
 
     Clients share the slots, whatever the process: one that has a slot takes no other while another
     client waits. Of one client it is the turn of the text that has had least, as in `FairQueue`:
@@ -89,12 +89,11 @@ class SharedSlots:
     async def _wait(self, queue: _Queue, text: Share) -> int:
         try:
             with queue.waiting(text):
-                while True:
-                    if queue.is_next(text):
-                        descriptor = self._take(queue.name, text)
-                        if descriptor is not None:
-                            return descriptor
+                while (
+                    queue.next_text() is not text or (taken := self._take(queue.name, text)) is None
+                ):
                     await self._wait_for_sign()
+                return taken
         finally:
             # While it waited, others may have left a slot to it.
             self._give_signs()
@@ -195,13 +194,13 @@ class _Queue:
     def waiting(self, text: Share) -> Iterator[None]:
         descriptor = _share(self._file)
         self._texts.append(text)
-        self._publish()
+        _write(self._file, self.next_text().seconds)
         try:
             yield
         finally:
             self._texts.remove(text)
             if self._texts:
-                self._publish()
+                _write(self._file, self.next_text().seconds)
             else:
                 self._file.unlink(missing_ok=True)
             os.close(descriptor)
@@ -210,8 +209,8 @@ class _Queue:
         """Return whether another one waits whose turn comes before that of a new text."""
         return any(each.seconds <= text.seconds for each in self._texts)
 
-    def is_next(self, text: Share) -> bool:
-        return text is min(self._texts, key=lambda each: each.seconds)
+    def next_text(self) -> Share:
+        return min(self._texts, key=lambda each: each.seconds)
 
     def served(self) -> float:
         """Return the time of the text that was served last, in any process."""
@@ -219,9 +218,6 @@ class _Queue:
 
     def serve(self, text: Share) -> None:
         _write(self._served, max(self.served(), text.seconds))
-
-    def _publish(self) -> None:
-        _write(self._file, min(each.seconds for each in self._texts))
 
 
 def _share(file: Path) -> int:

@@ -1,16 +1,16 @@
 """Several processes of the converter behind one port, supervised by Gunicorn.
 
 Gunicorn starts the processes, replaces one that ends or sends no heartbeat, and passes SIGTERM on.
-Each process serves as a single one does, so HTTP/2 works, too. The engines are made after the fork,
-because ONNX Runtime's sessions and gRPC's channels do not survive one.
+The engines are made after the fork, because ONNX Runtime's sessions and gRPC's channels do not
+survive one.
 
-A process sends heartbeats from its event loop once it serves. So no heartbeat comes from a process
-whose event loop is blocked, or that is stopped. After the timeout Gunicorn ends such a process with
-SIGABRT, and a second later with SIGKILL. A process that still loads has a limit of its own, because
-a slow machine needs minutes for what a fast one does in a second.
+A process sends heartbeats from its event loop once it serves. One whose event loop is blocked, or
+that is stopped, sends none. After the timeout Gunicorn ends it with SIGABRT, a second later with
+SIGKILL. A process that still loads has a limit of its own, because a slow machine needs minutes for
+what a fast one does in a second.
 
-Gunicorn itself replaces a process when it has ended. Here a worn one, which writes its condition to
-memory that it shares with Gunicorn's process, is told to retire when its successor serves.
+A worn process writes its condition to memory that it shares with Gunicorn's process, and is told to
+retire when its successor serves.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Supervision:
         self._report_condition = report_condition
 
     def on_retire(self, retire: Callable[[], None]) -> None:
-        """Call a function when a successor serves and this process is to end its work."""
+        """Call a function when a successor serves."""
         on_signal(RETIRE, retire)
 
     async def send_heartbeats(
@@ -99,8 +99,6 @@ def run(
 
 
 class _Application(BaseApplication):
-    """The converter as an application of Gunicorn: its settings, and the work of a process."""
-
     def __init__(
         self,
         config: ServingSettings,
@@ -111,7 +109,6 @@ class _Application(BaseApplication):
         super().__init__()  # type: ignore[no-untyped-call] # Gunicorn is not typed
 
     def load_config(self) -> None:
-        """Set the options of Gunicorn itself; the processes use our settings for the rest."""
         chosen: dict[str, Any] = {
             "bind": f"{self._config.host}:{self._config.port}",
             "workers": self._config.processes,
@@ -153,9 +150,6 @@ class ConvertWorker(Worker):
     def seconds(self) -> float:
         return time.monotonic() - self._made_at
 
-    def report_condition(self, condition: Condition) -> None:
-        self._condition[0] = condition
-
     def init_signals(self) -> None:
         """Let signals end a process at once, until `serve_until_signal` installs its handlers."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
@@ -171,7 +165,7 @@ class ConvertWorker(Worker):
             self.notify,
             lambda: os.getppid() != self.ppid,
             self.timeout / _HEARTBEATS_PER_TIMEOUT,
-            self.report_condition,
+            lambda condition: self._condition.__setitem__(0, condition),
         )
         try:
             asyncio.run(self.wsgi(supervision))
@@ -181,7 +175,7 @@ class ConvertWorker(Worker):
 
 
 class _Supervisor(Arbiter):
-    """Gunicorn's supervisor, which has no option for a successor that starts first."""
+    """Gunicorn's supervisor, which starts the successor of a worn process first."""
 
     def __init__(self, application: _Application) -> None:
         super().__init__(application)  # type: ignore[no-untyped-call] # Gunicorn is not typed
@@ -190,12 +184,12 @@ class _Supervisor(Arbiter):
         self._is_retiring = False
 
     def manage_workers(self) -> None:
-        """Start missing processes, and let a worn one retire; Gunicorn calls this every second."""
+        """Start missing processes, and let a worn one retire."""
         self._replace_worn()
         super().manage_workers()  # type: ignore[no-untyped-call] # likewise
 
     def murder_workers(self) -> None:
-        """End processes that are silent, and those that load for too long."""
+        """End processes that are silent or load for too long."""
         workers: list[ConvertWorker] = list(self.WORKERS.values())
         for worker in workers:
             if worker.condition is not Condition.STARTING or worker.aborted:
@@ -248,7 +242,7 @@ def _end_at_once(_arbiter: object, worker: Any) -> None:
 
 
 class GunicornLog:
-    """Gunicorn's logger, which passes entries to our log; the platform logs the requests."""
+    """Passes Gunicorn's entries to our log; the platform logs the requests."""
 
     def __init__(self, cfg: Any) -> None:
         self.cfg = cfg
@@ -257,14 +251,7 @@ class GunicornLog:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
-    def setup(self, _cfg: Any) -> None:
+    def access(self, *_arguments: object) -> None:
         pass
 
-    def access(self, *_request: object) -> None:
-        pass
-
-    def reopen_files(self) -> None:
-        pass
-
-    def close_on_exec(self) -> None:
-        pass
+    setup = reopen_files = close_on_exec = access

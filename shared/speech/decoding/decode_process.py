@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import av.logging
 
-from shared.speech.decoding import demuxing
+from shared.speech.decoding.demuxing import Demuxer
 from shared.speech.decoding.wire import (
     LENGTH,
     MAX_VERDICT_BYTES,
@@ -28,7 +28,7 @@ def decode_into(
     answer: BinaryIO, recording: bytes, job: DecodingJob, *, confined: bool
 ) -> DecodingVerdict:
     """Write interleaved samples to `answer`, return the verdict; OSError means nobody listens."""
-    demuxer = demuxing.Demuxer(recording, job.container, takes_beginning=job.takes_beginning)
+    demuxer = Demuxer(recording, job.container, takes_beginning=job.takes_beginning)
     samples = demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES)
     return _judge(demuxer, lambda: answer.writelines(samples), confined=confined)
 
@@ -40,54 +40,45 @@ def decode_stream(
 
     `recording` flushes `answer` before it waits for more; OSError means nobody listens.
     """
-    demuxer = demuxing.Demuxer(recording, job.container)
+    demuxer = Demuxer(recording, job.container)
+
+    def write_piece(piece: bytes | memoryview) -> None:
+        answer.write(PIECE_LENGTH.pack(len(piece)))
+        answer.write(piece)
 
     def write_all() -> None:
         is_first = True
         # The same channels must be sent as of the whole recording.
-        most = job.answer_bytes - MAX_VERDICT_BYTES
-        for samples in demuxer.chunks(job.max_seconds, most):
+        for samples in demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES):
             if is_first:
-                _write_piece(answer, _describe(demuxer, confined=confined).text())
+                write_piece(_describe(demuxer, confined=confined).text())
                 is_first = False
-            _write_piece(answer, samples)
+            write_piece(samples)
 
     verdict = _judge(demuxer, write_all, confined=confined)
-    _write_piece(answer, b"")
-    _write_piece(answer, verdict.text())
+    write_piece(b"")
+    write_piece(verdict.text())
     answer.flush()
 
 
-def _write_piece(answer: BinaryIO, piece: bytes | memoryview) -> None:
-    answer.write(PIECE_LENGTH.pack(len(piece)))
-    answer.write(piece)
-
-
-def _judge(
-    demuxer: demuxing.Demuxer, decode: Callable[[], None], *, confined: bool
-) -> DecodingVerdict:
+def _judge(demuxer: Demuxer, decode: Callable[[], None], *, confined: bool) -> DecodingVerdict:
     try:
         decode()
     except VoiceError as error:
-        return DecodingVerdict(code=error.code, message=error.message, confined=confined)
+        code, message = error.code, error.message
     except MemoryError:
-        return DecodingVerdict(
-            code=ErrorCode.TOO_COMPLEX,
-            message="The recording needs too much memory to be decoded.",
-            confined=confined,
-        )
+        code, message = ErrorCode.TOO_COMPLEX, "The recording needs too much memory to be decoded."
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever FFmpeg finds wrong is the recording's fault
-        return DecodingVerdict(
-            code=ErrorCode.CORRUPT,
-            message=f"The recording cannot be decoded ({type(error).__name__}); record it again.",
-            confined=confined,
-        )
-    return _describe(demuxer, confined=confined)
+        code = ErrorCode.CORRUPT
+        message = f"The recording cannot be decoded ({type(error).__name__}); record it again."
+    else:
+        return _describe(demuxer, confined=confined)
+    return DecodingVerdict(code=code, message=message, confined=confined)
 
 
-def _describe(demuxer: demuxing.Demuxer, *, confined: bool) -> DecodingVerdict:
+def _describe(demuxer: Demuxer, *, confined: bool) -> DecodingVerdict:
     found = demuxer.format
     if found is None:
         raise RuntimeError("a recording without a format was accepted")

@@ -53,7 +53,16 @@ class Decoder:
     def __init__(
         self, *, max_processes: int = 4, on_process: Callable[[int], None] | None = None
     ) -> None:
-        self._processes = _choose_processes(on_process)
+        missing = missing_protection()
+        if missing:
+            _LOG.warning(
+                "Recordings are decoded in ordinary processes with a time limit, because this"
+                " system has no %s. Limits of memory and files and the filter of system calls are"
+                " missing: decode only recordings that you trust, or use Linux.",
+                " and no ".join(missing),
+                extra={"event": "decoding_unprotected"},
+            )
+        self._processes = SpawnedProcesses(on_process) if missing else ForkedProcesses(on_process)
         self._slots = asyncio.Semaphore(max_processes)
 
     async def start(self) -> None:
@@ -122,22 +131,6 @@ class Decoder:
         if sockets is None:
             raise DecoderUnavailableError("no process decodes recordings while they come")
         return DecodedStream(sockets, job, limits)
-
-
-def _choose_processes(
-    on_process: Callable[[int], None] | None,
-) -> ForkedProcesses | SpawnedProcesses:
-    missing = missing_protection()
-    if not missing:
-        return ForkedProcesses(on_process)
-    _LOG.warning(
-        "Recordings are decoded in ordinary processes with a time limit, because this system has"
-        " no %s. Limits of memory and files and the filter of system calls are missing: decode"
-        " only recordings that you trust, or use Linux.",
-        " and no ".join(missing),
-        extra={"event": "decoding_unprotected"},
-    )
-    return SpawnedProcesses(on_process)
 
 
 def job_of(container: Container, limits: DecodeLimits) -> DecodingJob:

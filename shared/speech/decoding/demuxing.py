@@ -8,58 +8,60 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import math
-import operator
 import os
 import re
 import struct
-from array import array
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import av
 import av.error
 import av.logging
-from av.audio.resampler import AudioResampler
 from av.codec.context import Flags2
 from av.sidedata.sidedata import Type
 
-from shared.speech.decoding.file_parts import begins_another_link, mend_matroska, split_links
-from shared.speech.decoding.wire import MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, SAMPLE_TYPES
+from shared.speech.decoding.file_parts import (
+    begins_another_link,
+    mend_matroska,
+    split_links,
+    wav_seconds,
+)
+from shared.speech.decoding.frames import (
+    WIDTHS,
+    Buffer,
+    Format,
+    FrameConverter,
+    channel_weights,
+    cut_frame,
+    frame_energy,
+    read_samples,
+    sample_type,
+)
+from shared.speech.decoding.wire import MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from shared.voices.media import Container
 from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from av.audio.codeccontext import AudioCodecContext
     from av.audio.frame import AudioFrame
-    from av.audio.plane import AudioPlane
     from av.audio.stream import AudioStream
     from av.container import InputContainer
     from av.packet import Packet
     from av.sidedata.sidedata import SideData
 
 
+# As much audio may be discarded as the longest recording has: encoders hide up to a tenth of a
+# second, and an editor all that it has cut off.
 _HIDDEN_SHARE: Final = 1.0
-"""The audio that may be discarded, as a part of the longest recording.
-
-Encoders hide up to a tenth of a second, and an editor all that it has cut off.
-"""
-
+# Most containers name each byte of their file once.
 _BYTES_SHARE: Final = 2.0
-"""The bytes that may be decoded, as a part of the file: most containers name each byte once."""
-
 _LEAST_BYTES: Final = 65_536
-
+# Opus has at most 400, FLAC in blocks of 192 samples 1000 at the highest sample rate.
 _PACKETS_PER_SECOND: Final = 2_000
-"""Opus has at most 400, FLAC in blocks of 192 samples 1000 at the highest sample rate."""
-
 _LEAST_PACKETS: Final = 1_000
-
+# The length of most packets, which a packet counts from which no sound comes.
 _SECONDS_OF_A_FRUITLESS_PACKET: Final = 0.02
-"""The length of most packets, which a packet counts from which no sound comes."""
 
 
 class DecodingBudget:
@@ -73,39 +75,38 @@ class DecodingBudget:
 
     def count_packet(self, size: int) -> None:
         self._packets -= 1
-        if self._packets < 0:
-            raise _too_complex("has too many packets for its length")
-        self._spend_bytes(size)
+        self._bytes -= size
+        self._check()
 
     def count_file(self, size: int) -> None:
         """Count a streamed file by its real size."""
-        self._spend_bytes(_BYTES_SHARE * (self._file_bytes - size))
+        self._bytes -= _BYTES_SHARE * (self._file_bytes - size)
         self._file_bytes = size
+        self._check()
 
     def count_frame(self, samples: int, sample_rate: int) -> None:
         """Count a decoded frame with `samples` of each channel, whether they are heard or not."""
         # A rate that is not supported is refused elsewhere; here it must not make time cheaper.
-        self._spend(samples / min(max(sample_rate, 1), MAX_SAMPLE_RATE))
+        self._seconds -= samples / min(max(sample_rate, 1), MAX_SAMPLE_RATE)
+        self._check()
 
     def count_fruitless_packet(self) -> None:
-        self._spend(_SECONDS_OF_A_FRUITLESS_PACKET)
+        self._seconds -= _SECONDS_OF_A_FRUITLESS_PACKET
+        self._check()
 
-    def _spend_bytes(self, size: float) -> None:
-        self._bytes -= size
-        if self._bytes < 0:
-            raise _too_complex("has the same bytes decoded again and again")
-
-    def _spend(self, seconds: float) -> None:
-        self._seconds -= seconds
-        if self._seconds < 0:
-            raise _too_complex("hides more audio than it plays")
-
-
-def _too_complex(why: str) -> VoiceError:
-    return VoiceError(
-        ErrorCode.TOO_COMPLEX,
-        f"The recording {why}; save it again as a plain WebM, MP4 or WAV file.",
-    )
+    def _check(self) -> None:
+        if self._packets < 0:
+            why = "has too many packets for its length"
+        elif self._bytes < 0:
+            why = "has the same bytes decoded again and again"
+        elif self._seconds < 0:
+            why = "hides more audio than it plays"
+        else:
+            return
+        raise VoiceError(
+            ErrorCode.TOO_COMPLEX,
+            f"The recording {why}; save it again as a plain WebM, MP4 or WAV file.",
+        )
 
 
 # The samples to skip at the beginning of the frame and to discard at its end.
@@ -175,22 +176,13 @@ _BUFFER_BYTES_WHILE_IT_COMES: Final = 4 * 1024
 
 _MATROSKA: Final = frozenset({Container.WEBM, Container.MATROSKA})
 
-_GAP: Final = 0.25
-"""Seconds; recorders leave shorter gaps when their machine is busy."""
-
+_GAP: Final = 0.25  # seconds; recorders leave shorter gaps when their machine is busy
 _BROKEN_GAP: Final = 0.01
-_PRIMING: Final = 4096
-"""The samples that encoders may put in front of a recording or leave out behind it."""
-
-_LONGEST_TAIL: Final = 3600.0
-"""Seconds; what is longer is no length, but means that none is known."""
-
-_LONGEST_INDEX: Final = 16_384
-"""The bytes that may follow the sound of a live Matroska file."""
+_PRIMING: Final = 4096  # samples that encoders may put in front of a recording or leave out at last
+_LONGEST_TAIL: Final = 3600.0  # seconds; more is no length, but means that none is known
+_LONGEST_INDEX: Final = 16_384  # bytes that may follow the sound of a live Matroska file
 
 _OVERLAP: Final = 80
-_SIZE_OF_UNKNOWN: Final = 0x7F000000
-_WAV_HEADER: Final = 65_536
 _FRAMES_COUNTED: Final = re.compile(rb"Xing|Info|VBRI")
 _MOST_COMPARED: Final = 4
 _MOST_COMPARED_PACKETS: Final = 4_000
@@ -205,50 +197,6 @@ _SILENT_WAV: Final = (
     + struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16)
     + struct.pack("<4sI192x", b"data", 192)
 )
-
-# The letters of Python's buffer protocol for wire.SAMPLE_TYPES.
-_BUFFER_TYPES: Final[Mapping[str, str]] = dict(zip(SAMPLE_TYPES, "Bhiqfd", strict=True))
-_WIDTHS: Final[Mapping[str, int]] = {
-    name: struct.calcsize(letter) for name, letter in _BUFFER_TYPES.items()
-}
-
-_CENTRE_WEIGHTS: Final = {"FC": 1.0, "FL": 0.7071, "FR": 0.7071, "LFE": 0.0, "LFE2": 0.0}
-_OTHER_WEIGHT: Final = 0.5
-
-
-Buffer = bytes | memoryview
-
-
-@dataclass(frozen=True)
-class Format:
-    """The recording's format, from the first decoded frame.
-
-    Attributes:
-        frame_format: FFmpeg's name of the sample type and layout.
-        sent: the channels whose samples are passed on; `weights` are theirs in the mix.
-    """
-
-    codec: str
-    frame_format: str
-    sample_rate: int
-    channels: int
-    sent: tuple[int, ...]
-    weights: tuple[float, ...]
-
-    @cached_property
-    def sample_type(self) -> str:
-        """One of wire.SAMPLE_TYPES."""
-        return self.frame_format.removesuffix("p")
-
-    @cached_property
-    def is_ready_made(self) -> bool:
-        """A frame's first plane can be passed on unchanged."""
-        is_interleaved = self.channels == 1 or not self.frame_format.endswith("p")
-        return is_interleaved and len(self.sent) == self.channels
-
-    @cached_property
-    def bytes_per_sample(self) -> int:
-        return len(self.sent) * _WIDTHS[self.sample_type]
 
 
 class Timeline:
@@ -284,7 +232,6 @@ class Timeline:
             self.missing = max(self.missing, heard * lost / self._heard_bytes)
 
     def add(self, frame: AudioFrame, *, after_broken: bool) -> None:
-        length = frame.samples / max(frame.sample_rate, 1)
         at = None
         if self._has_times and frame.pts is not None and frame.time_base is not None:
             at = float(frame.pts * frame.time_base)
@@ -295,7 +242,7 @@ class Timeline:
             if at - self._position > (_BROKEN_GAP if after_broken else self._gap):
                 self.missing += at - self._position
             self._position = at
-        self._position += length
+        self._position += frame.samples / max(frame.sample_rate, 1)
 
     def end(self, seconds: float, sample_rate: int) -> None:
         """Compare with the length that the file says, from its first frame."""
@@ -307,12 +254,10 @@ class Timeline:
 class Demuxer:
     """Decodes one audio stream of a recording, piece by piece: the loudest of several.
 
-    It does not compute with the samples: the service does that faster, with all samples at once,
-    and without NumPy the zygote is half as large. `format` is None before the first chunk.
-
     With `takes_beginning`, a recording that is too long is decoded up to there.
 
     Attributes:
+        format: None before the first chunk.
         missing_seconds: the time of which nothing could be decoded, as far as the file tells.
         needs_whole: only another Demuxer, with the whole file, can tell what the recording is.
     """
@@ -331,7 +276,7 @@ class Demuxer:
         self._broken = 0
         self._broken_in_a_row = 0
         self._is_after_broken = False
-        self._changed: _Changed | None = None
+        self._changed: FrameConverter | None = None
         self.format: Format | None = None
         self.samples = 0
         self.damaged = False
@@ -371,16 +316,24 @@ class Demuxer:
                 self.damaged = True
         if not isinstance(data, bytes):
             budget.count_file(data.bytes_read)
-        if failure is not None and self.samples == 0:
+        if self.samples == 0 and failure is not None:
             raise failure
         self._require_enough()
 
     def _count(self, samples: Buffer, max_seconds: float) -> None:
-        if self.format is not None:
-            count = self.samples + len(samples) // self.format.bytes_per_sample
-            if count > max_seconds * self.format.sample_rate:
-                raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
-            self.samples = count
+        form = cast("Format", self.format)
+        count = self.samples + len(samples) // form.bytes_per_sample
+        if count > max_seconds * form.sample_rate:
+            raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
+        self.samples = count
+
+    def _require_enough(self) -> None:
+        if self.samples == 0 and self.damaged:
+            raise _corrupt("nothing in it can be decoded")
+        if self.samples == 0:
+            raise VoiceError(ErrorCode.NO_AUDIO, "The recording is empty: it holds no audio.")
+        if self._broken > _MAX_BROKEN_SHARE * self._packets:
+            raise _corrupt(f"{self._broken} of its {self._packets} packets cannot be decoded")
 
     def _decode_link(
         self, data: bytes | IncomingFile, budget: DecodingBudget, bytes_per_second: float
@@ -391,12 +344,37 @@ class Demuxer:
         has_times = self._container not in {Container.MP3, Container.ADTS}
         timeline = Timeline(has_times=has_times, is_damaged=self.damaged)
         with _open(data, self._container) as source:
-            stream = _audio_stream(source, self._choose_stream(source, data))
-            decode = stream.codec_context.decode
+            stream = _audio_stream(source, data, self._container)
             trimmer = FrameTrimmer(stream.codec_context)
-            for packet in self._demux(source, stream):
+            for packet, frame in self._frames(source, stream, budget, timeline):
+                begin, stop = trimmer.find_part(frame, packet)
+                if begin < stop:
+                    if self.format is None:
+                        self.format = _accepted_format(frame, stream, bytes_per_second)
+                    yield from self._adapt(frame, self.format, begin, stop)
+            yield from self._flush()
+            if self.format is not None and isinstance(data, bytes):
+                timeline.end(_declared_seconds(source, stream, data), self.format.sample_rate)
+            has_several = len(source.streams.audio) > 1
+        if not isinstance(data, bytes):
+            unread = data.bytes_read - timeline.last_byte if self._container in _MATROSKA else 0
+            self.needs_whole |= has_several or data.is_joined or unread > _LONGEST_INDEX
+        elif self.damaged:
+            timeline.end_of_bytes(len(data))
+        self.missing_seconds += timeline.missing
+        self.damaged |= timeline.missing > 0
+
+    def _frames(
+        self,
+        source: InputContainer,
+        stream: AudioStream,
+        budget: DecodingBudget,
+        timeline: Timeline,
+    ) -> Iterator[tuple[Packet[AudioStream], AudioFrame]]:
+        try:
+            for packet in source.demux(stream):
                 budget.count_packet(packet.size)
-                frames = self._decode(decode, packet)
+                frames = self._decode(stream.codec_context, packet)
                 timeline.count_bytes(packet, is_heard=bool(frames))
                 if not frames:
                     budget.count_fruitless_packet()
@@ -404,86 +382,50 @@ class Demuxer:
                     budget.count_frame(frame.samples, frame.sample_rate)
                     timeline.add(frame, after_broken=self._is_after_broken)
                     self._is_after_broken = False
-                    begin, stop = trimmer.find_part(frame, packet)
-                    if begin < stop:
-                        if self.format is None:
-                            self.format = _accepted_format(frame, stream, bytes_per_second)
-                        yield from self._adapt(frame, self.format, begin, stop)
-            yield from self._flush()
-            if self.format is not None and isinstance(data, bytes):
-                timeline.end(_declared_seconds(source, stream, data), self.format.sample_rate)
-        if self.damaged and isinstance(data, bytes):
-            timeline.end_of_bytes(len(data))
-        if not isinstance(data, bytes):
-            unread = data.bytes_read - timeline.last_byte if self._container in _MATROSKA else 0
-            self.needs_whole |= data.is_joined or unread > _LONGEST_INDEX
-        self.missing_seconds += timeline.missing
-        self.damaged |= timeline.missing > 0
-
-    def _choose_stream(self, source: InputContainer, data: bytes | IncomingFile) -> int | None:
-        """Return the index of the stream to decode; None for the first."""
-        if len(source.streams.audio) < 2:  # noqa: PLR2004
-            return None
-        if isinstance(data, bytes):
-            return _loudest_stream(data, self._container)
-        self.needs_whole = True
-        return None
-
-    def _adapt(self, frame: AudioFrame, expected: Format, begin: int, end: int) -> Iterator[Buffer]:
-        """Yield a part of a frame in the format of the first one."""
-        is_same_type = frame.format.name.removesuffix("p") == expected.sample_type
-        if frame.sample_rate == expected.sample_rate and is_same_type:
-            yield from self._flush()
-            yield _samples(frame, expected, begin, end)
-            return
-        if self._changed is None or not self._changed.fits(frame):
-            yield from self._flush()
-            self._changed = _Changed(frame, expected)
-        yield from self._changed.push(_cut(frame, begin, end))
-
-    def _flush(self) -> Iterator[Buffer]:
-        changed, self._changed = self._changed, None
-        if changed is not None:
-            yield from changed.push(None)
-
-    def _demux(self, source: InputContainer, stream: AudioStream) -> Iterator[Packet[AudioStream]]:
-        try:
-            yield from source.demux(stream)
+                    yield packet, frame
         except av.error.FFmpegError as error:
             # The container breaks off in the middle; what came before is kept.
             _refuse_if_too_complex(error)
             self.damaged = True
 
-    def _decode(
-        self, decode: Callable[[Packet[AudioStream]], list[AudioFrame]], packet: Packet[AudioStream]
-    ) -> list[AudioFrame]:
+    def _decode(self, context: AudioCodecContext, packet: Packet[AudioStream]) -> list[AudioFrame]:
         self._packets += 1
-        if packet.is_corrupt:
-            self.damaged = True
+        self.damaged |= packet.is_corrupt
         try:
-            frames = decode(packet)
+            frames = context.decode(packet)
         except av.error.FFmpegError as error:
             _refuse_if_too_complex(error)
-            self.damaged = True
+            self.damaged = self._is_after_broken = True
             self._broken += 1
             self._broken_in_a_row += 1
-            self._is_after_broken = True
             if self._broken_in_a_row > _MAX_BROKEN_IN_A_ROW:
                 raise _corrupt("nothing in it can be decoded") from error
             return []
         self._broken_in_a_row = 0
         return frames
 
-    def _require_enough(self) -> None:
-        if self.samples == 0 and self.damaged:
-            raise _corrupt("nothing in it can be decoded")
-        if self.samples == 0:
-            raise VoiceError(ErrorCode.NO_AUDIO, "The recording is empty: it holds no audio.")
-        if self._broken > _MAX_BROKEN_SHARE * self._packets:
-            raise _corrupt(f"{self._broken} of its {self._packets} packets cannot be decoded")
+    def _adapt(self, frame: AudioFrame, expected: Format, begin: int, end: int) -> Iterator[Buffer]:
+        """Yield a part of a frame in the format of the first one."""
+        is_same_type = sample_type(frame.format.name) == expected.sample_type
+        if frame.sample_rate == expected.sample_rate and is_same_type:
+            yield from self._flush()
+            yield read_samples(frame, expected, begin, end)
+            return
+        if self._changed is None or not self._changed.fits(frame):
+            yield from self._flush()
+            self._changed = FrameConverter(frame, expected)
+        yield from self._changed.push(cut_frame(frame, begin, end))
+
+    def _flush(self) -> Iterator[Buffer]:
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            yield from changed.push(None)
 
 
 def _open(data: bytes | IncomingFile, container: Container) -> InputContainer:
+    def refuse_reference(url: str, _flags: int, _options: dict[str, str]) -> NoReturn:
+        raise PermissionError(errno.EACCES, "a recording must not refer to anything", url[:80])
+
     is_whole = isinstance(data, bytes)
     try:
         return av.open(
@@ -493,7 +435,7 @@ def _open(data: bytes | IncomingFile, container: Container) -> InputContainer:
             container_options=_OPTIONS if is_whole else _OPTIONS_WHILE_IT_COMES,
             buffer_size=_BUFFER_BYTES if is_whole else _BUFFER_BYTES_WHILE_IT_COMES,
             metadata_errors="replace",
-            io_open=_refuse_reference,
+            io_open=refuse_reference,
         )
     except av.error.FFmpegError as error:
         _refuse_if_too_complex(error)
@@ -523,26 +465,18 @@ def _loudest_stream(data: bytes, container: Container) -> int | None:
                     break
                 with contextlib.suppress(av.error.FFmpegError):
                     for frame in packet.decode():
-                        powers[packet.stream.index] += _power(cast("AudioFrame", frame))
+                        powers[packet.stream.index] += frame_energy(cast("AudioFrame", frame))
     # The first one of several that are equally loud.
     return max(powers, key=lambda index: powers[index])
 
 
-def _power(frame: AudioFrame) -> float:
-    """Return the energy of a frame, of every sixteenth sample: this is slow."""
-    name = frame.format.name.removesuffix("p")
-    if name not in _BUFFER_TYPES:
-        return 0.0
-    zero, full = (128, 128.0) if name == "u8" else (0, 2.0 ** (8 * _WIDTHS[name] - 1))
-    scale = 1.0 if name in {"flt", "dbl"} else 1 / full
-    heard = (channel[::16] for channel in _channels(frame))
-    power = sum(((sample - zero) * scale) ** 2 for channel in heard for sample in channel)
-    return power / max(frame.sample_rate, 1) if math.isfinite(power) else 0.0
-
-
-def _audio_stream(source: InputContainer, index: int | None) -> AudioStream:
-    """Return the stream of that index, or the first that can be heard; discard the others."""
+def _audio_stream(
+    source: InputContainer, data: bytes | IncomingFile, container: Container
+) -> AudioStream:
+    """Return the stream to decode, and discard the others; of a whole file it is the loudest."""
     streams = source.streams.audio
+    is_choice = len(streams) > 1 and isinstance(data, bytes)
+    index = _loudest_stream(cast("bytes", data), container) if is_choice else None
     stream = next((each for each in streams if each.index == index), next(iter(streams), None))
     if stream is None:
         raise VoiceError(ErrorCode.NO_AUDIO, "The recording holds no audio.")
@@ -572,21 +506,13 @@ def _accepted_format(frame: AudioFrame, stream: AudioStream, bytes_per_second: f
             ErrorCode.UNSUPPORTED_FORMAT,
             f"The recording has {channels} channels; at most {MAX_CHANNELS} are supported.",
         )
-    frame_format = frame.format.name
-    weights = _weights(frame)
-    room = int(bytes_per_second / (rate * _WIDTHS[frame_format.removesuffix("p")]))
+    weights = channel_weights(frame)
+    room = int(bytes_per_second / (rate * WIDTHS[sample_type(frame.format.name)]))
     by_weight = sorted(range(channels), key=lambda channel: -weights[channel])
     sent = tuple(sorted(by_weight[: max(room, 1)]))
     sent_weights = tuple(weights[channel] for channel in sent)
     codec = stream.codec_context.codec.name
-    return Format(codec, frame_format, rate, channels, sent, sent_weights)
-
-
-def _weights(frame: AudioFrame) -> list[float]:
-    """Return the weight of each channel in the mix; speech is mostly in the centre."""
-    names = [channel.name for channel in frame.layout.channels]
-    known = [_CENTRE_WEIGHTS.get(name, _OTHER_WEIGHT) for name in names]
-    return known if any(known) else [1.0] * len(names)
+    return Format(codec, frame.format.name, rate, channels, sent, sent_weights)
 
 
 def _declared_seconds(source: InputContainer, stream: AudioStream, data: bytes) -> float:
@@ -594,112 +520,12 @@ def _declared_seconds(source: InputContainer, stream: AudioStream, data: bytes) 
     if source.format.name in {"mp3", "aac"} and not _FRAMES_COUNTED.search(data, 0, 8192):
         return 0.0  # it was guessed from the first frames
     if source.format.name == "wav":
-        return _seconds_of_wav(data)
+        return wav_seconds(data)  # FFmpeg corrects it
     if stream.duration is not None and stream.time_base is not None:
         return float(stream.duration * stream.time_base)
     if len(source.streams) == 1 and source.duration is not None:
         return source.duration / av.time_base
     return 0.0
-
-
-def _seconds_of_wav(data: bytes) -> float:
-    """Return the length in a file's header, which FFmpeg corrects; 0 if it is unknown."""
-    form, sound = data.find(b"fmt ", 12, _WAV_HEADER), data.find(b"data", 12, _WAV_HEADER)
-    if min(form, sound) < 0 or len(data) < max(form + 20, sound + 8):
-        return 0.0
-    (per_second,) = struct.unpack_from("<I", data, form + 16)
-    (size,) = struct.unpack_from("<I", data, sound + 4)
-    return size / per_second if per_second and size < _SIZE_OF_UNKNOWN else 0.0
-
-
-class _Changed:
-    """Brings frames whose rate or sample type has changed to those of the first frame."""
-
-    def __init__(self, frame: AudioFrame, expected: Format) -> None:
-        self._like = (frame.sample_rate, frame.format.name, frame.layout.nb_channels)
-        self._expected = expected
-        self._resampler = AudioResampler(
-            format=expected.frame_format, layout=frame.layout, rate=expected.sample_rate
-        )
-
-    def fits(self, frame: AudioFrame) -> bool:
-        return self._like == (frame.sample_rate, frame.format.name, frame.layout.nb_channels)
-
-    def push(self, frame: AudioFrame | None) -> Iterator[Buffer]:
-        """Yield samples in the first frame's format; None ends them."""
-        for changed in self._resampler.resample(frame):
-            if changed.samples:
-                yield _samples(changed, self._expected, 0, changed.samples)
-
-
-def _cut(frame: AudioFrame, begin: int, end: int) -> AudioFrame:
-    """Copy a part of a frame, without its time."""
-    name = frame.format.name
-    part = av.AudioFrame(format=name, layout=frame.layout, samples=end - begin)
-    part.sample_rate = frame.sample_rate
-    width = _WIDTHS[name.removesuffix("p")]
-    width *= 1 if name.endswith("p") else frame.layout.nb_channels
-    for plane, whole in zip(part.planes, frame.planes, strict=True):
-        plane.update(bytes(memoryview(_buffer(whole))[begin * width : end * width]))
-    return part
-
-
-def _samples(frame: AudioFrame, expected: Format, begin: int, end: int) -> Buffer:
-    if frame.format.name != expected.frame_format or frame.layout.nb_channels != expected.channels:
-        samples: Buffer = _adapt_channels(frame, expected)
-    elif expected.is_ready_made:
-        # It may be longer than its samples.
-        samples = _buffer(frame.planes[0])
-    else:
-        channels = _channels(frame)
-        samples = _interleave([channels[channel] for channel in expected.sent])
-    width = expected.bytes_per_sample
-    return memoryview(samples)[begin * width : end * width]
-
-
-def _channels(frame: AudioFrame) -> list[memoryview]:
-    name = frame.format.name
-    letter = _BUFFER_TYPES[name.removesuffix("p")]
-    planes = [_typed(_buffer(plane), letter) for plane in frame.planes]
-    if name.endswith("p"):
-        return [plane[: frame.samples] for plane in planes]
-    count = frame.layout.nb_channels
-    end = frame.samples * count
-    return [planes[0][channel:end:count] for channel in range(count)]
-
-
-def _interleave(channels: Sequence[memoryview | array[float]]) -> memoryview:
-    first = memoryview(channels[0])
-    together = bytearray(len(channels) * len(first) * first.itemsize)
-    samples = _typed(together, first.format)
-    for place, channel in enumerate(channels):
-        samples[place :: len(channels)] = memoryview(channel)
-    return memoryview(together)
-
-
-def _typed(buffer: bytes | bytearray, letter: str) -> memoryview:
-    # The type of `cast` accepts only literal letters.
-    return cast("memoryview", cast("Any", memoryview(buffer)).cast(letter))
-
-
-def _adapt_channels(frame: AudioFrame, expected: Format) -> memoryview:
-    """Mix the channels of a frame whose number has changed: so rare that it may be slow."""
-    weights, channels = _weights(frame), _channels(frame)
-    letter = channels[0].format
-    exact = float if letter in "fd" else round
-    scale = 1 / sum(weights)
-    frames = zip(*channels, strict=True)
-    mixed = (exact(scale * sum(map(operator.mul, weights, each))) for each in frames)
-    return _interleave([array(letter, mixed)] * len(expected.sent))
-
-
-def _buffer(plane: AudioPlane) -> bytes:
-    # A plane supports the buffer protocol, which has no type before Python 3.12.
-    return cast("bytes", plane)
-
-
-def _refuse_reference(url: str, _flags: int, _options: dict[str, str]) -> NoReturn:
-    raise PermissionError(errno.EACCES, "a recording must not refer to anything", url[:80])
 
 
 def _refuse_if_too_complex(error: av.error.FFmpegError) -> None:
@@ -737,7 +563,7 @@ class IncomingFile:
         descriptor: int,
         container: Container,
         most_bytes: int,
-        before_read: Callable[[], None] = lambda: None,
+        before_read: Callable[[], None],
     ) -> None:
         self._descriptor = descriptor
         self._before_read = before_read

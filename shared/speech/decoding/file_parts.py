@@ -7,6 +7,7 @@ file was appended whose channels or rate differ, and loses the rest of a damaged
 from __future__ import annotations
 
 import re
+import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shared.voices.media import Container, find_stream
@@ -42,7 +43,7 @@ def split_links(data: bytes, container: Container) -> Iterator[bytes]:
         VoiceError: `too_complex`, there are very many.
     """
     begins = list(_find_begins(data, container))
-    if len(begins) == 1 and begins[0] == 0:
+    if begins == [0]:
         yield data
         return
     for begin, end in zip(begins, [*begins[1:], len(data)], strict=True):
@@ -52,7 +53,7 @@ def split_links(data: bytes, container: Container) -> Iterator[bytes]:
 
 
 def begins_another_link(piece: bytes, container: Container) -> bool:
-    """Tell whether another file may begin in a piece of a recording that is not its first."""
+    """Return whether another file may begin in a piece of a recording that is not its first."""
     pattern = _BEGINNINGS.get(container)
     return pattern is not None and pattern.search(piece) is not None
 
@@ -67,7 +68,7 @@ def _find_begins(data: bytes, container: Container) -> Iterator[int]:
         begin = match.start()
         if begin < joined_at:
             continue
-        if container is Container.MP4 and not _is_top_level(data, first, begin):
+        if container is Container.MP4 and not _is_box_of_file(data, first, begin):
             continue
         # Several tags may stand before one file, and several streams begin together.
         is_new = begin > joined_at or container not in _PLAIN_FRAMES | {Container.OGG}
@@ -103,8 +104,8 @@ def _end_of_beginning(data: bytes, begin: int, container: Container) -> int:
     return begin if container in _PLAIN_FRAMES else begin + 8
 
 
-def _is_top_level(data: bytes, begin: int, place: int) -> bool:
-    """Tell whether a box of an MP4 file begins at a place, and is not in another box."""
+def _is_box_of_file(data: bytes, begin: int, place: int) -> bool:
+    """Return whether a box of an MP4 file begins at a place, and is not in another box."""
     while begin < place:
         size = int.from_bytes(data[begin : begin + 4], "big")
         if size == 1:
@@ -113,6 +114,20 @@ def _is_top_level(data: bytes, begin: int, place: int) -> bool:
             return False
         begin += size
     return begin == place
+
+
+_SIZE_OF_UNKNOWN: Final = 0x7F000000
+_WAV_HEADER: Final = 65_536
+
+
+def wav_seconds(data: bytes) -> float:
+    """Return the length in a WAV file's header; 0 if it is unknown."""
+    form, sound = data.find(b"fmt ", 12, _WAV_HEADER), data.find(b"data", 12, _WAV_HEADER)
+    if min(form, sound) < 0 or len(data) < max(form + 20, sound + 8):
+        return 0.0
+    (per_second,) = struct.unpack_from("<I", data, form + 16)
+    (size,) = struct.unpack_from("<I", data, sound + 4)
+    return size / per_second if per_second and size < _SIZE_OF_UNKNOWN else 0.0
 
 
 _SEGMENT: Final = b"\x18\x53\x80\x67"
@@ -127,8 +142,7 @@ _ELEMENTS: Final = _BLOCKS | {
     *(b"\x12\x54\xc3\x67", b"\x10\x43\xa7\x70", b"\x19\x41\xa4\x69"),
 }
 _MAYBE_BLOCK: Final = re.compile(rb"[\xa3\xa0]|\x1f\x43\xb6\x75")
-_CHAIN: Final = 3
-"""As many elements that fit behind each other are no chance."""
+_CHAIN: Final = 3  # as many elements that fit behind each other are no chance
 
 
 class _Element(NamedTuple):
@@ -143,21 +157,28 @@ def mend_matroska(data: bytes) -> tuple[bytes, bool]:
     first = data.find(_CLUSTER)
     if segment < 0 or first < segment:
         return data, False
-    good: list[tuple[int, int]] = []
+    after = segment + len(_SEGMENT)
+    # The segment and its clusters get no sizes, which would be wrong.
+    view = memoryview(data)
+    pieces: list[bytes | memoryview] = [
+        view[:after],
+        _UNKNOWN_SIZE,
+        view[after + 9 - data[after].bit_length() : first],
+    ]
     begin = place = first
     is_damaged = False
     while place < len(data):
         element = _read_element(data, place)
-        if element is not None and element.end <= len(data):
-            place = element.content if element.name == _CLUSTER else element.end
-            continue
-        is_damaged = True
-        good.append((begin, place))
-        begin = place = _next_chain(data, place + 1)
-    if not is_damaged:
-        return data, False
-    good.append((begin, place))
-    return _without_sizes(data, segment, first, good), True
+        if element is None or element.end > len(data):
+            is_damaged = True
+            pieces.append(view[begin:place])
+            begin = place = _next_chain(data, place + 1)
+        elif element.name == _CLUSTER:
+            pieces += [view[begin:place], _CLUSTER, _UNKNOWN_SIZE]
+            begin = place = element.content
+        else:
+            place = element.end
+    return (b"".join([*pieces, view[begin:place]]), True) if is_damaged else (data, False)
 
 
 def _read_element(data: bytes, place: int) -> _Element | None:
@@ -189,22 +210,3 @@ def _next_chain(data: bytes, place: int) -> int:
         if at == len(data):
             return match.start()
     return len(data)
-
-
-def _without_sizes(data: bytes, segment: int, first: int, good: list[tuple[int, int]]) -> bytes:
-    """Join the good parts; the segment and its clusters have no sizes, which would be wrong."""
-    at = segment + len(_SEGMENT)
-    pieces = [data[:at], _UNKNOWN_SIZE, data[at + 9 - data[at].bit_length() : first]]
-    for begin, end in good:
-        place = begin
-        while place < end:
-            element = _read_element(data, place)
-            if element is None:
-                break
-            if element.name == _CLUSTER:
-                pieces += [_CLUSTER, _UNKNOWN_SIZE]
-                place = element.content
-            else:
-                pieces.append(data[place : element.end])
-                place = element.end
-    return b"".join(pieces)

@@ -56,7 +56,6 @@ _CRASHES: Final = frozenset(
 )
 _KILLED: Final = -9  # the numbers are the same on all systems that have these signals
 OUT_OF_TIME: Final = -14
-"""The status of a process that was ended because its time was over."""
 
 # On Windows a crash ends a process with a status from here on (NTSTATUS values of severity error).
 _FIRST_WINDOWS_CRASH: Final = 0xC0000000
@@ -66,6 +65,18 @@ _CHECKED_AT_ONCE_BYTES: Final = 4 << 20
 
 _VERDICT: Final = TypeAdapter(DecodingVerdict)
 _EXIT: Final = TypeAdapter(ProcessExit)
+
+_MISBEHAVED: Final = "The recording made its decoder misbehave."
+_MOST_MISSING: Final = 86_400.0
+_LONGEST_PIECE: Final = (
+    4 << 20
+)  # the samples of the longest frame, 65535 of 8 channels in FLAC, fit
+_READ_BYTES: Final = 1 << 16
+
+# Containers of which a whole has other samples: FFmpeg looks at their end before it begins.
+_ENDS_ELSEWHERE: Final = frozenset({Container.MP3})
+# The most that is kept of a recording: two channels of floats, as recorders make them.
+_KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
 
 
 class DecoderUnavailableError(PassingError):
@@ -99,14 +110,12 @@ class ProcessAnswer:
         return cls(body, read_verdict(text), exit_)
 
     def was_killed(self, limits: DecodeLimits) -> bool:
-        """Tell whether another program killed the process, so that the recording may be fine."""
+        """Return whether another program killed the process: then the recording may be fine."""
         if self.exit is None:
             return True
-        in_time = self.exit.cpu_seconds < limits.cpu_allowance
-        return self.exit.status == _KILLED and in_time
+        return self.exit.status == _KILLED and self.exit.cpu_seconds < limits.cpu_allowance
 
     async def conclude_in_thread(self, container: Container, limits: DecodeLimits) -> Recording:
-        # A small answer is checked at once.
         if len(self.body) <= _CHECKED_AT_ONCE_BYTES:
             return self.conclude(container, limits)
         return await asyncio.to_thread(self.conclude, container, limits)
@@ -168,10 +177,6 @@ def read_exit(text: bytes) -> ProcessExit | None:
         return None
 
 
-def _misbehaviour() -> VoiceError:
-    return VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
-
-
 def mix_samples(
     body: memoryview, verdict: DecodingVerdict, count: int | None = None
 ) -> npt.NDArray[np.float32]:
@@ -187,23 +192,10 @@ def mix_samples(
         or len(body) % (sent * dtype.itemsize)
         or count not in {None, len(body) // (sent * dtype.itemsize)}
     ):
-        raise _misbehaviour()
+        raise VoiceError(ErrorCode.CORRUPT, _MISBEHAVED)
     with np.errstate(invalid="ignore", over="ignore"):
         frames = as_float(np.frombuffer(body, dtype).reshape(-1, sent))
         return downmix(frames, verdict.weights)
-
-
-_MOST_MISSING: Final = 86_400.0
-
-_LONGEST_PIECE: Final = 4 << 20
-"""The samples of the longest frame, 65535 of 8 channels in FLAC, fit."""
-
-_READ_BYTES: Final = 1 << 16
-
-# Containers of which a whole has other samples: FFmpeg looks at their end before it begins.
-_ENDS_ELSEWHERE: Final = frozenset({Container.MP3})
-# The most that is kept of a recording: two channels of floats, as recorders make them.
-_KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
 
 
 class ProcessSockets(NamedTuple):
@@ -261,7 +253,7 @@ class DecodedStream:
         if first := await self._receive(LONGEST_MESSAGE):
             form = read_verdict(first)
             if form is None:
-                raise _misbehaviour()
+                raise VoiceError(ErrorCode.CORRUPT, _MISBEHAVED)
             async for content in self._contents():
                 if len(self._kept) <= self._most_kept:
                     self._kept += content
@@ -289,20 +281,14 @@ class DecodedStream:
 
     async def _contents(self) -> AsyncIterator[bytes]:
         """Yield the content of the pieces up to the empty one; joint arrivals become one."""
-        left = self._job.answer_bytes
+        left, together = self._job.answer_bytes, b""
         while content := await self._receive(min(left, _LONGEST_PIECE)):
-            together = [content]
             left -= len(content)
-            while self._has_content_at_hand():
-                together.append(await self._receive(min(left, _LONGEST_PIECE)))
-                left -= len(together[-1])
-            yield b"".join(together)
-
-    def _has_content_at_hand(self) -> bool:
-        if len(self._received) < PIECE_LENGTH.size:
-            return False
-        length: int = PIECE_LENGTH.unpack_from(self._received)[0]
-        return 0 < length <= len(self._received) - PIECE_LENGTH.size
+            together += content
+            following = int.from_bytes(self._received[: PIECE_LENGTH.size], "big")
+            if not 0 < following <= len(self._received) - PIECE_LENGTH.size:
+                yield together
+                together = b""
 
     async def _receive(self, most: int) -> bytes:
         prefix = await self._read(PIECE_LENGTH.size)
@@ -310,7 +296,7 @@ class DecodedStream:
             return b""
         (length,) = PIECE_LENGTH.unpack(prefix)
         if length > most:
-            raise _misbehaviour()
+            raise VoiceError(ErrorCode.CORRUPT, _MISBEHAVED)
         return await self._read(length)
 
     async def _read(self, size: int) -> bytes:

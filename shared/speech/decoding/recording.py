@@ -20,18 +20,13 @@ if TYPE_CHECKING:
 
 # This part of the minimum is enough, because recorders deliver a little less than asked for.
 SHORT_TOLERANCE: Final = 0.9
-# The time that a recording may exceed the maximum, because recorders stop a little late.
-LONG_TOLERANCE_SECONDS: Final = 0.5
+LONG_TOLERANCE_SECONDS: Final = 0.5  # because recorders stop a little late
 
+# Below this loudness a recording holds no voice. A muted microphone is at -90 dB or less, the noise
+# of a quiet one at about -70 dB, and even speech that is far too quiet at -50 dB. Converted silence
+# has to be below -60 dB, too.
 SILENCE_DBFS: Final = -60.0
-"""Loudness, in dB of full scale, below which a recording holds no voice.
-
-A muted microphone is at -90 dB or less, the noise of a quiet one at about -70 dB, and even speech
-that is far too quiet at -50 dB. Converted silence has to be below -60 dB, too.
-"""
-
-MAX_PEAK: Final = 8.0
-"""The largest accepted float sample (+18 dB); larger samples mean another full scale."""
+MAX_PEAK: Final = 8.0  # the largest accepted float sample; larger ones mean another full scale
 
 # Slow processors decode a hundred seconds per second, fast ones a thousand. Measured with 10 s in
 # every format that is accepted: at most 0.17 s.
@@ -40,8 +35,8 @@ _SECONDS_DECODED_PER_SECOND: Final = 20
 # Stereo at the highest rate in the usual precision; of larger recordings, fewer channels are mixed.
 _ANSWER_BYTES_PER_SECOND: Final = MAX_SAMPLE_RATE * 2 * 4
 
+# Two channels are in opposite phase if their mean has less than this part of their level.
 _CANCELLATION: Final = 0.1
-"""Two channels are in opposite phase if their mean has less than this part of their level."""
 
 _FRAME_SECONDS: Final = 0.02
 _LOUD_SHARE: Final = 0.95
@@ -84,10 +79,7 @@ class DecodeLimits:
 
     @property
     def peak_bytes(self) -> int:
-        """The most memory that decoding one recording takes, whatever is in it.
-
-        This is the decoding process, its answer, and the recording in the process that waits.
-        """
+        """Memory of the decoding process, its answer, and the recording with the one who waits."""
         return self.memory_allowance + self.answer_bytes + self.max_bytes
 
     @property
@@ -150,9 +142,9 @@ def downmix(
         mixed: npt.NDArray[np.float32] = frames @ (shares / shares.sum())
         return mixed
     mean = np.ascontiguousarray(frames.mean(axis=1, dtype=np.float32))
-    channel_levels = [_rms(frames[:, channel]) for channel in range(2)]
-    loudest = int(np.argmax(channel_levels))
-    if _rms(mean) < _CANCELLATION * channel_levels[loudest]:
+    energies = [np.square(part).sum(dtype=np.float64) for part in (*frames.T, mean)]
+    loudest = int(np.argmax(energies[:2]))
+    if energies[2] < _CANCELLATION**2 * energies[loudest]:
         return np.ascontiguousarray(frames[:, loudest])
     return mean
 
@@ -211,7 +203,3 @@ def too_long(limits: DecodeLimits) -> VoiceError:
         ErrorCode.TOO_LONG,
         f"The recording is longer than {limits.max_seconds:g} s; record less.",
     )
-
-
-def _rms(samples: npt.NDArray[np.float32]) -> float:
-    return float(np.sqrt(np.square(samples).mean(dtype=np.float64))) if len(samples) else 0.0

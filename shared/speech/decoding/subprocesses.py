@@ -11,10 +11,9 @@ import contextlib
 import mmap
 import os
 import socket
-import tempfile
 import time
 from asyncio.subprocess import DEVNULL, PIPE
-from typing import TYPE_CHECKING, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, Self, cast
 
 from shared.speech.decoding.process_output import (
     OUT_OF_TIME,
@@ -49,10 +48,11 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class _Zygote:
-    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+    def __init__(self, process: Process, control: socket.socket) -> None:
         self.process = process
         self._control = control
-        self._abandoned = False
+        # Set where it did not say how a process ended: it counts as dead then.
+        self.is_abandoned = False
 
     @classmethod
     async def start(cls) -> Self:
@@ -64,7 +64,7 @@ class _Zygote:
                 process = await asyncio.create_subprocess_exec(
                     *python_command("shared.speech.decoding.zygote"),
                     stdin=theirs.fileno(),
-                    stdout=asyncio.subprocess.DEVNULL,
+                    stdout=DEVNULL,
                     env=bare_environment(),
                     start_new_session=True,
                 )
@@ -72,25 +72,21 @@ class _Zygote:
             control.close()
             raise DecoderUnavailableError("no process can be started for decoding") from error
         zygote = cls(process, control)
-        try:
-            await zygote._await_ready()
-        except BaseException:
-            await zygote.aclose()
-            raise
-        return zygote
-
-    async def _await_ready(self) -> None:
         answer = b""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_START_SECONDS):
-                loop = asyncio.get_running_loop()
-                answer = await loop.sock_recv(self._control, len(READY))
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_START_SECONDS):
+                    answer = await asyncio.get_running_loop().sock_recv(control, len(READY))
+        finally:
+            if answer != READY:
+                await zygote.aclose()
         if answer != READY:
             raise DecoderUnavailableError("the process that decodes recordings does not start")
+        return zygote
 
     def is_running(self) -> bool:
         # It sends nothing after READY, so only its end is readable.
-        if self._abandoned:
+        if self.is_abandoned:
             return False
         try:
             return self._control.recv(1, socket.MSG_PEEK) != b""
@@ -99,13 +95,15 @@ class _Zygote:
         except OSError:
             return False
 
-    def abandon(self) -> None:
-        """Treat the zygote as dead, because it did not say how a process ended."""
-        self._abandoned = True
-
     def fork(self, start: bytes, *ends: BinaryIO | socket.socket) -> None:
-        """Start a process on its ends for recording, answer and status; OSError if it is gone."""
+        """Start a process on its ends for recording, answer and status; OSError if it is gone.
+
+        The process alone has the sockets then; a file stays open.
+        """
         socket.send_fds(self._control, [start], [end.fileno() for end in ends])
+        for end in ends:
+            if isinstance(end, socket.socket):
+                end.close()
 
     async def aclose(self) -> None:
         self._control.close()
@@ -113,14 +111,14 @@ class _Zygote:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self.process.wait()
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
+            _kill(self.process)
             await self.process.wait()
 
 
 class ForkedProcesses:
     def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
         self._on_process = on_process
+        self._start_byte = START if on_process is None else START_AND_TELL
         self._starting = asyncio.Lock()
         self._zygote: _Zygote | None = None
         self._closed = False
@@ -143,27 +141,32 @@ class ForkedProcesses:
         self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
     ) -> ProcessAnswer | None:
         """Run one decoding process; None if there was no zygote to fork it."""
-        zygote = await self._running_zygote()
+        zygote, loop = await self._running_zygote(), asyncio.get_running_loop()
         with contextlib.ExitStack() as sockets:
             content, their_content = _socket_pair(sockets)
             status, their_status = _socket_pair(sockets)
-            answer = sockets.enter_context(_memory_file())
+            answer = sockets.enter_context(os.fdopen(os.memfd_create("recording"), "rb"))
             try:
-                self._fork(zygote, their_content, answer, their_status)
+                zygote.fork(self._start_byte, their_content, answer, their_status)
             except OSError:
                 return None
             try:
                 async with asyncio.timeout(limits.wall_allowance + GRACE_SECONDS):
                     await self._report_process(status)
-                    await _send(content, job, data)
-                    ending = await receive_message(status)
+                    # A process that ends before it has read everything says why in its answer or
+                    # exit status.
+                    with contextlib.suppress(ConnectionError):
+                        await loop.sock_sendall(content, job.pack())
+                        await loop.sock_sendall(content, data)
+                    with contextlib.suppress(OSError):
+                        content.shutdown(socket.SHUT_WR)
+                    exit_ = read_exit(await receive_message(status))
             except TimeoutError:
                 # A working zygote would have killed the process by now.
-                zygote.abandon()
+                zygote.is_abandoned = True
                 raise DecoderUnavailableError("the decoding process does not answer") from None
-            exit_ = read_exit(ending)
             if exit_ is None:
-                zygote.abandon()
+                zygote.is_abandoned = True
                 return ProcessAnswer(memoryview(b""), None, None)
             # The process has ended, so its answer does not change any more.
             size = os.fstat(answer.fileno()).st_size
@@ -180,7 +183,7 @@ class ForkedProcesses:
             answer, their_answer = _socket_pair(sockets)
             status, their_status = _socket_pair(sockets)
             try:
-                self._fork(zygote, their_content, their_answer, their_status)
+                zygote.fork(self._start_byte, their_content, their_answer, their_status)
             except OSError:
                 return None
             try:
@@ -192,12 +195,6 @@ class ForkedProcesses:
                 raise DecoderUnavailableError("a decoding process does not start") from error
             sockets.pop_all()
             return ProcessSockets(content, answer, status)
-
-    def _fork(self, zygote: _Zygote, *ends: BinaryIO | socket.socket) -> None:
-        zygote.fork(START if self._on_process is None else START_AND_TELL, *ends)
-        for end in ends:
-            if isinstance(end, socket.socket):
-                end.close()
 
     async def _report_process(self, status: socket.socket) -> None:
         if self._on_process is not None:
@@ -223,22 +220,6 @@ def _socket_pair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.soc
     ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
     ours.setblocking(False)
     return ours, theirs
-
-
-async def _send(content: socket.socket, job: DecodingJob, data: bytes | memoryview) -> None:
-    loop = asyncio.get_running_loop()
-    # A process that ends before it has read everything says why in its answer or exit status.
-    with contextlib.suppress(ConnectionError):
-        await loop.sock_sendall(content, job.pack())
-        await loop.sock_sendall(content, data)
-    with contextlib.suppress(OSError):
-        content.shutdown(socket.SHUT_WR)
-
-
-def _memory_file() -> BinaryIO:
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("recording"), "rb", buffering=0)
-    return tempfile.TemporaryFile(buffering=0)
 
 
 _PIECE_BYTES: Final = 1 << 18
@@ -271,24 +252,39 @@ class SpawnedProcesses:
         """Run one decoding process; the time by the clock stands for its processor time."""
         process = await self._start()
         began = time.monotonic()
-        ending = _EXCEEDED
+        answer = bytearray()
+
+        async def send() -> None:
+            stdin = cast("asyncio.StreamWriter", process.stdin)
+            # A process that ends before it has read everything says why in other ways.
+            with contextlib.suppress(ConnectionError):
+                stdin.write(job.pack())
+                stdin.write(data)
+                await stdin.drain()
+            stdin.close()
+
+        async def receive_answer() -> None:
+            stdout = cast("asyncio.StreamReader", process.stdout)
+            while len(answer) <= job.answer_bytes and (piece := await stdout.read(_PIECE_BYTES)):
+                answer.extend(piece)
+            if len(answer) > job.answer_bytes:
+                _kill(process)
+
         try:
             async with asyncio.timeout(limits.wall_allowance + GRACE_SECONDS):
-                _, answer = await asyncio.gather(
-                    _spawned_send(process, job, data), _receive(process, job.answer_bytes)
-                )
+                await asyncio.gather(send(), receive_answer())
                 status = await process.wait()
+            if len(answer) > job.answer_bytes:
+                answer, status = bytearray(), _EXCEEDED
         except TimeoutError:
             # As where Linux's means are there: perhaps the machine was busy; it is tried once more.
-            answer, ending = None, OUT_OF_TIME
+            answer, status = bytearray(), OUT_OF_TIME
         finally:
             _kill(process)
             await process.wait()
             self._running.discard(process)
-        elapsed = time.monotonic() - began
-        if answer is None:
-            return ProcessAnswer(memoryview(b""), None, ProcessExit(ending, elapsed))
-        return ProcessAnswer.read(memoryview(answer), ProcessExit(status, elapsed))
+        exit_ = ProcessExit(status, time.monotonic() - began)
+        return ProcessAnswer.read(memoryview(answer), exit_)
 
     async def open(self, job: DecodingJob) -> None:
         """Return None: without Linux's protection, only whole recordings are decoded."""
@@ -311,29 +307,6 @@ class SpawnedProcesses:
         if self._on_process is not None:
             self._on_process(process.pid)
         return process
-
-
-async def _spawned_send(process: Process, job: DecodingJob, data: bytes | memoryview) -> None:
-    if process.stdin is None:
-        raise RuntimeError("the decoding process was started without stdin")
-    # A process that ends before it has read everything says why in other ways.
-    with contextlib.suppress(ConnectionError):
-        process.stdin.write(job.pack())
-        process.stdin.write(data)
-        await process.stdin.drain()
-    process.stdin.close()
-
-
-async def _receive(process: Process, most: int) -> bytes | None:
-    if process.stdout is None:
-        raise RuntimeError("the decoding process was started without stdout")
-    received = bytearray()
-    while piece := await process.stdout.read(_PIECE_BYTES):
-        received += piece
-        if len(received) > most:
-            _kill(process)
-            return None
-    return bytes(received)
 
 
 def _kill(process: Process) -> None:

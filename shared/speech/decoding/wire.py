@@ -1,16 +1,16 @@
 """The messages between the decoder, the zygote and a decoding process.
 
 To start a job, the decoder sends the zygote one byte together with two sockets and a file in
-memory. The decoder writes a `Job` and then the encoded recording to the first socket, and closes it
-for writing. On the second socket the process first sends its number, if the byte asks for it; when
-the process has ended, the zygote sends one `Exit`. Closing the second socket kills the process. The
-process writes interleaved samples as they were decoded to the file, and as the last bytes a
-`Verdict`. The decoder reads the file only after the process has ended. All messages are JSON of
-limited length; what comes from a decoding process is checked before it is used.
+memory. The decoder writes a `DecodingJob` and then the encoded recording to the first socket, and
+closes it for writing. On the second socket the process first sends its number, if the byte asks for
+it; when the process has ended, the zygote sends a `ProcessExit`. Closing the second socket kills
+the process. The process writes interleaved samples as they were decoded to the file, and as the
+last bytes a `DecodingVerdict`. The decoder reads the file only after the process has ended. All
+messages are JSON of limited length; what comes from a decoding process is checked.
 
 A recording can also be decoded while it comes. In place of the file the process then gets a third
-socket, to which it writes pieces with their length in front: first a `Verdict` that says what the
-samples are, then samples, a piece without content, and a `Verdict` about the whole.
+socket, to which it writes pieces with their length in front: first a verdict that says what the
+samples are, then samples, a piece without content, and a verdict about the whole.
 """
 
 from __future__ import annotations
@@ -20,13 +20,9 @@ import os
 import struct
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shared.voices.media import Container
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 
 SAMPLE_TYPES: Final = ("u8", "s16", "s32", "s64", "flt", "dbl")
 """The types of samples by FFmpeg's names: integers, and floats with full scale 1.0."""
@@ -45,7 +41,6 @@ PIECE_LENGTH: Final = struct.Struct("!I")
 PROCESS_ID: Final = struct.Struct("!i")
 
 MAX_VERDICT_BYTES: Final = LONGEST_MESSAGE + LENGTH.size
-"""The most that a verdict takes at the end of an answer."""
 
 _LONGEST_SENTENCE: Final = 160
 
@@ -68,7 +63,8 @@ class DecodingJob:
     takes_beginning: bool = False
 
     def pack(self) -> bytes:
-        return _framed(self)
+        text = json.dumps(asdict(self)).encode()
+        return LENGTH.pack(len(text)) + text
 
     @classmethod
     def unpack(cls, text: bytes) -> DecodingJob:
@@ -110,7 +106,8 @@ class ProcessExit:
     cpu_seconds: float
 
     def pack(self) -> bytes:
-        return _framed(self)
+        text = json.dumps(asdict(self)).encode()
+        return LENGTH.pack(len(text)) + text
 
 
 def split_answer(answer: memoryview) -> tuple[memoryview, bytes]:
@@ -124,13 +121,8 @@ def split_answer(answer: memoryview) -> tuple[memoryview, bytes]:
     return answer[:begin], bytes(answer[begin : begin + length])
 
 
-def _framed(message: DataclassInstance) -> bytes:
-    text = json.dumps(asdict(message)).encode()
-    return LENGTH.pack(len(text)) + text
-
-
+# A process has its own time limit; this much later the service stops waiting for it.
 GRACE_SECONDS: Final = 1.0
-"""A process has its own time limit; this much later the service stops waiting for it."""
 
 _KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 

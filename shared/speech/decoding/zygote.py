@@ -50,7 +50,6 @@ _OFFSET_ARCHITECTURE: Final = 4
 _ALLOW: Final = 0x7FFF0000
 _REFUSE: Final = 0x00050000 | errno.EPERM
 _KILL: Final = 0x80000000
-_INSTRUCTION_BYTES: Final = 8
 
 
 class _Architecture(NamedTuple):
@@ -84,20 +83,17 @@ class Confinement:
     """Limits for processes, prepared as far as possible before they are forked."""
 
     def __init__(self) -> None:
-        is_linux = sys.platform == "linux"
-        machine = _MACHINES.get(platform.machine()) if is_linux else None
-        self._prctl = ctypes.CDLL(None, use_errno=True).prctl if is_linux else None
-        self._filter = None if machine is None else _Filter(_program(machine))
-        self._address_space = 0
-        with contextlib.suppress(OSError):
-            pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
-            self._address_space = int(pages) * resource.getpagesize()
+        machine = _MACHINES.get(platform.machine())
+        self._prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self._filter = None if machine is None else _Filter(machine)
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+        self._address_space = int(pages) * resource.getpagesize()
         # A process inherits the signals that its parent ignores.
         for ends_a_process in (signal.SIGALRM, signal.SIGXCPU):
             signal.signal(ends_a_process, signal.SIG_DFL)
 
     def die_with_parent(self, parent: int) -> None:
-        """End this process as soon as its parent, the process `parent`, ends (Linux only)."""
+        """End this process as soon as its parent, the process `parent`, ends."""
         self._control(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
@@ -123,8 +119,6 @@ class Confinement:
         return self._control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, address) == 0
 
     def _control(self, option: int, *arguments: int) -> int:
-        if self._prctl is None:
-            return -1
         padded = (*arguments, 0, 0, 0, 0)[:4]
         return int(self._prctl(option, *(ctypes.c_ulong(argument) for argument in padded)))
 
@@ -134,29 +128,22 @@ class _Filter(ctypes.Structure):
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
-    def __init__(self, program: bytes) -> None:
+    def __init__(self, machine: _Architecture) -> None:
+        numbers = sorted(machine.allowed.values())
+        # Each with its operand, and the instructions to skip if they are equal.
+        program = [
+            (_LOAD_WORD, _OFFSET_ARCHITECTURE, 0),
+            (_JUMP_IF_EQUAL, machine.audit_architecture, 1),
+            (_RETURN, _KILL, 0),
+            (_LOAD_WORD, _OFFSET_NUMBER, 0),
+            *((_JUMP_IF_EQUAL, each, len(numbers) - at) for at, each in enumerate(numbers)),
+            (_RETURN, _REFUSE, 0),
+            (_RETURN, _ALLOW, 0),
+        ]
+        code = b"".join(struct.pack("=HBBI", code, skip, 0, of) for code, of, skip in program)
         # The structure holds only an address, so the memory must live as long as the structure.
-        self.memory = ctypes.create_string_buffer(program, len(program))
-        super().__init__(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(self.memory))
-
-
-def _program(machine: _Architecture) -> bytes:
-    def _instruction(code: int, operand: int, *, if_true: int = 0) -> bytes:
-        return struct.pack("=HBBI", code, if_true, 0, operand)
-
-    numbers = sorted(machine.allowed.values())
-    program = [
-        _instruction(_LOAD_WORD, _OFFSET_ARCHITECTURE),
-        _instruction(_JUMP_IF_EQUAL, machine.audit_architecture, if_true=1),
-        _instruction(_RETURN, _KILL),
-        _instruction(_LOAD_WORD, _OFFSET_NUMBER),
-    ]
-    program += [
-        _instruction(_JUMP_IF_EQUAL, number, if_true=len(numbers) - position)
-        for position, number in enumerate(numbers)
-    ]
-    program += [_instruction(_RETURN, _REFUSE), _instruction(_RETURN, _ALLOW)]
-    return b"".join(program)
+        self.memory = ctypes.create_string_buffer(code, len(code))
+        super().__init__(len(program), ctypes.addressof(self.memory))
 
 
 def _lower(kind: int, soft: int, hard: int | None = None) -> None:
@@ -172,15 +159,10 @@ _DESCRIPTORS_OF_A_JOB: Final = 3
 _MAX_DESCRIPTORS: Final = 256
 _WRITE_BYTES: Final = 1 << 16
 
+# A usual recording takes a fifth of this processor time. One that takes longer is long or hostile,
+# and must not slow down the conversions beside it: its niceness rises by so much.
 _SHORT_SECONDS: Final = 0.1
-"""The processor time after which a decoding process steps back.
-
-A usual recording takes a fifth of it. One that takes longer is long or hostile, and must not slow
-down the conversions beside it.
-"""
-
 _STEPS_BACK: Final = 10
-"""The rise of its niceness then: the rest of the processors is enough for it."""
 
 _LOOK_MILLISECONDS: Final = 50
 _CLOCK_OF_A_PROCESS: Final = 2
@@ -202,7 +184,13 @@ class Zygote:
         self._number = os.getpid()
 
     def serve(self) -> None:
-        control, wake_up = self._control.fileno(), _wake_on_child()
+        # A descriptor that becomes readable when a child ends; the signal writes to it.
+        wake_up, signalled = os.pipe()
+        for end in (wake_up, signalled):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
+        control = self._control.fileno()
         self._poll.register(control, select.POLLIN)
         self._poll.register(wake_up, select.POLLIN)
         self._control.sendall(READY)
@@ -275,21 +263,14 @@ class Zygote:
                 _report(status, exit_.pack())
 
     def _lower_priority_of_long_ones(self) -> None:
-        for child in [each for each in self._eager if _processor_seconds(each) > _SHORT_SECONDS]:
-            # Not reaped yet, as above.
+        # They have not been reaped yet, as above.
+        for child in tuple(self._eager):
             with contextlib.suppress(OSError):
-                usual = os.getpriority(os.PRIO_PROCESS, child)
-                os.setpriority(os.PRIO_PROCESS, child, usual + _STEPS_BACK)
-            self._eager.remove(child)
-
-
-def _processor_seconds(process: int) -> float:
-    """Return the processor time of a process; 0 where the system does not tell."""
-    try:
-        # Linux's name of the clock of another process: clock_getcpuclockid(3).
-        return time.clock_gettime(~process << 3 | _CLOCK_OF_A_PROCESS)
-    except OSError:
-        return 0.0
+                # Linux's name of the clock of another process: clock_getcpuclockid(3).
+                if time.clock_gettime(~child << 3 | _CLOCK_OF_A_PROCESS) > _SHORT_SECONDS:
+                    self._eager.remove(child)
+                    usual = os.getpriority(os.PRIO_PROCESS, child)
+                    os.setpriority(os.PRIO_PROCESS, child, usual + _STEPS_BACK)
 
 
 def _report(status: int, report: bytes) -> None:
@@ -297,17 +278,6 @@ def _report(status: int, report: bytes) -> None:
     with contextlib.suppress(OSError):
         os.write(status, report)
     os.close(status)
-
-
-def _wake_on_child() -> int:
-    """Return a descriptor that becomes readable when a child ends."""
-    wake_up, signalled = os.pipe()
-    os.set_blocking(wake_up, False)
-    os.set_blocking(signalled, False)
-    # The signal writes to the descriptor, too.
-    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-    signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
-    return wake_up
 
 
 def _become_decoder(
@@ -342,27 +312,19 @@ def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None
         answer_bytes=job.answer_bytes,
     )
     confined = confinement.filter_system_calls()
-    if job.incoming_bytes:
-        with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as listener:
-            incoming = IncomingFile(
-                data, job.container, job.incoming_bytes, before_read=listener.flush
-            )
-            decode_stream(listener, incoming, job, confined=confined)
-        return
     with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as answer:
-        verdict = decode_into(answer, _read(data), job, confined=confined)
-        answer.write(verdict.pack())
+        if job.incoming_bytes:
+            incoming = IncomingFile(data, job.container, job.incoming_bytes, answer.flush)
+            decode_stream(answer, incoming, job, confined=confined)
+        else:
+            answer.write(decode_into(answer, _read(data), job, confined=confined).pack())
 
 
-def _read(descriptor: int, size: int | None = None) -> bytes:
+def _read(descriptor: int, size: int = sys.maxsize) -> bytes:
     pieces: list[bytes] = []
-    missing = sys.maxsize if size is None else size
-    while missing > 0:
-        piece = os.read(descriptor, min(missing, 1 << 18))
-        if not piece:
-            break
+    while size > 0 and (piece := os.read(descriptor, min(size, 1 << 18))):
         pieces.append(piece)
-        missing -= len(piece)
+        size -= len(piece)
     return b"".join(pieces)
 
 

@@ -39,9 +39,8 @@ _CHUNK: Final = 65_536
 def write_wav(samples: Samples, sample_rate: int, marking: Marking | None = None) -> bytes:
     """Return `samples`, float32 [N] with full scale 1.0, as a WAV file; [N, 2] is stereo.
 
-    Samples over full scale are clipped. The marking is in a LIST/INFO chunk and, for programs, as
-    XMP in a `_PMX` chunk (XMP specification part 3, RIFF files). Both come before the samples, so
-    that the reader of a stream has them first.
+    The marking is in a LIST/INFO chunk and, for programs, as XMP in a `_PMX` chunk (XMP
+    specification part 3, RIFF files). Both come first, for the reader of a stream.
     """
     return wav_file(to_pcm16(samples).tobytes(), sample_rate, samples.ndim, marking)
 
@@ -96,8 +95,8 @@ class FfmpegRecipe:
 class FfmpegEncoder:
     """Encodes one channel with FFmpeg's libraries, piece by piece; used by one thread at a time.
 
-    Times and random serial numbers are left out: the same samples give the same bytes. The samples
-    are resampled from `input_rate` to `rate`, both in Hz.
+    The samples are resampled from `input_rate` to `rate`, both in Hz. Without times and random
+    serial numbers, the same samples give the same bytes.
     """
 
     def __init__(
@@ -172,8 +171,8 @@ _BIT_RATES: Final = {
     OutputFormat.M4A: 96_000,
     OutputFormat.OGG: 64_000,
 }
+# Of MP3 and AAC; Opus has the last.
 _SAMPLE_RATES: Final = (16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
-"""Sample rates of MP3 and AAC; Opus has the last."""
 
 
 def _compress(
@@ -197,7 +196,8 @@ def _compress(
         # The lowest rate that loses nothing, or else the highest rate.
         rate=next((rate for rate in rates if rate >= sample_rate), rates[-1]),
         bit_rate=_BIT_RATES[output_format],
-        io_open=lambda *_: _FileView(file),
+        # The muxer reads the file again, to move the index in front of the samples.
+        io_open=lambda *_: io.BytesIO(file.getvalue()),
     )
     encoder.write(samples)
     encoder.finish()
@@ -206,39 +206,6 @@ def _compress(
         xmp = marking.xmp()
         return file.getvalue() + struct.pack(">I4s", 24 + len(xmp), b"uuid") + _XMP_BOX + xmp
     return file.getvalue()
-
-
-class _FileView(io.RawIOBase):
-    """A second, independent view of a file in memory that is still being written.
-
-    The muxer needs one to move the index in front of the samples.
-    """
-
-    def __init__(self, file: io.BytesIO) -> None:
-        self._file = file
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        with self._file.getbuffer() as content:
-            end = len(content) if size < 0 else self._position + size
-            piece = bytes(content[self._position : end])
-        self._position += len(piece)
-        return piece
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        size = self._file.getbuffer().nbytes
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: size}
-        self._position = start[whence] + offset
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +219,11 @@ class EncodedResult:
 def encode_result(
     samples: Samples, sample_rate: int, output_format: OutputFormat, marking: Marking
 ) -> EncodedResult:
-    """Encode one channel of speech and mark it as synthetic.
+    """Encode speech, float32 [N] with full scale 1.0, and mark it as synthetic.
 
-    The same samples and marking give the same bytes. Takes a few milliseconds for WAV and some
-    tens for the other formats: call it in a thread.
-
-    Args:
-        samples: float32 [N], full scale 1.0; larger samples are clipped.
-        sample_rate: in Hz; formats that do not know it get the samples resampled.
+    The same samples and marking give the same bytes. Larger samples are clipped; formats that do
+    not know the sample rate get them resampled. Takes some tens of milliseconds: call it in a
+    thread.
     """
     if output_format is OutputFormat.WAV:
         data = write_wav(samples, sample_rate, marking)

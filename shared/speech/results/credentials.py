@@ -27,11 +27,11 @@ from shared.voices.media import Container
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    # Signs bytes: ECDSA over P-256 with SHA-256, as r and s, 32 bytes each (ES256).
     Sign = Callable[[bytes], bytes]
-    """Signs bytes: ECDSA over P-256 with SHA-256, as r and s, 32 bytes each (ES256)."""
 
-
-_COORDINATE_BYTES = 32
+_COORDINATE_BYTES: Final = 32
+_MOST_TEXT: Final = 300  # the longest text from a file that is shown
 
 
 class CredentialsError(Exception):
@@ -47,8 +47,7 @@ class CredentialSigner:
     time_stamp_url: str | None = None
 
     def load(self) -> None:
-        """Load the library, so that the first result need not wait for it."""
-        import c2pa  # noqa: F401, PLC0415 - see the module
+        import c2pa  # noqa: F401, PLC0415 - so that the first result need not wait for it
 
     def add_credentials(
         self, data: bytes, content_type: str, statement: Mapping[str, Any]
@@ -89,10 +88,6 @@ def sign_with(key_pem: bytes) -> Sign:
 def raw_signature(der: bytes) -> bytes:
     """Return a signature in the form of ES256: r and s, 32 bytes each (RFC 7518, 3.4)."""
     return b"".join(part.to_bytes(_COORDINATE_BYTES, "big") for part in decode_dss_signature(der))
-
-
-_MOST_TEXT: Final = 300
-"""The longest text from a file that is shown."""
 
 
 class Credentials(StrEnum):
@@ -150,8 +145,18 @@ def _understand(report: dict[str, Any], own_serials: set[str]) -> CredentialsFin
     said = character if isinstance(character, dict) else {}
     generators = manifest.get("claim_generator_info") or [{}]
     signature = manifest.get("signature_info") or {}
+    codes = {str(each.get("code")) for each in report.get("validation_status") or ()}
+    state = Credentials.INVALID
+    if any(code.endswith("Hash.mismatch") for code in codes):
+        state = Credentials.CHANGED
+    elif report.get("validation_state") in {"Valid", "Trusted"}:
+        state = Credentials.VALID
+        # The authority may have certified others, too: its numbers tell its certificates apart.
+        is_own = signature.get("cert_serial_number") in own_serials
+        if report["validation_state"] == "Trusted" and is_own:
+            state = Credentials.OURS
     return CredentialsFinding(
-        _state(report, is_own=signature.get("cert_serial_number") in own_serials),
+        state,
         made_with=_text(f"{generators[0].get('name', '')} {generators[0].get('version', '')}"),
         character=_text(said.get("id")),
         issuer=_text(signature.get("issuer")),
@@ -160,25 +165,13 @@ def _understand(report: dict[str, Any], own_serials: set[str]) -> CredentialsFin
     )
 
 
-def _state(report: dict[str, Any], *, is_own: bool) -> Credentials:
-    codes = {str(each.get("code")) for each in report.get("validation_status") or ()}
-    if any(code.endswith("Hash.mismatch") for code in codes):
-        return Credentials.CHANGED
-    state = report.get("validation_state")
-    # The authority may have certified others, too: its numbers tell its certificates apart.
-    if state == "Trusted" and is_own:
-        return Credentials.OURS
-    return Credentials.VALID if state in {"Valid", "Trusted"} else Credentials.INVALID
-
-
 def _text(value: object) -> str:
     return str(value).strip()[:_MOST_TEXT] if isinstance(value, str) else ""
 
 
 CPU_SECONDS: Final = 3
 WALL_SECONDS: Final = 10.0
-MEMORY_BYTES: Final = 768 << 20
-"""Of addresses; the library alone takes a hundred megabytes of them."""
+MEMORY_BYTES: Final = 768 << 20  # of addresses; the library alone takes a hundred megabytes
 
 _SIGNED: Final = {
     Container.WAV: "audio/wav",
@@ -221,20 +214,15 @@ async def read_credentials_apart(
     return CredentialsFinding(**said)
 
 
-def _limit() -> None:
-    """Limit this process where the system can; elsewhere only its time is limited, from outside."""
-    try:
-        import resource  # noqa: PLC0415 - Windows does not have it
-    except ImportError:
-        return
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
-        resource.setrlimit(limit, (0, 0))
-
-
 def main() -> None:
-    _limit()
+    # Windows has no such limits; there only the time is limited, from outside.
+    with suppress(ImportError):
+        import resource  # noqa: PLC0415 - see above
+
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
+            resource.setrlimit(limit, (0, 0))
     question = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()
     finding = read_credentials(data, question["content_type"], question["own"])

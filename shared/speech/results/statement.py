@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from shared.characters.manifest import CharacterManifest
 
 
+# IPTC's term for media made by a trained network (NewsCodes, Digital Source Type).
 DIGITAL_SOURCE_TYPE: Final = (
     "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
 )
-"""IPTC's term for media made by a trained network (NewsCodes, Digital Source Type)."""
 
 _XMP: Final = (
     '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
@@ -55,7 +55,6 @@ class Marking:
         return f"{statement} {self.credit}".strip()
 
     def tags(self) -> dict[str, str]:
-        """Return the statement as names and texts, for containers with tags and for documents."""
         return {
             "title": self.title,
             "artist": self.character_name,
@@ -109,7 +108,7 @@ def uses_for_people(uses: Iterable[str], language: str) -> list[str]:
 def describe(
     manifest: CharacterManifest, marking: Marking, made_at: datetime, *, notice: str = "off"
 ) -> dict[str, Any]:
-    """Return the statement about one result, in the form that the C2PA library expects."""
+    """Return the statement about one result, as the C2PA library expects it."""
     agent = {"name": SOFTWARE, "version": SOFTWARE_VERSION}
     created = {
         "action": "c2pa.created",

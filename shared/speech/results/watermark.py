@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 
 
 PAYLOAD_BITS: Final = 16
-LENGTH: Final = 64
-"""Bits of a code word."""
+LENGTH: Final = 64  # bits of a code word
 
 # Of the BCH code (63, 16), which corrects 11 errors; see S. Lin and D. J. Costello, "Error Control
 # Coding", table of generator polynomials.
 _GENERATOR: Final = 0o6331141367235453
 
+# Payloads that differ by these bits have words that differ in every place.
 NEGATIVE: Final = 0o120755
-"""Payloads that differ by these bits have words that differ in every place."""
 
 
 @cache
@@ -50,15 +49,13 @@ def code_words() -> npt.NDArray[np.int8]:
 
 
 CHIP_SECONDS: Final = 0.04
-PERIOD: Final = 64
-"""The chips after which the pattern begins again."""
+PERIOD: Final = 64  # the chips after which the pattern begins again
 
 LOWEST_HERTZ: Final = 300.0
 BAND_HERTZ: Final = 300.0
 # Bands of one width, up to 6 kHz: what Opus at 24 kbit/s and telephones in HD keep.
 BANDS: Final = 19
-# The least bytes of a key.
-SHORTEST_KEY: Final = 16
+SHORTEST_KEY: Final = 16  # bytes
 
 _ADDRESS: Final = b"voice-avatar watermark 1: "
 
@@ -79,7 +76,7 @@ class WatermarkKey:
     @cached_property
     def signs(self) -> npt.NDArray[np.float32]:
         """Return -1 or 1 for each chip and band: float32 [PERIOD, BANDS]."""
-        drawn = np.frombuffer(self._draw(b"signs", PERIOD * BANDS), np.uint8)
+        drawn = np.frombuffer(self.draw(b"signs", PERIOD * BANDS), np.uint8)
         return np.where(drawn & 1, np.float32(1), np.float32(-1)).reshape(PERIOD, BANDS)
 
     @cached_property
@@ -89,7 +86,7 @@ class WatermarkKey:
         Every 64 cells in a row carry each bit once, so a short piece has all of them.
         """
         count = -(-PERIOD * BANDS // LENGTH)
-        drawn = np.frombuffer(self._draw(b"places", 4 * count * LENGTH), "<u4")
+        drawn = np.frombuffer(self.draw(b"places", 4 * count * LENGTH), "<u4")
         orders = np.argsort(drawn.reshape(count, LENGTH), axis=1, kind="stable")
         return orders.ravel()[: PERIOD * BANDS].reshape(PERIOD, BANDS)
 
@@ -108,7 +105,7 @@ class WatermarkKey:
         digest = hmac.digest(self.secret, _ADDRESS + b"seed %d" % seed, "sha256")
         return int.from_bytes(digest[:4], "little") % PERIOD
 
-    def _draw(self, what: bytes, count: int) -> bytes:
+    def draw(self, what: bytes, count: int) -> bytes:
         """Draw bytes: SHAKE256 keyed by a prefix, which is a pseudorandom function."""
         return hashlib.shake_256(_ADDRESS + what + b"\0" + self.secret).digest(count)
 
@@ -131,22 +128,17 @@ def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArra
     return np.asarray(above[:-1] - above[1:], np.float32)
 
 
+# The change of a chip in dB at these frequencies. Where the pitch and the formants are, the ear,
+# and networks that judge speech, notice more.
 _DEPTH_HERTZ: Final = (1200.0, 2400.0, 3300.0, 4500.0)
 _DEPTHS: Final = (0.55, 1.2, 2.7, 4.0)
-"""The change of a chip in dB at these frequencies. Where the pitch and the formants are, the ear,
-and networks that judge speech, notice more."""
-
+# A band of a chip that is so far below the loudest moment has this part of the depth; from the
+# second level on it has all of it.
 _SOFT_DB: Final = (-54.0, -42.0)
 _SOFT_PART: Final = 0.4
-"""A band of a chip that is so far below the loudest moment has this part of the depth; from the
-second level on it has all of it."""
-
-# The loudest moment is forgotten by 6 dB each second.
-_FORGOTTEN: Final = 10 ** (-6.0 / 10 * CHIP_SECONDS)
-# A power of nothing that is not zero.
-_LEAST: Final = 1e-20
-# The part of a chip that its beginning and end take together.
-_FADED: Final = 0.5
+_FORGOTTEN: Final = 10 ** (-6.0 / 10 * CHIP_SECONDS)  # of the loudest moment: 6 dB each second
+_LEAST: Final = 1e-20  # a power of nothing that is not zero
+_FADED: Final = 0.5  # the part of a chip that its beginning and end take together
 
 
 @dataclass(frozen=True)
@@ -162,21 +154,13 @@ class Watermark:
         return self.open(seed).end_with(samples)
 
     def open(self, seed: int) -> WatermarkStream:
-        first = self.key.first_chip(seed)
-        return WatermarkStream(self.pattern, self._bands, self._fade, first)
+        return WatermarkStream(*self._shape, self.key.first_chip(seed))
 
     @cached_property
-    def pattern(self) -> Samples:
-        """The signs of the changes: float32 [PERIOD, BANDS], -1 (softer) or 1 (louder)."""
-        return self.key.pattern(self.payload)
-
-    @cached_property
-    def _bands(self) -> _Bands:
-        return _Bands(len(self._fade), self.sample_rate)
-
-    @cached_property
-    def _fade(self) -> Samples:
-        return fade(round(CHIP_SECONDS * self.sample_rate))
+    def _shape(self) -> tuple[Samples, _Bands, Samples]:
+        """The pattern, the bands and the fade of a chip, as a stream takes them."""
+        size = round(CHIP_SECONDS * self.sample_rate)
+        return self.key.pattern(self.payload), _Bands(size, self.sample_rate), fade(size)
 
 
 class _Bands:

@@ -39,19 +39,17 @@ if TYPE_CHECKING:
 
 WEIGHTS: Final = Path(__file__).with_name("decisions.npz")
 
-# The sample rate in Hz at which sounds are searched.
-RATE: Final = 16_000
-# Frames of 10 ms in a chip.
-CHIP_FRAMES: Final = 4
+RATE: Final = 16_000  # Hz, at which sounds are searched
+CHIP_FRAMES: Final = 4  # of 10 ms in a chip
 
 _WINDOW: Final = 512
 _HOP: Final = 160
 _TRANSFORM: Final = 1024
 
 _FLOOR: Final = 0.1
+# Lowest level, highest level and unit of the network's input, in nepers of power.
 _LOUDNESS: Final = (-7.0, 5.0, 2.0)
 _ABOVE_FLOOR: Final = (-2.0, 9.0, 3.0)
-"""Lowest level, highest level and unit of the network's input, in nepers of power."""
 
 
 class DecisionWeights(NamedTuple):
@@ -127,12 +125,10 @@ def decide(heard: Floats, chips: npt.NDArray[np.intp]) -> Floats:
 
 # A watermark counts as found if chance would agree as well less often than this.
 MOST_CHANCE: Final = 1 / 20_000
-# Shorter sounds are not searched.
-SHORTEST_SECONDS: Final = 1.0
-
+SHORTEST_SECONDS: Final = 1.0  # shorter sounds are not searched
+# Of longer sounds, parts of this length are searched: beyond it, a small error in the tempo makes
+# the pattern slip.
 LONGEST_SECONDS: Final = 12.0
-"""Of longer sounds, parts of this length are searched: beyond it, a small error in the tempo makes
-the pattern slip."""
 
 # Factors by which the sound became faster: 2.5 % either way, in steps of half of one.
 _SPEEDS: Final = tuple(1 + step / 200 for step in range(-5, 6))
@@ -140,6 +136,9 @@ _SPEEDS: Final = tuple(1 + step / 200 for step in range(-5, 6))
 _TRIES: Final = CHIP_FRAMES * PERIOD << PAYLOAD_BITS
 # The same at all other speeds, where the pitch changed with the tempo or did not.
 _OTHER_TRIES: Final = _TRIES * 2 * (len(_SPEEDS) - 1)
+# The agreements from which on a watermark counts as found after so many tries.
+_LEAST: Final = -NormalDist().inv_cdf(MOST_CHANCE / (2 * _TRIES))
+_OTHER_LEAST: Final = -NormalDist().inv_cdf(MOST_CHANCE / (2 * _OTHER_TRIES))
 
 _ROWS: Final = 32
 
@@ -177,20 +176,13 @@ def find_watermark(
     Returns the best agreement, whether it counts as found or not; None for a sound that is silent,
     or shorter than a second, and without keys.
     """
-    findings = find_each(samples, sample_rate, keys)
-    return min(findings, key=lambda found: found.chance, default=None)
-
-
-def find_each(
-    samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
-) -> list[WatermarkFinding]:
-    """Return the best agreement with each key in each part of a sound; see find_watermark."""
     wave = soxr.resample(samples, sample_rate, RATE) if sample_rate != RATE else samples
     if len(wave) < SHORTEST_SECONDS * RATE or not wave.any():
-        return []
+        return None
     parts = max(1, math.ceil(len(wave) / (LONGEST_SECONDS * RATE)))
     pieces = [_SoundPart(part) for part in np.array_split(wave, parts) if part.any()]
-    return [piece.search(key) for piece in pieces for key in keys]
+    findings = [piece.search(key) for piece in pieces for key in keys]
+    return min(findings, key=lambda found: found.chance, default=None)
 
 
 class _SoundPart:
@@ -214,8 +206,8 @@ class _SoundPart:
     def search(self, key: WatermarkKey) -> WatermarkFinding:
         sums = (_correlator(key) @ self._tried).reshape(PERIOD, LENGTH, -1)
         bits = sums.transpose(2, 0, 1)
-        unchanged = _closest(bits[:CHIP_FRAMES].reshape(-1, LENGTH), _least(_TRIES))
-        changed = _closest(bits[CHIP_FRAMES:].reshape(-1, LENGTH), _least(_OTHER_TRIES))
+        unchanged = _closest(bits[:CHIP_FRAMES].reshape(-1, LENGTH), _LEAST)
+        changed = _closest(bits[CHIP_FRAMES:].reshape(-1, LENGTH), _OTHER_LEAST)
         speed = self._speeds[CHIP_FRAMES + changed.row // PERIOD]
         findings = (
             WatermarkFinding(unchanged.payload, unchanged.agreement, 1.0),
@@ -257,12 +249,6 @@ def _closest(bits: Floats, least: float) -> _BestRow:
 def _words() -> Floats:
     """Return half of the code words, float32 [LENGTH, 32768]; the others are their negatives."""
     return np.ascontiguousarray(code_words()[: 1 << PAYLOAD_BITS - 1].T, np.float32)
-
-
-@cache
-def _least(tries: int) -> float:
-    """Return the agreement from which on a watermark counts as found after so many tries."""
-    return -NormalDist().inv_cdf(MOST_CHANCE / (2 * tries))
 
 
 def _correlator(key: WatermarkKey) -> Floats:

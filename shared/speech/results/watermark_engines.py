@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Marker:
-    """The watermark of a deployment, with its 16 bits, and those of characters with their own."""
+    """The watermark of a deployment: its 16 bits, and those of characters with their own."""
 
     key: WatermarkKey
     payload: int
     payloads: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def engine(self, character_id: str, engine: Engine) -> Engine:
-        watermark = self._watermark(character_id, engine.sample_rate)
+        watermark = self.watermark(character_id, engine.sample_rate)
         if isinstance(engine, ConvertsAhead):
             return MarkedAheadEngine(engine, watermark, engine)
         return MarkedEngine(engine, watermark)
 
     def text_engine(self, character_id: str, engine: PhraseEngine) -> PhraseEngine:
-        return MarkedTextEngine(engine, self._watermark(character_id, engine.sample_rate))
+        return MarkedTextEngine(engine, self.watermark(character_id, engine.sample_rate))
 
-    def _watermark(self, character_id: str, sample_rate: int) -> Watermark:
+    def watermark(self, character_id: str, sample_rate: int) -> Watermark:
         return Watermark(self.key, self.payloads.get(character_id, self.payload), sample_rate)
 
 
@@ -73,10 +73,7 @@ class MarkedEngine:
 
 @dataclass(frozen=True)
 class MarkedAheadEngine(MarkedEngine):
-    """An engine that converts ahead, and whose converted speech is marked.
-
-    Results that are made ahead stay unmarked: only the whole sound is marked.
-    """
+    """An engine that converts ahead; these results stay unmarked: only the whole is marked."""
 
     ahead: ConvertsAhead
 

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from shared.container.protocols import (
     MOST_CONTROL_FRAMES,
     MOST_RESETS,
-    use_bounded_http2,
+    limit_clients,
 )
 from tests.unit.container.serving import serving
 
@@ -46,7 +46,7 @@ WINDOW_UPDATE = b"\x00\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00\x00\x01"
 def bounded() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hypercorn.protocol, "H2Protocol", H2Protocol)
-        use_bounded_http2()
+        limit_clients(Config())
         yield
 
 
