@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypercorn import protocol
 from hypercorn.asyncio import run, serve
+from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.config import Config
 from hypercorn.protocol import h2, h11
+from hypercorn.protocol.h2 import H2Protocol
 
 from shared.container.protocols import limit_clients
 from shared.container.server import listening_socket
@@ -28,8 +30,8 @@ async def serving(app: Any, config: Config | None = None) -> AsyncIterator[int]:
     config.bind = [f"fd://{listening.detach()}"]
     with pytest.MonkeyPatch.context() as patch:
         # limit_clients changes them for every server of the process.
-        patch.setattr(run, "TCPServer", run.TCPServer)
-        patch.setattr(protocol, "H2Protocol", protocol.H2Protocol)
+        patch.setattr(run, "TCPServer", TCPServer)
+        patch.setattr(protocol, "H2Protocol", H2Protocol)
         for module in (h11, h2):
             patch.setattr(module, "HTTPStream", module.HTTPStream)
             patch.setattr(module, "WSStream", module.WSStream)

@@ -19,45 +19,17 @@ from tests.support.reachable import objects_kept_by
 from tests.support.virtual_time import in_virtual_time, settle
 
 
-def test_so_many_are_let_in_and_the_next_is_sent_away() -> None:
+def test_so_many_are_let_in_and_a_place_is_free_again_after_an_error() -> None:
     admission = Admission(running=1, waiting=1)
 
-    with admission.admit():
-        with admission.admit(), pytest.raises(OverloadedError, match="all 2 places"):
-            admission.admit().__enter__()
-        with admission.admit():
-            pass
-
-
-def test_a_place_is_free_again_after_an_error() -> None:
-    admission = Admission(running=1, waiting=0)
-
     for _ in range(3):
-        with pytest.raises(ValueError, match="x"), admission.admit():
+        with pytest.raises(ValueError, match="x"), admission.admit(), admission.admit():
             raise ValueError("x")
+    with admission.admit(), admission.admit(), pytest.raises(OverloadedError, match="all 2 places"):
+        admission.admit().__enter__()
 
 
-async def test_so_many_run_and_the_others_wait_for_their_turn() -> None:
-    admission, running, most = Admission(running=2, waiting=10), 0, 0
-    goes_on = asyncio.Event()
-
-    async def work() -> None:
-        nonlocal running, most
-        async with admission.turn():
-            running += 1
-            most = max(most, running)
-            await goes_on.wait()
-            running -= 1
-
-    works = [asyncio.create_task(work()) for _ in range(5)]
-    await settle()
-    assert running == 2
-    goes_on.set()
-    await asyncio.gather(*works)
-    assert most == 2
-
-
-async def test_what_nobody_waits_for_leaves_half_of_the_places_free() -> None:
+async def test_so_many_run_and_what_nobody_waits_for_leaves_half_of_the_places_free() -> None:
     admission = Admission(running=4, waiting=0)
 
     async with admission.turn(), admission.turn_ahead() as first:
@@ -65,12 +37,11 @@ async def test_what_nobody_waits_for_leaves_half_of_the_places_free() -> None:
         async with admission.turn_ahead() as second:
             assert not second
         async with admission.turn(), admission.turn():
-            pass
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0), admission.turn():
+                    pass
     async with admission.turn_ahead() as again:
         assert again
-
-
-async def test_a_single_place_is_for_those_who_wait() -> None:
     async with Admission(running=1, waiting=0).turn_ahead() as may_run:
         assert not may_run
 
@@ -135,18 +106,18 @@ async def test_who_has_waited_for_the_longest_time_is_refused_and_keeps_no_place
             async with admission.turn():
                 pass
         assert loop_seconds() == 15
+
+    async def wait_for_turn() -> None:
+        async with admission.turn():
+            pass
+
     async with admission.turn() as turn:
-        short = asyncio.create_task(wait_for_turn(admission))
+        short = asyncio.create_task(wait_for_turn())
         await asyncio.sleep(1)
         await turn.end()
         await asyncio.sleep(0)
         assert short.done()
         await turn.begin()
-
-
-async def wait_for_turn(admission: Admission) -> None:
-    async with admission.turn():
-        pass
 
 
 class Works:
@@ -184,12 +155,24 @@ class Works:
         return self.had_turns
 
 
-async def test_while_others_come_the_work_of_a_client_beyond_its_share_waits() -> None:
-    works = Works(places=4, most_of_one=2)
-    await works.wait("b1", "a1", "a2", "a3", "c1")
+@pytest.mark.parametrize(
+    ("places", "coming", "at_once", "later"),
+    [
+        ((1, 0), "a1 a2 a3 a4 b1 c1 b2", "a1", "b1 c1 a2 b2 a3 a4"),
+        ((4, 0, 2), "b1 a1 a2 a3 c1", "b1 a1 a2 c1", "a3"),
+        ((2, 1), "a1 a2 a3 b1 c1", "a1 a2 b1", "c1 a3"),
+        ((2, 1), "a1 b1 c1", "a1 b1", "c1"),
+    ],
+    ids=["in turn", "a share", "a spare place beside one client", "none beside several"],
+)
+async def test_clients_take_turns(
+    places: tuple[int, ...], coming: str, at_once: str, later: str
+) -> None:
+    works = Works(*places)
+    await works.wait(*coming.split())
 
-    assert works.had_turns == ["b1", "a1", "a2", "c1"]
-    assert await works.end() == ["b1", "a1", "a2", "c1", "a3"]
+    assert works.had_turns == at_once.split()
+    assert await works.end() == [*at_once.split(), *later.split()]
 
 
 async def test_a_client_that_is_alone_has_all_places_and_others_count_for_a_while() -> None:
@@ -206,13 +189,6 @@ async def test_a_client_that_is_alone_has_all_places_and_others_count_for_a_whil
     await works.end()
 
 
-async def test_clients_that_wait_take_turns_and_each_keeps_its_order() -> None:
-    works = Works()
-    await works.wait("a1", "a2", "a3", "a4", "b1", "c1", "b2")
-
-    assert await works.end() == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
-
-
 async def test_who_comes_anew_is_next_and_saves_nothing_up() -> None:
     works = Works()
     await works.wait("a1", "a2", "a3", "a4", "a5")
@@ -221,22 +197,6 @@ async def test_who_comes_anew_is_next_and_saves_nothing_up() -> None:
 
     # b comes with what a had had; from then on both get as much.
     assert await works.end() == ["a1", "a2", "a3", "a4", "b1", "b2", "a5", "b3"]
-
-
-async def test_as_many_have_places_as_there_are() -> None:
-    works = Works(places=2)
-    await works.wait("a1", "a2", "a3")
-
-    assert works.had_turns == ["a1", "a2"]
-    await works.end()
-
-
-async def test_a_spare_place_is_beside_one_client_that_has_all_places() -> None:
-    works = Works(places=2, spare=1)
-    await works.wait("a1", "a2", "a3", "b1", "c1")
-
-    assert works.had_turns == ["a1", "a2", "b1"]  # a has all; beside b, c waits as before
-    assert await works.end() == ["a1", "a2", "b1", "c1", "a3"]
 
 
 async def test_a_spare_place_is_passed_on_to_the_next_client_that_has_none() -> None:
@@ -249,14 +209,6 @@ async def test_a_spare_place_is_passed_on_to_the_next_client_that_has_none() -> 
     await works.end()
 
 
-async def test_there_is_no_spare_place_for_a_crowd() -> None:
-    works = Works(places=2, spare=1)
-    await works.wait("a1", "b1", "c1")
-
-    assert works.had_turns == ["a1", "b1"]
-    await works.end()
-
-
 async def test_who_leaves_while_waiting_or_in_the_moment_of_the_turn_loses_no_place() -> None:
     works = Works()
     await works.wait("a1", "b1", "c1")
@@ -266,21 +218,13 @@ async def test_who_leaves_while_waiting_or_in_the_moment_of_the_turn_loses_no_pl
     await asyncio.sleep(0)  # a1 goes on, and gives its place to c1
     works.tasks["c1"].cancel()
     await settle()
-    await works.wait("d1")
-
-    assert works.had_turns[-1] == "d1"
-    await works.end()
-
-
-async def test_who_holds_and_who_waits_may_leave_in_the_same_moment() -> None:
-    works = Works()
-    await works.wait("a1", "b1", "a2")
+    await works.wait("d1", "e1")
     for task in works.tasks.values():
         task.cancel()
     await settle()
-    await works.wait("c1")
+    await works.wait("f1")
 
-    assert works.had_turns == ["a1", "c1"]
+    assert works.had_turns == ["a1", "d1", "f1"]
     await works.end()
 
 

@@ -10,60 +10,37 @@ from typing import TYPE_CHECKING, Any
 import h2.config
 import h2.connection
 import h2.events
-import hypercorn.protocol
 import pytest
 from h2.errors import ErrorCodes
 from hypercorn.config import Config
-from hypercorn.protocol.h2 import H2Protocol
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, RstStreamFrame
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from shared.container.protocols import (
-    MOST_CONTROL_FRAMES,
-    MOST_RESETS,
-    limit_clients,
-)
+from shared.container.protocols import MOST_CONTROL_FRAMES, MOST_RESETS
 from tests.unit.container.serving import serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-DATA = (8_000).to_bytes(3, "big") + bytes([0, 0, 0, 0, 0, 1]) + bytes(8_000)
-"""A part of the body of request 1."""
-SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + bytes(8)
-PRIORITY = b"\x00\x00\x05\x02\x00\x00\x00\x00\x03" + bytes(5)
-UNKNOWN = b"\x00\x00\x00\xee\x00\x00\x00\x00\x00"
-WINDOW_UPDATE = b"\x00\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00\x00\x01"
-
-
-@pytest.fixture(autouse=True)
-def bounded() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hypercorn.protocol, "H2Protocol", H2Protocol)
-        limit_clients(Config())
-        yield
-
-
-LARGE = 200_000
-"""More bytes than a connection takes whose client reads nothing."""
+BODY_OF_1 = (8_000).to_bytes(3, "big") + bytes([0, 0, 0, 0, 0, 1]) + bytes(8_000)
+FLOODS = {
+    "SETTINGS": b"\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+    "PING": b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + bytes(8),
+    "unknown": b"\x00\x00\x00\xee\x00\x00\x00\x00\x00",
+}
+LARGE = 200_000  # more bytes than a connection takes whose client reads nothing
 
 
 @asynccontextmanager
 async def served(
     release: asyncio.Event | None = None, ended: asyncio.Event | None = None, requests: int = 1000
 ) -> AsyncIterator[int]:
-    """Serve `/healthz`, `/slow` and `/large`; yield the port.
-
-    Args:
-        release: lets `/slow` answer.
-        ended: is set when an answer of `/large` has been sent, or need not be.
-    """
+    """Yield the port; `release` lets `/slow` answer, `ended` is set at the end of `/large`."""
 
     async def healthz(_request: Request) -> Response:
         return Response(status_code=204)
@@ -99,13 +76,11 @@ def begin(client: h2.connection.H2Connection, stream: int, path: str = "/healthz
 
 
 async def ask(client: h2.connection.H2Connection, connection: Any, stream: int) -> int:
-    """Send one request over an open connection; return the status of its answer."""
     begin(client, stream)
     return await answer_to(client, connection, stream)
 
 
 async def answer_to(client: h2.connection.H2Connection, connection: Any, stream: int) -> int:
-    """Return the status of the answer to one request; see ask."""
     reader, writer = connection
     status = 0
     while True:
@@ -127,7 +102,7 @@ def a_client() -> h2.connection.H2Connection:
     return client
 
 
-@pytest.mark.parametrize("frame", [SETTINGS, PING, PRIORITY, UNKNOWN, WINDOW_UPDATE])
+@pytest.mark.parametrize("frame", FLOODS.values(), ids=FLOODS)
 async def test_a_connection_that_sends_only_control_frames_is_closed(frame: bytes) -> None:
     async with served() as port:
         flooding, other = await connected(port), await connected(port)
@@ -163,7 +138,7 @@ async def test_the_rest_of_a_body_after_the_answer_ends_no_other_request() -> No
         assert await answer_to(client, connection, 1) == 404
         for _ in range(40):
             # Together more than the connection's window, which must be given back.
-            connection[1].write(DATA)
+            connection[1].write(BODY_OF_1)
             assert await ask(client, connection, client.get_next_available_stream_id()) == 204
         connection[1].close()
 

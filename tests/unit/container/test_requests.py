@@ -10,16 +10,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from hypercorn.asyncio import run
 from hypercorn.asyncio.tcp_server import TCPServer
-from hypercorn.config import Config
-from hypercorn.protocol import h2, h11
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
 from functions.compat.service.http_messages import PIECE_BYTES, SlowReadersMiddleware
-from shared.container.protocols import limit_clients
 from shared.container.server import UnreadBodies
 from tests.unit.container.serving import serving
 
@@ -41,18 +37,9 @@ def reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-@pytest.fixture(autouse=True)
-def _bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (h11, h2):
-        # limit_clients changes them for every server of the process.
-        monkeypatch.setattr(module, "HTTPStream", module.HTTPStream)
-        monkeypatch.setattr(module, "WSStream", module.WSStream)
-    monkeypatch.setattr(run, "TCPServer", TCPServer)
-
-
 @asynccontextmanager
 async def served(ended: asyncio.Event) -> AsyncIterator[int]:
-    """Serve long answers with the server that production uses; the port."""
+    """Serve long answers; yield the port."""
 
     async def answer(request: Request) -> Response:
         await request.body()
@@ -65,9 +52,7 @@ async def served(ended: asyncio.Event) -> AsyncIterator[int]:
         if scope["type"] == "http":
             ended.set()
 
-    config = Config()
-    limit_clients(config)
-    async with serving(UnreadBodies(answering), config) as port:
+    async with serving(UnreadBodies(answering)) as port:
         yield port
 
 

@@ -15,15 +15,30 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def processes(folder: Path, count: int, slots: int) -> list[SharedSlots]:
-    """Return what so many processes have: each opens the files for itself."""
-    return [SharedSlots(folder, slots) for _ in range(count)]
+async def work(slots: SharedSlots, client: str | None, done: list[str | None]) -> None:
+    async with slots.slot(client):
+        done.append(client)
+
+
+async def is_free(slots: SharedSlots, client: str | None = None) -> bool:
+    try:
+        async with asyncio.timeout(0.05), slots.slot(client):
+            return True
+    except TimeoutError:
+        return False
+
+
+async def waiting(slots: SharedSlots, client: str, done: list[str | None]) -> asyncio.Task[None]:
+    """Let a client begin to wait."""
+    task = asyncio.create_task(work(slots, client, done))
+    await asyncio.sleep(0.01)
+    return task
 
 
 async def test_all_processes_together_have_no_more_than_there_are(tmp_path: Path) -> None:
     running, most = 0, 0
 
-    async def work(slots: SharedSlots) -> None:
+    async def count(slots: SharedSlots) -> None:
         nonlocal running, most
         async with slots.slot():
             running += 1
@@ -31,39 +46,29 @@ async def test_all_processes_together_have_no_more_than_there_are(tmp_path: Path
             await asyncio.sleep(0)
             running -= 1
 
-    each = processes(tmp_path, 3, slots=2)
+    each = [SharedSlots(tmp_path, 2) for _ in range(3)]
     async with asyncio.timeout(5):
-        await asyncio.gather(*(work(one) for one in each * 40))
+        await asyncio.gather(*(count(one) for one in each * 40))
+        async with each[0].slot(), each[0].slot():  # one may have all of them
+            pass
 
     assert (running, most) == (0, 2)
-
-
-async def test_one_process_may_have_all_of_them(tmp_path: Path) -> None:
-    busy, _idle = processes(tmp_path, 2, slots=2)
-
-    async with asyncio.timeout(1), busy.slot(), busy.slot():
-        pass
 
 
 async def test_who_waits_is_woken_by_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.container.shared_slots._LOOK_AGAIN_SECONDS", 60.0)
-    first, second, third = processes(tmp_path, 3, slots=1)
-    ended: list[int] = []
-
-    async def work(number: int, slots: SharedSlots) -> None:
-        async with slots.slot():
-            ended.append(number)
+    first, second, third = (SharedSlots(tmp_path, 1) for _ in range(3))
+    done: list[str | None] = []
 
     async with asyncio.timeout(5):
         async with first.slot():
-            waiting = [asyncio.create_task(work(n, s)) for n, s in ((2, second), (3, third))]
-            await asyncio.sleep(0.01)
-            assert ended == []
-        await asyncio.gather(*waiting)
+            tasks = [await waiting(second, "2", done), await waiting(third, "3", done)]
+            assert done == []
+        await asyncio.gather(*tasks)
 
-    assert sorted(ended) == [2, 3]
+    assert set(done) == {"2", "3"}
 
 
 async def test_no_process_takes_the_sign_away_from_another_one(
@@ -71,176 +76,117 @@ async def test_no_process_takes_the_sign_away_from_another_one(
 ) -> None:
     """Who has a slot already is woken first, and may not take another one."""
     monkeypatch.setattr("shared.container.shared_slots._LOOK_AGAIN_SECONDS", 60.0)
-    first, second, third = processes(tmp_path, 3, slots=2)
-    waits, may_go_on, has_come = threading.Event(), threading.Event(), threading.Event()
-
-    async def work(slots: SharedSlots, client: str) -> None:
-        async with slots.slot(client):
-            has_come.set()
+    first, second, third = (SharedSlots(tmp_path, 2) for _ in range(3))
+    waits, may_go_on = threading.Event(), threading.Event()
+    done: list[str | None] = []
 
     async def wait_in_a_busy_process() -> None:
-        waiting = asyncio.create_task(work(second, "modest"))
-        await asyncio.sleep(0.01)
+        task = await waiting(second, "modest", done)
         waits.set()
         may_go_on.wait()  # the loop stands still meanwhile
-        await waiting
+        async with asyncio.timeout(5):
+            await task
 
     async with first.slot("greedy"):
         async with third.slot("another"):
-            busy = threading.Thread(target=lambda: asyncio.run(wait_in_a_busy_process()))
-            busy.start()
+            busy = asyncio.create_task(asyncio.to_thread(asyncio.run, wait_in_a_busy_process()))
             await asyncio.to_thread(waits.wait)
-            held_back = asyncio.create_task(work(first, "greedy"))
-            await asyncio.sleep(0.01)
+            held_back = await waiting(first, "greedy", done)
         await asyncio.sleep(0.05)
-        assert not has_come.is_set()
+        assert done == []
         may_go_on.set()
-        came = await asyncio.to_thread(has_come.wait, 5)
+        await busy
         held_back.cancel()
-    await asyncio.to_thread(busy.join)
 
-    assert came
+    assert done[0] == "modest"
 
 
-async def test_the_pipe_of_a_process_that_was_killed_is_removed(tmp_path: Path) -> None:
-    (slots,) = processes(tmp_path, 1, slots=1)
+async def test_what_a_killed_process_has_left_is_removed_and_its_slot_found(tmp_path: Path) -> None:
+    slots, done = SharedSlots(tmp_path, 1), list[str | None]()
     os.mkfifo(tmp_path / "released-by-nobody")
-
-    async with slots.slot():
-        pass
-
-    assert not (tmp_path / "released-by-nobody").exists()
-
-
-async def test_a_slot_of_a_process_that_was_killed_is_found(tmp_path: Path) -> None:
-    (slots,) = processes(tmp_path, 1, slots=1)
-    entered = asyncio.Event()
-
-    async def work() -> None:
-        async with slots.slot():
-            entered.set()
+    (tmp_path / "waits-somebody-1").touch()
 
     with (tmp_path / "slot-0").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        waiting = asyncio.create_task(work())
-        await asyncio.sleep(0.01)
-        assert not entered.is_set()
-
+        task = await waiting(slots, "a client", done)
+        assert done == []
     async with asyncio.timeout(5):
-        await waiting
+        await task
+
+    assert not slots.should_pass_on("greedy")
+    assert not (tmp_path / "waits-somebody-1").exists()
+    assert not (tmp_path / "released-by-nobody").exists()
+    assert "client" not in (tmp_path / "slot-0").read_text(), "it says who they are"
 
 
 async def test_who_stops_waiting_takes_no_slot(tmp_path: Path) -> None:
-    first, second = processes(tmp_path, 2, slots=1)
+    first, second = (SharedSlots(tmp_path, 1) for _ in range(2))
 
     async with first.slot():
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01), second.slot():
-                pass
-    async with asyncio.timeout(1), second.slot():
-        pass
+        assert not await is_free(second)
+    assert await is_free(second)
 
 
-async def test_beside_a_client_that_has_all_slots_another_takes_the_spare_one(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("holders", "client", "expected"),
+    [
+        (("greedy", "greedy"), "modest", True),
+        (("greedy", "modest"), "modest", False),
+        (("modest", "modest"), "modest", False),
+    ],
+    ids=["one client has all", "a crowd", "the same client"],
+)
+async def test_a_spare_slot_is_for_others_beside_a_client_that_has_all_slots(
+    tmp_path: Path, holders: tuple[str, str], client: str, *, expected: bool
 ) -> None:
     """The processes do not know of each other's clients, but for what the slots say."""
     first, second = (SharedSlots(tmp_path, 2, spare=1) for _ in range(2))
 
-    async with asyncio.timeout(5), first.slot("greedy"), second.slot("greedy"):
-        async with second.slot("modest"):
-            pass
-        async with first.slot("modest"):
-            pass
+    async with first.slot(holders[0]), second.slot(holders[1]):
+        assert await is_free(second, client) is expected
+        assert await is_free(first, client) is expected
 
 
 async def test_nobody_waits_behind_somebody_elses_requests(tmp_path: Path) -> None:
-    slots = SharedSlots(tmp_path, 1, spare=1)
+    slots, other = (SharedSlots(tmp_path, 1, spare=1) for _ in range(2))
+    done: list[str | None] = []
 
-    async def work() -> None:
-        async with slots.slot("greedy"):
-            pass
-
-    async with slots.slot("greedy"):
-        waiting = [asyncio.create_task(work()) for _ in range(3)]
-        await asyncio.sleep(0.01)
-        async with asyncio.timeout(5), slots.slot("modest"):
-            assert not any(each.done() for each in waiting)
-    await asyncio.gather(*waiting)
-
-
-@pytest.mark.parametrize("holders", [("greedy", "modest"), ("modest", "modest")])
-async def test_there_is_no_spare_slot_for_a_crowd_or_for_who_has_one(
-    tmp_path: Path, holders: tuple[str, str]
-) -> None:
-    first, second = (SharedSlots(tmp_path, 2, spare=1) for _ in range(2))
-
-    async with first.slot(holders[0]), second.slot(holders[1]):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05), first.slot("modest"):
-                pass
-
-
-async def test_no_more_than_the_spare_slots_are_beside_one_client(tmp_path: Path) -> None:
-    first, second = (SharedSlots(tmp_path, 1, spare=1) for _ in range(2))
-
-    async with first.slot("greedy"), second.slot("modest"):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05), first.slot("another"):
-                pass
-
-
-async def test_slots_do_not_say_who_the_clients_are(tmp_path: Path) -> None:
-    async with SharedSlots(tmp_path, 1).slot("a client"):
-        assert "client" not in (tmp_path / "slot-0").read_text()
+    async with asyncio.timeout(5), slots.slot("greedy"):
+        tasks = [await waiting(slots, "greedy", done) for _ in range(3)]
+        async with slots.slot("modest"):
+            assert done == []
+            assert not await is_free(other, "another"), "there is one spare slot"
+    await asyncio.gather(*tasks)
 
 
 async def test_who_has_a_slot_takes_no_other_while_somebody_else_waits(tmp_path: Path) -> None:
-    first, second, third = processes(tmp_path, 3, slots=2)
-    came: list[str] = []
-
-    async def work() -> None:
-        async with second.slot("modest"):
-            came.append("modest")
+    first, second, third = (SharedSlots(tmp_path, 2) for _ in range(3))
+    done: list[str | None] = []
 
     async with asyncio.timeout(5), first.slot("greedy"):
         async with second.slot("greedy"):
-            waiting = asyncio.create_task(work())
-            await asyncio.sleep(0.01)
+            task = await waiting(second, "modest", done)
             assert first.should_pass_on("greedy")
             assert not first.should_pass_on("modest")
         async with third.slot("greedy"):  # comes last, and without waiting
-            assert came == ["modest"]
-        await waiting
+            assert done == ["modest"]
+        await task
 
     assert not first.should_pass_on("greedy")
 
 
-def test_a_killed_process_waits_no_more(tmp_path: Path) -> None:
-    (slots,) = processes(tmp_path, 1, slots=1)
-    (tmp_path / "waits-somebody-1").touch()
-
-    assert not slots.should_pass_on("greedy")
-    assert not (tmp_path / "waits-somebody-1").exists()
-
-
 async def test_two_who_have_slots_do_not_wait_for_one_another(tmp_path: Path) -> None:
     """Each of them waits for a second one, and nobody waits who has none."""
-    first, second = processes(tmp_path, 2, slots=3)
-
-    async def work(slots: SharedSlots, client: str) -> None:
-        async with slots.slot(client):
-            pass
+    first, second = (SharedSlots(tmp_path, 3) for _ in range(2))
 
     async with asyncio.timeout(5), first.slot("a"), second.slot("b"):
         async with first.slot("c"):
-            waiting = [asyncio.create_task(work(first, each)) for each in ("a", "b")]
-            await asyncio.sleep(0.01)
-        await asyncio.gather(*waiting)
+            tasks = [await waiting(first, each, []) for each in ("a", "b")]
+        await asyncio.gather(*tasks)
 
 
 async def test_a_short_text_waits_for_a_piece_of_the_same_clients_long_ones(tmp_path: Path) -> None:
-    first, second = processes(tmp_path, 2, slots=1)
+    first, second = (SharedSlots(tmp_path, 1) for _ in range(2))
     spoken: list[str] = []
     have_begun = asyncio.Event()
 
@@ -249,12 +195,12 @@ async def test_a_short_text_waits_for_a_piece_of_the_same_clients_long_ones(tmp_
         for _ in range(pieces):
             async with slots.slot("a client", had):
                 spoken.append(name)
-                if len(spoken) == 60:
+                if len(spoken) == 30:
                     have_begun.set()
                 await asyncio.sleep(0.01)
 
     async with asyncio.timeout(20):
-        works = [asyncio.create_task(speak(each, "long", 20)) for each in [first, second] * 3]
+        works = [asyncio.create_task(speak(each, "long", 10)) for each in [first, second] * 3]
         await have_begun.wait()
         before = len(spoken)
         await speak(second, "short", 1)
@@ -262,25 +208,20 @@ async def test_a_short_text_waits_for_a_piece_of_the_same_clients_long_ones(tmp_
         await asyncio.gather(*works)
 
     assert after - before <= 3
-    assert spoken.count("long") == 120
+    assert spoken.count("long") == 60
 
 
 async def test_who_has_a_slot_passes_it_on_to_a_text_that_has_had_less(tmp_path: Path) -> None:
-    first, second = processes(tmp_path, 2, slots=1)
-    had, spoken = Share(), list[str]()
-
-    async def speak() -> None:
-        async with second.slot("a client", Share()):
-            spoken.append("short")
+    first, second = (SharedSlots(tmp_path, 1) for _ in range(2))
+    had, done = Share(), list[str | None]()
 
     async with asyncio.timeout(5):
         async with first.slot("a client", had):
             await asyncio.sleep(0.01)
             assert not first.should_pass_on("a client", had)
-            short = asyncio.create_task(speak())
-            await asyncio.sleep(0.01)
+            short = await waiting(second, "a client", done)
             assert first.should_pass_on("a client", had)
             assert not first.should_pass_on("a client")
         async with first.slot("a client", had):
-            assert spoken == ["short"]
+            assert done == ["a client"]
         await short

@@ -58,7 +58,6 @@ def test_samples_and_a_verdict_that_fit_together_are_a_recording() -> None:
     [
         ("u8", np.uint8, 128, 127),
         ("s16", np.int16, 0, 2**15 - 1),
-        ("s32", np.int32, 0, 2**31 - 129),
         ("s64", np.int64, 0, 2**62),
         ("dbl", np.float64, 0, 1.0),
     ],
@@ -89,19 +88,20 @@ def test_more_than_two_channels_are_mixed_by_their_weights() -> None:
     [
         {"samples": 31_999},
         {"samples": 2**63},
-        {"samples": 0},
         {"channels": 0},
         {"channels": 2, "weights": (1.0, 1.0)},
+        {"channels": 200},
         {"weights": ()},
         {"weights": (0.0,)},
         {"weights": (math.inf,)},
         {"weights": (math.nan,)},
         {"sample_type": "s16"},
-        {"sample_type": "dbl"},
         {"sample_type": "text"},
-        {"channels": 200},
         {"sample_rate": 0},
         {"sample_rate": 4_000_000},
+        {"missing_seconds": -1.0},
+        {"missing_seconds": math.inf},
+        {"code": "all_is_well"},
     ],
 )
 def test_a_false_answer_of_a_process_is_refused(lie: dict[str, Any]) -> None:
@@ -109,26 +109,22 @@ def test_a_false_answer_of_a_process_is_refused(lie: dict[str, Any]) -> None:
     assert error_of(answer).code == ErrorCode.CORRUPT
 
 
-def test_a_process_cannot_name_an_error_that_does_not_exist() -> None:
-    answer = Answer(BODY, DecodingVerdict(code="all_is_well", message="x"), CLEAN)
-    assert error_of(answer).code == ErrorCode.CORRUPT
-
-
-def test_the_error_a_process_names_is_passed_on_with_its_sentence() -> None:
-    verdict = DecodingVerdict(code=ErrorCode.NO_AUDIO, message="The recording holds no audio.")
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(ErrorCode.NO_AUDIO, "It holds no audio."), (ErrorCode.TOO_LONG, "longer than 10 s")],
+)
+def test_the_error_a_process_names_is_passed_on_with_its_sentence_or_the_limit(
+    code: ErrorCode, said: str
+) -> None:
+    verdict = DecodingVerdict(code=code, message="It holds no audio.")
     error = error_of(Answer(memoryview(b""), verdict, CLEAN))
-    assert error.code == ErrorCode.NO_AUDIO
-    assert error.message == "The recording holds no audio."
+    assert error.code == code
+    assert said in error.message
 
 
-def test_too_long_names_the_limit() -> None:
-    verdict = DecodingVerdict(code=ErrorCode.TOO_LONG, message="The recording is too long.")
-    assert "10 s" in error_of(Answer(BODY, verdict, CLEAN)).message
-
-
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE])
-def test_a_crash_means_corrupt_even_after_a_good_verdict(number: signal.Signals) -> None:
-    assert error_of(Answer(BODY, VERDICT, ProcessExit(-number, 0.1))).code == ErrorCode.CORRUPT
+def test_a_crash_means_corrupt_even_after_a_good_verdict() -> None:
+    crash = ProcessExit(-signal.SIGSEGV, 0.1)
+    assert error_of(Answer(BODY, VERDICT, crash)).code == ErrorCode.CORRUPT
 
 
 @pytest.mark.parametrize(
@@ -146,12 +142,9 @@ def test_running_out_of_time_without_using_it_is_the_machines_fault() -> None:
         Answer(BODY, None, ProcessExit(-signal.SIGALRM, 0.1)).conclude(Container.WEBM, LIMITS)
 
 
-@pytest.mark.parametrize("ending", [None, ProcessExit(-signal.SIGKILL, 0.1)])
-def test_being_killed_by_somebody_is_recognised(ending: ProcessExit | None) -> None:
-    assert Answer(BODY, None, ending).was_killed(LIMITS)
-
-
-def test_a_clean_exit_does_not_count_as_killed() -> None:
+def test_being_killed_by_somebody_is_recognised() -> None:
+    assert Answer(BODY, None, None).was_killed(LIMITS)
+    assert Answer(BODY, None, ProcessExit(-signal.SIGKILL, 0.1)).was_killed(LIMITS)
     assert not Answer(BODY, VERDICT, CLEAN).was_killed(LIMITS)
 
 
@@ -170,9 +163,8 @@ def test_packing_and_unpacking_returns_the_same_values() -> None:
     assert DecodingJob.unpack(job.pack()[LENGTH.size :]) == job
     assert read_verdict(verdict.pack()[: -LENGTH.size]) == verdict
     assert read_exit(ending.pack()[LENGTH.size :]) == ending
+    assert read_exit(ending.pack()[LENGTH.size : -1]) is None
 
-
-def test_an_answer_is_split_into_samples_and_verdict() -> None:
     answer = Answer.read(memoryview(bytes(BODY) + VERDICT.pack()), CLEAN)
     assert answer.body == BODY
     assert answer.verdict == VERDICT
@@ -182,19 +174,13 @@ def test_an_answer_is_split_into_samples_and_verdict() -> None:
     "written",
     [
         b"",
-        b"x",
         bytes(LENGTH.size),
-        bytes(1000),
         b"\xff" * 1000,
-        VERDICT.pack()[:-1],
         VERDICT.pack()[1:],
         b"{}" + LENGTH.pack(3),
-        b"{}" + LENGTH.pack(LONGEST_MESSAGE + 1),
         b" " * LONGEST_MESSAGE + b"[]" + LENGTH.pack(LONGEST_MESSAGE + 2),
         b"[" * 2000 + LENGTH.pack(2000),
         b'{"channels": "2"}' + LENGTH.pack(17),
-        b'{"samples": true}' + LENGTH.pack(17),
-        b'{"samples": 1.25}' + LENGTH.pack(17),
         b'{"message": null}' + LENGTH.pack(17),
         b'{"weights": "ab"}' + LENGTH.pack(17),
     ],
@@ -203,16 +189,9 @@ def test_an_invalid_verdict_is_refused(written: bytes) -> None:
     assert Answer.read(memoryview(written), CLEAN).verdict is None
 
 
-def test_half_an_exit_is_none() -> None:
-    assert read_exit(ProcessExit(0, 1.0).pack()[LENGTH.size : -1]) is None
-
-
-def test_a_sentence_too_long_for_the_wire_is_cut() -> None:
-    cut = read_verdict(DecodingVerdict(code="corrupt", message="x" * 1000).pack()[: -LENGTH.size])
-    assert cut is not None
-    assert cut.message == "x" * 160
-
-
-def test_the_longest_verdict_fits_into_its_limit() -> None:
+def test_the_longest_verdict_fits_into_its_limit_with_its_sentence_cut() -> None:
     longest = replace(VERDICT, message="\u00fc" * 1000, weights=(1 / 3,) * 8, samples=2**63)
+    cut = read_verdict(longest.pack()[: -LENGTH.size])
     assert len(longest.pack()) <= MAX_VERDICT_BYTES
+    assert cut is not None
+    assert cut.message == "\u00fc" * 160
