@@ -241,8 +241,7 @@ def character_of(page: Page) -> str | None:
     return page.locator("[name=character]:checked").get_attribute("value")
 
 
-@pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "locale"), [("light", "en-GB"), ("dark", "ja-JP")])
 def test_no_step_has_an_accessibility_violation(
     visitor_at: NewVisitorAt, own_cloud: Endpoints, axe: str, locale: str, scheme: str
 ) -> None:
@@ -261,7 +260,6 @@ def test_no_step_has_an_accessibility_violation(
     "looks",
     [
         {"locale": "ja-JP", "color_scheme": "light"},
-        {"locale": "ja-JP", "color_scheme": "dark"},
         {"locale": "en-GB", "color_scheme": "dark"},
     ],
     ids=lambda looks: "-".join(looks.values()),

@@ -28,8 +28,7 @@ async () => {
 """
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
+@pytest.mark.parametrize(("scheme", "locale"), [("light", "en-GB"), ("dark", "ja-JP")])
 def test_no_scene_has_an_accessibility_violation(
     open_page: OpenPage, axe: str, muted: Path, scheme: str, locale: str
 ) -> None:
@@ -74,8 +73,7 @@ def test_the_page_speaks_the_browsers_language_and_can_be_switched(
     assert visitor.text("h1") == switched
 
 
-@pytest.mark.parametrize("width", [320, 360, 400])
-@pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
+@pytest.mark.parametrize(("width", "locale"), [(320, "en-GB"), (320, "ja-JP"), (400, "en-GB")])
 def test_nothing_is_cut_off_on_a_phone(open_page: OpenPage, width: int, locale: str) -> None:
     visitor = open_page(viewport={"width": width, "height": 640}, locale=locale)
     assert _overflow(visitor) == []
@@ -198,12 +196,14 @@ def test_credit_licence_and_terms_are_shown_before_the_recording(
     assert visitor.page.get_attribute(".character a:last-child", "href") == character["terms_url"]
 
 
-@pytest.mark.parametrize("portrait", [None, "/api/v1/characters/nobody/portrait"])
 def test_a_character_whose_portrait_is_not_there_has_its_initial_also_when_it_has_spoken(
-    new_visitor: OpenPage, cloud: Endpoints, portrait: str | None
+    new_visitor: OpenPage, cloud: Endpoints
 ) -> None:
     characters = httpx.get(f"{cloud.api}/api/v1/characters").json()
-    characters["characters"][0] |= {"portrait_url": portrait, "colour": "#2f6f9f"}
+    characters["characters"][0] |= {
+        "portrait_url": "/api/v1/characters/nobody/portrait",
+        "colour": "#2f6f9f",
+    }
     initial = characters["characters"][0]["name"]["en"][0]
     visitor = new_visitor()
     visitor.answer("**/api/v1/characters", "GET", json=characters)

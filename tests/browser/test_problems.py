@@ -168,7 +168,6 @@ def test_an_expired_link_to_the_result_can_be_tried_again(open_page: OpenPage) -
     [
         (429, "rate_limited", "Too many requests."),
         (503, "maintenance", "Something went wrong on our side."),
-        (422, "unknown_character", "This character is no longer available."),
     ],
 )
 def test_a_refusal_is_shown_after_the_recording_and_can_be_tried_again(
