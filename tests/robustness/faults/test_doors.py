@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import json
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -70,18 +69,10 @@ def as_cloud_run_passes_it_on(**changes: Any) -> str:
     return f"Bearer {said}.SIGNATURE_REMOVED_BY_GOOGLE"
 
 
+# tests/unit/google/test_tokens.py has every claim and every form of a token.
 FORGERIES = {
     "no token": None,
-    "an empty token": "Bearer ",
-    "another scheme": f"Basic {base64.b64encode(b'pusher:secret').decode()}",
-    "no token at all": "Bearer not-a-token",
     "another audience": f"Bearer {ISSUER.sign(push_claims(aud='https://other.example'))}",
-    "no audience": f"Bearer {ISSUER.sign(push_claims(aud=None))}",
-    "another account": f"Bearer {ISSUER.sign(push_claims(email='a@b.example'))}",
-    "no account": f"Bearer {ISSUER.sign(push_claims(email=None))}",
-    "an account not verified": f"Bearer {ISSUER.sign(push_claims(email_verified=False))}",
-    "an old token": f"Bearer {ISSUER.sign(push_claims(iat=1, exp=int(time.time()) - 3600))}",
-    "another issuer": f"Bearer {ISSUER.sign(push_claims(iss='https://issuer.example'))}",
     "another key": f"Bearer {STRANGER.sign(push_claims())}",
     "no signature": f"Bearer {unsigned(push_claims())}",
     "a certificate as password": f"Bearer {signed_with_the_certificate_as_a_password()}",
@@ -131,13 +122,9 @@ class TestPushes:
         "claims",
         [
             {"aud": "https://other.example"},
-            {"aud": None},
             {"email": "a@b.example"},
-            {"email_verified": False},
             {"iss": "https://issuer.example"},
             {"exp": 1_000_000_000},
-            {"exp": None},
-            {"exp": "never"},
         ],
         ids=str,
     )
