@@ -63,8 +63,8 @@ def test_every_session_runs_once(
 ) -> None:
     status, calls, said = check({})
 
-    sessions = ["lint", "terraform", "image", "tests_training", "browser", "tests"]
-    assert calls == [*(f"-s {session}" for session in sessions), GUARD]
+    assert set(calls[:3]) == {"-s lint", "-s terraform", "-s tests_training"}
+    assert calls[3:] == ["-s image", "-s browser", "-s tests", GUARD]
     assert status == 0
     assert "laky" not in said
 
