@@ -47,13 +47,14 @@ class OfferedCharacters:
 
     def put(self, character: LoadedCharacter) -> None:
         """Offer a character, or another revision of it."""
-        self._offer(self._characters | {character.manifest.id: character})
+        self.replace_all(self._characters | {character.manifest.id: character})
 
     def remove(self, character_id: str) -> None:
         """Withdraw a character; raise BundleError if no other takes text."""
-        self._offer({name: it for name, it in self._characters.items() if name != character_id})
+        others = {name: it for name, it in self._characters.items() if name != character_id}
+        self.replace_all(others)
 
-    def _offer(self, characters: dict[str, LoadedCharacter]) -> None:
+    def replace_all(self, characters: dict[str, LoadedCharacter]) -> None:
         speakers = speakers_of_characters(characters)
         self._text_voices.offer(text_speakers_of(characters))
         self._voices.offer(speakers)
@@ -62,11 +63,7 @@ class OfferedCharacters:
 
 
 class CharacterWatch:
-    """Compares the folder of characters with the characters that are offered.
-
-    Args:
-        known: the ids of those that are offered already; None for all that are in it now.
-    """
+    """Compares the folder of characters with the offered ones; by default all in it are `known`."""
 
     def __init__(
         self,
@@ -119,10 +116,5 @@ def load_bundle(
     max_bytes: int = MAX_BUNDLE_BYTES,
     marker: Marker | None = None,
 ) -> LoadedCharacter:
-    """Load a bundle and build its engines.
-
-    Args:
-        max_bytes: the most bytes of its graphs together.
-        marker: marks its speech; None to mark nothing.
-    """
+    """Load a bundle of graphs of `max_bytes` together and build its engines."""
     return build_character(load_character(folder, ENGINES, max_bytes), session, marker=marker)

@@ -12,7 +12,7 @@ from functions.compat.character_watch import OfferedCharacters
 from functions.compat.elevenlabs import RecordingLimits, Recordings, refuse_elevenlabs
 from functions.compat.openai import refuse_openai
 from functions.compat.service import keys
-from functions.compat.service.http_messages import Dialect, DialectRouter, SlowReadersMiddleware
+from functions.compat.service.http_messages import DialectRouter, SlowReadersMiddleware
 from functions.compat.service.keys import OPERATOR, Access, AccessMiddleware, Meter
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.service.voices import TextSpeakers, names_of, text_speakers_of
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
     from starlette.types import ASGIApp
 
+    from functions.compat.service.keys import Refuse
     from functions.compat.settings import DialectSettings
     from functions.compat.voicevox.user_data import UserData
     from shared.container.admission import Admission
@@ -44,13 +45,7 @@ _HEADERS: Final = ("Authorization", "Content-Type", "X-API-Key", "xi-api-key")
 
 @dataclass(frozen=True, slots=True)
 class CompatOptions:
-    """Options of all dialects.
-
-    Attributes:
-        numbers: further numbers of characters for VOICEVOX, each NUMBER=CHARACTER.
-        names: further names of characters for OpenAI, each NAME=CHARACTER.
-        is_alone: whether no other instance serves clients of VOICEVOX.
-    """
+    """Options of all dialects; `is_alone`: no other instance serves clients of VOICEVOX."""
 
     access: Access
     max_seconds: float = 300.0
@@ -101,11 +96,7 @@ def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """The servers of one process.
-
-    Attributes:
-        offered: the characters of all dialects, which may change while they serve.
-    """
+    """The servers of one process."""
 
     app: ASGIApp
     wyoming: WyomingServer
@@ -118,11 +109,7 @@ class Compat:
 
 
 def compose(options: CompatOptions, resources: SpeechResources) -> Compat:
-    """Build all dialects of one process.
-
-    Raises:
-        BundleError: no character takes text, or an option names an unknown one.
-    """
+    """Build all dialects; raise BundleError if no character takes text, or one is unknown."""
     characters, meter = dict(resources.characters), resources.meter
     speakers = speakers_of_characters(characters)
     if not speakers:
@@ -136,23 +123,19 @@ def compose(options: CompatOptions, resources: SpeechResources) -> Compat:
         voicevox.VoicevoxServices(voicevox_speakers, resources.user_data, synthesis, meter),
         is_alone=options.is_alone,
     )
-    dialects = (
-        Dialect(
-            elevenlabs.PATHS,
-            elevenlabs.build(characters, text_speakers, recordings, synthesis, meter),
-            refuse_elevenlabs,
-        ),
-        Dialect(openai.PATHS, openai.build(text_speakers, synthesis, meter), refuse_openai),
-        Dialect(text_socket.PATHS, text_socket.build(sockets), keys.refuse),
-        Dialect(keys.PATHS, keys.build(meter), keys.refuse),
-        Dialect(("/",), voicevox_app, refuse_voicevox),
-    )
-    protected = [
-        Dialect(each.paths, AccessMiddleware(each.app, options.access, each.refuse), each.refuse)
-        for each in dialects
+    elevenlabs_app = elevenlabs.build(characters, text_speakers, recordings, synthesis, meter)
+    dialects: list[tuple[tuple[str, ...], ASGIApp, Refuse]] = [
+        (elevenlabs.PATHS, elevenlabs_app, refuse_elevenlabs),
+        (openai.PATHS, openai.build(text_speakers, synthesis, meter), refuse_openai),
+        (text_socket.PATHS, text_socket.build(sockets), keys.refuse),
+        (keys.PATHS, keys.build(meter), keys.refuse),
+        (("/",), voicevox_app, refuse_voicevox),
     ]
+    router = DialectRouter(
+        [(paths, AccessMiddleware(app, options.access, refuse)) for paths, app, refuse in dialects]
+    )
     app = AllowedOriginsMiddleware(
-        SlowReadersMiddleware(DialectRouter(protected)), options.access.allowed_origins, _HEADERS
+        SlowReadersMiddleware(router), options.access.allowed_origins, _HEADERS
     )
     wyoming = WyomingServer(text_speakers, synthesis, meter)
     offered = OfferedCharacters(characters, voicevox_speakers, text_speakers)

@@ -11,7 +11,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -40,7 +40,7 @@ from functions.compat.service.http_messages import (
 )
 from functions.compat.service.keys import Meter, key_owner_of
 from functions.compat.service.synthesis import ClientLeftError, Speech
-from functions.compat.service.texts import speech_of, unread_names
+from functions.compat.service.texts import speech_of
 from shared.runtime.push import OverloadedError
 from shared.speech.decoding.process_output import DecoderUnavailableError, ResourceLimitError
 from shared.speech.decoding.recording import DecodeLimits
@@ -52,18 +52,18 @@ from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from contextlib import AbstractAsyncContextManager
 
     from starlette.datastructures import FormData
     from starlette.types import Message, Receive
 
     from functions.compat.service.http_messages import Handler
     from functions.compat.service.synthesis import Synthesis
-    from functions.compat.service.voices import TextSpeaker, TextSpeakers
+    from functions.compat.service.voices import TextSpeakers
     from shared.container.admission import Admission
     from shared.conversion.characters import LoadedCharacter
     from shared.speech.decoding.decoder import Decoder
     from shared.speech.decoding.recording import Recording
+    from shared.speech.results.statement import Marking
 
 
 class FieldError(Exception):
@@ -75,7 +75,7 @@ class FieldError(Exception):
 
 
 class UnknownElevenLabsVoiceError(Exception):
-    """There is no such voice; one sentence."""
+    pass
 
 
 def refuse_elevenlabs(status: HTTPStatus, message: str, *, code: str | None = None) -> JSONResponse:
@@ -86,12 +86,6 @@ def refuse_elevenlabs(status: HTTPStatus, message: str, *, code: str | None = No
     return JSONResponse({"detail": {"status": code, "message": message}}, status)
 
 
-def _answer(status: HTTPStatus, code: str, message: str | None = None) -> Handler:
-    """Build the handler of an error whose text is the message, unless there is another one."""
-    return answer_with(lambda error: refuse_elevenlabs(status, message or str(error), code=code))
-
-
-_COSTLY: Final = "The recording takes more time or memory to decode than it may."
 RAW_FORMAT: Final = "pcm_s16le_16"
 _RAW_RATE: Final = 16_000
 _RAW_FRAME_BYTES: Final = 2
@@ -101,20 +95,12 @@ _FIELD_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """Limits of one recording, and of all together.
-
-    Attributes:
-        at_once: the most recordings at once, from their first byte until they are decoded.
-    """
+    """Limits of one recording, and of those that come or are decoded at once."""
 
     max_seconds: float = 300.0
     max_bytes: int = 32 << 20
     at_once: int = 8
     seconds_to_come: float = 60.0
-
-    @property
-    def decoding(self) -> DecodeLimits:
-        return DecodeLimits(min_seconds=0.1, max_seconds=self.max_seconds, max_bytes=self.max_bytes)
 
 
 class Recordings:
@@ -182,7 +168,11 @@ class Recordings:
             data = wav_file(data, _RAW_RATE, channels=1)
         elif file_format != "other":
             raise FieldError("file_format", f"Expected '{RAW_FORMAT}' or 'other'.")
-        return await self._decoder.decode(data, limits=self._limits.decoding)
+        most = self._limits
+        limits = DecodeLimits(
+            min_seconds=0.1, max_seconds=most.max_seconds, max_bytes=most.max_bytes
+        )
+        return await self._decoder.decode(data, limits=limits)
 
     def _bounded(self, request: Request) -> Receive:
         """Build a `receive` that fails when the body is too large or too slow."""
@@ -203,15 +193,15 @@ class Recordings:
 
 
 _CHANGERS: Final = ("/v1/speech-to-speech/", "/v1/voice-changer/")
-PATHS: Final = (*_CHANGERS, "/v1/voices", "/v2/", "/v1/text-to-speech/", "/v1/user")
-"""Also those of missing routes that OpenAI has not, so that its clients understand the error."""
+_SPEECH: Final = "/v1/text-to-speech/"
+# Also those of missing routes that OpenAI has not, so that its clients understand the error.
+PATHS: Final = (*_CHANGERS, "/v1/voices", "/v2/", _SPEECH, "/v1/user")
 
 _MP3: Final = ((22_050, 32), (24_000, 48), *((44_100, rate) for rate in (32, 64, 96, 128, 192)))
 _OPUS: Final = (32, 64, 96, 128, 192)
 _USUAL: Final = "mp3_44100_128"
+# The header of a damaged recording's answer: the time that could not be read; 0 if unknown.
 MISSING_SECONDS: Final = "X-Missing-Seconds"
-"""The header of a damaged recording's answer: the time that could not be read; 0 if unknown."""
-
 _MOST_SEED: Final = (1 << 32) - 1
 
 FORMATS: Final[Mapping[str, SoundFormat]] = {
@@ -221,17 +211,11 @@ FORMATS: Final[Mapping[str, SoundFormat]] = {
     **{f"wav_{rate}": SoundFormat(Codec.WAV, rate) for rate in RAW_RATES},
 }
 
-
-_SPEECH: Final = "/v1/text-to-speech/"
 _LARGEST_BODY: Final = 256 << 10
 _Share = Annotated[float | None, Field(ge=0, le=1)]
 
 
-class _ElevenLabsModel(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-
-class SpokenVoiceSettings(_ElevenLabsModel):
+class SpokenVoiceSettings(BaseModel):
     """The wanted way of speaking; everything but the speed is checked and has no meaning here."""
 
     speed: Annotated[float | None, Field(ge=0.25, le=4.0)] = None
@@ -241,7 +225,7 @@ class SpokenVoiceSettings(_ElevenLabsModel):
     use_speaker_boost: bool | None = None
 
 
-class TextToSpeechRequest(_ElevenLabsModel):
+class TextToSpeechRequest(BaseModel):
     """The body of `POST /v1/text-to-speech/{voice_id}`; unknown fields are ignored."""
 
     text: Annotated[str, Field(min_length=1, max_length=10_000)]
@@ -292,15 +276,6 @@ def elevenlabs_models(speakers: TextSpeakers) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    """A recording as something to convert, how long it is, and the headers of the answer."""
-
-    speech: Speech
-    seconds: float
-    headers: Mapping[str, str]
-
-
 class ElevenLabsRoutes:
     def __init__(
         self,
@@ -310,113 +285,89 @@ class ElevenLabsRoutes:
         synthesis: Synthesis,
         meter: Meter,
     ) -> None:
-        self._meter = meter
-        self._speakers = speakers
-        self._loaded = characters
-        self._recordings = recordings
-        self._synthesis = synthesis
+        self._loaded, self._speakers = characters, speakers
+        self._recordings, self._synthesis, self._meter = recordings, synthesis, meter
 
     def routes(self) -> list[Route]:
-        converting: list[Route] = []
-        for path in _CHANGERS:
-            converting += [
-                Route(f"{path}{{voice_id}}", self.convert, methods=["POST"]),
-                Route(f"{path}{{voice_id}}/stream", self.stream, methods=["POST"]),
-            ]
+        acts = dict.fromkeys(_CHANGERS, self.convert) | {_SPEECH: self.speak}
         return [
-            *converting,
-            Route(f"{_SPEECH}{{voice_id}}", self.speak, methods=["POST"]),
-            Route(f"{_SPEECH}{{voice_id}}/stream", self.speak, methods=["POST"]),
+            *(
+                Route(f"{path}{{voice_id}}{end}", act, methods=["POST"])
+                for path, act in acts.items()
+                for end in ("", "/stream")
+            ),
             Route("/v1/voices", self.list_voices),
             Route("/v2/voices", self.list_voices),
             Route("/v1/voices/{voice_id}", self.show_voice),
         ]
 
-    async def stream(self, request: Request) -> Response:
-        """Answer each piece as soon as it is converted."""
-        character, sound = self._find(request), _find_format(request)
-        recorded = await self._receive(request, character, sound)
-        async with self._count(request, recorded):
-            stream = await self._synthesis.stream(recorded.speech, key_owner_of(request.scope))
-        return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=recorded.headers)
-
     async def convert(self, request: Request) -> Response:
-        """Answer likewise, unless the format states its length at its beginning."""
-        sound = _find_format(request)
-        if sound.codec is not Codec.WAV:
-            return await self.stream(request)
-        character = self._find(request)
-        raw = SoundFormat(Codec.PCM, sound.sample_rate)
-        recorded = await self._receive(request, character, raw)
-        async with self._count(request, recorded):
-            (pcm,) = await self._synthesis.speak(
-                [recorded.speech], request.is_disconnected, key_owner_of(request.scope)
-            )
-        wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, character.marking)
-        return Response(wave, media_type=sound.content_type, headers=recorded.headers)
-
-    async def speak(self, request: Request) -> Response:
-        """Speak a text; a whole WAV file states its length at its beginning."""
-        speaker, asked_sound = self._find_speaker(request), _find_format(request)
-        asked = TextToSpeechRequest.model_validate_json(await read_body(request, _LARGEST_BODY))
-        is_stream = request.url.path.endswith("/stream") or asked_sound.codec is not Codec.WAV
-        sound = asked_sound if is_stream else SoundFormat(Codec.PCM, asked_sound.sample_rate)
-        owner, left = key_owner_of(request.scope), (ClientLeftError,)
-        speech = speech_of(speaker, asked.text, asked.options(), sound)
-        headers = MARKED | unread_header(unread_names(speaker, asked.text))
-        count = self._meter.count(owner, "elevenlabs", characters=len(asked.text), left=left)
-        async with count:
-            if is_stream:
-                stream = await self._synthesis.stream(speech, owner)
-                return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=headers)
-            (pcm,) = await self._synthesis.speak([speech], request.is_disconnected, owner)
-        marking = speaker.character.text_marking
-        wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, marking)
-        return Response(wave, media_type=asked_sound.content_type, headers=headers)
-
-    def _count(self, request: Request, recorded: _Recorded) -> AbstractAsyncContextManager[None]:
-        owner, left = key_owner_of(request.scope), (ClientLeftError,)
-        return self._meter.count(owner, "elevenlabs", seconds=recorded.seconds, left=left)
-
-    async def _receive(
-        self, request: Request, character: LoadedCharacter, sound: SoundFormat
-    ) -> _Recorded:
+        sound, character = _find_format(request), self._find(request)
         async with self._recordings.read_form(request) as form:
             options = _options_in(form)
             recording = await self._recordings.decode(form)
-        rate = character.engine.sample_rate
-        begin = partial(
-            convert_in_pieces,
-            character.engine,
-            character.manifest,
-            recording.samples,
-            recording.sample_rate,
-            options,
+        engine, headers = character.engine, dict(MARKED)
+        if recording.damaged:
+            headers[MISSING_SECONDS] = f"{recording.missing_seconds:.3f}"
+        speech = Speech(
+            partial(
+                convert_in_pieces,
+                engine,
+                character.manifest,
+                recording.samples,
+                recording.sample_rate,
+                options,
+            ),
+            engine.sample_rate,
+            partial(
+                open_encoder, _spoken_format(request, sound), engine.sample_rate, character.marking
+            ),
         )
-        speech = Speech(begin, rate, partial(open_encoder, sound, rate, character.marking))
-        damage = {MISSING_SECONDS: f"{recording.missing_seconds:.3f}"}
-        return _Recorded(speech, recording.seconds, MARKED | (damage if recording.damaged else {}))
+        return await self._answer(
+            request, speech, sound, character.marking, headers, seconds=recording.seconds
+        )
 
-    @property
-    def _characters(self) -> dict[str, LoadedCharacter]:
-        return {name: each for name, each in self._loaded.items() if each.manifest.takes_speech}
-
-    def _find_speaker(self, request: Request) -> TextSpeaker:
+    async def speak(self, request: Request) -> Response:
         name = request.path_params["voice_id"]
-        speaker = self._speakers.find(name)
+        speaker, sound = self._speakers.find(name), _find_format(request)
         if speaker is None:
             raise UnknownElevenLabsVoiceError(
                 f"There is no voice {name!r} for texts; choose one of {self._speakers.ids}."
             )
-        return speaker
+        asked = TextToSpeechRequest.model_validate_json(await read_body(request, _LARGEST_BODY))
+        options, text = asked.options(), asked.text
+        speech = speech_of(speaker, text, options, _spoken_format(request, sound))
+        headers = MARKED | unread_header(speaker.engine.divide(text, options))
+        marking = speaker.character.text_marking
+        return await self._answer(request, speech, sound, marking, headers, characters=len(text))
+
+    async def _answer(
+        self,
+        request: Request,
+        speech: Speech,
+        sound: SoundFormat,
+        marking: Marking | None,
+        headers: Mapping[str, str],
+        **used: Any,
+    ) -> Response:
+        """Answer each piece as soon as it is made, unless the whole file states its length."""
+        owner = key_owner_of(request.scope)
+        async with self._meter.count(owner, "elevenlabs", left=(ClientLeftError,), **used):
+            if _spoken_format(request, sound) is sound:
+                stream = await self._synthesis.stream(speech, owner)
+                return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=headers)
+            (pcm,) = await self._synthesis.speak([speech], request.is_disconnected, owner)
+        wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, marking)
+        return Response(wave, media_type=sound.content_type, headers=headers)
 
     def _find(self, request: Request) -> LoadedCharacter:
         name = request.path_params["voice_id"]
-        character = self._characters.get(name)
-        if character is None:
-            known = ", ".join(self._characters)
-            raise UnknownElevenLabsVoiceError(f"There is no voice {name!r}; choose one of {known}.")
-        return character
+        known = {key: each for key, each in self._loaded.items() if each.manifest.takes_speech}
+        if name not in known:
+            raise UnknownElevenLabsVoiceError(
+                f"There is no voice {name!r}; choose one of {', '.join(known)}."
+            )
+        return known[name]
 
     async def list_voices(self, request: Request) -> Response:
         voices = [_voice_body(character) for character in self._loaded.values()]
@@ -441,6 +392,18 @@ def build(
         " POST /v1/speech-to-speech/{voice_id}"
     )
     routes = ElevenLabsRoutes(characters, speakers, recordings, synthesis, meter or Meter())
+
+    def answer(status: HTTPStatus, code: str, message: str | None = None) -> Handler:
+        """Answer with the text of the error, unless there is another message."""
+        return answer_with(
+            lambda error: refuse_elevenlabs(status, message or str(error), code=code)
+        )
+
+    async def refuse_text(request: Request, error: Any) -> Response:
+        is_text = request.url.path.startswith(_SPEECH)
+        code = error.code.value if is_text else ErrorCode.TOO_LONG.value
+        return refuse_elevenlabs(refused, error.message, code=code)
+
     return Starlette(
         routes=routes.routes(),
         exception_handlers={
@@ -450,22 +413,20 @@ def build(
             FieldError: answer_with(
                 lambda error: JSONResponse({"detail": [error.detail]}, unprocessable)
             ),
-            UnknownElevenLabsVoiceError: _answer(HTTPStatus.NOT_FOUND, "voice_not_found"),
+            UnknownElevenLabsVoiceError: answer(HTTPStatus.NOT_FOUND, "voice_not_found"),
             VoiceError: answer_with(
                 lambda error: refuse_elevenlabs(refused, error.message, code=error.code.value)
             ),
-            TextError: _refuse_text,
+            TextError: refuse_text,
             ValidationError: answer_with(_refuse_fields),
             DecoderUnavailableError: answer_busy(refuse_elevenlabs, "system_busy"),
-            ResourceLimitError: _answer(refused, ErrorCode.TOO_COMPLEX.value, _COSTLY),
+            ResourceLimitError: answer(
+                refused,
+                ErrorCode.TOO_COMPLEX.value,
+                "The recording takes more time or memory to decode than it may.",
+            ),
         },
     )
-
-
-async def _refuse_text(request: Request, error: Any) -> Response:
-    is_text = request.url.path.startswith(_SPEECH)
-    code = error.code.value if is_text else ErrorCode.TOO_LONG.value
-    return refuse_elevenlabs(HTTPStatus.BAD_REQUEST, error.message, code=code)
 
 
 def _refuse_fields(error: ValidationError) -> Response:
@@ -482,11 +443,15 @@ def _find_format(request: Request) -> SoundFormat:
     return sound
 
 
-def _options_in(form: FormData) -> ConversionOptions:
-    """Read the options of a conversion; those without a meaning here are checked and ignored.
+def _spoken_format(request: Request, sound: SoundFormat) -> SoundFormat:
+    """Return the format in which speech is made: a WAV file that states its length comes last."""
+    if sound.codec is Codec.WAV and not request.url.path.endswith("/stream"):
+        return SoundFormat(Codec.PCM, sound.sample_rate)
+    return sound
 
-    `remove_background_noise` is always done: only the voice is converted.
-    """
+
+def _options_in(form: FormData) -> ConversionOptions:
+    """Read the options of a conversion; those without a meaning here are checked and ignored."""
     seed = str(form.get("seed") or "0")
     # The length first: Python makes no number of more than some thousand digits.
     if not seed.isdecimal() or len(seed) > len(str(_MOST_SEED)) or int(seed) > _MOST_SEED:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from shared.speech.results.watermark_engines import Marker
 
 _REHEARSALS: Final = {JAPANESE: "はい。", ENGLISH: "Yes."}
+# The further texts that are spoken beside one client that has all places; see FairQueue.
 _SPARE: Final = 1
-"""The further texts that are spoken beside one client that has all places; see FairQueue."""
 
 
 def build(
@@ -48,7 +48,6 @@ def build(
     decoder: Decoder,
     admission: Admission,
 ) -> Compat:
-    """Build the dialects of one process from its settings and the loaded characters."""
     limits = KeyLimits(config.key_characters_per_day, config.key_seconds_per_day)
     # Several processes always have a folder that they share.
     file = None if config.data_dir is None else LockedJsonFile(config.data_dir / "usage.json")
@@ -59,10 +58,9 @@ def build(
 
 
 def open_admission(config: CompatSettings) -> Admission:
-    """Open the places of one process."""
     slots: Slots | None = None
     if config.slots_dir is not None:
-        # Imported here, because Windows has no such locks; it runs one process.
+        # Windows has no such locks; it runs one process.
         from shared.container.shared_slots import SharedSlots  # noqa: PLC0415
 
         slots = SharedSlots(config.slots_dir, config.concurrency, _SPARE)

@@ -24,7 +24,7 @@ from functions.compat.service.http_messages import (
     unread_header,
 )
 from functions.compat.service.keys import Meter, key_owner_of
-from functions.compat.service.texts import speech_of, unread_names
+from functions.compat.service.texts import speech_of
 from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from functions.compat.service.synthesis import Synthesis
-    from functions.compat.service.voices import TextSpeaker, TextSpeakers
+    from functions.compat.service.voices import TextSpeakers
 
 
 LONGEST_INPUT: Final = 4_096
@@ -49,16 +49,16 @@ FORMATS: Final[Mapping[str, SoundFormat]] = {
     **FORMATS_WITHOUT_FILE,
 }
 
+# The names of OpenAI's models that clients offer; every other name works, and means the same.
 MODELS: Final = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
-"""The names of OpenAI's models that clients offer; every other name works, and means the same."""
 
+# OpenAI's own voices: many clients can ask for no other.
 VOICES: Final = frozenset(
     {
         *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx"),
         *("sage", "shimmer", "verse"),
     }
 )
-"""OpenAI's own voices: many clients can ask for no other."""
 
 
 class CustomVoice(BaseModel):
@@ -89,23 +89,14 @@ class SpeechRequest(BaseModel):
             return fields
         return {name: value for name, value in fields.items() if value is not None}
 
-    @property
-    def voice_name(self) -> str:
-        return self.voice if isinstance(self.voice, str) else self.voice.id
-
 
 class OpenAiRequestError(Exception):
-    """A request that cannot be served.
-
-    Args:
-        param: the field that is wrong; None if it is no field.
-        code: for programs; None if there is none.
-    """
+    """A request that cannot be served, the field that is wrong, and a code for programs."""
 
     def __init__(
         self,
         message: str,
-        param: str | None = None,
+        param: str,
         code: str | None = None,
         status: HTTPStatus = HTTPStatus.BAD_REQUEST,
     ) -> None:
@@ -122,33 +113,27 @@ def refuse_openai(
     if status is HTTPStatus.UNAUTHORIZED:
         code = "invalid_api_key"
     kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
-    return JSONResponse({"error": _error_body(kind, message, param, code)}, status)
+    return JSONResponse(
+        {"error": {"message": message, "type": kind, "param": param, "code": code}}, status
+    )
 
 
-def _error_body(kind: str, message: str, param: str | None, code: str | None) -> dict[str, Any]:
-    return {"message": message, "type": kind, "param": param, "code": code}
-
-
-def _param_of(error: TextError) -> str:
-    return "voice" if error.code is TextErrorCode.UNKNOWN_STYLE else "input"
-
-
-def _refuse_fields(error: ValidationError) -> Response:
+def error_of_fields(error: ValidationError) -> Response:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     param = ".".join(map(str, first["loc"][:1])) or None
     message = f"{param or 'The body'}: {first['msg']}."
     return refuse_openai(HTTPStatus.BAD_REQUEST, message, param=param)
 
 
-def _refuse_text(error: TextError) -> Response:
-    code, param = error.code.value, _param_of(error)
-    return refuse_openai(HTTPStatus.BAD_REQUEST, error.message, code=code, param=param)
+def error_of_text(error: TextError) -> dict[str, Any]:
+    param = "voice" if error.code is TextErrorCode.UNKNOWN_STYLE else "input"
+    body = {"message": error.message, "type": "invalid_request_error", "param": param}
+    return {"error": body | {"code": error.code.value}}
 
 
+# All of OpenAI's API, so that its clients understand which routes are missing.
 PATHS: Final = ("/v1/",)
-"""All of OpenAI's API, so that its clients understand which routes are missing."""
-
-LARGEST_BODY: Final = 64 << 10
+_LARGEST_BODY: Final = 64 << 10
 
 
 class OpenAiRoutes:
@@ -167,32 +152,27 @@ class OpenAiRoutes:
         ]
 
     async def create_speech(self, request: Request) -> Response:
-        asked = SpeechRequest.model_validate_json(await read_body(request, LARGEST_BODY))
-        voice, sound = self._find_voice(asked.voice_name), FORMATS.get(asked.response_format)
+        asked = SpeechRequest.model_validate_json(await read_body(request, _LARGEST_BODY))
+        name = asked.voice if isinstance(asked.voice, str) else asked.voice.id
+        voice = self._voices.find(name) or (self._voices.default if name in VOICES else None)
+        if voice is None:
+            message = f"There is no voice {name!r}; choose one of {self._voices.ids}."
+            raise OpenAiRequestError(message, "voice")
+        sound = FORMATS.get(asked.response_format)
         if sound is None:
-            message = (
-                f"There is no format {asked.response_format!r}; choose one of {', '.join(FORMATS)}."
-            )
+            known = ", ".join(FORMATS)
+            message = f"There is no format {asked.response_format!r}; choose one of {known}."
             raise OpenAiRequestError(message, "response_format")
         options = SpeechOptions(speed=asked.speed)
         owner = key_owner_of(request.scope)
         async with self._meter.count(owner, "openai", characters=len(asked.input)):
             speech = speech_of(voice, asked.input, options, sound)
             stream = await self._synthesis.stream(speech, owner)
-        headers = MARKED | unread_header(unread_names(voice, asked.input))
+        headers = MARKED | unread_header(voice.engine.divide(asked.input, options))
         if asked.stream_format == "audio":
             return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=headers)
         events = partial(_events, tokens=len(asked.input))
         return SpokenAnswer(self._synthesis, stream, "text/event-stream", events, headers)
-
-    def _find_voice(self, name: str) -> TextSpeaker:
-        voice = self._voices.find(name)
-        if voice is not None:
-            return voice
-        if name in VOICES:
-            return self._voices.default
-        message = f"There is no voice {name!r}; choose one of {self._voices.ids}."
-        raise OpenAiRequestError(message, "voice")
 
     async def list_voices(self, _: Request) -> Response:
         voices = []
@@ -229,8 +209,10 @@ def build(voices: TextSpeakers, synthesis: Synthesis, meter: Meter | None = None
                     error.status, str(error), code=error.code, param=error.param
                 )
             ),
-            ValidationError: answer_with(_refuse_fields),
-            TextError: answer_with(_refuse_text),
+            ValidationError: answer_with(error_of_fields),
+            TextError: answer_with(
+                lambda error: JSONResponse(error_of_text(error), HTTPStatus.BAD_REQUEST)
+            ),
         },
     )
 
@@ -241,19 +223,16 @@ def _model_body(name: str) -> dict[str, Any]:
 
 async def _events(pieces: AsyncIterator[bytes], tokens: int) -> AsyncIterator[bytes]:
     """Send pieces as OpenAI's events; its clients expect tokens, which are characters here."""
+
+    def event(kind: str, **body: Any) -> bytes:
+        return f"data: {json.dumps({'type': kind, **body})}\n\n".encode()
+
     try:
         async for piece in pieces:
-            yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
+            yield event("speech.audio.delta", audio=base64.b64encode(piece).decode())
     except TextError as error:
-        # OpenAI's clients raise an error at an event with this field.
-        body = _error_body(
-            "invalid_request_error", error.message, _param_of(error), error.code.value
-        )
-        yield _event({"type": "error", "error": body})
+        # OpenAI's clients raise an error at an event with the field `error`.
+        yield event("error", **error_of_text(error))
         return
     usage = {"input_tokens": tokens, "output_tokens": 0, "total_tokens": tokens}
-    yield _event({"type": "speech.audio.done", "usage": usage})
-
-
-def _event(body: dict[str, Any]) -> bytes:
-    return f"data: {json.dumps(body)}\n\n".encode()
+    yield event("speech.audio.done", usage=usage)

@@ -18,11 +18,6 @@ Key = Annotated[SecretStr, Field(min_length=16)]
 _MOST_WORKERS = 32
 
 
-def usual_workers() -> int:
-    """Return one process for each CPU that the container may use."""
-    return min(max(1, round(read_resources().cpus)), _MOST_WORKERS)
-
-
 class DialectSettings(EnvironmentSettings):
     """The settings of the APIs that other clients speak, wherever they run.
 
@@ -78,7 +73,9 @@ class CompatSettings(ServingSettings, WatermarkSettings, DialectSettings):
     wyoming_host: str = "127.0.0.1"
     backlog: Annotated[int, Field(ge=0, le=1000)] = 64
     port: Annotated[int, Field(ge=1, le=65535)] = 50_021
-    workers: Annotated[int, Field(ge=1, le=32)] = Field(default_factory=usual_workers)
+    workers: Annotated[int, Field(ge=1, le=_MOST_WORKERS)] = Field(
+        default_factory=lambda: min(max(1, round(read_resources().cpus)), _MOST_WORKERS)
+    )
     concurrency: Annotated[int, Field(ge=1, le=64)] = Field(
         default_factory=lambda settings: settings.get("workers", 1)
     )
@@ -95,6 +92,5 @@ class CompatSettings(ServingSettings, WatermarkSettings, DialectSettings):
     @model_validator(mode="before")
     @classmethod
     def _listen_where_it_is_safe(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Let others reach the service by default only if they need a key."""
         usual = "0.0.0.0" if data.get("voicevox_key") or data.get("api_keys") else "127.0.0.1"  # noqa: S104
         return {"host": usual} | data

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 from contextlib import aclosing, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -22,8 +21,6 @@ from shared.runtime.push import OverloadedError
 from shared.speech.engines.text_interface import SpeechOptions, TextError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from starlette.websockets import WebSocket
 
     from functions.compat.service.encoders import SoundFormat
@@ -37,7 +34,7 @@ SUBPROTOCOL: Final = "voice-avatar.speech.v1"
 
 
 class MessageError(Exception):
-    """A message that is not part of the protocol; one sentence."""
+    """A message that is not part of the protocol."""
 
 
 class _Message(BaseModel):
@@ -86,46 +83,24 @@ def read_message(content: str | bytes | None) -> Message:
         raise MessageError(f"{place}: {first['msg']}." if place else f"{first['msg']}.") from error
 
 
-def write_message(kind: str, **fields: Any) -> str:
-    return json.dumps({"type": kind, **fields}, ensure_ascii=False)
-
-
 _LOG = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 300.0
-MOST_WAITING: Final = 8
-"""The most texts of one client that are spoken or wait."""
-
-MOST_CONNECTIONS: Final = 64
-"""With one more, one is ended: the silent one that has been idle for longest."""
-
+MOST_WAITING: Final = 8  # the most texts of one client that are spoken or wait
+MOST_CONNECTIONS: Final = 64  # with one more, the silent one that is idle longest is ended
 _PIECE_BYTES: Final = 16 << 10
 _LOOK_SECONDS: Final = 0.5
 _WRONG_SUBPROTOCOL, _POLICY, _RESTARTS, _TRY_AGAIN = 1002, 1008, 1012, 1013
 
 
 class SpeechSession:
-    """Serves one client.
+    """Serves one client; the owner of its key takes turns with others."""
 
-    Attributes:
-        owner: the owner of its key, who takes turns with others; None where no key is needed.
-    """
-
-    def __init__(
-        self,
-        websocket: WebSocket,
-        voices: TextSpeakers,
-        synthesis: Synthesis,
-        meter: Meter,
-        idle_seconds: float = IDLE_SECONDS,
-    ) -> None:
+    def __init__(self, sockets: SpeechSockets, websocket: WebSocket) -> None:
         self.owner = key_owner_of(websocket.scope)
         self.activity = ConnectionActivity()
-        self._count = partial(meter.count, self.owner, "speech")
+        self._sockets, self._voices = sockets, sockets.voices
         self._websocket = websocket
-        self._voices = voices
-        self._synthesis = synthesis
-        self._idle_seconds = idle_seconds
         self._utterance: TextUtterance | None = None
         self._speaking: list[asyncio.Task[None]] = []
         self._serving = asyncio.current_task()
@@ -137,15 +112,8 @@ class SpeechSession:
         """No text is spoken, comes or waits."""
         return self._utterance is None and all(task.done() for task in self._speaking)
 
-    def make_room(self) -> None:
-        """End the connection, because another one needs its place."""
-        self._end("busy", "Others needed the connection's place.", _TRY_AGAIN)
-
-    def restart(self) -> None:
-        """End the connection, because this process ends; another one serves the client."""
-        self._end("restarts", "The service restarts; connect again.", _RESTARTS)
-
-    def _end(self, code: str, message: str, close: int) -> None:
+    def end(self, code: str, message: str, close: int) -> None:
+        """Close the connection after an error that says why."""
         self._ending = code, message, close
         if self._serving is not None:
             self._serving.cancel()
@@ -155,7 +123,7 @@ class SpeechSession:
         try:
             while True:
                 self.activity.note_message()
-                async with asyncio.timeout(self._idle_seconds):
+                async with asyncio.timeout(self._sockets.idle_seconds):
                     message = await self._websocket.receive()
                 if message["type"] == "websocket.disconnect":
                     return
@@ -181,7 +149,7 @@ class SpeechSession:
             await self._begin(message)
         elif message.type == "cancel":
             await self._stop()
-            await self._websocket.send_text(write_message("cancelled"))
+            await self._send("cancelled")
         elif self._utterance is None:
             return  # the client has not heard yet that its utterance was refused
         elif message.type == "end":
@@ -205,36 +173,20 @@ class SpeechSession:
         voice = self._voices.default if asked.voice is None else self._voices.find(asked.voice)
         sound = FORMATS_WITHOUT_FILE.get(asked.format)
         if voice is None:
-            known = self._voices.ids
-            await self._send_error(
-                "unknown_voice", f"There is no such voice; choose one of {known}."
-            )
+            message = f"There is no such voice; choose one of {self._voices.ids}."
+            await self._send_error("unknown_voice", message)
         elif sound is None:
             known = ", ".join(FORMATS_WITHOUT_FILE)
-            await self._send_error(
-                "unknown_format", f"There is no such format; choose one of {known}."
-            )
+            message = f"There is no such format; choose one of {known}."
+            await self._send_error("unknown_format", message)
         else:
-            begun = write_message(
+            await self._send(
                 "begun", voice=voice.id, format=asked.format, sample_rate=sound.sample_rate
             )
-            await self._websocket.send_text(begun)
             self._utterance = TextUtterance()
-            speaking = self._speak(self._utterance, voice, asked, sound)
-            task = asyncio.create_task(self._speak_after(set(self._speaking), speaking))
-            self._speaking.append(task)
-
-    async def _speak_after(
-        self, before: set[asyncio.Task[None]], speaking: Coroutine[Any, Any, None]
-    ) -> None:
-        """Speak when the texts that were begun before are at their ends."""
-        try:
-            if before:
-                await asyncio.wait(before)
-        except asyncio.CancelledError:
-            speaking.close()
-            raise
-        await speaking
+            before = set(self._speaking)
+            speaking = self._speak(self._utterance, voice, asked, sound, before)
+            self._speaking.append(asyncio.create_task(speaking))
 
     async def _speak(
         self,
@@ -242,56 +194,61 @@ class SpeechSession:
         voice: TextSpeaker,
         asked: BeginUtterance,
         sound: SoundFormat,
+        before: set[asyncio.Task[None]],
     ) -> None:
-        send, seconds = self._websocket.send_text, 0.0
-        options = SpeechOptions(**asked.model_dump(exclude={"type", "voice", "format", "marks"}))
-        spoken = speak_text_stream(
-            self._synthesis,
-            voice,
-            utterance.sentences(),
-            options,
-            sound,
-            client=self.owner,
-            with_marks=asked.marks,
-            count=lambda size: self._count(characters=size),
-        )
+        """Speak when the texts that were begun before are at their ends."""
+        if before:
+            await asyncio.wait(before)
         try:
-            async with aclosing(spoken) as pieces:
-                async for piece in pieces:
-                    self.activity.note_sound()
-                    if piece.sentence is not None:
-                        left_out = {"unread": piece.unread} if piece.unread else {}
-                        kind, begin = "unread" if left_out else "sentence", round(piece.begin, 3)
-                        await send(
-                            write_message(kind, text=piece.sentence, begin=begin, **left_out)
-                        )
-                    if piece.marks:
-                        marks = [
-                            {mark.kind: mark.text, "begin": round(mark.begin, 3)}
-                            for mark in piece.marks
-                        ]
-                        await send(write_message("marks", marks=marks))
-                    for place in range(0, len(piece.sound), _PIECE_BYTES):
-                        part = piece.sound[place : place + _PIECE_BYTES]
-                        await self._websocket.send_bytes(part)
-                    seconds = piece.begin + len(piece.sound) / sound.bytes_per_second
-            await send(write_message("ended", seconds=round(seconds, 3)))
-        except TextError as error:
-            await self._refuse(utterance, error.code.value, error.message)
-        except LimitReachedError as error:
-            await self._refuse(utterance, "limit_reached", str(error))
-        except OverloadedError:
-            await self._refuse(utterance, "busy", "The service is busy; try again later.")
+            await self._send_speech(utterance, voice, asked, sound)
+        except (TextError, LimitReachedError, OverloadedError) as error:
+            if self._utterance is utterance:
+                self._utterance = None
+            if isinstance(error, TextError):
+                await self._send_error(error.code.value, error.message)
+            elif isinstance(error, LimitReachedError):
+                await self._send_error("limit_reached", str(error))
+            else:
+                await self._send_error("busy", "The service is busy; try again later.")
         except (WebSocketDisconnect, OSError, RuntimeError):
             _LOG.info("a client of %s is gone, or does not read", SUBPROTOCOL)
             self._is_lost = True
             if self._serving is not None:
                 self._serving.cancel()
 
-    async def _refuse(self, utterance: TextUtterance, code: str, message: str) -> None:
-        if self._utterance is utterance:
-            self._utterance = None
-        await self._send_error(code, message)
+    async def _send_speech(
+        self, text: TextUtterance, voice: TextSpeaker, asked: BeginUtterance, sound: SoundFormat
+    ) -> None:
+        seconds, meter = 0.0, self._sockets.meter
+        options = SpeechOptions(**asked.model_dump(exclude={"type", "voice", "format", "marks"}))
+        spoken = speak_text_stream(
+            self._sockets.synthesis,
+            voice,
+            text.sentences(),
+            options,
+            sound,
+            client=self.owner,
+            with_marks=asked.marks,
+            count=lambda size: meter.count(self.owner, "speech", characters=size),
+        )
+        async with aclosing(spoken) as pieces:
+            async for piece in pieces:
+                self.activity.note_sound()
+                told, begin = piece.sentence, round(piece.begin, 3)
+                if piece.unread:
+                    await self._send("unread", text=told, begin=begin, unread=piece.unread)
+                elif told is not None:
+                    await self._send("sentence", text=told, begin=begin)
+                if piece.marks:
+                    marks = [
+                        {mark.kind: mark.text, "begin": round(mark.begin, 3)}
+                        for mark in piece.marks
+                    ]
+                    await self._send("marks", marks=marks)
+                for place in range(0, len(piece.sound), _PIECE_BYTES):
+                    await self._websocket.send_bytes(piece.sound[place : place + _PIECE_BYTES])
+                seconds = piece.begin + len(piece.sound) / sound.bytes_per_second
+        await self._send("ended", seconds=round(seconds, 3))
 
     async def _stop(self) -> None:
         """Stop speaking; no sound is sent after this."""
@@ -301,10 +258,14 @@ class SpeechSession:
         await asyncio.gather(*self._speaking, return_exceptions=True)
         self._speaking = []
 
+    async def _send(self, kind: str, **fields: Any) -> None:
+        content = json.dumps({"type": kind, **fields}, ensure_ascii=False)
+        await self._websocket.send_text(content)
+
     async def _send_error(self, code: str, message: str) -> None:
         """Send an error after which the client can begin again."""
         with suppress(WebSocketDisconnect, OSError, RuntimeError):
-            await self._websocket.send_text(write_message("error", code=code, message=message))
+            await self._send("error", code=code, message=message)
 
     async def _close(self, code: str, message: str, close: int) -> None:
         await self._send_error(code, message)
@@ -323,23 +284,20 @@ class SpeechSockets:
         idle_seconds: float = IDLE_SECONDS,
         meter: Meter | None = None,
     ) -> None:
-        self._meter = meter or Meter()
-        self._voices = voices
-        self._synthesis = synthesis
+        self.meter = meter or Meter()
+        self.voices = voices
+        self.synthesis = synthesis
+        self.idle_seconds = idle_seconds
         self._most = most
-        self._idle_seconds = idle_seconds
         self._open: set[SpeechSession] = set()
 
     async def serve(self, websocket: WebSocket) -> None:
-        """Serve one connection."""
         if SUBPROTOCOL not in websocket.scope["subprotocols"]:
             await websocket.close(_WRONG_SUBPROTOCOL, f"offer {SUBPROTOCOL}")
             return
         await websocket.accept(SUBPROTOCOL)
-        session = SpeechSession(
-            websocket, self._voices, self._synthesis, self._meter, self._idle_seconds
-        )
-        if not self._has_room_for(session):
+        session = SpeechSession(self, websocket)
+        if not self._make_room_for(session):
             await websocket.close(_TRY_AGAIN, "busy")
             return
         self._open.add(session)
@@ -353,10 +311,11 @@ class SpeechSockets:
         while True:
             for session in self._open:
                 if session.is_quiet:
-                    session.restart()
+                    message = "The service restarts; connect again."
+                    session.end("restarts", message, _RESTARTS)
             await asyncio.sleep(_LOOK_SECONDS)
 
-    def _has_room_for(self, session: SpeechSession) -> bool:
+    def _make_room_for(self, session: SpeechSession) -> bool:
         """Make room for a connection, if there is none; False if all others hear something.
 
         A client with a key has half of the places at most.
@@ -369,7 +328,7 @@ class SpeechSockets:
         if longest.activity.hears:
             return False
         self._open.remove(longest)
-        longest.make_room()
+        longest.end("busy", "Others needed the connection's place.", _TRY_AGAIN)
         return True
 
 

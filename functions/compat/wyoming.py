@@ -32,15 +32,22 @@ if TYPE_CHECKING:
     from functions.compat.service.voices import TextSpeaker, TextSpeakers
 
 
-MOST_BYTES: Final = 64 << 10
-"""The longest line, data or payload that a client may send."""
+MOST_BYTES: Final = 64 << 10  # the longest line, data or payload that a client may send
+VERSION: Final = "1.5.0"  # of the protocol, which is written into every event
+MOST_CONNECTIONS: Final = 64  # with one more, the silent one that is idle longest is ended
+IDLE_SECONDS: Final = 600.0
+MOST_WAITING: Final = 8  # the most texts of one client that wait to be spoken
+UNREAD_SECONDS: Final = 20.0  # a client that does not read for so long loses its connection
+_PIECE_BYTES: Final = 16 << 10
+_WIDTH: Final = 2
+_LOOK_SECONDS: Final = 0.5
+_HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
-VERSION: Final = "1.5.0"
-"""The version of the protocol that is written into every event."""
+_LOG = logging.getLogger(__name__)
 
 
-class EventError(Exception):
-    """Bytes that are no event; one sentence."""
+class WyomingError(Exception):
+    """Bytes that are no event, or a request that cannot be served; one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +77,18 @@ async def read_event(reader: StreamReader) -> WyomingEvent | None:
         header = _read_object(line)
         found = header.get("data") or {}
         if not isinstance(found, dict):
-            raise EventError("Expected an object in 'data'.")
+            raise WyomingError("Expected an object in 'data'.")
         data, size = dict(found), _length_in(header, "data_length")
         if size:
             data |= _read_object(await reader.readexactly(size))
         payload = await reader.readexactly(_length_in(header, "payload_length"))
     except ValueError as error:
-        raise EventError(f"A line may have at most {MOST_BYTES} bytes.") from error
+        raise WyomingError(f"A line may have at most {MOST_BYTES} bytes.") from error
     except IncompleteReadError as error:
-        raise EventError("The connection ended inside of an event.") from error
+        raise WyomingError("The connection ended inside of an event.") from error
     kind = header.get("type")
     if not isinstance(kind, str):
-        raise EventError("Expected an event with a type.")
+        raise WyomingError("Expected an event with a type.")
     return WyomingEvent(kind, data, payload)
 
 
@@ -89,99 +96,51 @@ def _read_object(content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise EventError("Expected an event as a line of JSON.") from error
+        raise WyomingError("Expected an event as a line of JSON.") from error
     if not isinstance(found, dict):
-        raise EventError("Expected an event as a JSON object.")
+        raise WyomingError("Expected an event as a JSON object.")
     return found
 
 
 def _length_in(header: Mapping[str, Any], name: str) -> int:
     found = header.get(name) or 0
     if not isinstance(found, int) or not 0 <= found <= MOST_BYTES:
-        raise EventError(f"{name!r} may be at most {MOST_BYTES}.")
+        raise WyomingError(f"{name!r} may be at most {MOST_BYTES}.")
     return found
-
-
-_HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
-
-
-class WyomingRequestError(Exception):
-    """A request that cannot be served; one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class SynthesizeRequest:
-    """A text to speak.
-
-    Attributes:
-        whole: the whole text, if it came at once; None if it comes in pieces.
-    """
+    """A text to speak; `whole` is None if it comes in pieces."""
 
     voice: TextSpeaker
     text: TextUtterance
     whole: str | None
 
 
-class Conversation:
-    """The texts of one client, one after the other."""
-
-    def __init__(self, voices: TextSpeakers) -> None:
-        self._voices = voices
-        self._coming: TextUtterance | None = None
-
-    def handle(self, event: WyomingEvent) -> SynthesizeRequest | None:
-        """Return the text that an event begins; the protocol says to ignore unknown events."""
-        if event.type == "synthesize":
-            # Clients that send a text in pieces send all of it again, for servers that know no
-            # pieces.
-            if self._coming is not None:
-                return None
-            voice, whole = self._find_voice(event.data), _text_in(event.data)
-            text = TextUtterance()
-            text.push(whole)
-            text.end()
-            return SynthesizeRequest(voice, text, whole)
-        if event.type == "synthesize-start":
-            voice = self._find_voice(event.data)
-            self.end_text()
-            self._coming = TextUtterance()
-            return SynthesizeRequest(voice, self._coming, None)
-        if event.type == "synthesize-chunk" and self._coming is not None:
-            self._coming.push(_text_in(event.data))
-        if event.type == "synthesize-stop":
-            self.end_text()
-        return None
-
-    def end_text(self) -> None:
-        """End the text that comes in pieces, if there is one."""
-        if self._coming is not None:
-            self._coming.end()
-            self._coming = None
-
-    def _find_voice(self, data: Mapping[str, Any]) -> TextSpeaker:
-        asked = data.get("voice") or {}
-        name = asked.get("name") if isinstance(asked, dict) else None
-        if name is None:
-            return self._voices.default
-        speaker = asked.get("speaker")
-        voice = self._voices.find(f"{name}:{speaker}") if speaker else self._voices.find(str(name))
-        if voice is None and speaker and self._voices.find(str(name)):
-            raise WyomingRequestError(f"The voice {name!r} has no speaker {speaker!r}.")
-        if voice is None:
-            known = self._voices.ids
-            raise WyomingRequestError(f"There is no voice {name!r}; choose one of {known}.")
+def _find_voice(voices: TextSpeakers, data: Mapping[str, Any]) -> TextSpeaker:
+    asked = data.get("voice") or {}
+    name = asked.get("name") if isinstance(asked, dict) else None
+    if name is None:
+        return voices.default
+    speaker = asked.get("speaker")
+    voice = voices.find(f"{name}:{speaker}" if speaker else str(name))
+    if voice is not None:
         return voice
+    if speaker and voices.find(str(name)):
+        raise WyomingError(f"The voice {name!r} has no speaker {speaker!r}.")
+    raise WyomingError(f"There is no voice {name!r}; choose one of {voices.ids}.")
 
 
 def _text_in(data: Mapping[str, Any]) -> str:
     text = data.get("text")
     # JSON can name half of a surrogate pair, which no engine reads.
     if not isinstance(text, str) or _HALF_A_PAIR.search(text):
-        raise WyomingRequestError("Expected a text.")
+        raise WyomingError("Expected a text.")
     return text
 
 
-def describe(voices: TextSpeakers) -> WyomingEvent:
+def describe(voices: TextSpeakers) -> dict[str, Any]:
     """Describe the characters as voices, with their styles as speakers."""
     styles: dict[str, list[TextSpeaker]] = {}
     for voice in voices.all():
@@ -204,7 +163,7 @@ def describe(voices: TextSpeakers) -> WyomingEvent:
                 "speakers": speakers or None,
             }
         )
-    program = {
+    program: dict[str, Any] = {
         "name": "voice-avatar",
         "description": "Characters that speak",
         "attribution": {"name": "Voice Avatar", "url": ""},
@@ -214,25 +173,135 @@ def describe(voices: TextSpeakers) -> WyomingEvent:
         "supports_synthesize_streaming": True,
     }
     kinds = ("asr", "handle", "intent", "wake", "mic", "snd")
-    return WyomingEvent("info", {"tts": [program], **{kind: [] for kind in kinds}})
+    return {"tts": [program], **{kind: [] for kind in kinds}}
 
 
-_LOG = logging.getLogger(__name__)
+class WyomingSession:
+    """Serves one client: its events are read while its texts are spoken one after the other."""
 
-MOST_CONNECTIONS: Final = 64
-"""With one more, one is ended: the silent one that has been idle for longest."""
+    def __init__(self, server: WyomingServer, reader: StreamReader, writer: StreamWriter) -> None:
+        self.activity = ConnectionActivity()
+        self.is_speaking = False
+        self._server, self._voices = server, server.voices
+        self._reader, self._writer = reader, writer
+        self._texts: asyncio.Queue[SynthesizeRequest | None] = asyncio.Queue(MOST_WAITING)
+        self._coming: TextUtterance | None = None
 
-IDLE_SECONDS: Final = 600.0
-MOST_WAITING: Final = 8
-"""The most texts of one client that wait to be spoken."""
+    async def serve(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._receive())
+                tasks.create_task(self._speak_all())
+        except ExceptionGroup as errors:
+            error = errors.exceptions[0]
+            if isinstance(error, OSError | TimeoutError | SlowReaderError):
+                _LOG.info("a client of Wyoming is gone, or does not read")
+                self._writer.transport.abort()
+            elif isinstance(error, OverloadedError | LimitReachedError):
+                await self._send_error(error, "busy")
+            elif isinstance(error, WyomingError | TextError):
+                await self._send_error(error, "bad_request")
+            else:
+                raise error from None
+        except asyncio.CancelledError:
+            # Nobody else waits for this task: the service ends.
+            self._writer.transport.abort()
+        finally:
+            self._writer.close()
 
-UNREAD_SECONDS: Final = 20.0
-"""A client that does not read for so long loses its connection."""
+    async def _send_error(self, error: Exception, code: str) -> None:
+        """Send the error; clients that wait for sound only see that the connection ends."""
+        with suppress(OSError, TimeoutError):
+            await self._send("error", {"text": str(error), "code": code})
 
-_Refusal = EventError | TextError | WyomingRequestError | OverloadedError | LimitReachedError
-_PIECE_BYTES: Final = 16 << 10
-_WIDTH: Final = 2
-_LOOK_SECONDS: Final = 0.5
+    async def _receive(self) -> None:
+        while True:
+            async with asyncio.timeout(IDLE_SECONDS):
+                event = await read_event(self._reader)
+            self.activity.note_message()
+            # Events that are here already are read without waiting: a flood would hold the loop.
+            await asyncio.sleep(0)
+            if event is None:
+                self._end_text()
+                await self._texts.put(None)
+                return
+            if event.type == "describe":
+                await self._send("info", describe(self._voices))
+            elif event.type == "ping":
+                await self._send("pong", {"text": event.data.get("text")})
+            elif (request := self._request_of(event)) is not None:
+                await self._texts.put(request)
+
+    def _request_of(self, event: WyomingEvent) -> SynthesizeRequest | None:
+        """Return the text that an event begins; the protocol says to ignore unknown events."""
+        if event.type == "synthesize":
+            # Clients that send a text in pieces send all of it again, for servers that know no
+            # pieces.
+            if self._coming is not None:
+                return None
+            voice, whole = _find_voice(self._voices, event.data), _text_in(event.data)
+            text = TextUtterance()
+            text.push(whole)
+            text.end()
+            return SynthesizeRequest(voice, text, whole)
+        if event.type == "synthesize-start":
+            voice = _find_voice(self._voices, event.data)
+            self._end_text()
+            self._coming = TextUtterance()
+            return SynthesizeRequest(voice, self._coming, None)
+        if event.type == "synthesize-chunk" and self._coming is not None:
+            self._coming.push(_text_in(event.data))
+        if event.type == "synthesize-stop":
+            self._end_text()
+        return None
+
+    def _end_text(self) -> None:
+        if self._coming is not None:
+            self._coming.end()
+            self._coming = None
+
+    async def _speak_all(self) -> None:
+        while (request := await self._texts.get()) is not None:
+            self.is_speaking = True
+            try:
+                await self._speak(request)
+            finally:
+                self.is_speaking = False
+
+    async def _speak(self, request: SynthesizeRequest) -> None:
+        rate = request.voice.engine.sample_rate
+        form = {"rate": rate, "width": _WIDTH, "channels": 1}
+        has_begun, unread = False, dict[str, None]()
+        spoken = speak_text_stream(
+            self._server.synthesis,
+            request.voice,
+            request.text.sentences(),
+            SpeechOptions(),
+            SoundFormat(Codec.PCM, rate),
+            whole=request.whole,
+            count=lambda size: self._server.meter.count(None, "wyoming", characters=size),
+        )
+        async with aclosing(spoken) as pieces:
+            async for piece in pieces:
+                self.activity.note_sound()
+                if piece.unread:
+                    unread |= dict.fromkeys(piece.unread.split(", "))
+                    continue
+                if not has_begun:
+                    await self._send("audio-start", form)
+                    has_begun = True
+                for begin in range(0, len(piece.sound), _PIECE_BYTES):
+                    await self._send("audio-chunk", form, piece.sound[begin : begin + _PIECE_BYTES])
+        if not has_begun:
+            await self._send("audio-start", form)
+        await self._send("audio-stop", {"unread": ", ".join(unread)} if unread else {})
+        if request.whole is None:
+            await self._send("synthesize-stopped", {})
+
+    async def _send(self, kind: str, data: Mapping[str, Any], payload: bytes = b"") -> None:
+        self._writer.write(WyomingEvent(kind, data, payload).write())
+        async with asyncio.timeout(self._server.unread_seconds):
+            await self._writer.drain()
 
 
 class WyomingServer:
@@ -243,12 +312,11 @@ class WyomingServer:
         meter: Meter | None = None,
         unread_seconds: float = UNREAD_SECONDS,
     ) -> None:
-        self._meter = meter or Meter()
-        self._voices = voices
-        self._synthesis = synthesis
-        self._unread_seconds = unread_seconds
-        self._connections: dict[asyncio.Task[None], ConnectionActivity] = {}
-        self._speaking: set[ConnectionActivity] = set()
+        self.voices = voices
+        self.synthesis = synthesis
+        self.meter = meter or Meter()
+        self.unread_seconds = unread_seconds
+        self._sessions: dict[asyncio.Task[None], WyomingSession] = {}
         self._server: asyncio.Server | None = None
 
     @asynccontextmanager
@@ -264,130 +332,30 @@ class WyomingServer:
             try:
                 yield found
             finally:
-                for task in self._connections:
+                for task in self._sessions:
                     task.cancel()
-                await asyncio.gather(*self._connections, return_exceptions=True)
+                await asyncio.gather(*self._sessions, return_exceptions=True)
 
     async def retire(self) -> None:
         """Listen no more, and end each connection on which nothing is spoken, until cancelled."""
         if self._server is not None:
             self._server.close()
         while True:
-            for task, activity in self._connections.items():
-                if activity not in self._speaking:
+            for task, session in self._sessions.items():
+                if not session.is_speaking:
                     task.cancel()
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         serving = asyncio.current_task()
         assert serving is not None  # noqa: S101 - for the type checker
-        if len(self._connections) >= MOST_CONNECTIONS:
+        if len(self._sessions) >= MOST_CONNECTIONS:
             # A client that only holds connections keeps nobody out.
-            longest = min(self._connections, key=lambda each: self._connections[each].rank)
-            del self._connections[longest]
+            longest = min(self._sessions, key=lambda each: self._sessions[each].activity.rank)
+            del self._sessions[longest]
             longest.cancel()
-        activity = self._connections[serving] = ConnectionActivity()
+        session = self._sessions[serving] = WyomingSession(self, reader, writer)
         try:
-            texts: asyncio.Queue[SynthesizeRequest | None] = asyncio.Queue(MOST_WAITING)
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._receive(reader, writer, texts, activity))
-                tasks.create_task(self._speak_all(writer, texts, activity))
-        except ExceptionGroup as errors:
-            await self._send_error(errors.exceptions[0], writer)
-        except asyncio.CancelledError:
-            # Nobody else waits for this task: the service ends.
-            writer.transport.abort()
+            await session.serve()
         finally:
-            self._connections.pop(serving, None)
-            writer.close()
-
-    async def _send_error(self, error: Exception, writer: StreamWriter) -> None:
-        """Send the error; clients that wait for sound only see that the connection ends."""
-        if isinstance(error, OSError | TimeoutError | SlowReaderError):
-            _LOG.info("a client of Wyoming is gone, or does not read")
-            writer.transport.abort()
-            return
-        if not isinstance(error, _Refusal):
-            raise error
-        code = "bad_request"
-        if isinstance(error, OverloadedError | LimitReachedError):
-            code = "busy"
-        with suppress(OSError, TimeoutError):
-            await self._send(writer, WyomingEvent("error", {"text": str(error), "code": code}))
-
-    async def _receive(
-        self,
-        reader: StreamReader,
-        writer: StreamWriter,
-        texts: asyncio.Queue[SynthesizeRequest | None],
-        activity: ConnectionActivity,
-    ) -> None:
-        conversation = Conversation(self._voices)
-        while True:
-            async with asyncio.timeout(IDLE_SECONDS):
-                event = await read_event(reader)
-            activity.note_message()
-            # Events that are here already are read without waiting: a flood would hold the loop.
-            await asyncio.sleep(0)
-            if event is None:
-                conversation.end_text()
-                await texts.put(None)
-                return
-            if event.type == "describe":
-                await self._send(writer, describe(self._voices))
-            elif event.type == "ping":
-                await self._send(writer, WyomingEvent("pong", {"text": event.data.get("text")}))
-            elif (request := conversation.handle(event)) is not None:
-                await texts.put(request)
-
-    async def _speak_all(
-        self,
-        writer: StreamWriter,
-        texts: asyncio.Queue[SynthesizeRequest | None],
-        activity: ConnectionActivity,
-    ) -> None:
-        while (request := await texts.get()) is not None:
-            self._speaking.add(activity)
-            try:
-                await self._speak(request, writer, activity)
-            finally:
-                self._speaking.discard(activity)
-
-    async def _speak(
-        self, request: SynthesizeRequest, writer: StreamWriter, activity: ConnectionActivity
-    ) -> None:
-        rate = request.voice.engine.sample_rate
-        form = {"rate": rate, "width": _WIDTH, "channels": 1}
-        has_begun, unread = False, dict[str, None]()
-        spoken = speak_text_stream(
-            self._synthesis,
-            request.voice,
-            request.text.sentences(),
-            SpeechOptions(),
-            SoundFormat(Codec.PCM, rate),
-            whole=request.whole,
-            count=lambda size: self._meter.count(None, "wyoming", characters=size),
-        )
-        async with aclosing(spoken) as pieces:
-            async for piece in pieces:
-                activity.note_sound()
-                if piece.unread:
-                    unread |= dict.fromkeys(piece.unread.split(", "))
-                    continue
-                if not has_begun:
-                    await self._send(writer, WyomingEvent("audio-start", form))
-                    has_begun = True
-                for begin in range(0, len(piece.sound), _PIECE_BYTES):
-                    sound = piece.sound[begin : begin + _PIECE_BYTES]
-                    await self._send(writer, WyomingEvent("audio-chunk", form, sound))
-        if not has_begun:
-            await self._send(writer, WyomingEvent("audio-start", form))
-        left_out = {"unread": ", ".join(unread)} if unread else {}
-        await self._send(writer, WyomingEvent("audio-stop", left_out))
-        if request.whole is None:
-            await self._send(writer, WyomingEvent("synthesize-stopped"))
-
-    async def _send(self, writer: StreamWriter, event: WyomingEvent) -> None:
-        writer.write(event.write())
-        async with asyncio.timeout(self._unread_seconds):
-            await writer.drain()
+            self._sessions.pop(serving, None)

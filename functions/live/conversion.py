@@ -57,10 +57,7 @@ class LiveConversion:
     worker: Worker
 
     async def convert(self, recording: CompleteRecording, answer: ClientAnswer) -> Voice | None:
-        """Convert a recording, commit the outcome and answer the client.
-
-        Returns:
-            The voice in its final state, or None if it was deleted.
+        """Convert a recording, commit the outcome and answer; return None if the voice was deleted.
 
         Raises:
             ObjectExistsError: the voice has another recording; nothing was stored.
@@ -88,7 +85,13 @@ class LiveAttempt(Attempt):
         self._upload: Input | None = None
         self._stage = ""
         self._enter_stage: Callable[[str], None] | None = None
-        self._stages = Stages(self._report_stage)
+
+        def report_stage(stage: str) -> None:
+            self._stage = stage
+            if self._enter_stage is not None:
+                self._enter_stage(stage)
+
+        self._stages = Stages(report_stage)
         self._has_turn = asyncio.Event()
         self._computation = asyncio.create_task(self._compute())
         # If it ends before it had its turn, the worker must not wait for that.
@@ -149,8 +152,7 @@ class LiveAttempt(Attempt):
 
     async def _compute(self) -> UnstoredResult:
         recording, voice = self._recording, self._recording.voice.voice
-        borrowed = self._borrow(voice.character)
-        async with borrowed as character, self._shared.admission.turn():
+        async with self._borrow(voice.character) as character, self._shared.admission.turn():
             self._has_turn.set()
             return await self._shared.conversion.make(
                 voice,
@@ -169,8 +171,3 @@ class LiveAttempt(Attempt):
             return
         async with self._shared.characters.lend(character_id) as character:
             yield character
-
-    def _report_stage(self, stage: str) -> None:
-        self._stage = stage
-        if self._enter_stage is not None:
-            self._enter_stage(stage)

@@ -40,11 +40,8 @@ from shared.runtime.traces import open_traces
 from shared.voices.tickets import Tickets
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from starlette.types import ASGIApp
 
-    from shared.conversion.start import ConversionTools
     from shared.speech.decoding.decoder import Decoder
 
 
@@ -115,20 +112,15 @@ def _open_streams(
     return RecordingStreams(tools, config.hearings)
 
 
-async def serve_from_cloud(config: LiveSettings, tools: Awaitable[ConversionTools]) -> None:
+async def serve_live(config: LiveSettings) -> None:
     """Open the clients while the tools start, and serve until SIGTERM or SIGINT."""
-    async with open_conversion_services(config, tools) as services:
+    async with start_tools(config) as tools, open_conversion_services(config, tools) as services:
         app = build(config, services)
         await serve(app, config, services.stores, finishes_when_interrupted=True)
 
 
-async def _serve(config: LiveSettings) -> None:
-    async with start_tools(config) as tools:
-        await serve_from_cloud(config, tools)
-
-
 def main() -> None:
-    run_container(LiveSettings, lambda config: asyncio.run(_serve(config)))
+    run_container(LiveSettings, lambda config: asyncio.run(serve_live(config)))
 
 
 if __name__ == "__main__":

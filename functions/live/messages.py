@@ -105,10 +105,8 @@ class RecordingIntake:
     async def receive_recording(self, on_piece: Callable[[bytes], Awaitable[None]]) -> EndRecording:
         """Receive the recording up to `end`.
 
-        Raises:
-            RecordingRefusedError: the client did not keep to the protocol or its limits.
-            CancelledByVisitorError: the client does not want the recording to be converted.
-            VisitorGoneError: the connection has ended.
+        Raises RecordingRefusedError if the client does not keep to the protocol or its limits,
+        CancelledByVisitorError, and VisitorGoneError.
         """
         try:
             async with asyncio.timeout(self.limits.listening_seconds):
@@ -221,12 +219,14 @@ class ClientAnswer:
     def send_end(self, voice: Voice) -> None:
         self.is_complete = True
         if voice.error is not None:
-            self._sender.send(protocol.failed(voice.error.code, voice.error.message))
+            error = voice.error
+            self._sender.send(protocol.message("failed", code=error.code, message=error.message))
         else:
-            self._sender.send(protocol.done(conversion_answer(voice)))
+            self._sender.send(protocol.message("done", **conversion_answer(voice)))
 
     def send_retry(self, reason: RetryReason) -> None:
-        self._sender.send(protocol.retry(reason, stored=self.is_stored))
+        """Say that this connection brings no result; a recording not stored must be uploaded."""
+        self._sender.send(protocol.message("retry", reason=reason.value, stored=self.is_stored))
 
     def send_retry_after(self, error: Exception) -> None:
         """Tell the client that this connection will not bring the result, unless it has it."""
@@ -239,12 +239,11 @@ class ClientAnswer:
             _LOG.warning("not converted here: %s", error, extra=extra)
         else:
             _LOG.error("not converted here", exc_info=error, extra=extra)
+        reason = RetryReason.UNAVAILABLE
         if isinstance(error, ObjectExistsError):
-            self.is_stored = True
-            self.send_retry(RetryReason.ALREADY_UPLOADED)
+            self.is_stored, reason = True, RetryReason.ALREADY_UPLOADED
         elif isinstance(error, AbandonedError):
-            self.send_retry(RetryReason.RESTARTING)
+            reason = RetryReason.RESTARTING
         elif isinstance(error, OverloadedError):
-            self.send_retry(RetryReason.BUSY)
-        else:
-            self.send_retry(RetryReason.UNAVAILABLE)
+            reason = RetryReason.BUSY
+        self.send_retry(reason)

@@ -11,7 +11,7 @@ import logging
 import struct
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import soxr
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     Send = Callable[[str | bytes], bool]
     """Sends a message, unless others still wait to be sent; returns whether it is sent."""
-
-_Computed = TypeVar("_Computed")
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,12 +61,10 @@ class SoundPreview:
         self._task = asyncio.create_task(self._run())
 
     def feed(self, piece: DecodedPiece) -> None:
-        """Add the next decoded samples; this returns at once."""
         if not self._task.done():
             self._pieces.put_nowait(piece)
 
     def stop(self, reason: PreviewEnd | None = None) -> None:
-        """Send nothing more; tell the visitor the reason, if there is one."""
         if not self._task.done() and not self._task.cancelling():
             self._task.cancel()
             if reason is not None:
@@ -89,7 +85,8 @@ class SoundPreview:
         piece = await self._pieces.get()
         # The first one loads a graph.
         opening = partial(self._engine.open_stream, piece.sample_rate, self._options)
-        stream = await self._compute(opening)
+        loop = asyncio.get_running_loop()
+        stream = await loop.run_in_executor(self._executor, opening)
         if stream is None:
             return PreviewEnd.UNSUPPORTED
         rate = self._engine.sample_rate
@@ -105,7 +102,7 @@ class SoundPreview:
             for begin in range(0, len(samples), most):
                 began = time.monotonic()
                 part = samples[begin : begin + most]
-                heard = await self._compute(partial(stream.push, part))
+                heard = await loop.run_in_executor(self._executor, stream.push, part)
                 if time.monotonic() - began > MOST_WAITING_SECONDS:
                     return PreviewEnd.BUSY
                 if resampler is not None:
@@ -116,9 +113,6 @@ class SoundPreview:
                     self._send(_FIRST_SAMPLE.pack(self._sent) + pcm.tobytes())
                     self._sent += len(heard)
             waiting.clear()
-
-    async def _compute(self, compute: Callable[[], _Computed]) -> _Computed:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, compute)
 
 
 class EarlyPhrases:
@@ -140,7 +134,6 @@ class EarlyPhrases:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def feed(self, piece: DecodedPiece) -> None:
-        """Add the next decoded samples; this returns at once."""
         self._pauses = self._pauses or Pauses(piece.sample_rate)
         self._heard.append(piece.samples)
         if self._pauses.push(piece.samples):

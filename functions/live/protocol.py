@@ -104,12 +104,7 @@ class CancelRecording:
 
 
 def parse(text: str) -> StartRecording | EndRecording | CancelRecording:
-    """Read a control message of a client.
-
-    Raises:
-        UnsupportedContentTypeError: a `start` names a media type that recordings may not have.
-        MalformedError: it is no such message; the error says why.
-    """
+    """Read a control message; raise MalformedError, or UnsupportedContentTypeError."""
     if len(text) > LARGEST_CONTROL_MESSAGE:
         raise MalformedError(f"a control message has at most {LARGEST_CONTROL_MESSAGE} characters")
     try:
@@ -118,13 +113,13 @@ def parse(text: str) -> StartRecording | EndRecording | CancelRecording:
         raise MalformedError("a control message is JSON") from error
     if not isinstance(fields, dict):
         raise MalformedError("a control message is a JSON object")
-    kind = fields.get("type")
-    if kind == "start":
-        return _parse_start(fields)
-    if kind == "end":
-        return _parse_end(fields)
-    if kind == "cancel":
-        return CancelRecording()
+    match fields.get("type"):
+        case "start":
+            return _parse_start(fields)
+        case "end":
+            return _parse_end(fields)
+        case "cancel":
+            return CancelRecording()
     raise MalformedError("`type` is none of start, end and cancel")
 
 
@@ -149,41 +144,18 @@ def _parse_end(fields: Mapping[str, Any]) -> EndRecording:
     return EndRecording(size, digest)
 
 
-def ready(*, max_bytes: int, max_seconds: float, hear: bool) -> str:
-    """Ask for the recording, and tell whether the client will hear the character meanwhile."""
-    return _message("ready", max_bytes=max_bytes, max_seconds=max_seconds, hear=hear)
-
-
-def received(size: int) -> str:
-    return _message("received", bytes=size)
-
-
 def hearing_ended(reason: PreviewEnd) -> str:
-    return _message("hearing_ended", reason=reason.value)
+    return message("hearing_ended", reason=reason.value)
 
 
 def converted(data: bytes, content_type: str) -> Iterator[str | bytes]:
     """Yield the messages that carry the converted recording: its description, then its pieces."""
-    yield _message("converted", content_type=content_type, bytes=len(data))
+    yield message("converted", content_type=content_type, bytes=len(data))
     for begin in range(0, len(data), LARGEST_PIECE):
         yield data[begin : begin + LARGEST_PIECE]
 
 
-def done(facts: Mapping[str, Any]) -> str:
-    """Report the voice with the fields of `GET /api/v1/conversion/{voice_id}`."""
-    return _message("done", **facts)
-
-
-def failed(code: str, message: str) -> str:
-    return _message("failed", code=code, message=message)
-
-
-def retry(reason: RetryReason, *, stored: bool) -> str:
-    """Report that this connection brings no result; one that is not stored must be uploaded."""
-    return _message("retry", reason=reason.value, stored=stored)
-
-
-def _message(kind: str, **fields: Any) -> str:
+def message(kind: str, **fields: Any) -> str:
     def timestamp(moment: datetime) -> str:
         return moment.isoformat().replace("+00:00", "Z")
 

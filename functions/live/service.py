@@ -100,7 +100,6 @@ class LiveService:
         self._conversions: set[asyncio.Task[None]] = set()
 
     async def serve(self, websocket: WebSocket) -> None:
-        """Serve one connection, from its handshake to its end."""
         refusal = self._admission.refusal(websocket)
         if refusal is not None:
             await websocket.send_denial_response(refusal)

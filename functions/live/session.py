@@ -60,21 +60,28 @@ class Session:
             raise RecordingRefusedError(Close.TICKET_REFUSED, str(error)) from error
         with about_voice(voice_id):
             self._wants_to_hear = start.hear and self._shared.streams is not None
-            ready = protocol.ready(
+            ready = protocol.message(
+                "ready",
                 max_bytes=self._intake.limits.max_bytes,
                 max_seconds=self._shared.max_seconds,
                 hear=self._wants_to_hear,
             )
             self._sender.send(ready)
-            reading = asyncio.create_task(self._read(voice_id))
+
+            async def read() -> Snapshot:
+                snapshot = await self._shared.voices.read(voice_id)
+                self._read_at = asyncio.get_running_loop().time()
+                return snapshot
 
             async def take_piece(piece: bytes) -> None:
-                self._report_received()
+                now = asyncio.get_running_loop().time()
+                if now - self._reported_at >= protocol.RECEIVED_SECONDS and self._send_received():
+                    self._reported_at = now
                 # If the store did not answer, `end` will show it.
                 if reading.done() and not isinstance(reading.exception(), PassingError):
                     self._feed_stream((await _require_waiting(reading)).voice, piece)
 
-            recording = None
+            recording, reading = None, asyncio.create_task(read())
             try:
                 end = await self._intake.receive_recording(take_piece)
                 if self._stream is not None:
@@ -99,7 +106,14 @@ class Session:
     async def convert(self, recording: CompleteRecording) -> None:
         """Convert the recording and send the outcome; raises RecordingRefusedError for no voice."""
         with about_voice(recording.voice.voice.voice_id):
-            heartbeat = asyncio.create_task(self._repeat_received())
+
+            async def repeat_received() -> None:
+                while True:
+                    await asyncio.sleep(protocol.HEARTBEAT_SECONDS)
+                    if not self._answer.is_complete:
+                        self._send_received()
+
+            heartbeat = asyncio.create_task(repeat_received())
             try:
                 voice = await self._shared.conversion.convert(recording, self._answer)
             except Exception as error:  # noqa: BLE001 - the upload path remains, whatever the error
@@ -111,24 +125,9 @@ class Session:
             if voice is None:
                 raise RecordingRefusedError(Close.UNKNOWN_VOICE)
 
-    async def _read(self, voice_id: str) -> Snapshot:
-        snapshot = await self._shared.voices.read(voice_id)
-        self._read_at = asyncio.get_running_loop().time()
-        return snapshot
-
-    def _report_received(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._reported_at >= protocol.RECEIVED_SECONDS and self._send_received():
-            self._reported_at = now
-
-    async def _repeat_received(self) -> None:
-        while True:
-            await asyncio.sleep(protocol.HEARTBEAT_SECONDS)
-            if not self._answer.is_complete:
-                self._send_received()
-
     def _send_received(self) -> bool:
-        return self._sender.send_if_idle(protocol.received(len(self._intake.data)))
+        received = protocol.message("received", bytes=len(self._intake.data))
+        return self._sender.send_if_idle(received)
 
     def _feed_stream(self, voice: Voice, piece: bytes) -> None:
         if self._stream is not None:

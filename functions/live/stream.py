@@ -55,15 +55,18 @@ class RecordingFeed:
 
     @asynccontextmanager
     async def decode(self, open_stream: OpenStream) -> AsyncIterator[DecodedStream]:
-        """Decode the bytes inside the context.
-
-        Raises:
-            VoiceError: the format is not known.
-            DecoderUnavailableError: nothing can be decoded now.
-        """
+        """Decode the bytes inside the context; raise VoiceError for an unknown format."""
         stream, head = await self._begin(open_stream)
+
+        async def send() -> None:
+            await stream.send(head)
+            while piece := await self._pieces.get():
+                await stream.send(piece)
+                self._waiting_bytes -= len(piece)
+            stream.end()
+
         with stream:
-            sending = asyncio.create_task(self._send(stream, head))
+            sending = asyncio.create_task(send())
             try:
                 yield stream
             finally:
@@ -82,13 +85,6 @@ class RecordingFeed:
             except VoiceError:
                 if not piece or len(head) >= _HEAD_BYTES:
                     raise
-
-    async def _send(self, stream: DecodedStream, head: bytes) -> None:
-        await stream.send(head)
-        while piece := await self._pieces.get():
-            await stream.send(piece)
-            self._waiting_bytes -= len(piece)
-        stream.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +133,14 @@ class RecordingStream:
         self._is_over = asyncio.Event()
         self.ahead = EarlyPieces()
         self.task = asyncio.create_task(self._run())
+
+        def resolve_results(_: object) -> None:
+            for result in (self._character, self._recording):
+                if not result.done():
+                    result.set_result(None)
+
         # Also if it is cancelled before it has begun, nobody must wait for its results.
-        self.task.add_done_callback(lambda _: self._resolve_results())
+        self.task.add_done_callback(resolve_results)
 
     def feed(self, piece: bytes) -> None:
         """Add the next bytes of the recording; this returns at once and raises nothing."""
@@ -169,11 +171,6 @@ class RecordingStream:
                 return await asyncio.shield(self._recording)
         except TimeoutError:
             return None
-
-    def _resolve_results(self) -> None:
-        for result in (self._character, self._recording):
-            if not result.done():
-                result.set_result(None)
 
     async def _run(self) -> None:
         with about_voice(self._voice.voice_id), self._report_failures():

@@ -32,11 +32,7 @@ async def build_with_compat(
 ) -> AsyncIterator[ConvertingApp]:
     """Build `live` with the APIs of other clients beside it.
 
-    Args:
-        services: of `live`.
-
-    Raises:
-        BundleError: no character takes text.
+    Raises BundleError if no character takes text.
     """
     hosts = () if config.host == "127.0.0.1" else ("*",)
     options = options_of(config, hosts, is_alone=config.voicevox_alone is Switch.ON)
@@ -62,7 +58,7 @@ async def build_with_compat(
         yield live.build(config, services, admission, compat.app)
 
 
-async def _serve(config: LiveAndCompatSettings) -> None:
+async def serve_both(config: LiveAndCompatSettings) -> None:
     user_data = UserData.open()
     async with (
         start_tools(config, user_data.front_end()) as tools,
@@ -73,7 +69,7 @@ async def _serve(config: LiveAndCompatSettings) -> None:
 
 
 def main() -> None:
-    run_container(LiveAndCompatSettings, lambda config: asyncio.run(_serve(config)))
+    run_container(LiveAndCompatSettings, lambda config: asyncio.run(serve_both(config)))
 
 
 if __name__ == "__main__":

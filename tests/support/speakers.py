@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from shared.conversion.characters import LoadedCharacter
-from shared.speech.engines.text_interface import divide_text, nothing_to_say
+from shared.speech.engines.text_interface import divide_as_asked, divide_text, nothing_to_say
 from shared.speech.signal.samples import resample
 from tests.support.characters import a_manifest
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shared.speech.engines.interface import ConversionOptions, Engine
     from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
     from shared.speech.signal.sound import Samples
+    from shared.speech.text.languages import Division
 
 RATE = 24_000
 ENDS = re.compile("[。、]")
@@ -35,12 +36,15 @@ class Sentences:
     spoken: list[str] = field(default_factory=list)
     asked: list[SpeechOptions] = field(default_factory=list)
 
+    def divide(self, text: str, options: SpeechOptions) -> Division:
+        return divide_as_asked(text, self.languages, options)
+
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        read = divide_text(text, self.languages, options).text
+        read = divide_text(self, text, options).text
         return len([each for each in ENDS.split(read) if each]) / 10
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        read = divide_text(text, self.languages, options).text
+        read = divide_text(self, text, options).text
         if not any(each.isalpha() for each in read):
             raise nothing_to_say(text, self.languages)
         self.asked.append(options)

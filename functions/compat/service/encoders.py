@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, cast
@@ -27,45 +27,30 @@ if TYPE_CHECKING:
     from shared.speech.signal.sound import Samples
 
 
-class Codec(StrEnum):
-    """The ways to write samples."""
+class Codec(Enum):
+    """The ways to write samples, with their media types.
 
-    PCM = "pcm"
-    ULAW = "ulaw"
-    ALAW = "alaw"
-    WAV = "wav"
-    MP3 = "mp3"
-    OPUS = "opus"
-    AAC = "aac"
-    FLAC = "flac"
+    PCM has 16 bits, little-endian; mu-law and A-law are those of telephones (ITU-T G.711). These
+    have no header.
+    """
 
-
-CONTENT_TYPES: Final = {
-    Codec.PCM: "audio/pcm",
-    Codec.ULAW: "audio/basic",
-    Codec.ALAW: "audio/x-alaw-basic",
-    Codec.WAV: "audio/wav",
-    Codec.MP3: "audio/mpeg",
-    Codec.OPUS: "audio/ogg",
-    Codec.AAC: "audio/aac",
-    Codec.FLAC: "audio/flac",
-}
+    PCM = "audio/pcm"
+    ULAW = "audio/basic"
+    ALAW = "audio/x-alaw-basic"
+    WAV = "audio/wav"
+    MP3 = "audio/mpeg"
+    OPUS = "audio/ogg"
+    AAC = "audio/aac"
+    FLAC = "audio/flac"
 
 
 @dataclass(frozen=True, slots=True)
 class SoundFormat:
-    """A format of one channel.
-
-    Attributes:
-        codec: PCM has 16 bits, little-endian, without a header; mu-law and A-law are those of
-            telephones (ITU-T G.711), without a header.
-        sample_rate: in Hz; Opus is always at 48 kHz.
-        bit_rate: in bits a second; None for codecs that have none.
-    """
+    """A format of one channel; Opus is always at 48 kHz."""
 
     codec: Codec
-    sample_rate: int
-    bit_rate: int | None = None
+    sample_rate: int  # Hz
+    bit_rate: int | None = None  # bits a second
 
     @property
     def bytes_per_second(self) -> int:
@@ -74,11 +59,12 @@ class SoundFormat:
 
     @property
     def content_type(self) -> str:
-        return CONTENT_TYPES[self.codec]
+        return self.codec.value
 
 
 RAW_RATES: Final = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 
+# Formats without header and end, by the names that clients give them.
 FORMATS_WITHOUT_FILE: Final[Mapping[str, SoundFormat]] = MappingProxyType(
     {
         **{f"pcm_{rate}": SoundFormat(Codec.PCM, rate) for rate in RAW_RATES},
@@ -86,7 +72,6 @@ FORMATS_WITHOUT_FILE: Final[Mapping[str, SoundFormat]] = MappingProxyType(
         "alaw_8000": SoundFormat(Codec.ALAW, 8_000),
     }
 )
-"""Formats without header and end, by the names that clients give them."""
 
 
 class Encoder(Protocol):
@@ -188,11 +173,11 @@ class _ResamplingEncoder:
         return self._encoder.encode(rest) + self._encoder.finish()
 
 
+# Of LAME's 0 (slowest) to 9: at the rates of speech, the searches that it skips gain nothing.
 _LAME_QUALITY: Final = 7
-"""Of LAME's 0 (slowest) to 9: at the rates of speech, the searches that it skips gain nothing."""
-
 _OPUS_RATES: Final = (8_000, 12_000, 16_000, 24_000, 48_000)
 
+# FFmpeg's muxer and codec of a format, and their options.
 _RECIPES: Final[Mapping[Codec, FfmpegRecipe]] = {
     # Shaping noise in time costs an eighth of the time, and brings nothing at this rate.
     Codec.AAC: FfmpegRecipe(
@@ -208,7 +193,6 @@ _RECIPES: Final[Mapping[Codec, FfmpegRecipe]] = {
     Codec.ULAW: FfmpegRecipe("mulaw", "pcm_mulaw"),
     Codec.ALAW: FfmpegRecipe("alaw", "pcm_alaw"),
 }
-"""FFmpeg's muxer and codec of a format, and their options."""
 
 
 class _Sink(io.RawIOBase):
@@ -243,12 +227,10 @@ class _FfmpegEncoder:
         )
 
     def encode(self, samples: Samples) -> bytes:
-        """Encode samples; see Encoder."""
         self._encoder.write(samples)
         return self._sink.take()
 
     def finish(self) -> bytes:
-        """End the file; see Encoder."""
         self._encoder.finish()
         return self._sink.take()
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -23,21 +22,18 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from functions.compat.service.keys import Refuse
     from functions.compat.service.synthesis import SpokenStream, Synthesis
+    from shared.speech.text.languages import Division
 
     Handler = Callable[[Request, Any], Awaitable[Response]]
 
-BODY_SECONDS: Final = 30.0
-"""The most time for a body, unless it is a recording."""
-
-RETRY_AFTER_SECONDS: Final = 1
+_BODY_SECONDS: Final = 30.0  # the most time for a body, unless it is a recording
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
     """Read a body; raise HTTPException if it is too large or too slow."""
     content = bytearray()
-    in_time = Request(request.scope, in_seconds(request.receive, BODY_SECONDS))
+    in_time = Request(request.scope, in_seconds(request.receive, _BODY_SECONDS))
     async for chunk in in_time.stream():
         content += chunk
         if len(content) > most_bytes:
@@ -62,8 +58,6 @@ def in_seconds(receive: Receive, seconds: float) -> Receive:
 
 
 class RefuseWithCode(Protocol):
-    """Writes an error in the form of a dialect; `code` is for programs."""
-
     def __call__(self, status: HTTPStatus, message: str, *, code: str | None = None) -> Response:
         pass
 
@@ -76,12 +70,12 @@ def answer_with(write: Callable[[Any], Response]) -> Handler:
 
 
 def answer_busy(refuse: RefuseWithCode, code: str) -> Handler:
-    """Build the handler that sends a client away for a moment, with 503."""
+    """Build the handler that sends a client away for a second, with 503."""
 
     def write(_: Exception) -> Response:
         message = "The service is busy; try again later."
         answer = refuse(HTTPStatus.SERVICE_UNAVAILABLE, message, code=code)
-        answer.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        answer.headers["Retry-After"] = "1"
         return answer
 
     return answer_with(write)
@@ -92,10 +86,8 @@ def common_handlers(
 ) -> dict[type[Exception], Handler]:
     """Build the handlers of the errors that every dialect has.
 
-    Args:
-        busy: the dialect's code of 503.
-        quota: its code of 429.
-        offered: what a client that asks for an unknown path is told to call.
+    `busy` is the dialect's code of 503, and `quota` of 429. A client that asks for an unknown path
+    is told to call what is `offered`.
     """
 
     async def refuse_http(request: Request, error: HTTPException) -> Response:
@@ -115,16 +107,13 @@ def common_handlers(
     }
 
 
+# Marks speech as synthetic, also where its format cannot hold the statement.
 MARKED: Final = {"X-Digital-Source-Type": DIGITAL_SOURCE_TYPE}
-"""The header that marks speech as synthetic, also where its format cannot hold the statement."""
 
 
-def unread_header(names: str) -> dict[str, str]:
-    """Name the languages and scripts of the parts of a text that were not read, if there are any.
-
-    The names are those of `Division.unread_names`, in ASCII.
-    """
-    return {"X-Unread-Text": names} if names else {}
+def unread_header(division: Division) -> dict[str, str]:
+    """Name the languages and scripts of the parts of a text that were not read, in ASCII."""
+    return {"X-Unread-Text": division.unread_names} if division.unread else {}
 
 
 class SpokenAnswer(StreamingResponse):
@@ -151,14 +140,9 @@ class SpokenAnswer(StreamingResponse):
 
 _LOG = logging.getLogger(__name__)
 
-PIECE_BYTES: Final = 32 << 10
-"""The most of a body that is sent at once."""
+PIECE_BYTES: Final = 32 << 10  # the most of a body that is sent at once
 
-UNREAD_SECONDS: Final = 20.0
-"""The most time for a piece: a reader must take 1.6 kB a second."""
-
-_MOST_LOGGED: Final = 64
-"""This many connections are remembered, so that each has one line in the log."""
+UNREAD_SECONDS: Final = 20.0  # the most time for a piece: a reader must take 1.6 kB a second
 
 
 class SlowReadersMiddleware:
@@ -167,7 +151,8 @@ class SlowReadersMiddleware:
     def __init__(self, app: ASGIApp, unread_seconds: float = UNREAD_SECONDS) -> None:
         self._app = app
         self._unread_seconds = unread_seconds
-        self._logged: deque[object] = deque(maxlen=_MOST_LOGGED)
+        # Remembered, so that each connection has one line in the log.
+        self._logged: deque[object] = deque(maxlen=64)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_lost = False
@@ -203,53 +188,43 @@ class SlowReadersMiddleware:
             _LOG.info("an answer was not read within %g s", self._unread_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """One API that clients know, and the beginnings of its paths."""
-
-    paths: tuple[str, ...]
-    app: ASGIApp
-    refuse: Refuse
-
-
 class DialectRouter:
     """ASGI application: hands each request to the first dialect with its path, or to the last."""
 
-    def __init__(self, dialects: Sequence[Dialect]) -> None:
+    def __init__(self, dialects: Sequence[tuple[tuple[str, ...], ASGIApp]]) -> None:
         self._dialects = dialects
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope.get("path", "/")
-        fitting = (each for each in self._dialects if path.startswith(each.paths))
+        path, (_, last) = scope.get("path", "/"), self._dialects[-1]
+        fitting = (app for paths, app in self._dialects if path.startswith(paths))
         # A client that leaves in the middle of a body gets no answer, and no traceback in the log.
         with suppress(ClientDisconnect):
-            await next(fitting, self._dialects[-1]).app(scope, receive, send)
+            await next(fitting, last)(scope, receive, send)
 
 
-SPOKEN_SECONDS: Final = 5.0
-"""For this long after a piece of sound a client counts as one that hears something."""
+_HEARD_SECONDS: Final = 5.0
 
 
 class ConnectionActivity:
     """The last message and the last sound of a connection that stays open between texts."""
 
     def __init__(self) -> None:
-        self._message_at = asyncio.get_running_loop().time()
-        self._sound_at = float("-inf")
+        self._now = asyncio.get_running_loop().time
+        self._message_at, self._sound_at = self._now(), float("-inf")
 
     def note_message(self) -> None:
-        self._message_at = asyncio.get_running_loop().time()
+        self._message_at = self._now()
 
     def note_sound(self) -> None:
-        self._sound_at = asyncio.get_running_loop().time()
+        self._sound_at = self._now()
 
     @property
     def hears(self) -> bool:
-        """The client hears something now.
+        """Whether the client hears something now.
 
         A text that was begun and does not come is not enough: it would hold the place for ever.
         """
-        return asyncio.get_running_loop().time() - self._sound_at < SPOKEN_SECONDS
+        return self._now() - self._sound_at < _HEARD_SECONDS
 
     @property
     def rank(self) -> tuple[bool, float]:

@@ -32,27 +32,19 @@ if TYPE_CHECKING:
 
     Refuse = Callable[[HTTPStatus, str], Response]
 
-KEY_PREFIX: Final = "key."
-"""The beginning of a subprotocol that holds the key."""
-
-OPERATOR: Final = "operator"
-"""The owner of the key that may see the use of the others."""
-
-NOBODY: Final = "nobody"
-"""The owner of requests where no key is needed."""
-
+KEY_PREFIX: Final = "key."  # of a subprotocol that holds the key
+OPERATOR: Final = "operator"  # the owner of the key that may see the use of the others
+NOBODY: Final = "nobody"  # the owner of requests where no key is needed
 _OWNER: Final = "voice_avatar.client"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The keys, sites and hosts that may call.
+    """The keys by their owners, and the sites and hosts that may call.
 
-    Attributes:
-        keys: by their owners; none if everybody may call.
-        allowed_hosts: the names under which requests may come where no key is needed, `*` for all;
-            addresses and `localhost` always may. A page of another site can give its own name this
-            machine's address, and then call under that name (DNS rebinding).
+    `allowed_hosts` are the names under which requests may come where no key is needed, `*` for all;
+    addresses and `localhost` always may. A page of another site can give its own name this
+    machine's address, and then call under that name (DNS rebinding).
     """
 
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -135,7 +127,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LimitReachedError(Exception):
-    """A key has used all that it may use today; one sentence."""
+    """A key has used all that it may use today."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +168,7 @@ _DAY = TypeAdapter(_Day)
 class Meter:
     """Counts the use of each key, and refuses requests beyond its limits.
 
-    Args:
-        file: where all processes of a machine count together; None counts in this process.
+    All processes of a machine count together in `file`; without one this process counts alone.
     """
 
     def __init__(
@@ -204,19 +195,13 @@ class Meter:
     ) -> AsyncIterator[None]:
         """Count one request before it is served, and take back what fails inside the context.
 
-        A client that leaves pays for its request: only what the service refused or could not do is
-        taken back.
-
-        Args:
-            left: the errors that mean that the client has left.
-
-        Raises:
-            LimitReachedError: the key would use more than it may use today.
+        A client that leaves, which the errors `left` mean, pays for its request. Raises
+        LimitReachedError if the key would use more than it may use today.
         """
         name = owner or NOBODY
-        leaving: tuple[type[BaseException], ...] = (asyncio.CancelledError, *left)
         added = KeyUsage(requests=1, characters=characters, seconds=seconds)
         day = await self._off_the_loop(self._add, name, added)
+        leaving: tuple[type[BaseException], ...] = (asyncio.CancelledError, *left)
         try:
             yield
         except leaving:
@@ -237,15 +222,13 @@ class Meter:
     def _add(self, name: str, added: KeyUsage) -> str:
         with self._locked() as day:
             total = day.used.get(name, KeyUsage()).plus(added)
-            most, seconds = self._limits.characters, self._limits.seconds
+            most, seconds, over = self._limits.characters, self._limits.seconds, ""
             if most is not None and total.characters > most:
-                raise LimitReachedError(
-                    f"The key may have {most} characters a day spoken; come again tomorrow."
-                )
-            if seconds is not None and total.seconds > seconds:
-                raise LimitReachedError(
-                    f"The key may have {seconds:g} seconds a day converted; come again tomorrow."
-                )
+                over = f"{most} characters a day spoken"
+            elif seconds is not None and total.seconds > seconds:
+                over = f"{seconds:g} seconds a day converted"
+            if over:
+                raise LimitReachedError(f"The key may have {over}; come again tomorrow.")
             self._write(day, name, total)
         return day.day
 
@@ -309,5 +292,4 @@ def build(meter: Meter) -> Starlette:
 
 
 def refuse(status: HTTPStatus, message: str) -> Response:
-    """Write an error as `{"detail": ...}`."""
     return JSONResponse({"detail": message}, status)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 Content = TypeVar("Content")
-MOST_BYTES: Final = 64 << 20
-"""The largest file that is read: ten thousand of the longest words take less."""
+MOST_BYTES: Final = 64 << 20  # ten thousand of the longest words take less
 
 
 class LockedJsonFile:
@@ -75,7 +74,7 @@ def run_folder() -> Iterator[Path]:
     """
     import fcntl  # noqa: PLC0415 - Windows does not have it
 
-    _remove_unused()
+    remove_unused_folders()
     folder, owner = Path(tempfile.mkdtemp(prefix=_PREFIX)), os.getpid()
     try:
         with (folder / _LOCK).open("w") as lock:
@@ -86,7 +85,7 @@ def run_folder() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_unused() -> None:
+def remove_unused_folders() -> None:
     import fcntl  # noqa: PLC0415 - Windows does not have it
 
     for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):

@@ -26,43 +26,31 @@ if TYPE_CHECKING:
     from shared.container.admission import Admission, Turn
     from shared.speech.signal.sound import Samples
 
+# The most bytes of a second of speech: 48 kHz, stereo, 16 bits. A higher rate is shorter.
 BYTES_PER_SECOND: Final = 48_000 * 2 * 2
-"""The most bytes of a second of speech: 48 kHz, stereo, 16 bits. A higher rate is shorter."""
-
-_BEHIND_SECONDS: Final = 5.0
-"""A reader that is this far behind may lose its stream to another client."""
+_BEHIND_SECONDS: Final = (
+    5.0  # a reader that is this far behind may lose its stream to another client
+)
 
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechLimits:
-    """Limits of one request, and of all streams together.
-
-    Attributes:
-        ahead_seconds: how much is spoken ahead of its reader, however few bytes that takes.
-    """
+    """Limits of one request, of all streams together, and of what waits for a reader."""
 
     seconds: float = 300.0
     streams: int = 64
     buffered_bytes: int = 1 << 20
     ahead_seconds: float = 10.0
 
-    @property
-    def bytes(self) -> int:
-        """The most bytes of one answer, as PCM of 16 bits."""
-        return round(self.seconds * BYTES_PER_SECOND)
-
 
 @dataclass(frozen=True, slots=True)
 class Speech:
     """Something to speak.
 
-    Attributes:
-        begin: begins to speak; each piece, float32 [N] or [N, channels], is computed when it is
-            asked for.
-        open_encoder: begins the file of the pieces; by default PCM of 16 bits.
-        estimate: estimates the seconds; None where they are known to be few enough.
+    `begin` yields each piece, float32 [N] or [N, channels], when it is computed. `open_encoder`
+    begins the file of the pieces. `estimate` gives the seconds, unless they are few anyway.
     """
 
     begin: Callable[[], Iterator[Samples]]
@@ -98,22 +86,21 @@ class Synthesis:
     ) -> list[bytes]:
         """Speak one after the other; raise ClientLeftError when nobody waits any more."""
         budget = _Budget(self.limits)
+
+        async def speak_one(speech: Speech) -> bytes:
+            encoded, spoken = _encode(speech, budget), list[bytes]()
+            while not await is_left():
+                piece = await _in_thread(partial(next, encoded, None))
+                if piece is None:
+                    return b"".join(spoken)
+                spoken.append(piece[0])
+                await turn.pass_on()
+            raise ClientLeftError
+
         with self._admission.admit(client):
             async with self._admission.turn(client) as turn:
                 await self._check_length(speeches, self.limits.seconds)
-                return [await self._speak_one(each, budget, is_left, turn) for each in speeches]
-
-    async def _speak_one(
-        self, speech: Speech, budget: _Budget, is_left: Callable[[], Awaitable[bool]], turn: Turn
-    ) -> bytes:
-        encoded, spoken = _encode(speech, budget), list[bytes]()
-        while not await is_left():
-            piece = await _in_thread(partial(next, encoded, None))
-            if piece is None:
-                return b"".join(spoken)
-            spoken.append(piece[0])
-            await turn.pass_on()
-        raise ClientLeftError
+                return [await speak_one(each) for each in speeches]
 
     async def _check_length(self, speeches: Sequence[Speech], most_seconds: float) -> None:
         estimates = [each.estimate for each in speeches if each.estimate is not None]
@@ -127,7 +114,6 @@ class Synthesis:
                 return await _in_thread(act)
 
     def turn(self, client: str | None = None) -> Turn:
-        """Return the turns of a text whose sentences are spoken as streams of their own."""
         return self._admission.turn(client)
 
     async def stream(
@@ -141,10 +127,7 @@ class Synthesis:
         """Begin to speak; return when the first piece is there.
 
         Speech that has begun goes on to its end, because its answer has begun, too. So its length
-        is estimated before.
-
-        Args:
-            turn: of the text of which the speech is a sentence; None if it is all of it.
+        is estimated before. `turn` is that of the text of which the speech is a sentence.
         """
         self._make_place(client)
         stream = SpokenStream(self.limits, self._now, client)
@@ -200,7 +183,7 @@ class Synthesis:
 
 
 class ClientLeftError(Exception):
-    """Nobody waits for the answer any more."""
+    pass
 
 
 class SlowReaderError(Exception):
@@ -286,7 +269,7 @@ class _Budget:
     def __init__(self, limits: SpeechLimits) -> None:
         self._limits = limits
         self._seconds = limits.seconds
-        self._bytes = limits.bytes
+        self._bytes = round(limits.seconds * BYTES_PER_SECOND)
 
     def spend(self, piece: Samples, sample_rate: int) -> None:
         self._seconds -= len(piece) / sample_rate
@@ -296,7 +279,6 @@ class _Budget:
 
 
 def too_long(seconds: float) -> TextError:
-    """Build the error of a speech that is longer than the limit."""
     return TextError(
         TextErrorCode.TEXT_TOO_LONG,
         f"The speech would take more than the {seconds:g} seconds that are spoken at once, or more"

@@ -14,7 +14,6 @@ from functions.compat.service.synthesis import Speech, too_long
 from shared.speech.engines.interface import speak_marked
 from shared.speech.engines.text_interface import LONGEST_TEXT, TextError, TextErrorCode
 from shared.speech.text.front_end import SentenceSplitter, split_sentences
-from shared.speech.text.languages import divide
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
@@ -28,11 +27,10 @@ if TYPE_CHECKING:
     from shared.speech.signal.sound import Samples
 
 
-_SENTENCE_SECONDS: Final = 0.45
-"""The pause between two sentences at usual speed."""
+_SENTENCE_SECONDS: Final = 0.45  # the pause between two sentences at usual speed
 
+# Errors of a part that is skipped: the parts around it still say something.
 _UNSAYABLE: Final = frozenset({TextErrorCode.NOTHING_TO_SAY, TextErrorCode.TEXT_UNREADABLE})
-"""Errors of a part that is skipped: the parts around it still say something."""
 
 
 def speech_of(voice: TextSpeaker, text: str, options: SpeechOptions, sound: SoundFormat) -> Speech:
@@ -52,12 +50,10 @@ def marked_speech_of(
     sound: SoundFormat,
     note: Callable[[Mark], None],
 ) -> Speech:
-    """Return the speech of a text whose words and phones are marked.
+    """Return the speech of a text of at most `LONGEST_TEXT` characters.
 
-    Args:
-        text: of at most `LONGEST_TEXT` characters.
-        note: gets each mark, in seconds from the first sample on, in the thread that speaks, before
-            the sound in which it lies.
+    `note` gets each mark of a word or phone, in seconds from the first sample on, in the thread
+    that speaks, before the sound in which it lies.
     """
 
     def begin() -> Iterator[Samples]:
@@ -69,11 +65,6 @@ def marked_speech_of(
             seconds += len(piece.samples) / voice.engine.sample_rate
 
     return replace(speech_of(voice, text, options, sound), begin=begin)
-
-
-def unread_names(voice: TextSpeaker, text: str) -> str:
-    """Name the languages and scripts of the parts of a text that the voice leaves out."""
-    return divide(text, voice.engine.languages).unread_names
 
 
 def estimate_long(engine: TextEngine, text: str, options: SpeechOptions) -> float:
@@ -130,13 +121,11 @@ def _parts(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SpokenPiece:
-    """Sound of a sentence.
+    """Sound of a sentence; `begin` and its marks are in seconds from the first sample on.
 
     Attributes:
         sentence: its text, in its first piece; None in the others.
-        begin: of this piece, in seconds from the first sample on.
-        marks: of this piece, and perhaps of pieces that follow, in seconds from the first sample
-            on; none unless they were asked for.
+        marks: of this piece, and perhaps of pieces that follow, if they were asked for.
         unread: the languages and scripts of what is left out of the sentence; such a piece comes
             before the others of its sentence and has no sound.
     """
@@ -162,14 +151,9 @@ async def speak_text_stream(
 ) -> AsyncGenerator[SpokenPiece]:
     """Speak sentences as they come; together they take turns with others as one text.
 
-    Closing the iterator ends the speech.
-
-    Args:
-        whole: the whole text, if it is known; its length is judged before anything is spoken.
-        count: counts the characters of a sentence around its beginning.
-
-    Raises:
-        TextError: no sentence can be read, or the next one would take longer than the limit.
+    If the whole text is known, its length is judged before anything is spoken. `count` counts the
+    characters of a sentence around its beginning. Raises TextError if no sentence can be read, or
+    the next one would take longer than the limit.
     """
     if whole is not None:
         asked = replace(options, style=voice.style)
@@ -185,7 +169,7 @@ async def speak_text_stream(
     turn = synthesis.turn(client)
     speak = partial(marked_speech_of, note=noted.append) if with_marks else speech_of
     async for sentence in sentences:
-        if names := unread_names(voice, sentence):
+        if names := voice.engine.divide(sentence, options).unread_names:
             yield SpokenPiece(sentence, seconds, b"", unread=names)
         pause = _SENTENCE_SECONDS * options.pauses / options.speed
         before = pause if seconds else options.silence_before
@@ -204,9 +188,8 @@ async def speak_text_stream(
             if error.code is TextErrorCode.TEXT_UNREADABLE:
                 unreadable = error
             continue
-        has_spoken = True
+        has_spoken, began = True, seconds
         begins: str | None = sentence
-        began = seconds
         try:
             async with aclosing(stream.read()) as pieces:
                 async for piece in pieces:
@@ -221,8 +204,7 @@ async def speak_text_stream(
         raise unreadable
 
 
-LONGEST_UTTERANCE: Final = 16_384
-"""In characters."""
+LONGEST_UTTERANCE: Final = 16_384  # characters
 
 
 class TextUtterance:

@@ -49,7 +49,6 @@ class TextSpeakers:
 
     @property
     def ids(self) -> str:
-        """The ids of all, for messages."""
         return ", ".join(self._voices)
 
     def all(self) -> list[TextSpeaker]:
@@ -64,15 +63,12 @@ def text_speakers_of(characters: Mapping[str, LoadedCharacter]) -> list[TextSpea
     """Return a speaker for each character that takes text, and one for each style of it."""
     found = []
     for name, character in characters.items():
-        engine = character.text_engine
-        if engine is None:
-            continue
-        found.append(TextSpeaker(name, character, engine))
-        styles = character.manifest.styles
-        if len(styles) > 1:
+        engine, styles = character.text_engine, character.manifest.styles
+        if engine is not None:
+            found.append(TextSpeaker(name, character, engine))
             found += [
                 TextSpeaker(f"{name}:{style.name}", character, engine, style.id, style.name)
-                for style in styles
+                for style in (styles if len(styles) > 1 else ())
             ]
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from enum import StrEnum
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -28,7 +28,7 @@ from shared.speech.text.duration import estimate_seconds
 from shared.speech.text.phonemes import SOUNDS, SPEAKABLE_VOWELS, split_morae
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from shared.speech.signal.sound import Samples
 
@@ -37,12 +37,14 @@ _MOST_PHRASES = 1_000
 _LONGEST_KANA = 10_000
 _LOWEST_RATE, _HIGHEST_RATE = 8_000, 192_000
 
+# Numbers of presets and styles have 32 bits, as in the engines.
 Number = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
-"""Numbers of presets and styles have 32 bits, as in the engines."""
 
 _Finite = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 _Scale = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
-_Length = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+
+
+PAUSES = frozenset({"、"})  # other names of a pause, in the queries of VOICEVOX
 
 
 class MoraBody(BaseModel):
@@ -63,10 +65,6 @@ class MoraBody(BaseModel):
         return text
 
 
-PAUSES = frozenset({"、"})
-"""Other names of a pause, in the queries of VOICEVOX."""
-
-
 class AccentPhraseBody(BaseModel):
     """Morae that are spoken with one accent."""
 
@@ -82,8 +80,8 @@ class AccentPhraseBody(BaseModel):
         return self
 
 
+# Only the first error in a list is told: a body may hold millions of them.
 AccentPhraseBodies = Annotated[list[AccentPhraseBody], Field(max_length=_MOST_PHRASES), FailFast()]
-"""Only the first error in a list is told: a body may hold millions of them."""
 
 
 class _Scales(BaseModel):
@@ -96,9 +94,9 @@ class _Scales(BaseModel):
     intonation_scale: Annotated[_Scale, Field(alias="intonationScale")]
     tempo_dynamics_scale: Annotated[_Scale, Field(alias="tempoDynamicsScale")] = 1.0
     volume_scale: Annotated[_Scale, Field(alias="volumeScale")]
-    pre_phoneme_length: Annotated[_Length, Field(alias="prePhonemeLength")]
-    post_phoneme_length: Annotated[_Length, Field(alias="postPhonemeLength")]
-    pause_length: Annotated[_Length | None, Field(alias="pauseLength")] = None
+    pre_phoneme_length: Annotated[_Scale, Field(alias="prePhonemeLength")]
+    post_phoneme_length: Annotated[_Scale, Field(alias="postPhonemeLength")]
+    pause_length: Annotated[_Scale | None, Field(alias="pauseLength")] = None
     pause_length_scale: Annotated[_Scale, Field(alias="pauseLengthScale")] = 1.0
 
 
@@ -149,31 +147,28 @@ def query_of(phrases: Sequence[AccentPhrase], text: str) -> AudioQuery:
 
 
 def apply_preset(query: AudioQuery, preset: Preset) -> AudioQuery:
-    """Return the query with the settings of a preset."""
     settings = preset.model_dump(exclude={"id", "name", "speaker_uuid", "style_id"})
     return query.model_copy(update=settings)
 
 
 def query_body_of(phrase: AccentPhrase) -> AccentPhraseBody:
     """Write an accent phrase; lengths and pitch are the engine's own, and stay 0."""
-    return AccentPhraseBody(
-        moras=[_mora_body(mora) for mora in phrase.morae],
-        accent=phrase.accent,
-        is_interrogative=phrase.is_question,
-    )
-
-
-def _mora_body(mora: Mora) -> MoraBody:
-    consonant = mora.sound.consonant if mora.sound else None
-    vowel = mora.sound.vowel if mora.sound else _PAUSE
-    return MoraBody(
-        text=mora.kana,
-        consonant=consonant,
-        consonant_length=None if consonant is None else 0.0,
-        vowel=vowel.upper() if mora.is_devoiced else _CLOSURE.get(vowel, vowel),
-        vowel_length=0.0,
-        pitch=0.0,
-    )
+    morae = []
+    for mora in phrase.morae:
+        consonant = mora.sound.consonant if mora.sound else None
+        vowel = mora.sound.vowel if mora.sound else _PAUSE
+        morae.append(
+            MoraBody(
+                text=mora.kana,
+                consonant=consonant,
+                consonant_length=None if consonant is None else 0.0,
+                vowel=vowel.upper() if mora.is_devoiced else _CLOSURE.get(vowel, vowel),
+                vowel_length=0.0,
+                pitch=0.0,
+            )
+        )
+    accent, is_question = phrase.accent, phrase.is_question
+    return AccentPhraseBody(moras=morae, accent=accent, is_interrogative=is_question)
 
 
 def phrases_of(bodies: Iterable[AccentPhraseBody]) -> list[AccentPhrase]:
@@ -195,7 +190,6 @@ def phrases_of(bodies: Iterable[AccentPhraseBody]) -> list[AccentPhrase]:
 
 
 def options_of(query: AudioQuery, style: int, seed: int = 0) -> SpeechOptions:
-    """Translate a query to the engines' options."""
     pause = query.pause_length_scale
     if query.pause_length is not None:
         pause *= query.pause_length / _USUAL_PAUSE_SECONDS
@@ -245,11 +239,7 @@ def estimate(engine: PhraseEngine, query: AudioQuery, style: int) -> float:
 def speak(
     engine: PhraseEngine, query: AudioQuery, style: int, *, raise_questions: bool = True
 ) -> Iterator[Samples]:
-    """Speak a query, piece by piece.
-
-    Returns:
-        Pieces at the query's sample rate, float32 [N], or [N, 2] in stereo.
-    """
+    """Speak a query in pieces at its sample rate, float32 [N], or [N, 2] in stereo."""
     phrases = phrases_of(query.accent_phrases)
     if not raise_questions:
         phrases = [
@@ -269,38 +259,24 @@ _ACCENT, _DEVOICE, _NO_PAUSE, _KANA_PAUSE, _KANA_QUESTION = "'", "_", "/", "、"
 _BORDER = re.compile(f"([{_NO_PAUSE}{_KANA_PAUSE}])")
 
 
-class KanaErrorCode(StrEnum):
-    """VOICEVOX's names of errors in a reading."""
+class KanaErrorCode(Enum):
+    """VOICEVOX's names of errors in a reading, with their sentences."""
 
-    UNKNOWN_TEXT = "UNKNOWN_TEXT"
-    ACCENT_TOP = "ACCENT_TOP"
-    ACCENT_TWICE = "ACCENT_TWICE"
-    ACCENT_NOTFOUND = "ACCENT_NOTFOUND"
-    EMPTY_PHRASE = "EMPTY_PHRASE"
-    INTERROGATION_MARK_NOT_AT_END = "INTERROGATION_MARK_NOT_AT_END"
-
-
-_SENTENCES: Mapping[KanaErrorCode, str] = {
-    KanaErrorCode.UNKNOWN_TEXT: "読めない仮名です: {text}",
-    KanaErrorCode.ACCENT_TOP: "アクセントはアクセント句の先頭に書けません: {text}",
-    KanaErrorCode.ACCENT_TWICE: "アクセントはアクセント句に一つだけ書いてください: {text}",
-    KanaErrorCode.ACCENT_NOTFOUND: "アクセントがありません: {text}",
-    KanaErrorCode.EMPTY_PHRASE: "{position}番目のアクセント句が空です",
-    KanaErrorCode.INTERROGATION_MARK_NOT_AT_END: "「？」は句の最後に書いてください: {text}",
-}
+    UNKNOWN_TEXT = "読めない仮名です: {text}"
+    ACCENT_TOP = "アクセントはアクセント句の先頭に書けません: {text}"
+    ACCENT_TWICE = "アクセントはアクセント句に一つだけ書いてください: {text}"
+    ACCENT_NOTFOUND = "アクセントがありません: {text}"
+    EMPTY_PHRASE = "{position}番目のアクセント句が空です"
+    INTERROGATION_MARK_NOT_AT_END = "「？」は句の最後に書いてください: {text}"
 
 
 class KanaError(ValueError):
-    """A reading that is not in the notation.
-
-    Attributes:
-        arguments: the part of the reading (`text`), or the number of the phrase (`position`).
-    """
+    """A reading that is not in the notation: a part of it (`text`), or a phrase (`position`)."""
 
     def __init__(self, code: KanaErrorCode, **arguments: str) -> None:
         self.code = code
         self.arguments = arguments
-        super().__init__(_SENTENCES[code].format(**arguments))
+        super().__init__(code.value.format(**arguments))
 
 
 def parse_kana(text: str) -> list[AccentPhrase]:
@@ -349,22 +325,16 @@ def _parse_morae(text: str) -> Iterator[Mora]:
 def write_kana(phrases: Sequence[AccentPhrase]) -> str:
     """Write accent phrases as kana; signs become pauses and question marks."""
     spoken = [phrase for phrase in phrases if phrase.sounding]
-    parts = []
+    written = ""
     for number, phrase in enumerate(spoken, start=1):
-        parts.append(_write_phrase(phrase))
+        accent = min(phrase.accent, len(phrase.sounding))
+        for place, mora in enumerate(phrase.sounding, start=1):
+            written += _DEVOICE * mora.is_devoiced + mora.kana + _ACCENT * (place == accent)
+        written += _KANA_QUESTION * phrase.is_question
         if number < len(spoken):
             has_pause = len(phrase.sounding) < len(phrase.morae)
-            parts.append(_KANA_PAUSE if has_pause else _NO_PAUSE)
-    return "".join(parts)
-
-
-def _write_phrase(phrase: AccentPhrase) -> str:
-    accent = min(phrase.accent, len(phrase.sounding))
-    morae = (
-        _DEVOICE * mora.is_devoiced + mora.kana + _ACCENT * (number == accent)
-        for number, mora in enumerate(phrase.sounding, start=1)
-    )
-    return "".join(morae) + _KANA_QUESTION * phrase.is_question
+            written += _KANA_PAUSE if has_pause else _NO_PAUSE
+    return written
 
 
 _ANY = "*"
@@ -392,15 +362,15 @@ class UserDictWord(BaseModel):
 
 def user_dict_word_of(word: DictionaryWord) -> UserDictWord:
     part = PARTS_OF_SPEECH[word.type]
-    name, *details = part.names
+    name, first, second, third = part.names
     return UserDictWord(
         surface=word.surface,
         priority=word.priority,
         context_id=part.context_id,
         part_of_speech=name,
-        part_of_speech_detail_1=details[0],
-        part_of_speech_detail_2=details[1],
-        part_of_speech_detail_3=details[2],
+        part_of_speech_detail_1=first,
+        part_of_speech_detail_2=second,
+        part_of_speech_detail_3=third,
         yomi=word.pronunciation,
         pronunciation=word.pronunciation,
         accent_type=word.accent,

@@ -19,7 +19,7 @@ from functions.compat.service.http_messages import MARKED, SpokenAnswer, unread_
 from functions.compat.service.keys import key_owner_of
 from functions.compat.service.synthesis import BYTES_PER_SECOND, ClientLeftError, Speech
 from functions.compat.voicevox import queries
-from functions.compat.voicevox.queries import AccentPhraseBodies, AudioQuery, parse_kana
+from functions.compat.voicevox.queries import AccentPhraseBodies, AudioQuery, Preset, parse_kana
 from functions.compat.voicevox.requests import (
     find_style,
     read_body,
@@ -30,10 +30,9 @@ from functions.compat.voicevox.requests import (
     read_text,
     unknown_preset,
 )
-from functions.compat.voicevox.waves import MOST_WAVES, connect_waves, is_marked
+from functions.compat.voicevox.waves import MOST_WAVES, connect_waves
 from shared.speech.engines.text_interface import SpeechOptions, divide_text
 from shared.speech.results.audio_files import begin_wav, wav_file
-from shared.speech.text.languages import divide
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -74,60 +73,64 @@ class QueryRoutes:
 
     async def audio_query(self, request: Request) -> Response:
         style, text = read_style(self._voices, request), read_text(request, "text")
-        return await self._answer(request, lambda: _write(self._query(text, style)), text)
+        return await self._answer(request, lambda: self._query(text, style))
 
     async def audio_query_from_preset(self, request: Request) -> Response:
         number, text = read_number(request, "preset_id"), read_text(request, "text")
 
-        def answer() -> bytes:
+        def answer() -> tuple[bytes, dict[str, str]]:
             preset = self._presets.find(number)
             if preset is None:
                 raise unknown_preset()
-            style = find_style(self._voices, preset.style_id)
-            return _write(queries.apply_preset(self._query(text, style), preset))
+            return self._query(text, find_style(self._voices, preset.style_id), preset)
 
-        return await self._answer(request, answer, text)
+        return await self._answer(request, answer)
 
     async def accent_phrases(self, request: Request) -> Response:
         style, text = read_style(self._voices, request), read_text(request, "text")
         is_kana = read_flag(request, "is_kana", default=False)
 
-        def answer() -> bytes:
-            phrases = parse_kana(text) if is_kana else self._read(text, style)
-            return _PHRASES.dump_json([queries.query_body_of(phrase) for phrase in phrases])
+        def answer() -> tuple[bytes, dict[str, str]]:
+            phrases, headers = (parse_kana(text), {}) if is_kana else self._read(text, style)
+            return _PHRASES.dump_json(list(map(queries.query_body_of, phrases))), headers
 
-        return await self._answer(request, answer, "" if is_kana else text)
+        return await self._answer(request, answer)
 
     async def check_phrases(self, request: Request) -> Response:
         """Answer with the body: lengths and pitch are the engines' own."""
         read_style(self._voices, request)
         body = await read_body(request)
-        return await self._answer(request, lambda: _PHRASES.dump_json(_PHRASES.validate_json(body)))
+        return await self._answer(
+            request, lambda: (_PHRASES.dump_json(_PHRASES.validate_json(body)), {})
+        )
 
     async def validate_kana(self, request: Request) -> Response:
         parse_kana(read_text(request, "text"))
         return JSONResponse(content=True)
 
     async def _answer(
-        self, request: Request, answer: Callable[[], bytes], text: str = ""
+        self, request: Request, answer: Callable[[], tuple[bytes, dict[str, str]]]
     ) -> Response:
-        """Answer with JSON that is made when it is the request's turn, and name what is unread."""
-        content = await self._synthesis.compute(answer, key_owner_of(request.scope))
-        headers = unread_header(divide(text).unread_names)
+        """Answer with JSON and headers that are made when it is the request's turn."""
+        content, headers = await self._synthesis.compute(answer, key_owner_of(request.scope))
         return Response(content, media_type="application/json", headers=headers)
 
-    def _query(self, text: str, style: SpeakerStyle) -> AudioQuery:
-        return queries.query_of(self._read(text, style), text)
+    def _query(
+        self, text: str, style: SpeakerStyle, preset: Preset | None = None
+    ) -> tuple[bytes, dict[str, str]]:
+        phrases, headers = self._read(text, style)
+        query = queries.query_of(phrases, text)
+        if preset is not None:
+            query = queries.apply_preset(query, preset)
+        return query.model_dump_json(by_alias=True).encode(), headers
 
-    def _read(self, text: str, style: SpeakerStyle) -> Sequence[AccentPhrase]:
+    def _read(self, text: str, style: SpeakerStyle) -> tuple[list[AccentPhrase], dict[str, str]]:
+        """Read a text, and name what is unread in a header."""
         self._dictionary.refresh()
+        headers = {}
         if text.strip():  # clients ask for queries of empty texts, and write into them
-            divide_text(text, style.engine.languages, SpeechOptions())
-        return style.engine.read_phrases(text)
-
-
-def _write(query: AudioQuery) -> bytes:
-    return query.model_dump_json(by_alias=True).encode()
+            headers = unread_header(divide_text(style.engine, text, SpeechOptions()))
+        return style.engine.read_phrases(text), headers
 
 
 _MOST_QUERIES = 32
@@ -163,8 +166,8 @@ class SynthesisRoutes:
     async def stream_segments(self, request: Request) -> Response:
         """Answer as VOICEVOX has done since September 2026.
 
-        It knows how long the speech is before it is spoken, and sends segments of one length. Here
-        a sentence is a segment, so `segment_length` is checked and then ignored.
+        VOICEVOX sends segments of one length. Here a sentence is a segment, so `segment_length` is
+        checked and then ignored.
         """
         utterance = await self._read(request)
         # Nothing is spoken for longer than the limit, so there is nothing after it, either.
@@ -182,33 +185,43 @@ class SynthesisRoutes:
             detail = "サンプリングレートを揃えてください"
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
         questions = read_flag(request, "enable_interrogative_upspeak", default=True)
-        waves = await self._speak(request, [_Utterance(each, style, questions) for each in asked])
-        archive = await asyncio.to_thread(_zip, waves)
-        return Response(archive, media_type="application/zip", headers=MARKED)
+        waves = await self._speak(request, [Utterance(each, style, questions) for each in asked])
+
+        def archive() -> bytes:
+            with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as written:
+                for number, spoken in enumerate(waves, start=1):
+                    written.writestr(f"{number:03}.wav", spoken)
+            return file.getvalue()
+
+        content = await asyncio.to_thread(archive)
+        return Response(content, media_type="application/zip", headers=MARKED)
 
     async def connect_waves(self, request: Request) -> Response:
         waves = _WAVES.validate_json(await read_body(request))
-        joined = await asyncio.to_thread(connect_waves, waves)
-        marked = MARKED if is_marked(joined) else None
-        return Response(joined, media_type="audio/wav", headers=marked)
+        joined, is_marked = await asyncio.to_thread(connect_waves, waves)
+        return Response(joined, media_type="audio/wav", headers=MARKED if is_marked else None)
 
-    async def _read(self, request: Request) -> _Utterance:
+    async def _read(self, request: Request) -> Utterance:
         style = read_style(self._voices, request)
         query = await asyncio.to_thread(AudioQuery.model_validate_json, await read_body(request))
         questions = read_flag(request, "enable_interrogative_upspeak", default=True)
-        return _Utterance(query, style, questions)
+        return Utterance(query, style, questions)
 
-    async def _stream(
-        self, request: Request, utterance: _Utterance, start: float = 0.0
-    ) -> Response:
-        """Answer with each sentence as soon as it is spoken, in a WAV file of unknown length.
+    async def _stream(self, request: Request, utterance: Utterance, start: float = 0.0) -> Response:
+        """Answer with each sentence as soon as it is spoken, without the first `start` seconds.
 
-        Args:
-            start: the seconds at the beginning that are left out.
+        The WAV file says that its length is unknown.
         """
         speech = utterance.speech()
-        left_out = round(start * speech.sample_rate)
-        later = replace(speech, begin=lambda: _without_beginning(speech.begin(), left_out))
+
+        def begin() -> Iterator[Samples]:
+            left_out = round(start * speech.sample_rate)
+            for piece in speech.begin():
+                if len(piece) > left_out:
+                    yield piece[left_out:]
+                left_out = max(left_out - len(piece), 0)
+
+        later = replace(speech, begin=begin)
         async with self._count(request, [utterance]):
             stream = await self._synthesis.stream(later, key_owner_of(request.scope))
 
@@ -219,7 +232,7 @@ class SynthesisRoutes:
 
         return SpokenAnswer(self._synthesis, stream, "audio/wav", with_header)
 
-    async def _speak(self, request: Request, asked: Sequence[_Utterance]) -> list[bytes]:
+    async def _speak(self, request: Request, asked: Sequence[Utterance]) -> list[bytes]:
         async with self._count(request, asked):
             spoken = await self._synthesis.speak(
                 [each.speech() for each in asked],
@@ -227,16 +240,15 @@ class SynthesisRoutes:
                 key_owner_of(request.scope),
             )
 
-        def write() -> list[bytes]:
-            return [
+        return await asyncio.to_thread(
+            lambda: [
                 wav_file(pcm, each.query.output_sampling_rate, each.channels, each.style.marking)
                 for pcm, each in zip(spoken, asked, strict=True)
             ]
-
-        return await asyncio.to_thread(write)
+        )
 
     def _count(
-        self, request: Request, asked: Sequence[_Utterance]
+        self, request: Request, asked: Sequence[Utterance]
     ) -> AbstractAsyncContextManager[None]:
         characters = sum(queries.characters_of(each.query) for each in asked)
         owner, left = key_owner_of(request.scope), (ClientLeftError,)
@@ -244,7 +256,7 @@ class SynthesisRoutes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Utterance:
+class Utterance:
     """A query, the style that speaks it, and whether its questions rise."""
 
     query: AudioQuery
@@ -256,30 +268,12 @@ class _Utterance:
         return 2 if self.query.output_stereo else 1
 
     def speech(self) -> Speech:
-        engine, query, style = self.style.engine, self.query, self.style.engine_style
-        return Speech(
-            partial(queries.speak, engine, query, style, raise_questions=self.raise_questions),
-            query.output_sampling_rate,
-            estimate=self._estimate,
-        )
-
-    def _estimate(self) -> float:
-        """Estimate the seconds, or those that as many bytes may take if these are more."""
-        seconds = queries.estimate(self.style.engine, self.query, self.style.engine_style)
+        asked = self.style.engine, self.query, self.style.engine_style
+        # A second with more bytes than usual counts for as many seconds as these take.
         size = 2 * self.query.output_sampling_rate * self.channels
-        return seconds * max(1.0, size / BYTES_PER_SECOND)
-
-
-def _without_beginning(pieces: Iterator[Samples], samples: int) -> Iterator[Samples]:
-    for piece in pieces:
-        if len(piece) > samples:
-            yield piece[samples:]
-        samples = max(samples - len(piece), 0)
-
-
-def _zip(waves: Sequence[bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for number, spoken in enumerate(waves, start=1):
-            archive.writestr(f"{number:03}.wav", spoken)
-    return file.getvalue()
+        factor = max(1.0, size / BYTES_PER_SECOND)
+        return Speech(
+            partial(queries.speak, *asked, raise_questions=self.raise_questions),
+            self.query.output_sampling_rate,
+            estimate=lambda: queries.estimate(*asked) * factor,
+        )

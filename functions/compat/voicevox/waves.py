@@ -17,19 +17,18 @@ MOST_WAVES = 128
 
 _STATEMENTS: Final = (b"LIST", b"_PMX")
 _SYNTHETIC: Final = DIGITAL_SOURCE_TYPE.encode()
-_MOST_BEFORE: Final = 64 << 10
-"""The part of a file that is searched."""
+_MOST_BEFORE: Final = 64 << 10  # the part of a file that is searched
 _HEAD_BYTES, _FORMAT_END = 8, 36  # of a chunk; in the files that the module writes
 
 
 class WavesError(Exception):
-    """Files that cannot be joined; one sentence."""
+    pass
 
 
-def connect_waves(encoded: Sequence[str]) -> bytes:
-    """Join WAV files, each in base64.
+def connect_waves(encoded: Sequence[str]) -> tuple[bytes, bool]:
+    """Join WAV files, each in base64; return the file, and whether it states synthetic speech.
 
-    The joined file has the statement of the first one that says that it is synthetic speech.
+    The statement is that of the first file that has one.
     """
     if not 1 <= len(encoded) <= MOST_WAVES:
         raise WavesError("wavファイルが含まれていません")
@@ -45,12 +44,8 @@ def connect_waves(encoded: Sequence[str]) -> bytes:
     marks = next((marks for _, _, marks in parts if marks), b"")
     wav = joined.getvalue()
     size = len(wav) + len(marks) - _HEAD_BYTES
-    return b"RIFF" + struct.pack("<I", size) + wav[8:_FORMAT_END] + marks + wav[_FORMAT_END:]
-
-
-def is_marked(wav: bytes) -> bool:
-    """Return whether a WAV file says that it is synthetic speech."""
-    return bool(_marks_in(wav))
+    beginning = b"RIFF" + struct.pack("<I", size) + wav[8:_FORMAT_END]
+    return beginning + marks + wav[_FORMAT_END:], bool(marks)
 
 
 def _marks_in(wav: bytes) -> bytes:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shared.speech.graphs.sessions import SessionSettings
     from shared.speech.signal.sound import Samples, StageClock
     from shared.speech.text.accents import AccentPhrase
+    from shared.speech.text.languages import Division
 
 
 EarlySamples = NDArray[np.float32]
@@ -202,6 +203,9 @@ class TextEngineWrapper:
     @property
     def languages(self) -> Sequence[str]:
         return self._engine().languages
+
+    def divide(self, text: str, options: SpeechOptions) -> Division:
+        return self._engine().divide(text, options)
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
         return self._engine().estimate(text, options)

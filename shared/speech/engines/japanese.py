@@ -34,6 +34,7 @@ from shared.speech.engines.interface import Mark
 from shared.speech.engines.text_interface import (
     SpeechOptions,
     check_length,
+    divide_as_asked,
     divide_text,
     nothing_to_say,
     refuse_styles,
@@ -44,7 +45,7 @@ from shared.speech.signal.samples import resample
 from shared.speech.text.accents import accent_phrases, labels_of, words_of_phones
 from shared.speech.text.duration import estimate_seconds, phone_of
 from shared.speech.text.front_end import read_text
-from shared.speech.text.languages import JAPANESE, divide
+from shared.speech.text.languages import JAPANESE
 from shared.speech.text.spoken_form import write_out
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from shared.speech.signal.sound import Samples
     from shared.speech.text.accents import AccentPhrase
     from shared.speech.text.front_end import Reading, TextReader
+    from shared.speech.text.languages import Division
 
 _LOG = logging.getLogger(__name__)
 
@@ -247,6 +249,10 @@ class JapaneseEngine:
         self._semitones = semitones
         self._gain = np.float32(gain)
 
+    def divide(self, text: str, options: SpeechOptions) -> Division:
+        own = self._front_end.put_own_words(text)
+        return divide_as_asked(own, self.languages, options)
+
     def estimate(self, text: str, options: SpeechOptions) -> float:
         breaths = _breaths(self._sentences(text, options))
         phones = (phone_of(label) for labels, _ in breaths for label in labels)
@@ -267,8 +273,7 @@ class JapaneseEngine:
 
     def _sentences(self, text: str, options: SpeechOptions) -> list[Reading]:
         refuse_styles(options)
-        own = self._front_end.put_own_words(text)
-        readings = self._read(divide_text(own, self.languages, options).text)
+        readings = self._read(divide_text(self, text, options).text)
         if not _breaths(readings):
             raise nothing_to_say(text, self.languages)
         return readings
@@ -308,7 +313,7 @@ class JapaneseEngine:
         return self.speak_labels(breaths, options)
 
     def _read_all(self, text: str) -> list[Reading]:
-        return self._read(divide(self._front_end.put_own_words(text), self.languages).text)
+        return self._read(self.divide(text, SpeechOptions()).text)
 
     def _read(self, text: str) -> list[Reading]:
         return read_text(self._front_end, write_out(text))

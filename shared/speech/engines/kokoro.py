@@ -25,6 +25,7 @@ from shared.speech.engines.kokoro_packages import (
 from shared.speech.engines.text_interface import (
     SpeechOptions,
     check_length,
+    divide_as_asked,
     divide_text,
     nothing_to_say,
     refuse_styles,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from shared.speech.signal.sound import Samples
     from shared.speech.text.english_phones import Pronunciation
     from shared.speech.text.front_end import TextReader
+    from shared.speech.text.languages import Division
 
 
 SAMPLE_RATE: Final = 24_000
@@ -321,6 +323,10 @@ class KokoroEngine:
         self._english = english
         self._gain = np.float32(gain)
 
+    def divide(self, text: str, options: SpeechOptions) -> Division:
+        own = self._front_end.put_own_words(text)
+        return divide_as_asked(own, self.languages, options)
+
     def estimate(self, text: str, options: SpeechOptions) -> float:
         sentences = self._sentences(text, options)
         pauses = (len(sentences) - 1) * _SENTENCE_SECONDS * options.pauses
@@ -355,8 +361,7 @@ class KokoroEngine:
         refuse_styles(options)
         sentences: list[Sentence] = []
         ends = True
-        own = self._front_end.put_own_words(text)
-        for run in divide_text(own, self.languages, options).runs:
+        for run in divide_text(self, text, options).runs:
             read = self._english.read if run.language == ENGLISH else self._read_japanese
             for number, each in enumerate(read(run.text)):
                 joined = "" if ends or number else sentences[-1].symbols

@@ -33,6 +33,7 @@ from shared.speech.engines.text_interface import (
     TextError,
     TextErrorCode,
     check_length,
+    divide_as_asked,
     divide_text,
     nothing_to_say,
     sentences_of,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from shared.speech.graphs.bundle import CharacterBundle, Contract, Graph
     from shared.speech.signal.sound import Samples
+    from shared.speech.text.languages import Division
 
 
 _LEAST_SPEED = 0.1
@@ -105,6 +107,9 @@ class StyleBertVits2Engine:
         """Speak a text in one piece, as Style-Bert-VITS2 does before it normalises the peak."""
         return self._synthesis.speak(self.read(text), inference)
 
+    def divide(self, text: str, options: SpeechOptions) -> Division:
+        return divide_as_asked(text, self.languages, options)
+
     def estimate(self, text: str, options: SpeechOptions) -> float:
         self.inference(options)
         sentences = self._sentences_of(text, options)
@@ -117,7 +122,7 @@ class StyleBertVits2Engine:
         return self.speak_phonemes(self._sentences_of(text, options), inference, options)
 
     def _sentences_of(self, text: str, options: SpeechOptions) -> list[Phonemes]:
-        sentences = self._sentences(divide_text(text, self.languages, options).text)
+        sentences = self._sentences(divide_text(self, text, options).text)
         if not sentences:
             raise nothing_to_say(text, self.languages)
         return sentences

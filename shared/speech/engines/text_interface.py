@@ -65,6 +65,9 @@ class TextEngine(Protocol):
     def languages(self) -> Sequence[str]:
         """Codes of the languages, the usual one first; without `en` it is read as katakana."""
 
+    def divide(self, text: str, options: SpeechOptions) -> Division:
+        """Divide a text of any length by its languages, after clients' own words were put in."""
+
     def estimate(self, text: str, options: SpeechOptions) -> float:
         """Estimate the seconds of `speak`, in a hundredth of its time; raises the same errors."""
 
@@ -134,24 +137,32 @@ def refuse_styles(options: SpeechOptions) -> None:
         )
 
 
-def divide_text(text: str, languages: Sequence[str], options: SpeechOptions) -> Division:
-    """Divide a text by its languages, for an engine that speaks `languages`.
+def divide_as_asked(text: str, languages: Sequence[str], options: SpeechOptions) -> Division:
+    return divide(text, languages, _language_of(options), options.english_words)
+
+
+def divide_text(engine: TextEngine, text: str, options: SpeechOptions) -> Division:
+    """Divide a text by its languages, for an engine that is to speak it.
 
     Raises TextError if the text is too long, or nothing of it can be read. What else is not read is
     in the division's `unread`, for the answer to the client.
     """
     check_length(text)
-    language = None if options.language is None else language_code(options.language)
+    language, languages = _language_of(options), engine.languages
     if language is not None and language not in languages:
         raise TextError(
             TextErrorCode.TEXT_UNREADABLE,
             f"The voice cannot read the language {quoted(options.language)}; it reads"
             f" {_names(languages)}.",
         )
-    division = divide(text, languages, language, options.english_words)
+    division = engine.divide(text, options)
     if division.unread and not any(map(str.isalnum, division.text)):
         raise _unreadable(division.unread_names, languages)
     return division
+
+
+def _language_of(options: SpeechOptions) -> str | None:
+    return None if options.language is None else language_code(options.language)
 
 
 def nothing_to_say(text: str, languages: Sequence[str]) -> TextError:

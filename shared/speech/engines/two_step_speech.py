@@ -17,6 +17,7 @@ from shared.speech.engines.interface import (
 from shared.speech.engines.text_interface import (
     TextError,
     TextErrorCode,
+    divide_as_asked,
     divide_text,
     nothing_to_say,
 )
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from shared.speech.engines.interface import Engine
     from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
     from shared.speech.signal.sound import Samples
-    from shared.speech.text.languages import Run
+    from shared.speech.text.languages import Division, Run
 
 _SEMITONES = 12
 
@@ -97,6 +98,9 @@ class SpeechByLanguage(TextEngineWrapper):
     def languages(self) -> tuple[str, ...]:
         return tuple(self._engines)
 
+    def divide(self, text: str, options: SpeechOptions) -> Division:
+        return divide_as_asked(text, self.languages, options)
+
     def estimate(self, text: str, options: SpeechOptions) -> float:
         return sum(
             self._engines[run.language].estimate(run.text, asked)
@@ -117,7 +121,7 @@ class SpeechByLanguage(TextEngineWrapper):
     def _runs(self, text: str, options: SpeechOptions) -> list[tuple[Run, SpeechOptions]]:
         """Find what each engine speaks; runs of signs alone are left out."""
         runs = []
-        for run in divide_text(text, self.languages, options).runs:
+        for run in divide_text(self, text, options).runs:
             try:
                 self._engines[run.language].estimate(run.text, options)
             except TextError as error:

@@ -73,8 +73,9 @@ async def decoder() -> AsyncIterator[Decoder]:
         yield decoder
 
 
-def compat_of(mei: LoadedCharacter, decoder: Decoder, admission: Admission) -> Compat:
-    resources = SpeechResources({"mei": mei}, UserData.open(), decoder, admission, Path())
+def compat_of(mei: LoadedCharacter, decoder: Decoder | None, admission: Admission) -> Compat:
+    decodes = cast("Decoder", decoder)
+    resources = SpeechResources({"mei": mei}, UserData.open(), decodes, admission, Path())
     return compose(CompatOptions(Access({}, (), ("*",))), resources)
 
 
@@ -160,96 +161,50 @@ async def test_no_dialect_has_places_beside_those_of_the_process(
     assert refused == ("busy", "error")
 
 
-def combined_settings(**changes: Any) -> LiveAndCompatSettings:
-    return LiveAndCompatSettings.model_construct(
+@pytest.mark.parametrize(("is_alone", "status"), [(Switch.ON, 422), (Switch.OFF, 501)])
+async def test_the_dialects_beside_live_share_its_places_and_the_only_instance_keeps_presets(
+    mei: LoadedCharacter, monkeypatch: pytest.MonkeyPatch, is_alone: Switch, status: int
+) -> None:
+    config = LiveAndCompatSettings.model_construct(
         host="127.0.0.1",
         concurrency=1,
         sockets=1,
         max_speech_seconds=60.0,
         characters_dir=Path(),
         allowed_origins=(),
-        **changes,
+        voicevox_alone=is_alone,
     )
-
-
-@asynccontextmanager
-async def beside_live(
-    mei: LoadedCharacter, decoder: Decoder, patch: pytest.MonkeyPatch, **changes: Any
-) -> AsyncIterator[tuple[Admission, httpx.AsyncClient]]:
-    """The places of `live`, and a client of the dialects beside it."""
-    services = ConversionServices(cast("Any", None), ConversionTools(decoder, {"mei": mei}))
+    nothing: Any = None
+    services = ConversionServices(nothing, ConversionTools(nothing, {"mei": mei}))
     given: list[Any] = []
-    patch.setattr(live, "build", lambda *arguments: given.extend(arguments))
+    monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
+    said = {"model": "tts-1", "voice": "mei", "input": "はい。"}
     async with (
-        build_with_compat(combined_settings(**changes), services, UserData.open()),
+        build_with_compat(config, services, UserData.open()),
         client_of(given[3]) as client,
     ):
-        yield given[2], client
-
-
-async def test_live_and_the_dialects_beside_it_share_their_places(
-    mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with beside_live(mei, decoder, monkeypatch) as (admission, client):
-        free = await ask_all(client)
+        free = await client.post("/v1/audio/speech", json=said)
         # Those that live has admitted, and as many as may wait.
-        with admission.admit(), admission.admit():
-            full = await ask_all(client)
+        with given[2].admit(), given[2].admit():
+            full = await client.post("/v1/audio/speech", json=said)
+        preset = await client.post("/add_preset", json={})
 
-    assert {answer.status_code for answer in free.values()} == {200}
-    assert {answer.status_code for answer in full.values()} == {503}
-
-
-async def test_a_long_answer_is_sent_in_pieces_each_of_which_has_a_limit(
-    mei: LoadedCharacter, decoder: Decoder
-) -> None:
-    compat = compat_of(mei, decoder, Admission(running=1, waiting=1))
-    sizes: list[int] = []
-
-    async def counted(scope: Any, receive: Any, send: Any) -> None:
-        async def count(message: Any) -> None:
-            sizes.append(len(message.get("body", b"")))
-            await send(message)
-
-        await compat.app(scope, receive, count)
-
-    async with client_of(counted) as client:
-        said = {"model": "tts-1", "voice": "mei", "input": "はい、そうです。" * 3}
-        answer = await client.post("/v1/audio/speech", json=said | {"response_format": "wav"})
-
-    assert len(answer.content) > 2 * PIECE_BYTES
-    assert max(sizes) <= PIECE_BYTES
-
-
-@pytest.mark.parametrize(("is_alone", "status"), [(Switch.ON, 422), (Switch.OFF, 501)])
-async def test_beside_live_clients_leave_presets_with_the_only_instance(
-    mei: LoadedCharacter,
-    decoder: Decoder,
-    monkeypatch: pytest.MonkeyPatch,
-    is_alone: Switch,
-    status: int,
-) -> None:
-    beside = beside_live(mei, decoder, monkeypatch, voicevox_alone=is_alone)
-    async with beside as (_, client):
-        answer = await client.post("/add_preset", json={})
-
-    assert answer.status_code == status
+    assert (free.status_code, full.status_code, preset.status_code) == (200, 503, status)
 
 
 @pytest.mark.parametrize(
     ("route", "status", "field"),
     [
         ("POST /v1/chat/completions", 404, "error"),
-        ("POST /v1/audio/transcriptions", 404, "error"),
         ("GET /v1/audio/speech", 405, "error"),
         ("POST /v1/text-to-speech/ned/with-timestamps", 404, "detail"),
         ("GET /v1/speech-to-speech/ned", 405, "detail"),
     ],
 )
 async def test_what_is_not_offered_is_refused_in_the_form_that_the_client_understands(
-    mei: LoadedCharacter, decoder: Decoder, route: str, status: int, field: str
+    mei: LoadedCharacter, route: str, status: int, field: str
 ) -> None:
-    compat = compat_of(mei, decoder, Admission(running=1, waiting=4))
+    compat = compat_of(mei, None, Admission(running=1, waiting=4))
 
     async with client_of(compat.app) as client:
         answer = await client.request(*route.split())
@@ -259,22 +214,12 @@ async def test_what_is_not_offered_is_refused_in_the_form_that_the_client_unders
     assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/v1/audio/speech",
-        "/v1/text-to-speech/mei",
-        "/v1/speech-to-speech/mei",
-        "/synthesis",
-        "/multi_synthesis",
-        "/import_user_dict",
-    ],
-)
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/speech-to-speech/mei", "/synthesis"])
 async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(
-    mei: LoadedCharacter, decoder: Decoder, path: str
+    mei: LoadedCharacter, path: str
 ) -> None:
     """A trace of the stack in the log for each would let anybody fill it."""
-    compat = compat_of(mei, decoder, Admission(running=2, waiting=2))
+    compat = compat_of(mei, None, Admission(running=2, waiting=2))
     beginning = b"--b\r\n" if "speech-to-speech" in path else b"{"
 
     async def send(_: Any) -> None:
@@ -289,8 +234,16 @@ async def test_every_answer_that_holds_speech_says_in_its_header_that_it_is_synt
     mei: LoadedCharacter, decoder: Decoder
 ) -> None:
     compat = compat_of(mei, decoder, Admission(running=1, waiting=4))
+    sizes: list[int] = []
 
-    async with client_of(compat.app) as client:
+    async def counted(scope: Any, receive: Any, send: Any) -> None:
+        async def count(message: Any) -> None:
+            sizes.append(len(message.get("body", b"")))
+            await send(message)
+
+        await compat.app(scope, receive, count)
+
+    async with client_of(counted) as client:
         answers = await ask_all(client)
         # Somebody else's file, and one of ours.
         waves = [write_wav(np.zeros(2_400, np.float32), 24_000), answers["synthesis"].content]
@@ -302,6 +255,7 @@ async def test_every_answer_that_holds_speech_says_in_its_header_that_it_is_synt
         for name, each in answers.items()
         if not each.headers["content-type"].startswith("application/json")
     }
+    assert max(sizes) == PIECE_BYTES, "an answer is not sent in pieces that a reader must take"
     assert len(speech) == 9
     assert set(speech.values()) == {DIGITAL_SOURCE_TYPE}
     content = answers["connect_waves"].content
@@ -355,7 +309,7 @@ async def test_archives_and_files_are_written_outside_of_the_loop(
 
 
 async def test_no_more_texts_are_read_at_once_than_there_are_places(
-    mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
+    mei: LoadedCharacter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counting, now, most = threading.Lock(), 0, 0
 
@@ -369,7 +323,7 @@ async def test_no_more_texts_are_read_at_once_than_there_are_places(
         return []
 
     monkeypatch.setattr(mei.text_engine, "read_phrases", read)
-    compat = compat_of(mei, decoder, Admission(running=2, waiting=8))
+    compat = compat_of(mei, None, Admission(running=2, waiting=8))
     async with client_of(compat.app) as client:
         speaker = (await client.get("/speakers")).json()[0]["styles"][0]["id"]
         asked = {"speaker": speaker, "text": "はい。"}

@@ -3,20 +3,19 @@ from __future__ import annotations
 import asyncio
 import io
 import wave
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 
 from functions.compat.elevenlabs import (
-    FORMATS,
     MISSING_SECONDS,
     RecordingLimits,
     Recordings,
     build,
 )
 from functions.compat.long_recordings import convert_in_pieces
+from functions.compat.service.keys import KeyLimits, Meter
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.service.voices import TextSpeakers, text_speakers_of
 from shared.container.admission import Admission
@@ -49,16 +48,17 @@ async def decoder() -> AsyncIterator[Decoder]:
 
 
 def app_of(
-    decoder: Decoder,
+    decoder: Decoder | None = None,
     engine: Mirror | None = None,
     limits: RecordingLimits | None = None,
     admission: Admission | None = None,
+    meter: Meter | None = None,
 ) -> ASGIApp:
     admission = admission or Admission(running=1, waiting=4)
-    recordings = Recordings(decoder, admission, limits or RecordingLimits())
+    recordings = Recordings(cast("Decoder", decoder), admission, limits or RecordingLimits())
     characters = {"mei": a_speaker("mei", Sentences(), engine), "ned": a_speaker("ned")}
     speakers = TextSpeakers(text_speakers_of(characters), {})
-    return build(characters, speakers, recordings, Synthesis(admission, SpeechLimits()))
+    return build(characters, speakers, recordings, Synthesis(admission, SpeechLimits()), meter)
 
 
 async def send(
@@ -77,111 +77,115 @@ async def send(
         )
 
 
-@pytest.mark.parametrize("path", ["/v1/speech-to-speech/mei", "/v1/voice-changer/mei"])
-@pytest.mark.parametrize("end", ["", "/stream"])
-async def test_a_recording_comes_back_in_the_voice(decoder: Decoder, path: str, end: str) -> None:
+async def test_a_recording_comes_back_in_the_voice(decoder: Decoder) -> None:
     engine = Mirror()
+    app, changer = app_of(decoder, engine), "/v1/speech-to-speech/mei"
 
-    answer = await send(app_of(decoder, engine), path=path + end, seed="4294967295")
+    answers = [
+        await send(app, path=path, seed="4294967295")
+        for path in (changer, f"{changer}/stream", "/v1/voice-changer/mei")
+    ]
+    usual = await send(app, output_format=None)
+    whole = await send(app, path=changer, output_format="wav_24000")
 
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["x-digital-source-type"] == DIGITAL_SOURCE_TYPE
-    samples = np.frombuffer(answer.content, np.int16) / 32_767
-    np.testing.assert_allclose(samples, VOICE, atol=1e-3)
-    assert [options.seed for options in engine.asked] == [4_294_967_295]
+    for answer in answers:
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["x-digital-source-type"] == DIGITAL_SOURCE_TYPE
+        samples = np.frombuffer(answer.content, np.int16) / 32_767
+        np.testing.assert_allclose(samples, VOICE, atol=1e-3)
+        assert MISSING_SECONDS not in answer.headers
+    assert [options.seed for options in engine.asked] == [*[4_294_967_295] * 3, 0, 0]
+    assert usual.headers["content-type"] == "audio/mpeg"
+    assert len(usual.content) == pytest.approx(3 * 16_000, rel=0.1)
+    with wave.open(io.BytesIO(whole.content)) as file:
+        assert file.getnframes() == len(VOICE)
+    assert b"Synthetic speech" in usual.content[:500]
+    assert b"Synthetic speech" in whole.content[:500]
 
 
-@pytest.mark.parametrize("output_format", ["pcm_24000", "wav_24000"])
-async def test_the_answer_to_a_damaged_recording_says_how_much_is_missing(
-    decoder: Decoder, output_format: str
-) -> None:
+async def test_the_answer_to_a_damaged_recording_says_how_much_is_missing(decoder: Decoder) -> None:
     path = "/v1/speech-to-speech/mei"
-    whole = await send(app_of(decoder), path=path, output_format=output_format)
-    cut = await send(app_of(decoder), RECORDING[:-RATE], path=path, output_format=output_format)
-
-    assert MISSING_SECONDS not in whole.headers
-    assert float(cut.headers[MISSING_SECONDS]) == pytest.approx(0.5, abs=0.02)
+    for output_format in ("pcm_24000", "wav_24000"):
+        cut = await send(app_of(decoder), RECORDING[:-RATE], path=path, output_format=output_format)
+        assert float(cut.headers[MISSING_SECONDS]) == pytest.approx(0.5, abs=0.02)
 
 
-async def test_without_a_format_the_answer_is_an_mp3_of_the_usual_rate(decoder: Decoder) -> None:
-    answer = await send(app_of(decoder), output_format=None)
-
-    assert answer.headers["content-type"] == "audio/mpeg"
-    assert b"Synthetic speech" in answer.content[:500]
-    assert len(answer.content) == pytest.approx(3 * 16_000, rel=0.1)
-
-
-async def test_raw_samples_are_taken_as_they_are(decoder: Decoder) -> None:
+async def test_raw_samples_are_taken_as_they_are() -> None:
     raw = np.zeros(16_000, "<i2")
     raw[::80] = 9_000
     engine = Mirror(sample_rate=16_000)
-
-    answer = await send(
-        app_of(decoder, engine),
-        raw.tobytes(),
-        output_format="pcm_16000",
-        file_format="pcm_s16le_16",
-    )
+    async with Decoder() as decoder:
+        answer = await send(
+            app_of(decoder, engine),
+            raw.tobytes(),
+            output_format="pcm_16000",
+            file_format="pcm_s16le_16",
+        )
 
     assert answer.status_code == 200, answer.text
     assert np.abs(np.frombuffer(answer.content, np.int16).astype(int) - raw).max() <= 1
 
 
-async def test_a_whole_wav_file_says_how_long_it_is(decoder: Decoder) -> None:
-    answer = await send(app_of(decoder), path="/v1/speech-to-speech/mei", output_format="wav_24000")
-
-    with wave.open(io.BytesIO(answer.content)) as file:
-        assert file.getnframes() == len(VOICE)
-    assert b"Synthetic speech" in answer.content[:500]
+UNDECODED: list[tuple[dict[str, Any], int, str]] = [
+    ({"audio": None}, 422, "field 'audio'"),
+    ({"audio": b"\1" * 33, "file_format": "pcm_s16le_16"}, 422, "16 bits"),
+    ({"file_format": "pcm_f32"}, 422, "file_format"),
+    ({"output_format": "mp3_1_1"}, 422, "mp3_44100_128"),
+    ({"seed": "-1"}, 422, "seed"),
+    ({"seed": "4294967296"}, 422, "seed"),
+    ({"seed": "²"}, 422, "seed"),
+    ({"seed": "9" * 5_000}, 422, "seed"),
+    ({"remove_background_noise": "maybe"}, 422, "true or false"),
+    ({"voice_settings": "{"}, 422, "Expected JSON"),
+    ({"voice_settings": "[" * 30_000}, 422, "Expected JSON"),
+    ({"path": "/v1/speech-to-speech/nobody"}, 404, "choose one of mei, ned"),
+]
 
 
 @pytest.mark.parametrize(
-    ("changed", "status", "sentence"),
-    [
-        ({"audio": None}, 422, "field 'audio'"),
-        ({"audio": b""}, 400, "no_audio"),
-        ({"audio": b"no recording at all" * 99}, 400, "unsupported_format"),
-        ({"audio": write_wav(VOICE * 0, RATE)}, 400, "silent"),
-        ({"audio": write_wav(VOICE[:1000], RATE)}, 400, "too_short"),
-        ({"audio": b"\1" * 33, "file_format": "pcm_s16le_16"}, 422, "16 bits"),
-        ({"file_format": "pcm_f32"}, 422, "file_format"),
-        ({"output_format": "mp3_1_1"}, 422, "mp3_44100_128"),
-        ({"seed": "-1"}, 422, "seed"),
-        ({"seed": "4294967296"}, 422, "seed"),
-        ({"seed": "²"}, 422, "seed"),
-        ({"seed": "9" * 5_000}, 422, "seed"),
-        ({"remove_background_noise": "maybe"}, 422, "true or false"),
-        ({"voice_settings": "{"}, 422, "Expected JSON"),
-        ({"voice_settings": "[" * 30_000}, 422, "Expected JSON"),
-        ({"path": "/v1/speech-to-speech/nobody"}, 404, "choose one of mei, ned"),
-    ],
-    ids=lambda value: str(value)[:60],
+    ("changed", "status", "sentence"), UNDECODED, ids=lambda value: str(value)[:60]
 )
-async def test_what_cannot_be_converted_is_refused_with_a_reason(
-    decoder: Decoder, changed: dict[str, Any], status: int, sentence: str
+async def test_a_request_that_makes_no_sense_is_refused_with_a_reason(
+    changed: dict[str, Any], status: int, sentence: str
 ) -> None:
-    engine = Mirror()
-
-    answer = await send(app_of(decoder, engine), **changed)
+    answer = await send(app_of(), **changed)
 
     assert answer.status_code == status, answer.text
     assert sentence in answer.text
+
+
+async def test_a_recording_that_cannot_be_converted_is_refused_with_a_reason(
+    decoder: Decoder,
+) -> None:
+    engine = Mirror()
+    for audio, code, limits in (
+        (b"no recording at all" * 99, "unsupported_format", RecordingLimits()),
+        (write_wav(VOICE * 0, RATE), "silent", RecordingLimits()),
+        (write_wav(VOICE[:1000], RATE), "too_short", RecordingLimits()),
+        (RECORDING, "too_long", RecordingLimits(max_seconds=2.0)),
+        (RECORDING, "too_large", RecordingLimits(max_bytes=10_000)),
+    ):
+        answer = await send(app_of(decoder, engine, limits), audio)
+        assert (answer.status_code, answer.json()["detail"]["status"]) == (400, code)
     assert not engine.asked
 
 
-async def test_a_recording_longer_or_larger_than_the_limit_is_refused(decoder: Decoder) -> None:
-    long = await send(app_of(decoder, limits=RecordingLimits(max_seconds=2.0)))
-    large = await send(app_of(decoder, limits=RecordingLimits(max_bytes=10_000)))
+async def test_more_recordings_than_fit_or_than_a_key_may_have_are_sent_away(
+    decoder: Decoder,
+) -> None:
+    meter, full = Meter(KeyLimits(seconds=0.01)), Admission(running=1, waiting=0)
+    limited = await send(app_of(decoder, meter=meter))
+    with full.admit():
+        busy = [
+            await send(app_of(limits=RecordingLimits(at_once=0))),
+            await send(app_of(admission=full)),
+        ]
 
-    assert (long.status_code, long.json()["detail"]["status"]) == (400, "too_long")
-    assert (large.status_code, large.json()["detail"]["status"]) == (400, "too_large")
-
-
-async def test_more_recordings_than_fit_are_sent_away(decoder: Decoder) -> None:
-    answer = await send(app_of(decoder, limits=RecordingLimits(at_once=0)))
-
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert answer.json()["detail"]["status"] == "system_busy"
+    assert (limited.status_code, limited.json()["detail"]["status"]) == (429, "quota_exceeded")
+    assert not meter.usage()
+    for answer in busy:
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["detail"]["status"] == "system_busy"
 
 
 async def test_a_recording_that_does_not_come_ends_and_keeps_nobody_from_speaking(
@@ -218,34 +222,22 @@ async def speak(app: ASGIApp, path: str, **body: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize("path", ["mei", "mei/stream"])
-async def test_a_text_is_spoken_in_the_voice(decoder: Decoder, path: str) -> None:
+async def test_a_text_is_spoken_in_the_voice(path: str) -> None:
     settings = {"speed": 1.2, "stability": 0.5, "similarity_boost": 1, "use_speaker_boost": True}
+    body = {"model_id": "eleven_turbo_v2_5", "voice_settings": settings, "previous_text": None}
 
-    app = app_of(decoder)
-    raw = await speak(
-        app,
-        f"{path}?output_format=pcm_24000&optimize_streaming_latency=3",
-        text="はい。いいえ。",
-        model_id="eleven_turbo_v2_5",
-        voice_settings=settings,
-        seed=3,
-        previous_text=None,
-    )
-    file = await speak(app, f"{path}?output_format=wav_24000")
-    usual = await speak(app, path)
+    address = f"{path}?output_format=pcm_24000&optimize_streaming_latency=3"
+    raw = await speak(app_of(), address, text="はい。いいえ。", seed=3, **body)
+    file = await speak(app_of(), f"{path}?output_format=wav_24000", text="はい。안녕하세요。")
+    usual = await speak(app_of(), path)
 
     assert raw.status_code == 200, raw.text
     assert len(raw.content) == 2 * 4_800
     assert raw.headers["x-digital-source-type"] == DIGITAL_SOURCE_TYPE
     assert "x-unread-text" not in raw.headers
     assert b"Synthetic speech" in file.content[:500]
+    assert file.headers["x-unread-text"] == "Korean"
     assert usual.headers["content-type"] == "audio/mpeg"
-
-
-async def test_what_is_left_out_of_a_text_is_named(decoder: Decoder) -> None:
-    spoken = await speak(app_of(decoder), "mei", text="はい。안녕하세요。")
-
-    assert (spoken.status_code, spoken.headers["x-unread-text"]) == (200, "Korean")
 
 
 @pytest.mark.parametrize(
@@ -254,26 +246,23 @@ async def test_what_is_left_out_of_a_text_is_named(decoder: Decoder) -> None:
         ("nobody", {}, 404, "choose one of mei"),
         ("mei", {"text": ""}, 422, "text"),
         ("mei", {"text": "あ" * 10_001}, 422, "text"),
-        ("mei", {"text": None}, 422, "text"),
         ("mei", {"voice_settings": {"speed": 1e308}}, 422, "speed"),
-        ("mei", {"voice_settings": {"stability": 2}}, 422, "stability"),
         ("mei", {"seed": 1 << 32}, 422, "seed"),
         ("mei", {"language_code": "de"}, 400, "it reads Japanese"),
-        ("mei?output_format=mp3_1_1", {}, 422, "mp3_44100_128"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:40],
 )
 async def test_a_text_that_cannot_be_spoken_is_refused_with_a_reason(
-    decoder: Decoder, path: str, body: dict[str, Any], status: int, sentence: str
+    path: str, body: dict[str, Any], status: int, sentence: str
 ) -> None:
-    answer = await speak(app_of(decoder), path, **body)
+    answer = await speak(app_of(), path, **body)
 
     assert answer.status_code == status, answer.text
     assert sentence in answer.text
 
 
-async def test_the_voices_are_listed_as_both_versions_of_the_api_do(decoder: Decoder) -> None:
-    async with client_of(app_of(decoder)) as client:
+async def test_the_voices_are_listed_as_both_versions_of_the_api_do() -> None:
+    async with client_of(app_of()) as client:
         listed = (await client.get("/v1/voices")).json()
         searched = (await client.get("/v2/voices")).json()
         one = (await client.get("/v1/voices/ned")).json()
@@ -283,24 +272,17 @@ async def test_the_voices_are_listed_as_both_versions_of_the_api_do(decoder: Dec
     assert (one["voice_id"], one["name"]) == ("ned", "Ned")
 
 
-def test_telephones_and_raw_samples_can_be_asked_for() -> None:
-    assert {"ulaw_8000", "alaw_8000", "pcm_8000", "pcm_48000"} <= set(FORMATS)
-
-
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
         (b"{}", "application/json"),
-        (b"", ""),
         (b"--x\r\nbroken", "multipart/form-data; boundary=x"),
         (b"no form", "multipart/form-data"),
     ],
 )
-async def test_a_body_that_is_no_form_is_refused_with_a_reason(
-    decoder: Decoder, content: bytes, kind: str
-) -> None:
-    async with client_of(app_of(decoder)) as client:
-        headers = {"Content-Type": kind} if kind else {}
+async def test_a_body_that_is_no_form_is_refused_with_a_reason(content: bytes, kind: str) -> None:
+    async with client_of(app_of()) as client:
+        headers = {"Content-Type": kind}
         answer = await client.post("/v1/voice-changer/mei", content=content, headers=headers)
 
     assert 400 <= answer.status_code < 500, answer.text
@@ -324,7 +306,7 @@ def test_a_short_recording_is_converted_in_one_piece_by_the_characters_own_polic
     assert engine.asked == [ConversionOptions(None, 3)]
 
 
-@pytest.mark.parametrize("seconds", [10.01, 33.333, 70.0])
+@pytest.mark.parametrize("seconds", [10.01, 33.333])
 def test_a_long_recording_comes_back_without_seams(seconds: float) -> None:
     engine, voice = Mirror(), a_voice(seconds)
 
@@ -337,15 +319,15 @@ def test_a_long_recording_comes_back_without_seams(seconds: float) -> None:
     np.testing.assert_allclose(joined, voice, atol=1e-6)
 
 
-def test_all_pieces_are_moved_by_the_same_semitones() -> None:
+def test_all_pieces_are_moved_by_the_same_semitones_with_the_same_seed() -> None:
     engine = Mirror()
 
-    list(convert_in_pieces(engine, a_manifest(), a_voice(40), RATE, ConversionOptions()))
+    list(convert_in_pieces(engine, a_manifest(), a_voice(40), RATE, ConversionOptions(seed=9)))
 
-    shifts = {options.pitch_shift for options in engine.asked}
-    assert len(shifts) == 1
-    (shift,) = shifts
-    assert shift == pytest.approx(12.0, abs=0.2)  # from 110 Hz to the character's 220 Hz
+    (options,) = set(engine.asked)
+    assert options.seed == 9
+    # From 110 Hz to the character's 220 Hz.
+    assert options.pitch_shift == pytest.approx(12.0, abs=0.2)
 
 
 def test_semitones_that_are_asked_for_stay_and_silence_needs_none() -> None:
@@ -364,12 +346,3 @@ def moved_by(semitones: float) -> CharacterManifest:
     assert manifest.pitch is not None
     pitch = manifest.pitch.model_copy(update={"policy": semitones})
     return manifest.model_copy(update={"pitch": pitch})
-
-
-def test_the_seed_reaches_every_piece() -> None:
-    engine = Mirror()
-
-    list(convert_in_pieces(engine, a_manifest(), a_voice(20), RATE, ConversionOptions(seed=9)))
-
-    assert {options.seed for options in engine.asked} == {9}
-    assert replace(engine.asked[0], seed=0).pitch_shift == engine.asked[0].pitch_shift

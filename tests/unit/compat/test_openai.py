@@ -36,20 +36,17 @@ async def ask(app: ASGIApp, **body: Any) -> httpx.Response:
         return await client.post("/v1/audio/speech", json=body)
 
 
-async def test_speech_is_marked_as_synthetic_also_where_the_format_cannot_say_it() -> None:
-    answer = await ask(app_of(Sentences()))
+async def test_speech_is_marked_as_synthetic_and_names_what_is_left_out_of_the_text() -> None:
+    # Null means an option's default.
+    whole = await ask(app_of(Sentences()), speed=None, stream_format=None, instructions=None)
+    part = await ask(app_of(Sentences()), input="はい。Привет, мир. สวัสดี。いいえ。")
 
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "audio/pcm"
-    assert answer.headers["x-digital-source-type"] == DIGITAL_SOURCE_TYPE
-    assert len(answer.content) == 2 * 2_400
-
-
-async def test_what_is_left_out_of_a_text_is_named_in_a_header() -> None:
-    answer = await ask(app_of(Sentences()), input="はい。Привет, мир. สวัสดี。いいえ。")
-
-    assert answer.headers["x-unread-text"] == "Cyrillic, Thai"
-    assert len(answer.content) == 2 * 2 * 2_400
+    assert whole.status_code == 200
+    assert whole.headers["content-type"] == "audio/pcm"
+    assert whole.headers["x-digital-source-type"] == DIGITAL_SOURCE_TYPE
+    assert len(whole.content) == 2 * 2_400
+    assert part.headers["x-unread-text"] == "Cyrillic, Thai"
+    assert len(part.content) == 2 * 2 * 2_400
 
 
 @pytest.mark.parametrize(
@@ -65,17 +62,7 @@ async def test_a_client_of_elevenlabs_gets_models_in_its_form(headers: dict[str,
     assert others["object"] == "list"
 
 
-async def test_null_for_an_option_means_its_default() -> None:
-    engine = app_of(Sentences())
-
-    unset = await ask(engine, speed=None, stream_format=None, instructions=None)
-
-    assert unset.status_code == 200
-    assert len(unset.content) == 2 * 2_400
-
-
-@pytest.mark.parametrize("stream_format", ["audio", "sse"])
-async def test_the_first_sentence_leaves_while_the_next_one_is_spoken(stream_format: str) -> None:
+async def test_the_first_sentence_leaves_while_the_next_one_is_spoken() -> None:
     engine = Sentences(gate=threading.Semaphore(0))
     body = {"model": "x", "voice": "mei", "input": "はい。いいえ。", "response_format": "pcm"}
     came: asyncio.Queue[bytes] = asyncio.Queue()
@@ -84,8 +71,7 @@ async def test_the_first_sentence_leaves_while_the_next_one_is_spoken(stream_for
         if message.get("body"):
             await came.put(message["body"])
 
-    content = json.dumps(body | {"stream_format": stream_format}).encode()
-    calling = call(app_of(engine), "/v1/audio/speech", content, send)
+    calling = call(app_of(engine), "/v1/audio/speech", json.dumps(body).encode(), send)
     serving = asyncio.create_task(calling)
     async with asyncio.timeout(10):
         first = await came.get()
@@ -142,11 +128,8 @@ async def test_events_that_do_not_reach_the_end_of_the_speech_end_with_the_reaso
         ({"input": "あ" * 4_097}, "input", "at most 4096 characters"),
         ({"input": "あ。" * 2_000}, "input", "Send it in parts"),
         ({"input": "！？"}, "input", "nothing that can be spoken"),
-        ({"speed": 0.2}, "speed", "greater than or equal to 0.25"),
         ({"speed": 4.5}, "speed", "less than or equal to 4"),
-        ({"speed": "fast"}, "speed", "valid number"),
         ({"stream_format": "wav"}, "stream_format", "'audio' or 'sse'"),
-        ({"model": ""}, "model", "at least 1 character"),
         ({"model": None}, "model", "required"),
     ],
 )
@@ -165,7 +148,7 @@ async def test_a_bad_request_is_refused_with_the_field_and_the_reason(
     assert not engine.spoken
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff"])
 async def test_a_body_that_is_no_request_is_refused(content: bytes) -> None:
     async with client_of(app_of(Sentences())) as client:
         answer = await client.post("/v1/audio/speech", content=content)
@@ -187,10 +170,10 @@ async def test_openais_own_voices_are_the_mapped_ones_or_the_first() -> None:
     assert (found is not None, found and found.id) == (True, "ned")
 
 
-@pytest.mark.parametrize("entry", ["nova=nobody", "nova", "nova="])
-def test_a_name_for_no_character_is_refused(entry: str) -> None:
-    with pytest.raises(BundleError, match="expected NAME=CHARACTER with one of mei, ned"):
-        text_speakers(Sentences(), "mei", "ned", aliases=(entry,))
+def test_a_name_for_no_character_is_refused() -> None:
+    for entry in ("nova=nobody", "nova"):
+        with pytest.raises(BundleError, match="expected NAME=CHARACTER with one of mei, ned"):
+            text_speakers(Sentences(), "mei", "ned", aliases=(entry,))
 
 
 async def test_a_style_is_asked_for_behind_the_characters_id() -> None:
@@ -200,12 +183,3 @@ async def test_a_style_is_asked_for_behind_the_characters_id() -> None:
     await ask(build(TextSpeakers(styles, {}), synthesis_of()), voice="mei:happy")
 
     assert [options.style for options in engine.asked] == [7]
-
-
-async def test_speech_that_turns_out_to_be_longer_than_the_limit_ends_there() -> None:
-    engine = Sentences()
-
-    answer = await ask(app_of(engine, seconds=0.35), input="あ。い。う。え。お。")
-
-    assert len(engine.spoken) <= 4
-    assert len(answer.content) <= 2 * 0.35 * 24_000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from functions.compat.service.synthesis import Speech, SpeechLimits, Synthesis
+from functions.compat.service.synthesis import SlowReaderError, Speech, SpeechLimits, Synthesis
 from shared.container.admission import Admission
 from shared.runtime.push import OverloadedError
 from shared.speech.engines.text_interface import TextError, TextErrorCode
@@ -168,7 +168,7 @@ async def _speak_some_way(
 
 
 @pytest.mark.parametrize("way", ["streamed", "whole", "sentence by sentence"])
-@pytest.mark.parametrize("client", ["another", "the same", None])
+@pytest.mark.parametrize("client", ["another", "the same"])
 async def test_a_short_text_waits_for_a_sentence_of_the_long_ones_whosever_they_are(
     way: str, client: str | None
 ) -> None:
@@ -219,3 +219,33 @@ async def test_one_client_has_half_of_the_streams() -> None:
     with pytest.raises(OverloadedError, match="of this client"):
         await synthesis.stream(speaker.speech("a", 1), "a")
     await synthesis.stream(speaker.speech("b", 1), "b")
+
+
+async def test_a_stream_that_nobody_reads_gives_its_place_to_another_but_not_one_that_is_read() -> (
+    None
+):
+    now = 0.0
+    admission = Admission(running=2, waiting=8)
+    synthesis = Synthesis(admission, SpeechLimits(streams=1), lambda: now)
+    speech = Speech(lambda: iter([np.zeros(100, np.float32)] * 3), 24_000)
+
+    unread = await synthesis.stream(speech)
+    with pytest.raises(OverloadedError):
+        await synthesis.stream(speech)
+    now = 10.0
+    read = await synthesis.stream(speech)
+
+    assert b"".join([piece async for piece in read.read()]) == bytes(600)
+    with pytest.raises(SlowReaderError):
+        [piece async for piece in unread.read()]
+
+
+async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit() -> None:
+    speaker, limits = TurnSpeaker(), SpeechLimits(seconds=0.55)
+    synthesis = Synthesis(Admission(running=1, waiting=0), limits)
+    speaker.goes_on.release(SENTENCES)
+
+    with pytest.raises(TextError, match="Send it in parts"):
+        await synthesis.speak([speaker.speech("long", SENTENCES)], is_left)
+
+    assert len(speaker.spoken) == 6

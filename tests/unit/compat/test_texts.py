@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,28 +44,14 @@ def test_a_text_longer_than_an_engine_takes_is_spoken_in_parts_with_pauses() -> 
     assert len(text) > 4000
     assert len(pieces) == 400
     assert engine.spoken == [each for each in text.split("。") if each]
+    assert estimate_long(engine, text, SpeechOptions()) == pytest.approx(40.0)
     first, *middle, last = engine.asked
     assert (first.silence_before, first.silence_after) == (0.1, 0.0)
     assert {each.silence_before for each in (*middle, last)} == {0.225}
     assert (last.silence_after, {each.silence_after for each in middle}) == (0.1, {0.0})
 
 
-def test_a_part_without_words_is_passed_over() -> None:
-    text = "はい。" + "！" * 2_500 + "\nいいえ。"
-
-    pieces = list(speak_long(Sentences(), text, SpeechOptions()))
-
-    assert len(pieces) >= 2
-
-
-def test_a_text_without_words_is_refused() -> None:
-    with pytest.raises(TextError) as refused:
-        list(speak_long(Sentences(), "！？" * 2_000, SpeechOptions()))
-
-    assert refused.value.code is TextErrorCode.NOTHING_TO_SAY
-
-
-def test_a_part_in_a_script_that_the_voice_cannot_read_is_passed_over() -> None:
+def test_a_part_that_says_nothing_to_the_voice_is_passed_over() -> None:
     engine = JapaneseOnly()
     text = "안녕" * 1_000 + "\nはい。" + "안녕" * 1_000
 
@@ -75,21 +60,20 @@ def test_a_part_in_a_script_that_the_voice_cannot_read_is_passed_over() -> None:
     assert estimate_long(engine, text, SpeechOptions()) == pytest.approx(0.1)
 
 
-def test_a_text_in_such_a_script_alone_is_refused() -> None:
-    engine, text = JapaneseOnly(), "안녕" * 2_000
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("！？" * 2_000, TextErrorCode.NOTHING_TO_SAY),
+        ("안녕" * 2_000, TextErrorCode.TEXT_UNREADABLE),
+    ],
+)
+def test_a_text_that_says_nothing_to_the_voice_is_refused(text: str, code: TextErrorCode) -> None:
+    engine = JapaneseOnly()
 
     with pytest.raises(TextError) as refused:
         list(speak_long(engine, text, SpeechOptions()))
-    with pytest.raises(TextError) as refused_before:
-        estimate_long(engine, text, SpeechOptions())
 
-    assert refused.value.code is refused_before.value.code is TextErrorCode.TEXT_UNREADABLE
-
-
-def test_the_length_of_a_text_in_parts_is_that_of_all_of_them() -> None:
-    text = "".join(f"これは{number}番目の文です。" for number in range(400))
-
-    assert estimate_long(Sentences(), text, SpeechOptions()) == pytest.approx(40.0)
+    assert refused.value.code is code
 
 
 async def test_a_stream_that_would_be_too_long_is_refused_before_anything_is_spoken() -> None:
@@ -101,25 +85,9 @@ async def test_a_stream_that_would_be_too_long_is_refused_before_anything_is_spo
     assert engine.spoken == []
 
 
-async def test_what_was_begun_is_spoken_to_its_end_although_it_is_longer_than_estimated() -> None:
-    engine = Slow()
-
-    stream = await _stream(engine, "はい。" * 100, SpeechLimits(seconds=5.1))
-
-    assert sum([len(piece) async for piece in stream.read()]) == 100 * 4_800
-
-
 async def _stream(engine: Sentences, text: str, limits: SpeechLimits) -> SpokenStream:
     speech = speech_of(text_speaker(engine), text, SpeechOptions(), PCM)
     return await Synthesis(Admission(running=1, waiting=0), limits).stream(speech)
-
-
-@dataclass
-class Slow(Sentences):
-    """Speaks for twice as long as it estimates."""
-
-    def estimate(self, text: str, options: SpeechOptions) -> float:
-        return super().estimate(text, options) / 2
 
 
 class JapaneseOnly(Sentences):
@@ -191,13 +159,16 @@ async def spoken(
         return [piece async for piece in pieces]
 
 
-async def test_sentences_are_spoken_one_after_the_other_with_a_pause() -> None:
-    engine = Sentences()
+async def test_sentences_are_spoken_one_after_the_other_without_those_that_cannot_be_read() -> None:
+    engine = JapaneseOnly()
 
-    pieces = await spoken(engine, ["はい。", "！！", "いいえ。"])
+    pieces = await spoken(engine, ["안녕하세요。", "はい。", "！！", "いいえ。"])
 
-    assert [piece.sentence for piece in pieces] == ["はい。", "いいえ。"]
-    assert [piece.begin for piece in pieces] == [0.0, 0.1]
+    assert [(piece.sentence, piece.unread, piece.begin) for piece in pieces] == [
+        ("안녕하세요。", "Korean", 0.0),
+        ("はい。", "", 0.0),
+        ("いいえ。", "", 0.1),
+    ]
     assert [options.silence_before for options in engine.asked] == [0.1, 0.225]
 
 
@@ -208,17 +179,6 @@ async def test_all_sentences_together_take_at_most_the_limit() -> None:
         await spoken(engine, ["はい。"] * 100, SpeechLimits(seconds=0.55))
 
     assert len(engine.spoken) == 5
-
-
-async def test_a_sentence_that_cannot_be_read_is_passed_over_as_within_a_text() -> None:
-    pieces = await spoken(JapaneseOnly(), ["안녕하세요。", "はい。", "안녕하세요。", "いいえ。"])
-
-    assert [(piece.sentence, piece.unread) for piece in pieces] == [
-        ("안녕하세요。", "Korean"),
-        ("はい。", ""),
-        ("안녕하세요。", "Korean"),
-        ("いいえ。", ""),
-    ]
 
 
 async def test_a_whole_text_that_is_too_long_is_refused_before_anything_is_spoken() -> None:

@@ -16,6 +16,7 @@ from shared.speech.engines.text_interface import (
     SpeechOptions,
     TextError,
     TextErrorCode,
+    divide_as_asked,
     nothing_to_say,
 )
 from shared.speech.engines.two_step_speech import SpeechByLanguage, TwoStepSpeech
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from shared.speech.engines.text_interface import PhraseEngine
     from shared.speech.signal.sound import Samples
     from shared.speech.text.accents import AccentPhrase
+    from shared.speech.text.languages import Division
 
 CHARACTERS = Path("characters")
 RATE = 24_000
@@ -49,6 +51,9 @@ class Sayer:
 
     def __init__(self) -> None:
         self.asked: list[SpeechOptions] = []
+
+    def divide(self, text: str, options: SpeechOptions) -> Division:
+        return divide_as_asked(text, self.languages, options)
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
         del text, options

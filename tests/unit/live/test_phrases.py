@@ -117,13 +117,15 @@ async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_opti
 ) -> None:
     engine = EarlyEngine(asyncio.get_running_loop())
     parts = (WORD_SECONDS, -PAUSE_SECONDS) * 2
-    async with beginning(executor, engine) as (begin, _, _):
+    async with beginning(executor, engine) as (begin, streams, _):
         stream = begin()
         for byte in range(0, len(data := opus(*parts)), 300):
             stream.feed(data[byte : byte + 300])
             await asyncio.sleep(0.005)
         (first, options), (second, _) = await engine.next(), await engine.next()
+        assert streams.places_left == 0
         await close(stream)
+        assert streams.places_left == 1
 
     assert first == pytest.approx(WORD_SECONDS + 0.9, abs=0.35)
     assert second == pytest.approx(first + WORD_SECONDS + PAUSE_SECONDS, abs=0.7)
@@ -131,35 +133,20 @@ async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_opti
     assert options.pitch_shift == 3
 
 
-async def test_for_a_fast_character_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
-    async with beginning(executor, FastEngine()) as (begin, streams, _):
-        stream = begin()
-        feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
-        stream.end()
-        assert (await stream.character(), await stream.decoded()) == (None, None)
-        assert streams.places_left == 1
-        await close(stream)
+async def test_for_a_fast_character_or_without_a_place_nothing_is_decoded(
+    executor: ThreadPoolExecutor,
+) -> None:
+    slow = EarlyEngine(asyncio.get_running_loop())
+    for engine, places in ((FastEngine(), 1), (slow, 0)):
+        async with beginning(executor, engine, places=places) as (begin, streams, _):
+            stream = begin()
+            feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
+            stream.end()
+            assert (await stream.character(), await stream.decoded()) == (None, None)
+            assert streams.places_left == places
+            await close(stream)
 
-
-async def test_without_a_place_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
-    engine = EarlyEngine(asyncio.get_running_loop())
-    async with beginning(executor, engine, places=0) as (begin, _, _):
-        stream = begin()
-        feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
-        await close(stream)
-
-    assert engine.asked.empty()
-
-
-async def test_the_place_is_given_back(executor: ThreadPoolExecutor) -> None:
-    engine = EarlyEngine(asyncio.get_running_loop())
-    async with beginning(executor, engine) as (begin, streams, _):
-        stream = begin()
-        feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
-        await engine.next()
-        assert streams.places_left == 0
-        await close(stream)
-        assert streams.places_left == 1
+    assert slow.asked.empty()
 
 
 async def test_while_others_are_converted_nothing_is_converted_ahead(
@@ -170,7 +157,7 @@ async def test_while_others_are_converted_nothing_is_converted_ahead(
         stream = begin()
         async with admission.turn():
             feed(stream, opus(WORD_SECONDS, -PAUSE_SECONDS))
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.2)
         assert engine.asked.empty()
         await close(stream)
 

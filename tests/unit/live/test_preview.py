@@ -250,6 +250,7 @@ async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(
     hearing = stage.open()
     hearing.feed(b"a")
     await stage.visitor.next()
+    hearing.feed(b"b")
     hearing.end()
     character, recording = await hearing.character(), await hearing.decoded()
 
@@ -260,6 +261,7 @@ async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(
     assert stage.characters.loans == 1
     await close(hearing)
     assert stage.characters.loans == 0
+    assert stage.visitor.messages.empty(), "something is heard after the end"
 
 
 async def test_a_decode_that_does_not_end_is_not_waited_for(
@@ -273,28 +275,6 @@ async def test_a_decode_that_does_not_end_is_not_waited_for(
     async with asyncio.timeout(20):
         assert await hearing.decoded() is None
 
-    await close(hearing)
-
-
-async def test_after_the_end_of_the_recording_nothing_more_is_heard(stage: PreviewStage) -> None:
-    hearing = stage.open()
-    hearing.feed(b"a")
-    await stage.visitor.next()
-    hearing.feed(b"b")
-    hearing.end()
-    await hearing.decoded()
-    await close(hearing)
-
-    assert stage.visitor.messages.empty()
-
-
-async def test_a_character_that_needs_the_whole_recording_is_not_heard(
-    executor: ThreadPoolExecutor,
-) -> None:
-    stage = PreviewStage(executor, StreamEngine(hears=False))
-    hearing = stage.open()
-    hearing.feed(b"a")
-    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unsupported"}
     await close(hearing)
 
 
@@ -314,6 +294,26 @@ async def test_an_error_ends_what_is_heard_and_nothing_else(
     assert stage.streams.places_left == 1
 
 
+@pytest.mark.parametrize(
+    ("pieces", "reason"),
+    [
+        ([b"a"], "unsupported"),
+        ([bytes(MOST_WAITING_BYTES + 1)], "busy"),
+        ([b"%" + bytes(511)] * 2, "unavailable"),
+    ],
+    ids=["needs the whole recording", "too much waits", "no known format"],
+)
+async def test_what_cannot_be_heard_is_told(
+    executor: ThreadPoolExecutor, pieces: list[bytes], reason: str
+) -> None:
+    stage = PreviewStage(executor, StreamEngine(hears=reason != "unsupported"))
+    hearing = stage.open()
+    for piece in pieces:
+        hearing.feed(piece)
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": reason}
+    await close(hearing)
+
+
 async def test_when_converting_takes_too_long_hearing_ends(
     stage: PreviewStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,14 +321,6 @@ async def test_when_converting_takes_too_long_hearing_ends(
     hearing = stage.open()
     hearing.feed(b"a")
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
-    await close(hearing)
-
-
-async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: PreviewStage) -> None:
-    hearing = stage.open()
-    hearing.feed(bytes(MOST_WAITING_BYTES + 1))
-    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
-    assert (await hearing.character(), await hearing.decoded()) == (None, None)
     await close(hearing)
 
 
@@ -373,11 +365,3 @@ async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Pre
 
     assert first == 0
     assert len(stage.decoder.streams) == 1
-
-
-async def test_a_long_beginning_of_no_known_format_is_not_heard(stage: PreviewStage) -> None:
-    hearing = stage.open()
-    for _ in range(2):
-        hearing.feed(b"%" + bytes(511))
-    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
-    await close(hearing)

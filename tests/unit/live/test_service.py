@@ -83,19 +83,6 @@ async def test_a_recording_is_converted_and_everything_is_stored(stage: LiveStag
 
 
 @in_virtual_time
-async def test_the_sound_is_sent_before_it_is_stored(stage: LiveStage) -> None:
-    stage.conversion.may_store.clear()
-    client = stage.speak(await stage.add())
-    await settle()
-
-    assert client.sound == SOUND
-    assert "done" not in client.types
-
-    stage.conversion.may_store.set()
-    assert (await client.ended()).types[-1] == "done"
-
-
-@in_virtual_time
 async def test_done_is_told_before_the_recording_is_emptied(stage: LiveStage) -> None:
     stage.conversion.may_discard.clear()
     client = stage.speak(await stage.add())
@@ -124,7 +111,9 @@ async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer(
 
 
 @in_virtual_time
-async def test_the_computing_does_not_wait_for_the_recording_to_be_stored(stage: LiveStage) -> None:
+async def test_the_computing_waits_for_no_recording_and_the_sound_for_no_result_to_be_stored(
+    stage: LiveStage,
+) -> None:
     voice_id = await stage.add()
     goes_on = asyncio.Event()
     write = stage.uploads.write
@@ -134,6 +123,7 @@ async def test_the_computing_does_not_wait_for_the_recording_to_be_stored(stage:
         return await write(*arguments, **named)
 
     stage.uploads.write = held_write  # type: ignore[method-assign]
+    stage.conversion.may_store.clear()
     client = stage.speak(voice_id)
     await settle()
 
@@ -141,6 +131,11 @@ async def test_the_computing_does_not_wait_for_the_recording_to_be_stored(stage:
     assert "converted" not in client.types, "a recording that is not stored has no result"
 
     goes_on.set()
+    await settle()
+    assert client.sound == SOUND, "the sound waits until it is stored"
+    assert "done" not in client.types
+
+    stage.conversion.may_store.set()
     assert (await client.ended()).types[-1] == "done"
 
 
@@ -158,43 +153,34 @@ async def test_a_recording_that_cannot_be_converted_fails_the_voice(stage: LiveS
 
 class TestRefusals:
     @in_virtual_time
-    async def test_a_page_of_another_site_gets_no_connection(self, stage: LiveStage) -> None:
+    async def test_a_page_of_another_site_or_another_protocol_gets_no_connection(
+        self, stage: LiveStage
+    ) -> None:
         refused = await stage.connect(origin="https://evil.example").ended()
         assert (refused.status, refused.sent) == (403, [])
 
         for origin in (SITE, "http://live.test"):
             assert (await stage.connect(origin=origin).ended()).status == 101
         assert (await stage.connect().ended()).status == 101, "programs send no origin"
-
-    @in_virtual_time
-    async def test_a_client_that_does_not_name_the_protocol_gets_no_connection(self) -> None:
         for subprotocol in ("", "voice-avatar.live.v2"):
-            assert (await LiveStage().connect(subprotocol=subprotocol).ended()).status == 400
+            assert (await stage.connect(subprotocol=subprotocol).ended()).status == 400
 
     @in_virtual_time
-    async def test_a_client_that_sends_nothing_is_closed(self) -> None:
-        begin = asyncio.get_running_loop().time()
-        client = await LiveStage().connect().ended()
+    async def test_a_client_that_never_begins_or_never_ends_is_closed(self) -> None:
+        stage, loop = LiveStage(max_messages=10_000), asyncio.get_running_loop()
+        begin = loop.time()
+        assert (await stage.connect().ended()).close == (1008, "too_slow")
+        assert loop.time() - begin == pytest.approx(protocol.START_SECONDS)
 
-        assert client.close == (1008, "too_slow")
-        assert asyncio.get_running_loop().time() - begin == pytest.approx(protocol.START_SECONDS)
-
-    @in_virtual_time
-    async def test_a_client_that_never_ends_is_closed(self) -> None:
-        stage = LiveStage(max_messages=10_000)
         client = stage.start(await stage.add())
-        loop = asyncio.get_running_loop()
         begin = loop.time()
         while not client.task.done():
             client.send(b"x")
             await asyncio.sleep(1)
-
         assert client.close == (1008, "too_slow")
         assert loop.time() - begin == pytest.approx(LISTENING_SECONDS, abs=2)
 
-    @pytest.mark.parametrize(
-        "message", ["x", "[]", b"bytes before start", {"type": "cancel"}, an_end(b"")]
-    )
+    @pytest.mark.parametrize("message", ["x", b"bytes before start", {"type": "cancel"}])
     @in_virtual_time
     async def test_a_first_message_that_is_no_start_is_refused(
         self, message: str | bytes | dict[str, Any]
@@ -225,58 +211,36 @@ class TestRefusals:
         assert not stage.uploads.objects
 
     @in_virtual_time
-    async def test_a_wrong_ticket_is_refused_before_anything_is_read(
+    async def test_a_wrong_ticket_or_type_is_refused_before_anything_is_read(
         self, stage: LiveStage
     ) -> None:
         stage.voices.is_out_of_reach = True
-        for ticket in ("", "a.b.c", stage.ticket(new_voice_id())[:-1]):
+        for ticket in ("", stage.ticket(new_voice_id())[:-1]):
             client = stage.start(new_voice_id(), ticket=ticket)
             assert (await client.ended()).close == (1008, "ticket_refused")
+        client = stage.start(new_voice_id(), content_type="text/html")
+        assert (await client.ended()).close == (1008, "unsupported_content_type")
 
     @in_virtual_time
-    async def test_parts_of_two_tickets_are_no_ticket(self, stage: LiveStage) -> None:
+    async def test_a_ticket_says_for_which_voice_it_is(self, stage: LiveStage) -> None:
         mine, yours = await stage.add(), await stage.add()
-        voice_id, expires_at, signature = stage.ticket(mine).split(".")
-        other_id, _, other_signature = stage.ticket(yours).split(".")
-        forged = (
-            f"{other_id}.{expires_at}.{signature}",
-            f"{voice_id}.{expires_at}.{other_signature}",
-            f"{voice_id}.{int(expires_at) + 1}.{signature}",
-            f"{voice_id}.0{expires_at}.{signature}",
-            f"{voice_id.upper()}.{expires_at}.{signature}",
-            f" {voice_id}.{expires_at}.{signature}",
-            f"{voice_id}.{expires_at}.{signature}=",
-            f"{voice_id}.{expires_at}.{signature}.",
-            f"{voice_id}.{expires_at}.{signature}\n",
-        )
-        for ticket in forged:
-            client = await stage.start(mine, ticket=ticket).ended()
-            assert client.close == (1008, "ticket_refused"), ticket
-        # A ticket says itself for which voice it is; another one's is not touched.
         await stage.speak(mine, ticket=stage.ticket(yours)).ended()
         assert list(stage.uploads.objects) == [yours]
         assert (await stage.voice(mine)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_a_type_that_recordings_may_not_have_is_refused(self, stage: LiveStage) -> None:
-        client = stage.start(await stage.add(), content_type="text/html")
-        assert (await client.ended()).close == (1008, "unsupported_content_type")
-
-    @in_virtual_time
-    async def test_a_replayed_ticket_is_refused(self, stage: LiveStage) -> None:
+    async def test_the_ticket_of_a_voice_that_has_its_recording_or_is_deleted_is_refused(
+        self, stage: LiveStage
+    ) -> None:
         voice_id = await stage.add()
         await stage.speak(voice_id).ended()
 
         client = await stage.speak(voice_id, b"another recording").ended()
-
         assert client.close == (1008, "already_uploaded")
         assert stage.uploads.objects[voice_id].data == DATA
-
-    @in_virtual_time
-    async def test_the_ticket_of_a_deleted_voice_is_refused(self, stage: LiveStage) -> None:
         client = await stage.speak(new_voice_id()).ended()
         assert client.close == (1008, "unknown_voice")
-        assert not stage.uploads.objects
+        assert list(stage.uploads.objects) == [voice_id]
 
     @in_virtual_time
     async def test_recordings_for_which_there_is_no_memory_are_refused(self) -> None:
@@ -310,56 +274,40 @@ class TestRefusals:
 
 class TestLeaving:
     @in_virtual_time
-    async def test_a_client_that_does_not_answer_the_close_is_not_waited_for(self) -> None:
-        client = LiveStage().connect()
-        client.answers_close = False
-        client.send("no message")
-
+    async def test_a_cancelled_or_broken_recording_is_stored_nowhere_and_can_come_again(
+        self, stage: LiveStage
+    ) -> None:
+        cancelled = stage.start(voice_id := await stage.add())
+        cancelled.send(DATA)
+        cancelled.send({"type": "cancel"})
+        cancelled.answers_close = False
         async with asyncio.timeout(20):
-            assert (await client.ended()).close is not None
-
-    @in_virtual_time
-    async def test_a_cancelled_recording_is_stored_nowhere(self, stage: LiveStage) -> None:
-        client = stage.start(voice_id := await stage.add())
-        client.send(DATA)
-        client.send({"type": "cancel"})
-
-        assert (await client.ended()).close == (1000, "")
-        assert not stage.uploads.objects
-        assert (await stage.voice(voice_id)).status is Status.WAITING
-
-    @in_virtual_time
-    async def test_a_connection_that_breaks_can_be_opened_again(self, stage: LiveStage) -> None:
-        broken = stage.start(voice_id := await stage.add())
+            assert (await cancelled.ended()).close == (1000, "")
+        broken = stage.start(voice_id)
         broken.send(DATA[:1000])
         broken.leave()
         await broken.ended()
         assert not stage.uploads.objects
+        assert (await stage.voice(voice_id)).status is Status.WAITING
 
         assert (await stage.speak(voice_id).ended()).types[-1] == "done"
         assert stage.uploads.objects[voice_id].data == DATA
 
     @in_virtual_time
-    async def test_a_client_that_leaves_after_the_end_finds_the_result_in_the_document(
+    async def test_a_client_that_leaves_after_the_end_or_reads_nothing_loses_only_its_answers(
         self, stage: LiveStage
     ) -> None:
-        client = stage.speak(voice_id := await stage.add())
-        client.leave()
-        await client.ended()
-
-        assert (await stage.voice(voice_id)).status is Status.DONE
-
-    @in_virtual_time
-    async def test_a_client_that_reads_nothing_loses_only_its_answers(
-        self, stage: LiveStage
-    ) -> None:
-        client = stage.speak(voice_id := await stage.add())
-        client.reads.clear()
+        gone = stage.speak(of_gone := await stage.add())
+        gone.leave()
+        silent = stage.speak(of_silent := await stage.add())
+        silent.reads.clear()
+        await gone.ended()
         await settle()
-        assert (await stage.voice(voice_id)).status is Status.DONE
 
-        await client.ended()
-        assert client.sent == []
+        assert (await stage.voice(of_gone)).status is Status.DONE
+        assert (await stage.voice(of_silent)).status is Status.DONE
+        await silent.ended()
+        assert silent.sent == []
 
     @in_virtual_time
     async def test_a_client_that_waits_long_hears_from_the_server(self, stage: LiveStage) -> None:
@@ -388,16 +336,19 @@ class TestFaults:
             assert (await stage.voice(voice_id)).status is Status.WAITING
 
     @in_virtual_time
-    async def test_if_the_store_does_not_answer_the_recording_is_to_be_uploaded(
+    async def test_if_no_store_or_bucket_answers_the_recording_is_to_be_uploaded(
         self, stage: LiveStage
     ) -> None:
         voice_id = await stage.add()
-        stage.voices.is_out_of_reach = True
+        for broken in (stage.voices, stage.uploads):
+            broken.is_out_of_reach = True
+            client = await stage.speak(voice_id).ended()
+            broken.is_out_of_reach = False
 
-        client = await stage.speak(voice_id).ended()
-
-        assert client.messages[-1] == retried("unavailable", stored=False)
-        assert not stage.uploads.objects
+            assert client.messages[-1] == retried("unavailable", stored=False)
+            assert client.sound == b""
+            assert not stage.uploads.objects
+            assert (await stage.voice(voice_id)).status is Status.WAITING
 
     @in_virtual_time
     async def test_if_the_store_stops_answering_a_stored_recording_is_left_to_its_event(
@@ -415,17 +366,6 @@ class TestFaults:
         assert stage.uploads.objects[voice_id].data == DATA
 
     @in_virtual_time
-    async def test_if_the_recording_cannot_be_stored_it_is_to_be_uploaded(
-        self, stage: LiveStage
-    ) -> None:
-        stage.uploads.is_out_of_reach = True
-        client = await stage.speak(voice_id := await stage.add()).ended()
-
-        assert client.messages[-1] == retried("unavailable", stored=False)
-        assert client.sound == b""
-        assert (await stage.voice(voice_id)).status is Status.WAITING
-
-    @in_virtual_time
     async def test_after_a_mistake_of_the_program_the_client_is_told_that_the_voice_failed(
         self, stage: LiveStage
     ) -> None:
@@ -437,29 +377,27 @@ class TestFaults:
         assert voice.error.code is ErrorCode.INTERNAL
         assert client.messages[-1]["type"] == "failed"
 
-    @pytest.mark.parametrize("error", [ResourceLimitError("memory"), MemoryError("no room")])
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"error": ResourceLimitError("memory")},
+            {"error": MemoryError("no room")},
+            {"store_error": StorageUnavailableError("down")},
+        ],
+        ids=str,
+    )
     @in_virtual_time
     async def test_after_any_other_error_the_voice_is_handed_back(
-        self, stage: LiveStage, error: Exception
+        self, stage: LiveStage, changes: dict[str, Exception]
     ) -> None:
-        stage.conversion.error = error
+        for name, error in changes.items():
+            setattr(stage.conversion, name, error)
         client = await stage.speak(voice_id := await stage.add()).ended()
 
         assert client.messages[-1] == retried("unavailable", stored=True)
-        voice = await stage.voice(voice_id)
-        now = (await stage.voices.read(voice_id)).read_at
-        assert voice.status is Status.CONVERTING
-        assert not voice.lease_remaining(now)
-
-    @in_virtual_time
-    async def test_if_the_result_cannot_be_stored_the_voice_is_handed_back(
-        self, stage: LiveStage
-    ) -> None:
-        stage.conversion.store_error = StorageUnavailableError("down")
-        client = await stage.speak(voice_id := await stage.add()).ended()
-
-        assert client.messages[-1] == retried("unavailable", stored=True)
-        assert (await stage.voice(voice_id)).status is Status.CONVERTING
+        snapshot = await stage.voices.read(voice_id)
+        assert snapshot.voice.status is Status.CONVERTING
+        assert not snapshot.voice.lease_remaining(snapshot.read_at)
 
     @in_virtual_time
     async def test_a_voice_deleted_meanwhile_is_converted_no_further(
@@ -506,45 +444,22 @@ class TestTwoForOneVoice:
         assert second.types == ["ready", "done"]
 
     @in_virtual_time
-    async def test_of_two_connections_with_different_recordings_one_is_stored(
+    async def test_a_recording_that_was_uploaded_meanwhile_is_converted_once_and_another_wins(
         self, stage: LiveStage
     ) -> None:
-        voice_id = await stage.add()
-        clients = [stage.speak(voice_id, data) for data in (DATA, DATA[::-1])]
-        for client in clients:
-            await client.ended()
+        same, other = await stage.add(), await stage.add()
+        generation = stage.uploads.put(same, DATA)
+        stage.uploads.put(other, b"another recording")
 
-        (won,) = [each for each in clients if each.types[-1] == "done"]
-        (lost,) = [each for each in clients if each.types[-1] == "retry"]
-        assert lost.messages[-1] == retried("already_uploaded", stored=True)
-        assert (won.sound, lost.sound) == (SOUND, b"")
-        assert (await stage.voice(voice_id)).attempt == 1
-
-    @in_virtual_time
-    async def test_a_recording_that_was_uploaded_meanwhile_is_converted_once(
-        self, stage: LiveStage
-    ) -> None:
-        voice_id = await stage.add()
-        generation = stage.uploads.put(voice_id, DATA)
-
-        assert (await stage.speak(voice_id).ended()).types[-1] == "done"
-        found = await stage.voice(voice_id)
+        assert (await stage.speak(same).ended()).types[-1] == "done"
+        found = await stage.voice(same)
         assert found.input is not None
         assert (found.input.generation, found.attempt) == (generation, 1)
-
-    @in_virtual_time
-    async def test_another_recording_that_was_uploaded_meanwhile_wins(
-        self, stage: LiveStage
-    ) -> None:
-        voice_id = await stage.add()
-        stage.uploads.put(voice_id, b"another recording")
-
-        client = await stage.speak(voice_id).ended()
-
+        client = await stage.speak(other).ended()
         assert client.messages[-1] == retried("already_uploaded", stored=True)
-        assert (await stage.voice(voice_id)).status is Status.WAITING
+        assert (await stage.voice(other)).status is Status.WAITING
 
-    @pytest.mark.parametrize("uploaded_after", [0, 3, 40, 400])
+    @pytest.mark.parametrize("uploaded_after", [0, 40, 400])
     @in_virtual_time
     async def test_of_many_connections_and_an_upload_at_once_one_recording_is_stored_and_converted(
         self, uploaded_after: int

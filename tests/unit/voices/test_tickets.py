@@ -37,8 +37,12 @@ def test_a_changed_ticket_is_refused() -> None:
         f"{voice_id}.{expires_at}.{'A' * len(signature)}",
         f"{voice_id}.{expires_at}.",
     ]
+    other_spellings = [f"{voice_id}.0{expires_at}.{signature}", f" {text}", f"{text}=", f"{text}\n"]
     for other in forged:
         with pytest.raises(TicketRefusedError, match="not ours"):
+            tickets().verify(other)
+    for other in other_spellings:
+        with pytest.raises(TicketRefusedError):
             tickets().verify(other)
 
 

@@ -18,12 +18,10 @@ from functions.compat.service.keys import Access, AccessMiddleware
 from functions.compat.settings import CompatSettings
 from functions.compat.voicevox.queries import Preset
 from functions.compat.voicevox.requests import refuse
-from functions.compat.voicevox.speakers import plain_png
 from functions.compat.voicevox.user_data import UserData, UserDictionary
 from functions.compat.voicevox.waves import WavesError, connect_waves
 from shared.speech.results.audio_files import write_wav
 from shared.speech.text.dictionary import DictionaryWord, make_word
-from shared.speech.text.front_end import Reading
 from tests.support.compat import KEY, client_of
 
 if TYPE_CHECKING:
@@ -54,7 +52,6 @@ async def status(
         ({"X-API-Key": "another"}, 401),
         ({"Authorization": "Basic %%%"}, 401),
         ({"X-API-Key": KEY}, 200),
-        ({"xi-api-key": KEY}, 200),
         ({"Authorization": f"Bearer {KEY}"}, 200),
         ({"Authorization": f"Basic {BASIC}"}, 200),
         ({"X-API-Key": KEY, "Origin": "https://site.example"}, 200),
@@ -80,12 +77,10 @@ async def test_without_a_key_everybody_may_call_but_pages_of_other_sites() -> No
         ("127.0.0.1:50021", 200),
         ("[::1]:50021", 200),
         ("localhost:50021", 200),
-        ("192.168.0.7", 200),
         ("engine:50021", 200),
         ("attacker.example:50021", 421),
         ("", 421),
         ("localhost.attacker.example", 421),
-        ("[", 421),
         ("[::1", 421),
     ],
 )
@@ -100,21 +95,11 @@ def test_others_reach_the_service_by_default_only_if_they_need_a_key() -> None:
     assert CompatSettings(host="10.0.0.1").host == "10.0.0.1"
 
 
-def a_preset(number: int = -1) -> Preset:
-    return Preset.model_validate(
-        {
-            "id": number,
-            "name": "fast",
-            "speaker_uuid": "u",
-            "style_id": 1,
-            "speedScale": 2,
-            "pitchScale": 0,
-            "intonationScale": 1,
-            "volumeScale": 1,
-            "prePhonemeLength": 0.1,
-            "postPhonemeLength": 0.1,
-        }
-    )
+def a_preset() -> Preset:
+    scales = ("speedScale", "pitchScale", "intonationScale", "volumeScale")
+    lengths = ("prePhonemeLength", "postPhonemeLength")
+    body = {"id": -1, "name": "fast", "speaker_uuid": "u", "style_id": 1}
+    return Preset.model_validate(body | dict.fromkeys((*scales, *lengths), 1))
 
 
 def test_what_one_process_keeps_another_finds(tmp_path: Path) -> None:
@@ -132,25 +117,6 @@ def test_what_one_process_keeps_another_finds(tmp_path: Path) -> None:
     assert other.dictionary.delete(word)
     one.dictionary.refresh()
     assert not one.dictionary.words()
-
-
-def test_a_process_without_texts_does_not_load_the_front_end() -> None:
-    made: list[object] = []
-
-    class Reads:
-        def read(self, text: str) -> Reading:
-            del text
-            return Reading((), ())
-
-    def make(path: object) -> Reads:
-        made.append(path)
-        return Reads()
-
-    dictionary = UserDictionary(make)
-    assert made == []
-    dictionary.read("はい")
-    dictionary.read("はい")
-    assert made == [None]
 
 
 def test_words_of_clients_leave_no_folder_behind_while_they_are_used(
@@ -178,7 +144,7 @@ def damaged(wave: str) -> bytes:
 
 
 def test_waves_are_joined_one_after_the_other() -> None:
-    with wave.open(io.BytesIO(connect_waves([encoded(0.5), encoded(-0.5)]))) as joined:
+    with wave.open(io.BytesIO(connect_waves([encoded(0.5), encoded(-0.5)])[0])) as joined:
         samples = np.frombuffer(joined.readframes(20), "<i2")
 
     assert [samples[0], samples[10], len(samples)] == [16384, -16384, 20]
@@ -188,21 +154,13 @@ def test_waves_are_joined_one_after_the_other() -> None:
     "waves",
     [
         [],
-        ["%"],
         ["é"],
         ["YWJj"],
         [base64.b64encode(damaged(encoded(0.1))).decode()],
         [encoded(0.1), encoded(0.1, 16_000)],
     ],
-    ids=range(6),
+    ids=range(5),
 )
 def test_what_cannot_be_joined_is_refused(waves: list[str]) -> None:
     with pytest.raises(WavesError):
         connect_waves(waves)
-
-
-def test_a_plain_picture_is_a_png() -> None:
-    picture = plain_png("#d9487c")
-
-    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
-    assert len(picture) < 400
