@@ -16,7 +16,7 @@ from shared.voices.messages import (
     parse_push,
     parse_upload_event,
 )
-from tests.support.messages import conversion_message, envelope, upload_notification
+from tests.support.messages import envelope, upload_notification
 from tests.support.voices import an_upload
 
 VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
@@ -40,25 +40,17 @@ def test_a_push_without_content_is_empty(message: dict[str, Any]) -> None:
     ("body", "complaint"),
     [
         (b"", "body is not JSON"),
-        (b"\xff", "body is not JSON"),
         (b"[" * 100_000, "body is not JSON"),
         (b"[]", "body is not a JSON object"),
-        (b"null", "body is not a JSON object"),
         (b"{}", "no object `message`"),
         (b'{"message": []}', "no object `message`"),
-        (b'{"message": {"data": "a"}}', "`message.data` is not base64"),
         (b'{"message": {"data": "%%%%"}}', "`message.data` is not base64"),
         (b'{"message": {"data": 5}}', "`message.data` is not base64"),
         (b'{"message": {"data": "\xc3\xa4"}}', "`message.data` is not base64"),
-        (b'{"message": {"attributes": []}}', None),
         (b'{"message": {"attributes": [1]}}', "`message.attributes` is not an object"),
-        (b'{"message": {"attributes": "x"}}', "`message.attributes` is not an object"),
     ],
 )
-def test_a_malformed_push_is_refused_with_the_reason(body: bytes, complaint: str | None) -> None:
-    if complaint is None:
-        assert parse_push(body) == PushMessage(b"")
-        return
+def test_a_malformed_push_is_refused_with_the_reason(body: bytes, complaint: str) -> None:
     with pytest.raises(MalformedMessageError, match=complaint):
         parse_push(body)
 
@@ -85,17 +77,12 @@ def without(name: str) -> PushMessage:
 @pytest.mark.parametrize(
     "message",
     [
-        PushMessage(b"x", upload_notification(UPLOAD).attributes),
-        PushMessage(b"[]", upload_notification(UPLOAD).attributes),
-        PushMessage(b"{}", upload_notification(UPLOAD).attributes),
-        PushMessage(b'{"size": "many"}', upload_notification(UPLOAD).attributes),
-        PushMessage(b'{"size": null}', upload_notification(UPLOAD).attributes),
-        PushMessage(b'{"size": 1e999}', upload_notification(UPLOAD).attributes),
+        *(
+            PushMessage(data, upload_notification(UPLOAD).attributes)
+            for data in (b"x", b"{}", b'{"size": "many"}', b'{"size": null}', b'{"size": 1e999}')
+        ),
         upload_notification(UPLOAD, objectGeneration="latest"),
-        without("eventType"),
-        without("bucketId"),
-        without("objectId"),
-        without("objectGeneration"),
+        *map(without, ("eventType", "bucketId", "objectId", "objectGeneration")),
     ],
 )
 def test_a_malformed_notification_is_refused(message: PushMessage) -> None:
@@ -113,13 +100,7 @@ def test_a_notification_without_a_type_or_a_time_is_read_all_the_same() -> None:
     assert (event.happened_at, event.upload.content_type) == ("", "application/octet-stream")
 
 
-def test_a_conversion_message_survives_the_way() -> None:
-    assert parse_conversion_message(conversion_message(VOICE_ID)) == ConversionMessage(
-        VOICE_ID, UPLOAD
-    )
-
-
-def test_a_message_names_the_client_only_if_it_is_known() -> None:
+def test_a_conversion_message_survives_the_way_and_names_the_client_if_it_is_known() -> None:
     named = ConversionMessage(VOICE_ID, UPLOAD, "0123")
 
     assert parse_conversion_message(PushMessage(named.encode())) == named
@@ -136,20 +117,10 @@ def wish(**changes: Any) -> bytes:
     "data",
     [
         b"",
-        b"[]",
         b"{}",
         wish(upload=None),
         wish(upload={}),
-        wish(upload={"bucket": "b", "object": "o", "content_type": "t", "bytes": 1}),
-        wish(
-            upload={
-                "bucket": "b",
-                "object": "o",
-                "generation": "x",
-                "content_type": "t",
-                "bytes": 1,
-            }
-        ),
+        wish(upload=json.loads(wish())["upload"] | {"generation": "x"}),
         wish(upload=json.loads(wish())["upload"] | {"bytes": float("inf")}),
         wish(voice_id="1"),
         wish(voice_id=None),

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import inspect
-import re
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -16,11 +14,9 @@ from shared.voices import voice as voices_of
 from shared.voices.voice import (
     LEASE,
     MOST_ATTEMPTS,
-    RETENTION,
     TRANSITIONS,
     AttemptsExhaustedError,
     ErrorCode,
-    Failure,
     ForbiddenTransitionError,
     InvalidVoiceIdError,
     LeaseHeldError,
@@ -126,28 +122,30 @@ def test_every_act_leads_from_every_state_where_it_should_or_is_refused(
             act(voice)
 
 
-@pytest.mark.parametrize("wanted", Status)
-@pytest.mark.parametrize("present", Status)
-def test_the_table_of_transitions_only_leads_forward(present: Status, wanted: Status) -> None:
+def test_the_transitions_lead_forward_to_done_or_failed() -> None:
     order = list(Status)
-    if wanted in TRANSITIONS[present]:
-        assert order.index(wanted) >= order.index(present)
-        assert not present.is_final
+    for present, leads in TRANSITIONS.items():
+        assert all(order.index(wanted) >= order.index(present) for wanted in leads)
+        assert present.is_final is (not leads) is (present in {Status.DONE, Status.FAILED})
 
 
-def test_done_and_failed_are_final_and_nothing_else_is() -> None:
-    assert {status for status in Status if status.is_final} == {Status.DONE, Status.FAILED}
-    assert {status for status in Status if not TRANSITIONS[status]} == {Status.DONE, Status.FAILED}
-
-
-def test_a_refused_transition_says_from_where_to_where() -> None:
-    voice = EVERY_STATE["done"]()
-
+@pytest.mark.parametrize(
+    ("act", "voice", "wanted"),
+    [
+        (queue, a_done(), Status.QUEUED),
+        (refuse, a_queued(), Status.FAILED),
+        (queue_again, a_done(), Status.QUEUED),
+    ],
+)
+def test_a_refused_transition_says_from_where_to_where(
+    act: Callable[[Voice], Voice], voice: Voice, wanted: Status
+) -> None:
     with pytest.raises(ForbiddenTransitionError) as caught:
-        queue(voice)
+        act(voice)
 
-    assert str(caught.value) == f"voice {voice.voice_id} is done and cannot become queued"
-    assert (caught.value.voice, caught.value.wanted) == (voice, Status.QUEUED)
+    message = f"voice {voice.voice_id} is {voice.status} and cannot become {wanted}"
+    assert str(caught.value) == message
+    assert (caught.value.voice, caught.value.wanted) == (voice, wanted)
 
 
 def test_a_new_voice_waits_and_is_kept_for_a_day() -> None:
@@ -167,32 +165,26 @@ def test_a_new_voice_waits_and_is_kept_for_a_day() -> None:
         owner="uid",
         client="network",
     )
-    assert timedelta(days=1) == RETENTION
-
-
-def test_a_new_voice_needs_a_voice_id() -> None:
     with pytest.raises(InvalidVoiceIdError):
         voices_of.create("1", "mei", Options(), now=NOW)
 
 
-def test_a_recording_may_come_for_twice_as_long_as_its_address_works() -> None:
+def test_a_recording_may_come_for_twice_as_long_as_the_address_of_a_waiting_voice_works() -> None:
     ends = NOW + 20 * SECOND
 
     assert not voices_of.upload_has_expired(a_waiting(), ends, 10 * SECOND)
     assert voices_of.upload_has_expired(a_waiting(), ends + SECOND, 10 * SECOND)
+    for state in EVERY_STATE.keys() - {"waiting"}:
+        assert not voices_of.upload_has_expired(EVERY_STATE[state](), NOW + 99 * SECOND, SECOND)
 
 
-@pytest.mark.parametrize("state", sorted(EVERY_STATE.keys() - {"waiting"}))
-def test_only_a_waiting_voices_upload_expires(state: str) -> None:
-    assert not voices_of.upload_has_expired(EVERY_STATE[state](), NOW + 99 * SECOND, SECOND)
+@pytest.mark.parametrize("act", [queue, lease, queue_again])
+def test_a_waiting_voice_gets_its_recording_from_whoever_tells_of_it_first(
+    act: Callable[[Voice, datetime], Voice],
+) -> None:
+    moved = act(voice := a_waiting(), LATER)
 
-
-def test_a_queued_voice_knows_its_recording() -> None:
-    voice = a_waiting()
-
-    queued = queue(voice)
-
-    assert (queued.input, queued.updated_at) == (an_upload(voice.voice_id), LATER)
+    assert (moved.input, moved.updated_at) == (an_upload(voice.voice_id), LATER)
 
 
 def test_the_first_lease_is_attempt_one_and_lasts_four_seconds() -> None:
@@ -204,28 +196,14 @@ def test_the_first_lease_is_attempt_one_and_lasts_four_seconds() -> None:
     assert leased.lease_expires_at == LATER + timedelta(seconds=4)
 
 
-def test_a_lease_before_the_record_of_the_upload_brings_the_upload_along() -> None:
-    voice = a_waiting()
-
-    assert lease(voice).input == an_upload(voice.voice_id)
-
-
-def test_a_live_lease_cannot_be_taken_and_reports_its_remaining_time() -> None:
-    voice = a_converting()
-
-    with pytest.raises(LeaseHeldError, match=f"{voice.voice_id} is leased by attempt 1") as caught:
-        lease(voice, LATER)
-
-    assert (caught.value.voice, caught.value.remaining) == (voice, LEASE - 3 * SECOND)
-
-
 def test_a_lease_is_taken_over_from_its_very_end_as_the_next_attempt() -> None:
     voice = a_converting()
 
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseHeldError, match=f"{voice.voice_id} is leased by attempt 1") as caught:
         lease(voice, NOW + LEASE - timedelta(microseconds=1))
     taken = lease(voice, NOW + LEASE)
 
+    assert (caught.value.voice, caught.value.remaining) == (voice, timedelta(microseconds=1))
     assert (taken.attempt, taken.lease_expires_at) == (2, NOW + 2 * LEASE)
 
 
@@ -260,12 +238,6 @@ def test_a_final_voice_does_not_tell_where_it_came_from(act: Callable[[Voice], V
     assert act(replace(a_converting(), client="network")).client is None
 
 
-def test_a_voice_with_an_unannounced_upload_is_queued_with_it() -> None:
-    voice = a_waiting()
-
-    assert queue_again(voice).input == an_upload(voice.voice_id)
-
-
 def test_requesting_a_conversion_again_changes_only_the_time() -> None:
     for voice in (a_queued(), a_converting()):
         assert queue_again(voice) == replace(voice, updated_at=AFTER_THE_LEASE)
@@ -281,57 +253,29 @@ def test_a_voice_that_a_worker_has_is_neither_requested_again_nor_given_up(
     assert caught.value.remaining == LEASE - 3 * SECOND
 
 
-@pytest.mark.parametrize("act", [fail_attempt, fail])
-def test_a_failed_voice_has_its_error_and_no_lease(act: Callable[[Voice], Voice]) -> None:
-    failed = act(a_converting())
-
-    assert failed.error == Failure(ErrorCode.SILENT, "There is no voice in the recording.")
-    assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
-
-
-def test_a_voice_that_is_given_up_says_so_and_has_no_lease() -> None:
-    failed = give_up(a_converting())
-
-    assert failed.error is not None
-    assert failed.error.code is ErrorCode.ATTEMPTS_EXHAUSTED
-    assert "record again" in failed.error.message
-    assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
-
-
 @pytest.mark.parametrize(
-    ("act", "moment"), [(expire, LATER), (refuse, LATER), (give_up, AFTER_THE_LEASE)]
+    ("act", "voice", "code", "message"),
+    [
+        (fail_attempt, a_converting(), ErrorCode.SILENT, ERROR.message),
+        (fail, a_converting(), ErrorCode.SILENT, ERROR.message),
+        (refuse, a_waiting(), ErrorCode.SILENT, ERROR.message),
+        (give_up, a_converting(), ErrorCode.ATTEMPTS_EXHAUSTED, "please record again."),
+        (give_up, a_waiting(), ErrorCode.ATTEMPTS_EXHAUSTED, "please record again."),
+        (expire, a_waiting(), ErrorCode.UPLOAD_EXPIRED, "please record again."),
+        (expire, a_text(), ErrorCode.UPLOAD_EXPIRED, "please send it again."),
+    ],
 )
-def test_a_voice_that_ends_without_a_worker_says_when_and_why(
-    act: Callable[[Voice], Voice], moment: datetime
+def test_a_failed_voice_says_when_and_why_and_has_no_lease(
+    *, act: Callable[[Voice], Voice], voice: Voice, code: ErrorCode, message: str
 ) -> None:
-    failed = act(a_waiting())
+    failed = act(voice)
 
     assert failed.error is not None
-    assert (failed.updated_at, is_sentence(failed.error.message)) == (moment, True)
-
-
-@pytest.mark.parametrize(("voice", "asked_for"), [(a_text(), "send"), (a_waiting(), "record")])
-def test_whose_voice_has_expired_is_asked_for_what_did_not_come(
-    voice: Voice, asked_for: str
-) -> None:
-    failed = expire(voice)
-
-    assert failed.error is not None
-    assert f"please {asked_for}" in failed.error.message
+    assert (failed.error.code, failed.status) == (code, Status.FAILED)
+    assert failed.error.message.endswith(message)
     assert is_sentence(failed.error.message)
-
-
-@pytest.mark.parametrize(
-    ("act", "voice", "wanted"),
-    [(refuse, a_queued(), Status.FAILED), (queue_again, a_done(), Status.QUEUED)],
-)
-def test_a_voice_that_is_too_far_for_an_act_says_what_was_wanted(
-    act: Callable[[Voice], Voice], voice: Voice, wanted: Status
-) -> None:
-    with pytest.raises(ForbiddenTransitionError, match=f"cannot become {wanted}") as caught:
-        act(voice)
-
-    assert caught.value.wanted is wanted
+    assert failed.updated_at == (AFTER_THE_LEASE if act is give_up else LATER)
+    assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
 
 
 def test_after_the_last_counted_attempt_a_voice_is_not_leased_again() -> None:
@@ -352,12 +296,6 @@ def test_attempts_that_were_handed_back_do_not_count() -> None:
     for _ in range(MOST_ATTEMPTS - 1):
         voice = lease(voices_of.release(voice, LATER, voice.attempt, counts=True), LATER)
     assert (voice.counted_attempts, voice.has_attempts_left) == (MOST_ATTEMPTS, False)
-
-
-@pytest.mark.parametrize("state", ["done", "failed"])
-def test_a_finished_voice_stays_finished_although_its_attempts_are_used_up(state: str) -> None:
-    with pytest.raises(ForbiddenTransitionError):
-        lease(replace(EVERY_STATE[state](), attempt=MOST_ATTEMPTS))
 
 
 @pytest.mark.parametrize(
@@ -385,43 +323,26 @@ def test_an_attempt_that_lost_its_lease_can_do_nothing(
     assert act(taken_over, 2).attempt == 2
 
 
-@pytest.mark.parametrize("state", EVERY_STATE)
-def test_only_a_converting_voice_has_a_lease(state: str) -> None:
-    remaining = EVERY_STATE[state]().lease_remaining(NOW + SECOND)
-
-    assert remaining == (LEASE - SECOND if state == "converting" else timedelta(0))
-
-
-def test_a_converting_voice_without_a_lease_is_free() -> None:
+def test_only_a_converting_voice_has_a_lease() -> None:
+    for state, make in EVERY_STATE.items():
+        remaining = make().lease_remaining(NOW + SECOND)
+        assert remaining == (LEASE - SECOND if state == "converting" else timedelta(0))
     assert replace(a_converting(), lease_expires_at=None).lease_remaining(NOW) == timedelta(0)
 
 
-def test_no_act_changes_the_voice_it_was_given() -> None:
-    for act, leads in ALLOWED.items():
-        for state in leads:
-            voice = EVERY_STATE[state]()
-            before = replace(voice)
-            act(voice)
-            assert voice == before
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"bucket": "other"}, {"object": "other"}, {"generation": 2}],
-    ids=lambda changes: next(iter(changes)),
-)
-def test_an_upload_is_the_same_by_bucket_object_and_generation(changes: dict[str, Any]) -> None:
+def test_an_upload_is_the_same_by_bucket_object_and_generation() -> None:
     upload = an_upload(new_voice_id())
 
     assert upload.is_same_upload(replace(upload, bytes=1, content_type="x", seconds=1.0))
-    assert not upload.is_same_upload(replace(upload, **changes))
+    others: list[dict[str, Any]] = [{"bucket": "x"}, {"object": "x"}, {"generation": 2}]
+    for changes in others:
+        assert not upload.is_same_upload(replace(upload, **changes))
 
 
 def test_new_voice_ids_are_version_4_and_differ() -> None:
-    voice_ids = {new_voice_id() for _ in range(100)}
+    first, second = new_voice_id(), new_voice_id()
 
-    assert len(voice_ids) == 100
-    assert {parse_voice_id(voice_id) for voice_id in voice_ids} == voice_ids
+    assert parse_voice_id(first) == first != second
 
 
 VALID = "3f0b6c1e-8a4d-4c1f-9f3e-2b7d5a6c8e90"
@@ -430,22 +351,12 @@ VALID = "3f0b6c1e-8a4d-4c1f-9f3e-2b7d5a6c8e90"
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "x",
-        VALID.upper(),
-        VALID.replace("-", ""),
-        "{" + VALID + "}",
-        f"urn:uuid:{VALID}",
-        f"{VALID} ",
-        f"{VALID}\n",
-        VALID.replace("-4c1f-", "-1c1f-"),
-        VALID.replace("-9f3e-", "-cf3e-"),
-        f"../{VALID}",
-        "x" * 10_000,
+        *("", "x", "x" * 10_000, f"../{VALID}", f"{VALID}\n", f"urn:uuid:{VALID}"),
+        *(VALID.upper(), VALID.replace("-", ""), "{" + VALID + "}"),
+        *(VALID.replace("-4c1f-", "-1c1f-"), VALID.replace("-9f3e-", "-cf3e-")),
     ],
 )
 def test_an_invalid_voice_id_is_refused_and_shortened_in_the_message(text: str) -> None:
-    assert parse_voice_id(VALID) == VALID
     with pytest.raises(InvalidVoiceIdError) as caught:
         parse_voice_id(text)
     assert str(caught.value) == (
@@ -474,12 +385,3 @@ def test_the_codes_are_those_of_the_api_for_ever() -> None:
         " text_unreadable too_complex too_large too_long too_short unknown_character unknown_style"
         " unsupported_format upload_expired"
     )
-
-
-def test_the_module_is_pure() -> None:
-    imported = re.findall(
-        r"^ *(?:from|import) ([\w.]+)", inspect.getsource(voices_of), re.MULTILINE
-    )
-
-    standard = "__future__ collections.abc dataclasses datetime enum typing uuid"
-    assert " ".join(sorted(set(imported))) == standard
