@@ -152,12 +152,10 @@ class TokenBuckets:
         now: Callable[[], float],
         *,
         at_once: int | None = None,
-        most_clients: int = MOST_CLIENTS,
     ) -> None:
         self._interval = WINDOW_SECONDS / per_minute
         self._window = (at_once or per_minute) * self._interval
         self._now = now
-        self._most_clients = most_clients
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
@@ -195,7 +193,7 @@ class TokenBuckets:
         return full_at + self._interval - (now + self._window)
 
     def _forget(self, now: float) -> None:
-        while len(self._full_at) > self._most_clients or next(iter(self._full_at.values())) <= now:
+        while len(self._full_at) > MOST_CLIENTS or next(iter(self._full_at.values())) <= now:
             self._full_at.popitem(last=False)
 
 

@@ -31,39 +31,30 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         del sys.modules[name]
 
 
-def test_a_module_is_imported_without_what_its_package_imports(package: str) -> None:
+def test_a_module_is_imported_without_its_packages_code_which_runs_when_somebody_needs_it(
+    package: str,
+) -> None:
     with bare_packages(package):
         light = import_module(f"{package}.light")
 
     assert light.weight == 1
     assert f"{package}.heavy" not in sys.modules
-
-
-def test_whoever_asks_the_package_for_more_later_gets_it(package: str) -> None:
-    with bare_packages(package):
-        light = import_module(f"{package}.light")
-
     inner = import_module("made_up").inner
-    assert inner.weight == 1000
-    assert inner.light is light
+    assert (inner.weight, inner.light) == (1000, light)
     with pytest.raises(AttributeError, match=r"module 'made_up\.inner' has no attribute 'height'"):
         _ = inner.height
 
 
-def test_a_package_that_was_imported_before_stays_as_it_is(package: str) -> None:
+def test_a_package_that_was_imported_before_stays_as_it_is_and_a_missing_one_is_named(
+    package: str,
+) -> None:
     before = import_module(package)
     with bare_packages(package):
         import_module(f"{package}.light")
 
     assert import_module(package) is before
-    assert before.weight == 1000
-
-
-def test_a_package_that_there_is_not_is_said_to_be_missing() -> None:
-    with (
-        pytest.raises(ModuleNotFoundError, match=r"No module named 'shared\.nowhere'"),
-        bare_packages("shared.nowhere"),
-    ):
+    missing = pytest.raises(ModuleNotFoundError, match=r"No module named 'shared\.nowhere'")
+    with missing, bare_packages("shared.nowhere"):
         pass
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import sys
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
 
 LOG = logging.getLogger("test")
 KEY = "a key for tests"
@@ -45,20 +43,17 @@ def entry_of(**fields: Any) -> dict[str, Any]:
         {"name": "n", "levelname": "INFO", "msg": "hi %s", "args": ("you",)} | fields
     )
     line = CloudLoggingFormatter("p", KEY).format(record)
-    assert "\n" not in line
+    assert b"\n" not in line.encode()
     parsed: dict[str, Any] = json.loads(line)
     return parsed
 
 
-def test_an_entry_is_one_line_of_json_with_severity_and_message() -> None:
-    entry = entry_of(levelname="WARNING", created=NOW.timestamp())
+def test_an_entry_is_one_line_of_json_with_extra_values_of_any_type_as_fields() -> None:
+    fields = {"event": "done", "stages": {"f0": 1.5}, "name_ja": "声", "object": "\ud800"}
+    entry = entry_of(levelname="WARNING", created=NOW.timestamp(), at=NOW, **fields)
 
-    assert entry == {
-        "severity": "WARNING",
-        "message": "hi you",
-        "logger": "n",
-        "time": NOW.isoformat(),
-    }
+    written = {"severity": "WARNING", "message": "hi you", "logger": "n", "time": NOW.isoformat()}
+    assert entry == written | fields | {"at": str(NOW)}
 
 
 def test_texts_that_are_too_long_lose_their_middle() -> None:
@@ -73,35 +68,6 @@ def test_texts_that_are_too_long_lose_their_middle() -> None:
     assert entry["message"].startswith("begin")
     assert entry["message"].endswith("you")
     assert entry["stack_trace"].startswith("ValueError: y")
-
-
-def test_half_a_character_out_of_a_message_can_still_be_written() -> None:
-    record = logging.makeLogRecord({"msg": "stray", "object": "\ud800", "name_ja": "声"})
-    line = CloudLoggingFormatter("p", KEY).format(record)
-
-    assert "声".encode() in line.encode()
-    assert json.loads(line)["object"] == "\ud800"
-
-
-def test_extra_values_of_any_type_become_fields() -> None:
-    entry = entry_of(event="conversion_done", attempt=2, stages={"f0": 1.5}, at=NOW, name_ja="声")
-
-    assert (entry["event"], entry["attempt"], entry["stages"]) == (
-        "conversion_done",
-        2,
-        {"f0": 1.5},
-    )
-    assert (entry["at"], entry["name_ja"]) == (str(NOW), "声")
-
-
-def test_an_exception_is_shown_with_its_stack() -> None:
-    try:
-        json.loads("broken")
-    except ValueError:
-        entry = entry_of(exc_info=sys.exc_info())
-
-    assert "JSONDecodeError: Expecting value" in entry["stack_trace"]
-    assert "test_logs.py" in entry["stack_trace"]
 
 
 def test_the_voice_is_named_in_everything_logged_about_it() -> None:
@@ -132,14 +98,13 @@ def test_a_pseudonym_depends_on_every_part_of_voice_id_and_key() -> None:
     "fields",
     [
         {"msg": "voice %s is gone", "args": ("VOICE",)},
-        {"msg": "x %s", "object": "VOICE/1.wav"},
         {"msg": "x %s", "stages": {"VOICE": ["gs://uploads/VOICE#1"]}},
-        {"msg": "x %s", "address": "https://a.example/api/v1/conversion/VOICE?x=1"},
         {"msg": "x %s", "reason": LookupError("there is no voice VOICE")},
     ],
 )
-@pytest.mark.parametrize("written", [str.lower, str.upper])
-@pytest.mark.parametrize("draw", [new_voice_id, new_character_id])
+@pytest.mark.parametrize(
+    ("written", "draw"), [(str.lower, new_voice_id), (str.upper, new_character_id)]
+)
 def test_no_entry_contains_the_id_of_a_voice_or_of_a_visitors_own_character(
     fields: dict[str, Any], written: Callable[[str], str], draw: Callable[[], str]
 ) -> None:
@@ -160,7 +125,7 @@ def test_no_entry_contains_the_id_of_a_voice_or_of_a_visitors_own_character(
     assert pseudonym(voice_id, KEY) in text
 
 
-async def test_no_stack_trace_contains_a_voice_id() -> None:
+async def test_a_stack_trace_has_no_voice_id() -> None:
     voice_id = new_voice_id()
     try:
         await MemoryVoices().read(voice_id)
@@ -169,6 +134,7 @@ async def test_no_stack_trace_contains_a_voice_id() -> None:
 
     assert voice_id not in json.dumps(entry)
     assert f"there is no voice {pseudonym(voice_id, KEY)}" in entry["stack_trace"]
+    assert "test_logs.py" in entry["stack_trace"]
 
 
 def test_a_command_prints_what_the_logs_call_a_voice(
@@ -185,21 +151,6 @@ def test_a_command_prints_what_the_logs_call_a_voice(
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [logged_as(voice_id), pseudonym(voice_id, KEY)]
     assert "Which voice?" in printed.err
-
-
-async def test_voices_handled_at_the_same_time_are_not_mixed_up() -> None:
-    meet = asyncio.Barrier(2)
-
-    async def work(voice_id: str) -> None:
-        with about_voice(voice_id):
-            await meet.wait()
-            LOG.info(voice_id)
-
-    with log_book() as book:
-        await asyncio.gather(work("v-1"), work("v-2"))
-
-    assert all(entry["voice"] == logged_as(entry["message"]) for entry in book.entries)
-    assert len(book.entries) == 2
 
 
 async def logged_during(headers: dict[str, str]) -> dict[str, Any]:
@@ -221,7 +172,6 @@ async def logged_during(headers: dict[str, str]) -> dict[str, Any]:
     [
         {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"},
         {"X-Cloud-Trace-Context": f"{TRACE}/1234;o=1"},
-        {"X-Cloud-Trace-Context": TRACE},
         {"traceparent": "garbage", "X-Cloud-Trace-Context": TRACE},
     ],
 )
@@ -246,25 +196,9 @@ def test_where_voices_have_traces_entries_about_a_voice_link_to_its_own() -> Non
     assert other["logging.googleapis.com/trace"] == f"projects/p/traces/{TRACE}"
 
 
-@pytest.mark.parametrize("headers", [{}, {"traceparent": "00-XYZ-1-01"}, {"traceparent": ""}])
+@pytest.mark.parametrize("headers", [{}, {"traceparent": "00-XYZ-1-01"}])
 async def test_without_a_trace_no_link_is_logged(headers: dict[str, str]) -> None:
     assert "logging.googleapis.com/trace" not in await logged_during(headers)
-
-
-async def test_scopes_other_than_requests_pass_unchanged() -> None:
-    seen: list[str] = []
-
-    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
-        seen.append(scope["type"])
-
-    async def receive() -> dict[str, Any]:
-        return {}
-
-    async def send(_message: Any) -> None:
-        pass
-
-    await TraceMiddleware(app)({"type": "lifespan"}, receive, send)
-    assert seen == ["lifespan"]
 
 
 @pytest.fixture
@@ -274,10 +208,6 @@ def root_logger() -> Iterator[logging.Logger]:
     handlers, level = root.handlers[:], root.level
     yield root
     root.handlers[:], root.level = handlers, level
-
-
-def messages(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return [json.loads(line)["message"] for line in capsys.readouterr().out.splitlines()]
 
 
 def test_no_library_logs_a_token_at_any_level(
@@ -296,7 +226,7 @@ def test_no_library_logs_a_token_at_any_level(
     assert "secret" not in output
 
 
-async def test_successful_requests_of_our_own_are_not_logged(
+async def test_a_configured_process_logs_from_its_level_on_and_no_successful_requests_of_its_own(
     root_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs.configure("p", "INFO", KEY)
@@ -304,16 +234,8 @@ async def test_successful_requests_of_our_own_are_not_logged(
     transport = httpx.MockTransport(lambda _: httpx.Response(204))
     async with httpx.AsyncClient(transport=transport) as client:
         assert (await client.get("http://convert.test/warmup")).is_success
-    root_logger.info("warmed up")
+    root_logger.debug("too little")
+    root_logger.info("enough")
 
-    assert messages(capsys) == ["warmed up"]
-
-
-def test_a_configured_process_logs_to_standard_output_from_its_level_on(
-    root_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
-) -> None:
-    logs.configure("p", "WARNING", KEY)
-    root_logger.info("too little")
-    root_logger.warning("enough")
-
-    assert messages(capsys) == ["enough"]
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["message"] for line in lines] == ["enough"]

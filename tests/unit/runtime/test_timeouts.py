@@ -6,13 +6,11 @@ from shared.runtime.settings import Timeouts
 from shared.voices.voice import LONGEST_LEASE
 
 
-@pytest.mark.parametrize("deadline", [5, 60, 300, 500])
+@pytest.mark.parametrize("deadline", [5, 60, 500])
 def test_each_timeout_leaves_room_for_the_one_before(deadline: int) -> None:
     timeouts = Timeouts(deadline)
 
     assert timeouts.conversion_deadline < timeouts.request <= timeouts.acknowledgement
     assert 10 <= timeouts.acknowledgement <= 600
-
-
-def test_a_request_has_time_to_wait_for_a_dead_workers_lease() -> None:
-    assert Timeouts(60).request - 60 > LONGEST_LEASE.total_seconds()
+    # A request has time to wait for a dead worker's lease.
+    assert timeouts.request - deadline > LONGEST_LEASE.total_seconds()
