@@ -126,8 +126,9 @@ class ApiStage:
     own_characters: OwnCharacterService | None = None
     own: OwnCharacterAccess | None = None
     warm_up_client: httpx.AsyncClient | None = None
+    allowed_hosts: tuple[str, ...] = ("*",)
 
-    def app(self, allowed_hosts: tuple[str, ...] = ("*",)) -> FastAPI:
+    def app(self) -> FastAPI:
         characters = {
             "mei": a_manifest("mei", self.folder, portrait="portrait.svg"),
             "taro": a_manifest("taro", self.folder),
@@ -181,7 +182,7 @@ class ApiStage:
             own_characters=self.own_characters,
             max_text_characters=MAX_CHARACTERS,
         )
-        return create_app(dependencies, (SITE,), allowed_hosts)
+        return create_app(dependencies, (SITE,), self.allowed_hosts)
 
     async def add(self, voice: Voice) -> Voice:
         await self.voices.create(voice)
@@ -195,15 +196,6 @@ class ApiStage:
         """A client of an api that is built, as the stage is then, at the first request."""
         transport = httpx.ASGITransport(self.app(), raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://api.test")
-
-    @asynccontextmanager
-    async def client(
-        self, allowed_hosts: tuple[str, ...] = ("*",)
-    ) -> AsyncIterator[httpx.AsyncClient]:
-        """A client that speaks to the api."""
-        transport = httpx.ASGITransport(self.app(allowed_hosts), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://api.test") as opened:
-            yield opened
 
 
 def problem(response: httpx.Response, status: int, code: str) -> str:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -50,14 +48,6 @@ class CatalogueStage:
 
 
 @in_virtual_time
-async def test_characters_of_the_bucket_are_listed_after_the_built_in_ones() -> None:
-    stage = CatalogueStage()
-    put_character(stage.objects, "ada")
-
-    assert await stage.listed() == ["mei", "ada"]
-
-
-@in_virtual_time
 async def test_the_default_character_may_lie_in_the_bucket() -> None:
     stage = CatalogueStage(default="ada")
     assert await stage.chosen(None) == "mei"
@@ -79,6 +69,8 @@ async def test_what_is_uploaded_or_removed_shows_after_a_while() -> None:
     assert await stage.listed() == ["mei"]
     await asyncio.sleep(REFRESH_SECONDS)
     assert await stage.listed() == ["mei", "ada"]
+    loaded = [stage.catalogue.to_load(name) for name in ("ada", "mei", "nobody", None)]
+    assert loaded == ["ada", None, None, None]
 
     await stage.objects.delete(manifest_name("ada"))
     await asyncio.sleep(REFRESH_SECONDS)
@@ -97,32 +89,30 @@ async def test_a_character_that_is_asked_for_by_name_is_found_soon_after_its_upl
 
 
 @in_virtual_time
-async def test_a_half_uploaded_character_cannot_be_chosen() -> None:
-    stage = CatalogueStage()
+async def test_neither_a_half_uploaded_character_nor_one_that_is_hidden_can_be_chosen() -> None:
+    stage = Stage()
     put_manifest(stage.objects, "ada")
+    put_character(stage.objects, "mei", credit="Voice: somebody else")
 
     with pytest.raises(Problem, match="no character 'ada'; choose one of mei"):
         await stage.chosen("ada")
-
-
-@pytest.mark.parametrize("name", ["mei", None])
-def test_a_voice_of_a_built_in_character_does_not_wait_for_the_bucket(name: str | None) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        stage = CatalogueStage()
-        stage.objects.is_out_of_reach = True
-
-        with log_book() as book:
-            assert await stage.chosen(name) == "mei"
-
-        assert book.of("characters_not_read") == []
-
-    run()
+    assert (await stage.catalogue.list())["mei"].credit == "Voice: somebody"
 
 
 @in_virtual_time
-async def test_while_the_bucket_is_out_of_reach_the_characters_stay_listed() -> None:
-    stage = CatalogueStage()
+async def test_a_voice_of_a_built_in_character_does_not_wait_for_the_bucket() -> None:
+    stage = Stage()
+    stage.objects.is_out_of_reach = True
+
+    with log_book() as book:
+        assert [await stage.chosen(name) for name in ("mei", None)] == ["mei", "mei"]
+
+    assert book.of("characters_not_read") == []
+
+
+@in_virtual_time
+async def test_while_the_bucket_is_out_of_reach_characters_stay_and_none_is_unknown() -> None:
+    stage = Stage()
     put_character(stage.objects, "ada")
     await stage.listed()
     stage.objects.is_out_of_reach = True
@@ -131,44 +121,14 @@ async def test_while_the_bucket_is_out_of_reach_the_characters_stay_listed() -> 
     with log_book() as book:
         assert await stage.listed() == ["mei", "ada"]
         assert await stage.chosen("ada") == "ada"
-
-    assert len(book.of("characters_not_read")) == 1
-
-
-@in_virtual_time
-async def test_nobody_says_that_a_character_is_unknown_while_the_bucket_is_out_of_reach() -> None:
-    stage = CatalogueStage()
-    stage.objects.is_out_of_reach = True
-
-    with pytest.raises(StorageUnavailableError):
-        await stage.chosen("ada")
+        assert len(book.of("characters_not_read")) == 1
+        with pytest.raises(StorageUnavailableError):
+            await stage.chosen("eve")
 
     stage.objects.is_out_of_reach = False
     await asyncio.sleep(UNKNOWN_OLD_SECONDS)
-    with pytest.raises(Problem, match="no character 'ada'"):
-        await stage.chosen("ada")
-
-
-@in_virtual_time
-async def test_a_built_in_character_hides_one_of_the_same_id() -> None:
-    stage = CatalogueStage()
-    put_character(stage.objects, "mei", credit="Voice: somebody else")
-
-    assert (await stage.catalogue.list())["mei"].credit == "Voice: somebody"
-
-
-@in_virtual_time
-async def test_only_characters_of_the_bucket_must_be_loaded() -> None:
-    stage = CatalogueStage()
-    put_character(stage.objects, "ada")
-    await stage.listed()
-
-    assert [stage.catalogue.to_load(name) for name in ("ada", "mei", "nobody", None)] == [
-        "ada",
-        None,
-        None,
-        None,
-    ]
+    with pytest.raises(Problem, match="no character 'eve'"):
+        await stage.chosen("eve")
 
 
 @in_virtual_time
@@ -208,38 +168,6 @@ async def test_a_portrait_is_read_from_the_bucket_once_for_all_who_ask(
 
     assert portraits == [b"<svg/>"] * 20
     assert reads == [("ada/ada.svg", MAX_PORTRAIT_BYTES)]
-
-
-@in_virtual_time
-async def test_the_portrait_of_a_character_that_is_gone_takes_no_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    stage = CatalogueStage()
-    put_character(stage.objects, "ada", preview={"colour": "#336699", "portrait": "ada.svg"})
-    stage.objects.put("ada/ada.svg", b"<svg/>")
-    read_of_it: list[weakref.ref[Drawing]] = []
-
-    async def read(*_place: object, **_options: object) -> Drawing:
-        drawing = Drawing(b"<svg/>")
-        read_of_it.append(weakref.ref(drawing))
-        return drawing
-
-    await stage.listed()
-    monkeypatch.setattr(stage.objects, "read", read)
-    assert await stage.catalogue.portrait("ada") == b"<svg/>"
-    gc.collect()
-    assert read_of_it[0]() is not None
-
-    stage.objects.objects.clear()
-    await asyncio.sleep(REFRESH_SECONDS)
-    await stage.listed()
-    gc.collect()
-
-    assert read_of_it[0]() is None
-
-
-class Drawing(bytearray):
-    """Bytes that can be seen to go."""
 
 
 @in_virtual_time

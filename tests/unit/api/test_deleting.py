@@ -10,8 +10,8 @@ from shared.voices.objects import ObjectExistsError
 from shared.voices.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
-from tests.support.voices import EVERY_STATE, a_done, a_waiting
-from tests.unit.api.stage import WEBM, ApiStage, UidTokens, WatchedVoices, problem
+from tests.support.voices import EVERY_STATE, a_done
+from tests.unit.api.stage import WEBM, Stage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,11 @@ async def test_everything_of_a_voice_is_erased_and_nothing_else(
     emptied, kept = (stage.uploads.objects[each.voice_id].data for each in (voice, other))
     assert (emptied, kept) == (b"", b"recording")
     assert set(stage.results.objects) == {f"{other.voice_id}/1.wav"}
+    # The signed address requires a name that was never used.
+    with pytest.raises(ObjectExistsError):
+        await stage.uploads.write(voice.voice_id, io.BytesIO(WEBM), content_type="audio/webm")
     problem(await stage.http.delete(f"/api/v1/voices/{voice.voice_id}"), 404, "unknown_voice")
+    problem(await stage.http.delete("/api/v1/voices/x"), 422, "invalid_voice_id")
 
 
 async def test_a_deletion_that_was_cut_off_is_completed_by_the_next(stage: ApiStage) -> None:
@@ -57,16 +61,6 @@ async def test_a_deletion_that_was_cut_off_is_completed_by_the_next(stage: ApiSt
     assert stage.uploads.objects == {voice_id: emptied}
 
 
-async def test_the_address_of_an_erased_voice_takes_no_recording_any_more(stage: ApiStage) -> None:
-    voice_id = (await stage.http.post("/api/v1/voices")).json()["voice_id"]
-
-    assert (await stage.http.delete(f"/api/v1/voices/{voice_id}")).status_code == 204
-
-    # The signed address requires a name that was never used.
-    with pytest.raises(ObjectExistsError):
-        await stage.uploads.write(voice_id, io.BytesIO(WEBM), content_type="audio/webm")
-
-
 async def test_a_voice_is_erased_from_its_document_on_so_that_no_worker_commits_meanwhile(
     stage: ApiStage,
 ) -> None:
@@ -79,12 +73,7 @@ async def test_a_voice_is_erased_from_its_document_on_so_that_no_worker_commits_
         await stage.voices.read(voice.voice_id)
 
 
-async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: ApiStage) -> None:
-    problem(await stage.http.delete(f"/api/v1/voices/{new_voice_id()}"), 404, "unknown_voice")
-    problem(await stage.http.delete("/api/v1/voices/x"), 422, "invalid_voice_id")
-
-
-async def test_only_the_owner_erases_a_voice_that_has_one(stage: ApiStage) -> None:
+async def test_only_the_owner_erases_a_voice_that_has_one(stage: Stage) -> None:
     stage.verifier = UidTokens()
     voice = await stage.add(replace(a_done(), owner="me"))
     path = f"/api/v1/voices/{voice.voice_id}"
@@ -104,49 +93,29 @@ class Unreadable(WatchedVoices):
         raise UnreadableVoiceError(voice_id, KeyError("options"))
 
 
-async def test_an_unreadable_voice_can_still_be_erased(tmp_path: Path) -> None:
-    stage = ApiStage(folder=tmp_path, voices=Unreadable())
+@pytest.mark.parametrize("verifier", [None, UidTokens()])
+async def test_an_unreadable_voice_is_erased_unless_it_may_have_an_owner_and_takes_no_recording(
+    tmp_path: Path, verifier: UidTokens | None
+) -> None:
+    stage = Stage(folder=tmp_path, voices=Unreadable(), verifier=verifier)
     voice = await stage.add(a_done())
     stage.uploads.put(voice.voice_id, b"recording")
     stage.results.put(f"{voice.voice_id}/1.wav", b"result")
 
-    response = await stage.http.delete(f"/api/v1/voices/{voice.voice_id}")
-
-    assert response.status_code == 204
-    with pytest.raises(UnknownVoiceError):
-        await stage.voices.read(voice.voice_id)
-    assert stage.uploads.objects[voice.voice_id].data == b""
-    assert stage.results.objects == {}
-
-
-async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(
-    tmp_path: Path,
-) -> None:
-    stage = ApiStage(folder=tmp_path, voices=Unreadable(), verifier=UidTokens())
-    voice = await stage.add(a_done())
-    stage.uploads.put(voice.voice_id, b"recording")
-
+    files = {"file": ("recording.webm", WEBM, "audio/webm")}
+    form = {"voice_id": voice.voice_id}
+    sent = await stage.http.put("/api/v1/voices", data=form, files=files)
+    assert "create a new one" in problem(sent, 409, "unreadable_voice")
     with log_book() as book:
         response = await stage.http.delete(f"/api/v1/voices/{voice.voice_id}")
 
-    assert "by itself" in problem(response, 409, "unreadable_voice")
-    assert logged_as(voice.voice_id) in book.of("unreadable_voice")[0]["message"]
-    assert voice.voice_id in stage.uploads.objects
-
-
-async def test_a_recording_for_an_unreadable_voice_is_refused_permanently(
-    tmp_path: Path,
-) -> None:
-    stage = ApiStage(folder=tmp_path, voices=Unreadable())
-    voice = await stage.add(a_waiting())
-
-    response = await stage.http.put(
-        "/api/v1/voices",
-        data={"voice_id": voice.voice_id},
-        files={"file": ("recording.webm", WEBM, "audio/webm")},
-    )
-
-    assert "create a new one" in problem(response, 409, "unreadable_voice")
+    if verifier is None:
+        assert (response.status_code, stage.voices.count) == (204, 0)
+        assert (stage.uploads.objects[voice.voice_id].data, stage.results.objects) == (b"", {})
+    else:
+        assert "by itself" in problem(response, 409, "unreadable_voice")
+        assert logged_as(voice.voice_id) in book.of("unreadable_voice")[0]["message"]
+        assert stage.uploads.objects[voice.voice_id].data == b"recording"
 
 
 async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: ApiStage) -> None:
@@ -184,12 +153,6 @@ async def test_a_portrait_is_served_so_that_it_runs_no_script_and_sends_no_form(
     # A form in it would be sent anywhere: `default-src` says nothing of forms.
     assert "; sandbox" in policy
     assert response.headers["cache-control"] == "max-age=300"
-
-
-@pytest.mark.parametrize("name", ["taro", "nobody", ".."])
-async def test_a_character_without_a_portrait_has_no_portrait_address(
-    stage: ApiStage, name: str
-) -> None:
-    response = await stage.http.get(f"/api/v1/characters/{name}/portrait")
-
-    assert response.status_code == 404
+    for name in ("taro", "nobody", ".."):
+        response = await stage.http.get(f"/api/v1/characters/{name}/portrait")
+        assert response.status_code == 404

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Self
 import pytest
 from starlette.requests import Request
 
-from functions.api.limits import (
-    MOST_CLIENTS,
-    WINDOW_SECONDS,
-    RequestLimits,
-    TokenBuckets,
-)
+from functions.api import limits as limits_module
+from functions.api.limits import WINDOW_SECONDS, RequestLimits, TokenBuckets
 from functions.api.problems import Problem
 from shared.runtime.limits import network_of
 from shared.voices.voice import new_voice_id
@@ -25,7 +21,7 @@ from tests.support.voices import a_queued
 from tests.unit.api.stage import FORM, SITE, ApiStage, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     import httpx
 
@@ -52,11 +48,14 @@ def limits(clock: Clock, *, waiting: int = 0, trusted_proxies: int = 0) -> Reque
 
 
 class TestTokenBuckets:
-    def test_a_bucket_can_be_emptied_at_once_and_no_further(self, clock: Clock) -> None:
+    def test_a_bucket_can_be_emptied_at_once_and_no_further_whoever_asks_often_or_besides(
+        self, clock: Clock
+    ) -> None:
         buckets = TokenBuckets(PER_MINUTE, clock)
 
         assert [buckets.take("a") for _ in range(PER_MINUTE)] == [0.0] * PER_MINUTE
-        assert buckets.take("a") == pytest.approx(PAUSE)
+        assert [buckets.take("a") for _ in range(9)] == pytest.approx([PAUSE] * 9)
+        assert buckets.take("other") == 0
 
     def test_the_pause_it_names_is_long_enough_and_not_longer(self, clock: Clock) -> None:
         buckets = TokenBuckets(PER_MINUTE, clock)
@@ -71,52 +70,27 @@ class TestTokenBuckets:
         assert buckets.take("a") == 0
         assert buckets.take("a") == pytest.approx(PAUSE)
 
-    def test_asking_too_often_does_not_make_the_pause_longer(self, clock: Clock) -> None:
-        buckets = TokenBuckets(PER_MINUTE, clock)
-        for _ in range(PER_MINUTE):
-            buckets.take("a")
-
-        assert [buckets.take("a") for _ in range(9)] == pytest.approx([PAUSE] * 9)
-
     def test_a_steady_client_within_its_rate_is_never_refused(self, clock: Clock) -> None:
         buckets = TokenBuckets(PER_MINUTE, clock)
-        for _ in range(10_000):
+        for _ in range(1000):
             assert buckets.take("a") == 0
             clock.seconds += PAUSE
 
-    def test_one_clients_greed_is_not_anothers_pause(self, clock: Clock) -> None:
-        buckets = TokenBuckets(PER_MINUTE, clock)
-        for _ in range(PER_MINUTE + 1):
-            buckets.take("greedy")
-
-        assert buckets.take("other") == 0
-
-    def test_somebody_with_many_addresses_fills_no_memory(self, clock: Clock) -> None:
-        buckets = TokenBuckets(PER_MINUTE, clock, most_clients=100)
-        for number in range(10_000):
-            buckets.take(str(number))
-            assert len(buckets) <= 100
-
-    def test_whoever_still_asks_is_not_forgotten_for_those_who_come_after(
-        self, clock: Clock
+    def test_many_addresses_fill_no_memory_and_hide_nobody_who_still_asks(
+        self, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        buckets = TokenBuckets(PER_MINUTE, clock, most_clients=100)
+        monkeypatch.setattr(limits_module, "MOST_CLIENTS", 100)
+        buckets = TokenBuckets(PER_MINUTE, clock)
         for number in range(PER_MINUTE):
             assert buckets.take("greedy") == 0
             for other in range(50):
                 buckets.take(f"{number}/{other}")
-
+                assert len(buckets) <= 100
         assert buckets.take("greedy") > 0
 
-    def test_full_buckets_are_forgotten(self, clock: Clock) -> None:
-        buckets = TokenBuckets(PER_MINUTE, clock)
-        for number in range(1000):
-            buckets.take(str(number))
         clock.seconds += WINDOW_SECONDS
-
         buckets.take("another")
-
-        assert len(buckets) == 1
+        assert len(buckets) == 1  # full buckets are forgotten
 
 
 def a_request(
@@ -129,15 +103,11 @@ def a_request(
 
 
 class TestWhoCountsAsOneClient:
-    def test_without_a_proxy_what_a_client_says_of_itself_counts_nothing(self) -> None:
-        assert network_of(a_request("203.0.113.9", own="198.51.100.7"), 0) == "198.51.100.7"
-
     @pytest.mark.parametrize(
         "forwarded",
         [
             ["203.0.113.9"],
             # Entries of a visitor's own proxies are not trusted either.
-            ["10.0.0.1, 203.0.113.9"],
             ["10.0.0.1,10.0.0.2 ,  203.0.113.9"],
             ["10.0.0.1", "203.0.113.9"],
             ["::ffff:203.0.113.9"],
@@ -152,7 +122,6 @@ class TestWhoCountsAsOneClient:
         [
             # As Google documents it: with nothing from the visitor, and with anything before.
             ["203.0.113.9,192.0.2.80"],
-            ["10.0.0.1,203.0.113.9,192.0.2.80"],
             ["10.0.0.1, 10.0.0.2, 203.0.113.9, 192.0.2.80"],
             ["not an address; 1 2 3,,203.0.113.9,192.0.2.80"],
             ["10.0.0.1", "203.0.113.9,192.0.2.80"],
@@ -172,12 +141,14 @@ class TestWhoCountsAsOneClient:
     ) -> None:
         assert network_of(a_request("10.0.0.1, 203.0.113.9", host=host), 2) == "203.0.113.9"
 
-    @pytest.mark.parametrize("forwarded", [[], [""], ["unknown"], ["10.0.0.1, x"]])
-    def test_where_no_proxy_has_written_the_connection_counts(self, forwarded: list[str]) -> None:
-        assert network_of(a_request(*forwarded), 1) == "169.254.1.1"
-
-    def test_a_header_with_fewer_entries_than_proxies_is_not_theirs(self) -> None:
-        assert network_of(a_request("203.0.113.9"), 2) == "169.254.1.1"
+    @pytest.mark.parametrize(
+        ("forwarded", "proxies"),
+        [([], 1), ([""], 1), (["10.0.0.1, x"], 1), (["203.0.113.9"], 0), (["203.0.113.9"], 2)],
+    )
+    def test_where_no_proxy_or_fewer_have_written_the_connection_counts(
+        self, forwarded: list[str], proxies: int
+    ) -> None:
+        assert network_of(a_request(*forwarded), proxies) == "169.254.1.1"
 
     def test_all_addresses_of_an_ipv6_network_are_one_client(self) -> None:
         one, same, other = (
@@ -207,11 +178,10 @@ def admitted(limits: RequestLimits, numbers: Iterable[int]) -> int:
 
 
 class TestNetworks:
-    def test_a_client_cannot_multiply_itself_by_the_networks_of_its_56(self, clock: Clock) -> None:
-        assert admitted(limits(clock, trusted_proxies=1), range(256)) == BURST
-
-    def test_a_client_cannot_multiply_itself_by_the_networks_of_its_48(self, clock: Clock) -> None:
-        every = range(0, 65_536, 16)
+    @pytest.mark.parametrize("every", [range(256), range(0, 65_536, 512)], ids=["/56", "/48"])
+    def test_a_client_cannot_multiply_itself_by_its_networks(
+        self, clock: Clock, every: range
+    ) -> None:
         assert admitted(limits(clock, trusted_proxies=1), every) == BURST
 
     @pytest.mark.parametrize(("step", "times"), [(1, 2), (256, 4)])
@@ -229,15 +199,18 @@ class TestNetworks:
 
     def test_a_refused_request_takes_nothing_from_the_larger_networks(self, clock: Clock) -> None:
         some = limits(clock, trusted_proxies=1)
-        assert admitted(some, [1] * 1000) == BURST
+        assert admitted(some, [1] * 100) == BURST
         # A token for the /64, two for the /56, four for the /48.
         clock.seconds += WINDOW_SECONDS / (12 * BURST)
 
-        assert admitted(some, [1] * 1000) == 1
+        assert admitted(some, [1] * 100) == 1
         clock.seconds += 0.01
-        assert admitted(some, [2] * 1000) == 1
+        assert admitted(some, [2] * 100) == 1
 
-    def test_invented_addresses_make_nobody_be_forgotten(self, clock: Clock) -> None:
+    def test_invented_addresses_make_nobody_be_forgotten(
+        self, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(limits_module, "MOST_CLIENTS", 100)
         some = limits(clock, trusted_proxies=1)
         greedy_4, greedy_6 = a_request("203.0.113.9"), a_request("2001:db8:2::1")
         for _ in range(BURST):
@@ -245,7 +218,7 @@ class TestNetworks:
             some.admit(greedy_6)
 
         # More addresses than are remembered.
-        admitted(some, range(MOST_CLIENTS + 1000))
+        admitted(some, range(300))
 
         for greedy in (greedy_4, greedy_6):
             with pytest.raises(Problem):
@@ -270,7 +243,7 @@ class TestNetworks:
         kept = objects_kept_by(some)
         for number in range(100):
             with some.waiting(of_network(number)):
-                pass
+                assert objects_kept_by(some) <= kept + 20
         assert objects_kept_by(some) <= kept + 5
 
 
@@ -294,11 +267,6 @@ class TestTurns:
         clock.seconds += 0.5
         await some.admit_in_turn(a_request())
         assert waits[-1] == pytest.approx(5.0)
-
-    async def test_without_a_limit_nobody_waits(self) -> None:
-        some = RequestLimits(per_minute=0, waiting=0, trusted_proxies=0)
-        for _ in range(300):
-            await some.admit_in_turn(a_request())
 
 
 async def post(client: httpx.AsyncClient, **headers: str) -> httpx.Response:
@@ -327,54 +295,42 @@ async def wait(client: httpx.AsyncClient) -> httpx.Response:
     return await client.get(f"/api/v1/conversion/{new_voice_id()}")
 
 
+async def verify(client: httpx.AsyncClient) -> httpx.Response:
+    return await client.post("/api/v1/verifications", content=b"x")
+
+
 class TestRequestsPerMinute:
-    async def test_who_asks_too_often_is_told_when_to_come_back(
-        self, stage: ApiStage, clock: Clock
+    async def test_who_asks_too_often_costs_nothing_and_is_told_when_to_come_back(
+        self, stage: Stage, clock: Clock
     ) -> None:
         stage.limits = limits(clock)
         for _ in range(BURST):
             assert (await post(stage.http)).status_code == 201
         refused = await post(stage.http, Origin=SITE)
-        clock.seconds += float(refused.headers["retry-after"])
-        again = await post(stage.http)
 
         assert refused.headers["retry-after"] == "1"
         assert "wait 1 s" in problem(refused, 429, "rate_limited")
         assert refused.headers["access-control-allow-origin"] == SITE
-        assert again.status_code == 201
-
-    async def test_who_is_refused_costs_nothing(self, stage: ApiStage, clock: Clock) -> None:
-        stage.limits = limits(clock)
-        for _ in range(BURST + 10):
-            await post(stage.http)
-
         assert stage.voices.count == BURST  # nothing else was created
         assert stage.container.warm_ups <= BURST
+        # The characters, the probe and preflights are free.
+        assert (await stage.http.get("/api/v1/characters")).status_code == 200
+        assert (await stage.http.get("/healthz")).status_code == 204
+        preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
+        assert (await stage.http.options("/api/v1/voices", headers=preflight)).status_code == 200
 
-    @pytest.mark.parametrize("ask", [post, put, delete, wait])
-    async def test_everything_about_voices_counts(
-        self,
-        stage: ApiStage,
-        clock: Clock,
-        ask: Callable[[httpx.AsyncClient], asyncio.Future[httpx.Response]],
+        clock.seconds += float(refused.headers["retry-after"])
+        assert (await post(stage.http)).status_code == 201
+
+    async def test_everything_about_voices_counts_and_is_refused_unread(
+        self, stage: Stage, clock: Clock
     ) -> None:
         stage.limits = limits(clock)
         for _ in range(BURST):
             await delete(stage.http)
 
-        problem(await ask(stage.http), 429, "rate_limited")
-
-    async def test_the_characters_and_the_probe_are_free(
-        self, stage: ApiStage, clock: Clock
-    ) -> None:
-        stage.limits = limits(clock)
-        for _ in range(BURST):
-            await post(stage.http)
-
-        assert (await stage.http.get("/api/v1/characters")).status_code == 200
-        assert (await stage.http.get("/healthz")).status_code == 204
-        preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
-        assert (await stage.http.options("/api/v1/voices", headers=preflight)).status_code == 200
+        for ask in (post, put, delete, wait, verify):
+            problem(await ask(stage.http), 429, "rate_limited")
 
     async def test_an_invented_address_helps_nobody(self, stage: ApiStage, clock: Clock) -> None:
         stage.limits = limits(clock, trusted_proxies=1)
@@ -429,15 +385,8 @@ class TestWaitingAtTheSameTime:
         assert int(refused.headers["retry-after"]) > 0
         assert {answer.status_code for answer in [*answers, after]} == {404}
 
-    async def test_nobody_is_remembered_who_waits_no_longer(self) -> None:
-        limit = RequestLimits(per_minute=0, waiting=1, trusted_proxies=0)
-        kept = objects_kept_by(limit)
-        for number in range(100):
-            with limit.waiting(a_request(own=f"10.0.0.{number}")):
-                assert objects_kept_by(limit) <= kept + 5
 
-
-async def test_without_limits_anything_goes(stage: ApiStage) -> None:
-    answers = [(await post(stage.http)).status_code for _ in range(300)]
+async def test_without_limits_anything_goes(stage: Stage) -> None:
+    answers = [(await post(stage.http)).status_code for _ in range(30)]
 
     assert set(answers) == {201}

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from tests.unit.api.stage import ApiStage
 
 
-def test_a_single_visitor_comes_back_soon() -> None:
-    assert RetrySchedule(Clock()).next_turn() == 2
-
-
 def test_a_crowd_comes_back_no_faster_than_visitors_were_served() -> None:
     clock = Clock()
     schedule = RetrySchedule(clock)
@@ -30,29 +26,17 @@ def test_a_crowd_comes_back_no_faster_than_visitors_were_served() -> None:
     assert turns[-1] == 12
 
 
-def test_what_was_served_long_ago_does_not_count() -> None:
+def test_visitors_of_long_ago_do_not_count_and_nobody_is_sent_away_for_more_than_a_minute() -> None:
     clock = Clock()
     schedule = RetrySchedule(clock)
     for _ in range(40):
         schedule.count_served()
     clock.seconds += 11
-
     assert [schedule.next_turn() for _ in range(4)] == [2, 3, 4, 5]
-
-
-def test_nobody_is_sent_away_for_longer_than_a_minute() -> None:
-    schedule = RetrySchedule(Clock())
-
     assert max(schedule.next_turn() for _ in range(1000)) == LATEST_SECONDS
 
-
-def test_when_the_line_has_come_back_the_next_visitor_waits_a_moment_only() -> None:
-    clock = Clock()
-    schedule = RetrySchedule(clock)
-    for _ in range(30):
-        schedule.next_turn()
+    # When they have all come back, the next visitor waits a moment only.
     clock.seconds += 100
-
     assert schedule.next_turn() == 2
 
 

@@ -12,40 +12,21 @@ if TYPE_CHECKING:
     import pytest
 
 
-class Trainer:
-    """Answers when it is let to."""
-
-    def __init__(self, failure: Exception | None = None) -> None:
-        self.called, self.may_answer = asyncio.Event(), asyncio.Event()
-        self.failure = failure
-
-    async def __call__(self) -> None:
-        self.called.set()
-        await self.may_answer.wait()
-        if self.failure is not None:
-            raise self.failure
-
-
-def call(trainer: Trainer) -> None:
-    TrainerCall(trainer)()
-
-
-async def test_the_trainer_is_called_and_nobody_waits_for_it() -> None:
-    trainer = Trainer()
-    call(trainer)
-    async with asyncio.timeout(5):
-        await trainer.called.wait()
-    trainer.may_answer.set()
-    await settle()
-
-
-async def test_a_trainer_that_does_not_answer_well_is_told_in_the_log_alone(
+async def test_nobody_waits_for_the_trainer_whose_failure_is_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    called, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def start() -> None:
+        called.set()
+        await may_answer.wait()
+        raise TrainerUnavailableError("the trainer was not started: refused")
+
     caplog.set_level(logging.WARNING)
-    trainer = Trainer(TrainerUnavailableError("the trainer was not started: refused"))
-    trainer.may_answer.set()
-    call(trainer)
+    TrainerCall(start)()
+    async with asyncio.timeout(5):
+        await called.wait()
+    may_answer.set()
     await settle()
 
     assert "the trainer was not started: refused" in caplog.text

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from functions.api.limits import RequestLimits
 from functions.api.verifications import MOST_BYTES
-from tests.unit.api.stage import SITE, ApiStage
+from tests.unit.api.stage import SITE, Stage, problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ADDRESS = "/api/v1/verifications"
@@ -60,63 +60,47 @@ async def test_the_api_passes_a_file_on_and_answers_what_was_found(tmp_path: Pat
     assert converter.files == [sound]
 
 
-async def test_a_file_that_is_no_sound_is_a_problem_with_the_converters_code(
+def unreachable(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("no", request=request)
+
+
+@pytest.mark.parametrize(
+    ("converter", "status", "code"),
+    [
+        (Converter(422, {"code": "too_long", "message": "The file is too long."}), 422, "too_long"),
+        (Converter(503, {}), 503, "unavailable"),
+        (Converter(404, {}), 503, "unavailable"),
+        (unreachable, 503, "unavailable"),
+    ],
+)
+async def test_the_converters_refusal_is_told_with_its_code_and_its_absence_as_unavailable(
     tmp_path: Path,
+    converter: Callable[[httpx.Request], httpx.Response],
+    status: int,
+    code: str,
 ) -> None:
-    converter = FakeVerifier(422, {"code": "too_long", "message": "The file is too long."})
+    response = await post(Stage(tmp_path, verifying=converter), b"x")
 
-    response = await post(ApiStage(tmp_path, verifying=converter), b"x")
-
-    assert response.status_code == 422
-    assert (response.json()["code"], response.json()["detail"]) == (
-        "too_long",
-        "The file is too long.",
-    )
+    detail = problem(response, status, code)
+    assert (detail == "The file is too long.") is (status == 422)
+    assert response.headers.get("Retry-After") == ("5" if status == 503 else None)
 
 
-async def test_too_large_a_file_does_not_reach_the_converter(tmp_path: Path) -> None:
-    converter = FakeVerifier()
-    response = await post(ApiStage(tmp_path, verifying=converter), bytes(MOST_BYTES + 1))
-
-    assert (response.status_code, response.json()["code"]) == (413, "too_large")
-    assert converter.files == []
-
-
-@pytest.mark.parametrize("status", [503, 500, 404])
-async def test_a_converter_that_is_busy_or_gone_is_told(tmp_path: Path, status: int) -> None:
-    response = await post(ApiStage(tmp_path, verifying=FakeVerifier(status, {})), b"x")
-
-    assert (response.status_code, response.json()["code"]) == (503, "unavailable")
-    assert response.headers["Retry-After"] == "5"
-
-
-async def test_a_converter_out_of_reach_is_told(tmp_path: Path) -> None:
-    def refuse(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("no", request=request)
-
-    response = await post(ApiStage(tmp_path, verifying=refuse), b"x")
-
-    assert (response.status_code, response.json()["code"]) == (503, "unavailable")
-
-
-async def test_files_count_as_requests_do(tmp_path: Path) -> None:
-    limits = RequestLimits(per_minute=12, waiting=0, trusted_proxies=0)
-    stage = ApiStage(tmp_path, limits=limits, verifying=FakeVerifier())
-
-    statuses = [(await post(stage, b"x")).status_code for _ in range(3)]
-
-    assert statuses[0] == 200
-    assert 429 in statuses
-
-
-@pytest.mark.parametrize("content_type", ["text/plain", "multipart/form-data; boundary=x"])
-async def test_what_any_site_can_send_without_permission_is_refused(
-    tmp_path: Path, content_type: str
+@pytest.mark.parametrize(
+    ("content", "content_type", "status", "code"),
+    [
+        (bytes(MOST_BYTES + 1), "audio/wav", 413, "too_large"),
+        # Any site can send these without permission.
+        (b"x", "text/plain", 415, "unsupported_media_type"),
+        (b"x", "multipart/form-data; boundary=x", 415, "unsupported_media_type"),
+    ],
+    ids=["too large", "text", "form"],
+)
+async def test_a_file_that_is_refused_does_not_reach_the_converter(
+    *, tmp_path: Path, content: bytes, content_type: str, status: int, code: str
 ) -> None:
     converter = FakeVerifier()
     headers = {"Content-Type": content_type, "Origin": SITE}
 
-    response = await post(ApiStage(tmp_path, verifying=converter), b"x", **headers)
-
-    assert response.status_code == 415
+    problem(await post(Stage(tmp_path, verifying=converter), content, **headers), status, code)
     assert converter.files == []
