@@ -28,7 +28,7 @@ from tests.support.voices import ERROR, a_queued, a_text, a_waiting, is_sentence
 from tests.unit.api.stage import MAX_BYTES, SITE, WEBM, ApiStage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
     from typing import BinaryIO
 
     from functions.api.catalogue import Catalogue
@@ -50,8 +50,8 @@ def intake_of(voices: MemoryVoices, uploads: MemoryBucket) -> VoiceIntake:
     )
 
 
-class Told(MemoryBucket):
-    """Keeps the sizes that it is told."""
+class ObservedBucket(MemoryBucket):
+    """Keeps the sizes of its writes."""
 
     def __init__(self) -> None:
         super().__init__("uploads")
@@ -64,7 +64,7 @@ class Told(MemoryBucket):
         return await super().write(name, content, size=size, **facts)
 
 
-class Watched(io.BytesIO):
+class ObservedContent(io.BytesIO):
     """Keeps how much of it was asked for."""
 
     def __init__(self, data: bytes) -> None:
@@ -76,24 +76,14 @@ class Watched(io.BytesIO):
         return super().read(size)
 
 
-async def fail(intake: VoiceIntake, voice: Voice) -> None:
-    await intake.fail(voice, ERROR)
-
-
-async def expire(intake: VoiceIntake, voice: Voice) -> None:
-    await intake.expire(voice)
-
-
-@pytest.mark.parametrize("act", [fail, expire])
-async def test_a_voice_that_is_queued_or_deleted_meanwhile_does_not_fail(
-    act: Callable[[VoiceIntake, Voice], Awaitable[None]],
-) -> None:
+async def test_a_voice_that_is_queued_or_deleted_meanwhile_neither_fails_nor_expires() -> None:
     voices, queued = MemoryVoices(), a_queued()
     intake = intake_of(voices, MemoryBucket("uploads"))
     await stored(voices, queued)
 
     for voice in (queued, a_waiting()):
-        await act(intake, voice)
+        await intake.fail(voice, ERROR)
+        await intake.expire(voice)
 
     assert (await voices.read(queued.voice_id)).voice == queued
 
@@ -110,7 +100,7 @@ async def test_a_text_takes_no_recording() -> None:
 
 
 async def test_only_the_beginning_of_a_recording_is_looked_at_before_it_is_stored() -> None:
-    uploads, content, voice = Told(), Watched(WEBM), a_waiting()
+    uploads, content, voice = ObservedBucket(), ObservedContent(WEBM), a_waiting()
 
     await intake_of(MemoryVoices(), uploads).accept_recording(
         voice, content, len(WEBM), "audio/webm"
@@ -162,21 +152,30 @@ async def test_a_voice_is_created_with_everything_at_its_default(stage: ApiStage
     assert voice.options == Options(None, OutputFormat.WAV, "audio/webm")
     assert voice.client is not None
     assert created["document"] == document_path(voice_id)
+    assert stage.container.warm_ups == 1
     assert [(e["voice"], e["character"]) for e in book.of("voice_created")] == [
         (logged_as(voice_id), "mei")
     ]
 
 
-async def test_the_upload_address_binds_type_size_and_a_single_use(stage: ApiStage) -> None:
-    body = {"content_type": "audio/mp4;codecs=mp4a.40.2"}
+async def test_the_requested_options_are_in_the_document_and_the_upload_address(
+    stage: Stage,
+) -> None:
+    content_type = "audio/mp4;codecs=mp4a.40.2"
+    body = {"character": "taro", "pitch_shift": -3.5, "output_format": "mp3"}
 
-    created = (await stage.http.post("/api/v1/voices", json=body)).json()
+    created = (
+        await stage.http.post("/api/v1/voices", json=body | {"content_type": content_type})
+    ).json()
 
+    voice = await stage.voice(created["voice_id"])
+    assert voice.character == "taro"
+    assert voice.options == Options(-3.5, OutputFormat.MP3, content_type)
     upload = created["upload"]
     assert created["voice_id"] in upload["url"]
     assert (upload["method"], upload["max_bytes"]) == ("PUT", MAX_BYTES)
     assert upload["headers"] == {
-        "Content-Type": "audio/mp4;codecs=mp4a.40.2",
+        "Content-Type": content_type,
         "x-goog-content-length-range": f"0,{MAX_BYTES}",
         "x-goog-if-generation-match": "0",
     }
@@ -184,19 +183,7 @@ async def test_the_upload_address_binds_type_size_and_a_single_use(stage: ApiSta
     assert timedelta(minutes=9) < remaining <= timedelta(minutes=10)
 
 
-async def test_the_requested_options_are_in_the_document(stage: ApiStage) -> None:
-    wish = {"character": "taro", "pitch_shift": -3.5, "output_format": "mp3"}
-
-    created = (await stage.http.post("/api/v1/voices", json=wish)).json()
-
-    voice = await stage.voice(created["voice_id"])
-    assert (voice.character, voice.options.pitch_shift) == ("taro", -3.5)
-    assert voice.options.output_format is OutputFormat.MP3
-
-
-async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(
-    stage: ApiStage,
-) -> None:
+async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(stage: Stage) -> None:
     refused = await stage.http.post("/api/v1/voices", json={"character": "kobo", "pitch_shift": 0})
     left_behind = stage.voices.count
     automatic = await stage.http.post(
@@ -211,13 +198,7 @@ async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(
     assert (voice.character, voice.options.pitch_shift) == ("kobo", None)
 
 
-async def test_creating_a_voice_warms_the_conversion_up(stage: ApiStage) -> None:
-    await stage.http.post("/api/v1/voices")
-
-    assert stage.container.warm_ups == 1
-
-
-async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: ApiStage) -> None:
+async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: Stage) -> None:
     class WritingVoices(WatchedVoices):
         async def create(self, voice: Voice) -> None:
             await super().create(voice)
@@ -242,16 +223,12 @@ async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: Ap
     ("body", "named"),
     [
         ({"pitch_shift": 25}, "pitch_shift"),
-        ({"pitch_shift": "high"}, "pitch_shift"),
         ({"pitch_shift": "3"}, "pitch_shift"),
-        ({"pitch_shift": False}, "pitch_shift"),
         ({"output_format": "aiff"}, "output_format"),
-        ({"character": 5}, "character"),
         ({"character": "x" * 65}, "character"),
         ({"content_type": "x" * 201}, "content_type"),
         ({"colour": "red"}, "colour"),
         ([], "the body"),
-        ("x", "the body"),
     ],
 )
 async def test_an_invalid_request_is_refused_with_its_field_named(
@@ -263,15 +240,7 @@ async def test_an_invalid_request_is_refused_with_its_field_named(
     assert stage.voices.count == 0  # nothing may be left behind
 
 
-async def test_a_body_that_is_no_json_is_refused(stage: ApiStage) -> None:
-    headers = {"Content-Type": "application/json"}
-
-    response = await stage.http.post("/api/v1/voices", content=b"{", headers=headers)
-
-    problem(response, 422, "invalid_request")
-
-
-async def test_an_endless_request_is_not_read_to_its_end(stage: ApiStage) -> None:
+async def test_an_endless_request_is_not_read_to_its_end(stage: Stage) -> None:
     sent = 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -289,10 +258,10 @@ async def test_an_endless_request_is_not_read_to_its_end(stage: ApiStage) -> Non
     assert response.headers["access-control-allow-origin"] == SITE
 
 
-async def test_a_wish_that_does_not_come_is_not_waited_for(
-    stage: ApiStage, monkeypatch: pytest.MonkeyPatch
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is known, or counted, before the whole wish is there."""
+    """Nobody is known, or counted, before the whole body is there."""
     monkeypatch.setattr(problems, "BODY_SECONDS", 0.2)
 
     async def body() -> AsyncIterator[bytes]:
@@ -309,7 +278,7 @@ async def test_a_wish_that_does_not_come_is_not_waited_for(
     assert response.headers["access-control-allow-origin"] == SITE
 
 
-async def test_a_wish_that_announces_its_size_is_refused_by_it_alike(stage: ApiStage) -> None:
+async def test_the_largest_body_is_taken_and_a_larger_one_refused(stage: Stage) -> None:
     largest = b'{"character": "mei"' + b" " * (LARGEST_BYTES - 20) + b"}"
     headers = {"Content-Type": "application/json"}
 
@@ -320,19 +289,26 @@ async def test_a_wish_that_announces_its_size_is_refused_by_it_alike(stage: ApiS
     problem(refused, 413, "too_large")
 
 
-async def test_an_unknown_character_is_refused_with_a_list_of_the_known_ones(
-    stage: ApiStage,
+@pytest.mark.parametrize(
+    ("body", "status", "code", "named"),
+    [
+        (
+            {"character": "nobody"},
+            422,
+            "unknown_character",
+            "There is no character 'nobody'; choose one of mei, taro, sango, nobu, kobo.",
+        ),
+        ({"content_type": "text/html"}, 415, "unsupported_content_type", "audio/webm"),
+    ],
+)
+async def test_a_page_reads_why_a_voice_is_refused(
+    *, stage: Stage, body: dict[str, str], status: int, code: str, named: str
 ) -> None:
-    response = await stage.http.post("/api/v1/voices", json={"character": "nobody"})
+    response = await stage.http.post("/api/v1/voices", json=body, headers={"Origin": SITE})
 
-    detail = problem(response, 422, "unknown_character")
-    assert detail == "There is no character 'nobody'; choose one of mei, taro, sango, nobu, kobo."
-
-
-async def test_a_content_type_that_recordings_cannot_have_is_refused(stage: ApiStage) -> None:
-    response = await stage.http.post("/api/v1/voices", json={"content_type": "text/html"})
-
-    assert "audio/webm" in problem(response, 415, "unsupported_content_type")
+    assert named in problem(response, status, code)
+    assert response.headers["access-control-allow-origin"] == SITE
+    assert response.headers["access-control-expose-headers"] == "Retry-After, X-Unread-Text"
 
 
 async def test_if_nothing_can_be_signed_no_document_is_left(stage: ApiStage) -> None:
@@ -345,55 +321,24 @@ async def test_if_nothing_can_be_signed_no_document_is_left(stage: ApiStage) -> 
     assert stage.voices.count == 0  # nothing may be left behind
 
 
-async def test_a_signed_in_visitor_owns_the_voice(stage: ApiStage) -> None:
+async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
+    me = {"Authorization": "Bearer uid:me"}
+    without_sign_in = await Stage(voices=stage.voices).http.post("/api/v1/voices", headers=me)
     stage.verifier = UidTokens()
-    mine = await stage.http.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
+    mine = await stage.http.post("/api/v1/voices", headers=me)
     anonymous = await stage.http.post("/api/v1/voices")
     refused = await stage.http.post("/api/v1/voices", headers={"Authorization": "Bearer x"})
 
     owners = [
-        (await stage.voice(response.json()["voice_id"])).owner for response in (mine, anonymous)
+        (await stage.voice(response.json()["voice_id"])).owner
+        for response in (without_sign_in, mine, anonymous)
     ]
-    assert owners == ["me", None]
+    assert owners == [None, "me", None]
     assert "Sign in again" in problem(refused, 401, "token_refused")
     assert refused.headers["www-authenticate"] == "Bearer"
 
 
-async def test_without_sign_in_a_token_is_ignored(stage: ApiStage) -> None:
-    created = await stage.http.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
-
-    assert (await stage.voice(created.json()["voice_id"])).owner is None
-
-
-async def test_the_sites_pages_may_call_and_others_may_not(stage: ApiStage) -> None:
-    asked = {
-        "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "content-type",
-    }
-
-    allowed = await stage.http.options("/api/v1/voices", headers=asked | {"Origin": SITE})
-    refused = await stage.http.options(
-        "/api/v1/voices", headers=asked | {"Origin": "https://e.example"}
-    )
-
-    assert allowed.headers["access-control-allow-origin"] == SITE
-    assert {"GET", "POST", "PUT", "DELETE"} <= set(
-        allowed.headers["access-control-allow-methods"].split(", ")
-    )
-    assert refused.status_code == 400
-    assert "access-control-allow-origin" not in refused.headers
-
-
-async def test_a_page_can_read_errors_and_how_long_to_wait(stage: ApiStage) -> None:
-    response = await stage.http.post(
-        "/api/v1/voices", json={"character": "nobody"}, headers={"Origin": SITE}
-    )
-
-    assert response.headers["access-control-allow-origin"] == SITE
-    assert response.headers["access-control-expose-headers"] == "Retry-After, X-Unread-Text"
-
-
-async def test_unknown_paths_and_methods_are_problems_too(stage: ApiStage) -> None:
+async def test_unknown_paths_and_methods_are_problems_too(stage: Stage) -> None:
     problem(await stage.http.get("/api/v1/nothing"), 404, "not_found")
     response = await stage.http.patch("/api/v1/voices")
 
@@ -401,12 +346,11 @@ async def test_unknown_paths_and_methods_are_problems_too(stage: ApiStage) -> No
     assert response.headers["allow"] == "POST, PUT"
 
 
-class BrokenVoices(WatchedVoices):
-    async def create(self, voice: Voice) -> None:
-        raise RuntimeError(f"a secret detail of {voice.voice_id}")
+async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage: Stage) -> None:
+    class BrokenVoices(WatchedVoices):
+        async def create(self, voice: Voice) -> None:
+            raise RuntimeError(f"a secret detail of {voice.voice_id}")
 
-
-async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage: ApiStage) -> None:
     stage.voices = BrokenVoices()
     with log_book() as book:
         response = await stage.http.post("/api/v1/voices", headers={"Origin": SITE})
@@ -416,26 +360,7 @@ async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage:
     assert "a secret detail" in book.of("unexpected_error")[0]["stack_trace"]
 
 
-async def test_the_description_names_every_endpoint(stage: ApiStage) -> None:
-    paths = (await stage.http.get("/openapi.json")).json()["paths"]
-
-    methods = {(path, method) for path, item in paths.items() for method in item}
-    assert methods == {
-        ("/api/v1/voices", "post"),
-        ("/api/v1/voices", "put"),
-        ("/api/v1/voices/{voice_id}", "delete"),
-        ("/api/v1/conversion/{voice_id}", "get"),
-        ("/api/v1/characters", "get"),
-        ("/api/v1/characters/{character}", "get"),
-        ("/api/v1/characters/{character}/portrait", "get"),
-        ("/api/v1/verifications", "post"),
-    }
-    assert (await stage.http.get("/healthz")).status_code == 204
-
-
-async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(
-    stage: ApiStage,
-) -> None:
+async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(stage: Stage) -> None:
     page = (await stage.http.get("/docs")).text
 
     loaded = re.findall(r'(?:src|href)="([^"]*)"', page)
@@ -446,23 +371,21 @@ async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(
     assert "SwaggerUIBundle" in answers[1].text
 
 
-async def test_answers_are_neither_kept_nor_taken_for_another_kind_of_file(stage: ApiStage) -> None:
+async def test_an_answer_is_not_kept_shown_in_a_frame_or_taken_for_another_kind_of_file(
+    stage: Stage,
+) -> None:
     """They have keys and signed addresses."""
     answers = [
         await stage.http.post("/api/v1/voices"),
         await stage.http.get(f"/api/v1/conversion/{uuid4()}"),
         await stage.http.get("/api/v1/no-such-route"),
     ]
-
     assert {each.headers["Cache-Control"] for each in answers} == {"no-store"}
+    answers += [await stage.http.get(path) for path in ("/docs", "/healthz", "/no")]
     assert {each.headers["X-Content-Type-Options"] for each in answers} == {"nosniff"}
-
-
-@pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/healthz", "/api/v1/voices", "/no"])
-async def test_no_other_site_can_show_an_answer_in_a_frame(stage: ApiStage, path: str) -> None:
-    policies = (await stage.http.get(path)).headers.get_list("content-security-policy")
-
-    assert "frame-ancestors 'none'" in policies
+    for each in answers:
+        policies = each.headers.get_list("content-security-policy")
+        assert "frame-ancestors 'none'" in policies
 
 
 async def test_where_live_is_offered_the_answer_has_its_address_and_a_ticket(

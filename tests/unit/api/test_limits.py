@@ -343,24 +343,6 @@ class TestRequestsPerMinute:
         assert [answer.status_code for answer in answers] == [201] * BURST + [429]
         assert other.status_code == 201
 
-    async def test_every_counted_endpoint_describes_the_refusal(self, stage: ApiStage) -> None:
-        paths = (await stage.http.get("/openapi.json")).json()["paths"]
-
-        described = {
-            (path, method)
-            for path, item in paths.items()
-            for method, operation in item.items()
-            if "Retry-After" in operation["responses"].get("429", {}).get("headers", {})
-        }
-        assert described == {
-            ("/api/v1/voices", "post"),
-            ("/api/v1/voices", "put"),
-            ("/api/v1/characters/{character}", "get"),
-            ("/api/v1/verifications", "post"),
-            ("/api/v1/voices/{voice_id}", "delete"),
-            ("/api/v1/conversion/{voice_id}", "get"),
-        }
-
 
 class TestWaitingAtTheSameTime:
     async def test_one_client_holds_only_so_many_connections(
