@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import pytest
-from pydantic import SecretStr
 
 from functions.api import main
 from functions.api.main import ApiServices, build, open_sign_in
 from functions.api.settings import ApiSettings, FirebaseAuth
 from infra.local.cloud.memory import MemoryVoices
-from shared.characters.manifest import ManifestError
 from shared.runtime.function import TARGET_VARIABLE
 from shared.runtime.settings import SettingsError
 from tests.support.buckets import MemoryBucket
@@ -63,7 +61,7 @@ def characters(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def an_app(characters: Path, **changes: Any) -> FastAPI:
+def settings(characters: Path, **changes: Any) -> ApiSettings:
     fields: dict[str, Any] = {
         "project_id": "p",
         "environment": "local",
@@ -75,9 +73,12 @@ def an_app(characters: Path, **changes: Any) -> FastAPI:
         "convert_url": "http://127.0.0.1:1",
         "characters_dir": characters,
     }
-    config = ApiSettings(**(fields | changes))
+    return ApiSettings(**(fields | changes))
+
+
+def an_app(characters: Path, **changes: Any) -> FastAPI:
     return build(
-        config,
+        settings(characters, **changes),
         ApiServices(
             voices=MemoryVoices(),
             uploads=MemoryBucket("my-uploads"),
@@ -112,15 +113,12 @@ def test_own_characters_need_a_trainer_and_a_place_for_the_recordings(characters
         an_app(characters, own_characters_per_day=3)
 
 
-async def test_elsewhere_no_page_is_served(characters: Path) -> None:
-    problem(await get(an_app(characters), "/"), 404, "not_found")
-
-
-async def test_a_voice_is_created_even_if_the_conversion_is_out_of_reach(
+async def test_elsewhere_no_page_is_served_and_voices_are_created_without_a_converter(
     characters: Path,
 ) -> None:
     transport = httpx.ASGITransport(an_app(characters))
     async with httpx.AsyncClient(transport=transport, base_url="http://api.test") as client:
+        problem(await client.get("/"), 404, "not_found")
         assert (await client.post("/api/v1/voices")).status_code == 201
     await asyncio.sleep(0)
 
@@ -130,109 +128,80 @@ def test_a_default_character_that_there_is_not_is_refused(characters: Path) -> N
         an_app(characters, default_character="ada")
 
 
-def test_without_characters_there_is_no_api(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match="at least one character bundle"):
-        an_app(tmp_path)
-
-
 def start(monkeypatch: pytest.MonkeyPatch, characters: Path) -> None:
     """Load the module as the Functions Framework does before it serves the function."""
-    variables = {
-        "PROJECT_ID": "p",
-        "ENVIRONMENT": "local",
-        "UPLOADS_BUCKET": "my-uploads",
-        "RESULTS_BUCKET": "my-results",
-        "SIGNING_KEY_FILE": "/key.json",
-        "CONVERSIONS_TOPIC": "conversions",
-        "CONVERT_URL": "http://127.0.0.1:1",
-        "CHARACTERS_DIR": str(characters),
-        TARGET_VARIABLE: "api",
-    }
+    variables = settings(characters).model_dump(exclude_unset=True)
+    monkeypatch.setenv(TARGET_VARIABLE, "api")
     for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+        monkeypatch.setenv(name.upper(), str(value))
     runpy.run_path(str(main.__file__))
 
 
-def test_the_api_starts_with_characters(monkeypatch: pytest.MonkeyPatch, characters: Path) -> None:
-    start(monkeypatch, characters)
-
-
-@pytest.mark.parametrize("manifest", [None, "{}", json.dumps(MANIFEST | {"id": "ada"})])
-def test_the_api_does_not_start_without_valid_characters_and_says_so_in_one_line(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    characters: Path,
-    manifest: str | None,
+def test_the_api_starts_with_valid_characters_alone_and_says_so_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], characters: Path
 ) -> None:
+    start(monkeypatch, characters)
     path = characters / "mei" / "character.json"
-    path.unlink()
-    if manifest is not None:
-        path.write_text(manifest)
+    for manifest in (None, "{}", json.dumps(MANIFEST | {"id": "ada"})):
+        path.unlink()
+        if manifest is not None:
+            path.write_text(manifest)
 
-    with pytest.raises(SystemExit) as end:
-        start(monkeypatch, characters)
+        with pytest.raises(SystemExit) as end:
+            start(monkeypatch, characters)
 
-    (line,) = capsys.readouterr().err.splitlines()
-    assert end.value.code == 2
-    assert line.startswith(f"CHARACTERS_DIR={characters} is wrong: ")
-
-
-@pytest.mark.parametrize("firebase_auth", FirebaseAuth)
-async def test_visitors_are_known_only_where_they_may_sign_in(firebase_auth: FirebaseAuth) -> None:
-    config = ApiSettings(
-        project_id="p",
-        conversions_topic="conversions",
-        uploads_bucket="my-uploads",
-        log_key=SecretStr("k" * 64),
-        results_bucket="my-results",
-        signing_service_account="signer@p.example",
-        convert_url="https://convert.example",
-        firebase_auth=firebase_auth,
-    )
-    sign_in = open_sign_in(config)
-
-    assert await sign_in.uid_of(None) is None
-    await sign_in.require_owner(a_waiting(), None)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert end.value.code == 2
+        assert line.startswith(f"CHARACTERS_DIR={characters} is wrong: ")
+        path.touch()
 
 
-DESCRIBE: Final = """
-import json
-from fastapi import FastAPI
-from pydantic import BaseModel
+@pytest.mark.parametrize("sign_in", FirebaseAuth)
+async def test_without_a_token_nobody_is_known_whether_visitors_may_sign_in_or_not(
+    characters: Path, sign_in: FirebaseAuth
+) -> None:
+    opened = open_sign_in(settings(characters, firebase_auth=sign_in))
 
-class Wish(BaseModel):
-    text: str
+    assert await opened.uid_of(None) is None
+    assert opened.is_offered is (sign_in is FirebaseAuth.ON)
+    await opened.require_owner(a_waiting(), None)
 
-app = FastAPI(title="x", version="1")
 
-@app.post("/wishes")
-def wish(wish: Wish) -> Wish:
-    return wish
+DESCRIBE: Final = """if True:
+    import json
+    from fastapi import FastAPI
+    from pydantic import BaseModel
 
-print(json.dumps(app.openapi()))
+    class Wish(BaseModel):
+        text: str
+
+    app = FastAPI(title="x", version="1")
+
+    @app.post("/wishes")
+    def wish(wish: Wish) -> Wish:
+        return wish
+
+    print(json.dumps(app.openapi()))
 """
 
 
-def said(program: str) -> str:
+def printed_by(program: str) -> str:
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_start_builds_no_model_of_the_description_and_all_others_as_ever() -> None:
-    program = (
-        "import json, functions.api.main\n"
-        "from pydantic import BaseModel\n"
-        "from fastapi.openapi.models import OpenAPI\n"
-        "class Later(BaseModel): pass\n"
-        "print(json.dumps([OpenAPI.__pydantic_complete__, Later.__pydantic_complete__,"
-        " BaseModel.model_config]))"
-    )
+def test_the_models_of_the_description_are_built_when_it_is_needed_and_all_others_at_once() -> None:
+    begin = """if True:
+        import functions.api.main
+        from pydantic import BaseModel
+        from fastapi.openapi.models import OpenAPI
+        class Later(BaseModel): pass
+        assert not OpenAPI.__pydantic_complete__
+        assert Later.__pydantic_complete__
+        assert BaseModel.model_config == {}
+    """
 
-    assert json.loads(said(program)) == [False, True, {}]
-
-
-def test_the_description_is_the_same_when_it_is_built_later() -> None:
-    later = said(f"import functions.api.fastapi_import\n{DESCRIBE}")
+    later = printed_by(f"{begin}\n{DESCRIBE}")
 
     assert json.loads(later)["paths"]["/wishes"]["post"]
-    assert later == said(DESCRIBE)
+    assert later == printed_by(DESCRIBE)

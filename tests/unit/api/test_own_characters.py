@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import unicodedata
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -29,12 +28,12 @@ from shared.characters.own.recordings import (
 from shared.characters.own.store import DayLimits, UnknownOwnCharacterError, change_own
 from tests.support.buckets import MemoryBucket
 from tests.support.clock import Calendar
-from tests.support.own_character_contract import MANY, a_begun, a_queued
-from tests.unit.api.stage import ApiStage, UidTokens, problem
+from tests.support.own_character_contract import MANY, a_begun
+from tests.unit.api.stage import Stage, UidTokens, problem
 from tests.unit.characters.character_objects import put_character
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
 
@@ -76,9 +75,8 @@ class Workshop:
     def wake_trainer(self) -> None:
         self.woken += 1
 
-    @asynccontextmanager
-    async def client(self, verifier: UidTokens | None = None) -> AsyncIterator[httpx.AsyncClient]:
-        stage = ApiStage(
+    def client(self, verifier: UidTokens | None = None) -> httpx.AsyncClient:
+        stage = Stage(
             folder=self.folder,
             own_characters=self.service,
             bucket=CharacterBucket(lambda: self.characters),
@@ -86,8 +84,7 @@ class Workshop:
             own=self.access,
             verifier=verifier,
         )
-        async with stage.client() as opened:
-            yield opened
+        return stage.http
 
     async def change(
         self, character_id: str, *transitions: Callable[[own.OwnCharacter, datetime], Any]
@@ -187,16 +184,14 @@ def workshop(tmp_path: Path) -> Workshop:
     return Workshop(tmp_path)
 
 
-@pytest_asyncio.fixture
-async def client(workshop: Workshop) -> AsyncIterator[httpx.AsyncClient]:
-    async with workshop.client() as opened:
-        yield opened
+@pytest.fixture
+def client(workshop: Workshop) -> httpx.AsyncClient:
+    return workshop.client()
 
 
-@pytest_asyncio.fixture
-async def signed_in(workshop: Workshop) -> AsyncIterator[httpx.AsyncClient]:
-    async with workshop.client(UidTokens()) as opened:
-        yield opened
+@pytest.fixture
+def signed_in(workshop: Workshop) -> httpx.AsyncClient:
+    return workshop.client(UidTokens())
 
 
 @pytest_asyncio.fixture
@@ -216,9 +211,8 @@ async def reusable(owner: Owner) -> Owner:
     return await owner.be_trained()
 
 
-async def test_without_the_operators_word_there_is_no_such_address(tmp_path: Path) -> None:
-    async with ApiStage(folder=tmp_path).client() as client:
-        problem(await client.post(PATH, json=NEW), 404, "not_found")
+async def test_without_the_operators_word_there_is_no_such_address() -> None:
+    problem(await Stage().http.post(PATH, json=NEW), 404, "not_found")
 
 
 async def test_an_owner_begins_a_character_brings_recordings_and_asks_for_the_training(
@@ -306,19 +300,14 @@ async def test_where_visitors_sign_in_only_they_make_characters_each_their_own(
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"name": "<img src=x onerror=alert(1)>"},
-        {"name": "\u202egpj.exe"},
-        {"name": " "},
-        {"name": "a" * 41},
-        {"name": "\u061cabc"},
-        {"name": "a\u2060b"},
-        {"name": "\u3164"},
-        {"name": "\u2800\u00ad"},
-        {"name": "Ada\U000e0041"},
-        {"name": "e" + "\u0301" * 39},
+        *(
+            {"name": name}
+            for name in ("<img src=x onerror=alert(1)>", "\u202egpj.exe", " ", "a" * 41)
+        ),
+        *({"name": name} for name in ("\u061cabc", "\u3164", "Ada\U000e0041", "e" + "\u0301" * 39)),
         {"owner": "Ada\ufff9Example"},
-        {"contact": "ada@example.org\u202emoc"},
         {"owner": "Ada\nExample"},
+        {"contact": "ada@example.org\u202emoc"},
         {"contact": "javascript:alert(1)"},
         {"is_my_own_voice": False},
         {"no_public_figure_no_minor": False},
@@ -332,7 +321,7 @@ async def test_markup_in_names_and_terms_that_are_not_agreed_to_are_refused(
     problem(await client.post(PATH, json=NEW | wrong), 422, "invalid_request")
 
 
-@pytest.mark.parametrize("name", ["メイの声", "か\u3099くや", "山田\u3000花子", "Nguyễn", "👩 Ada"])
+@pytest.mark.parametrize("name", ["か\u3099くや", "山田\u3000花子", "Nguyễn", "👩 Ada"])
 async def test_names_of_people_are_taken(
     client: httpx.AsyncClient, workshop: Workshop, name: str
 ) -> None:
@@ -354,19 +343,17 @@ async def test_as_many_characters_are_begun_in_a_day_as_the_operator_allows(
 async def test_one_visitor_does_not_take_all_places_of_a_day(
     client: httpx.AsyncClient, workshop: Workshop
 ) -> None:
+    signed_in = workshop.client(UidTokens())
+    for number, code in enumerate([201, 201, 429]):
+        # Known by their sign-in wherever they are.
+        headers = ME | {"X-Forwarded-For": f"198.51.100.{number}"}
+        assert (await signed_in.post(PATH, json=NEW, headers=headers)).status_code == code
+    workshop.clock.advance(timedelta(days=1, seconds=1))
     for _ in range(2):
         await begin(client, workshop, "198.51.100.1")
     again = await client.post(PATH, json=NEW, headers={"X-Forwarded-For": "198.51.100.1"})
     problem(again, 429, "too_many_own_characters_of_owner")
     await begin(client, workshop, "198.51.100.2")
-
-
-async def test_a_visitor_who_is_signed_in_has_the_number_of_a_day_wherever_they_are(
-    signed_in: httpx.AsyncClient,
-) -> None:
-    for number, code in enumerate([201, 201, 429]):
-        headers = ME | {"X-Forwarded-For": f"198.51.100.{number}"}
-        assert (await signed_in.post(PATH, json=NEW, headers=headers)).status_code == code
 
 
 async def test_thousands_of_small_files_are_refused(owner: Owner, workshop: Workshop) -> None:
@@ -460,20 +447,20 @@ async def test_a_public_character_is_listed_by_the_name_that_its_owner_gives_it(
     tmp_path: Path,
 ) -> None:
     workshop = Workshop(tmp_path, allows_public=True)
-    async with workshop.client() as client:
-        ready = await (await begin(client, workshop)).be_trained()
-        assert (await ready.patch(visibility="public", name="Ada")).status_code == 200
+    client = workshop.client()
+    ready = await (await begin(client, workshop)).be_trained()
+    assert (await ready.patch(visibility="public", name="Ada")).status_code == 200
 
-        assert await ready.statuses({}) == (201, 200, True)
+    assert await ready.statuses({}) == (201, 200, True)
 
-        listed = (await client.get("/api/v1/characters")).json()["characters"]
-        names = {each["id"]: each["name"] for each in listed}
-        assert names[ready.id] == {"ja": "Ada", "en": "Ada"}
-        assert list(names)[-1] == ready.id
-        await ready.patch(visibility="private")
-        refused = await client.post("/api/v1/voices", json={"character": ready.id})
-        # The list of this instance is read again only after some seconds.
-        problem(refused, 422, "unknown_character")
+    listed = (await client.get("/api/v1/characters")).json()["characters"]
+    names = {each["id"]: each["name"] for each in listed}
+    assert names[ready.id] == {"ja": "Ada", "en": "Ada"}
+    assert list(names)[-1] == ready.id
+    await ready.patch(visibility="private")
+    refused = await client.post("/api/v1/voices", json={"character": ready.id})
+    # The list of this instance is read again only after some seconds.
+    problem(refused, 422, "unknown_character")
 
 
 async def test_where_public_ones_are_not_allowed_any_more_none_is_listed(
@@ -481,16 +468,6 @@ async def test_where_public_ones_are_not_allowed_any_more_none_is_listed(
 ) -> None:
     await workshop.change(ready.id, lambda each, now: own.share(each, own.Visibility.PUBLIC, now))
     assert await ready.statuses({}) == (201, 200, False)
-
-
-async def test_a_signed_in_owner_needs_no_secret(
-    signed_in: httpx.AsyncClient, workshop: Workshop
-) -> None:
-    owner = await begin(signed_in, workshop, headers=ME)
-    assert (await owner.send("GET", headers=ME)).status_code == 200
-    for header in (owner.key, owner.key | YOU):
-        answer = await owner.send("GET", headers=header)
-        problem(answer, 403, "own_character_of_another_account")
 
 
 async def test_who_has_signed_in_finds_all_own_characters_without_any_secret(
@@ -510,8 +487,9 @@ async def test_who_has_signed_in_finds_all_own_characters_without_any_secret(
         "visibility": "private",
         "created_at": workshop.clock.time.isoformat().replace("+00:00", "Z"),
     }
-    # The key that nobody else has is no sign-in.
-    problem(await signed_in.get(PATH, headers=owner.key), 403, "sign_in_needed")
+    # The key that nobody else has is no sign-in, whether visitors may sign in or not.
+    for asked in (signed_in, workshop.client()):
+        problem(await asked.get(PATH, headers=owner.key), 403, "sign_in_needed")
     wrong = {"Authorization": "Bearer somebody"}
     problem(await signed_in.get(PATH, headers=wrong), 401, "token_refused")
 
@@ -526,10 +504,6 @@ async def test_the_list_of_an_account_has_at_most_fifty(
         await workshop.store.create(character, limits=MANY, by="me")
     listed = (await signed_in.get(PATH, headers=ME)).json()["characters"]
     assert [each["name"] for each in listed] == [f"{hours} hours ago" for hours in range(50)]
-
-
-async def test_without_a_sign_in_there_is_no_list(owner: Owner) -> None:
-    problem(await owner.client.get(PATH, headers=owner.key), 403, "sign_in_needed")
 
 
 async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(
@@ -564,22 +538,17 @@ async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(
     assert found == [owner.id]
 
 
-async def test_who_does_not_want_more_recordings_after_all_has_the_character_as_it_was(
+async def test_a_further_training_takes_a_place_of_the_day_and_can_be_given_up(
     reusable: Owner, workshop: Workshop
 ) -> None:
     await reusable.send("POST", "/again")
-
-    kept = await reusable.patch(keeps_recordings=False)
-
-    assert kept.json()["status"] == "ready"
+    # Who does not want more recordings after all has the character as it was.
+    assert (await reusable.patch(keeps_recordings=False)).json()["status"] == "ready"
     assert len(await workshop.store.find_to_clean(10)) == 1
+    problem(await reusable.send("POST", "/again"), 409, "own_character_busy")
 
-
-async def test_a_further_training_takes_a_place_of_the_day(
-    reusable: Owner, workshop: Workshop
-) -> None:
-    for number in range(2):
-        await begin(reusable.client, workshop, f"198.51.100.{number}")
+    await reusable.patch(keeps_recordings=True)
+    await begin(reusable.client, workshop, "198.51.100.1")
     problem(await reusable.send("POST", "/again"), 429, "too_many_own_characters")
     assert (await reusable.shown())["status"] == "ready"
 
@@ -612,10 +581,6 @@ async def test_an_owner_reads_and_hears_the_card_and_nobody_else(
         problem(await ready.send("GET", rest, headers={}), 404, "unknown_own_character")
 
 
-async def test_without_recordings_that_were_kept_nothing_is_trained_again(ready: Owner) -> None:
-    problem(await ready.send("POST", "/again"), 409, "own_character_busy")
-
-
 async def test_an_id_that_nobody_has_and_a_bundle_that_is_broken_are_no_character(
     ready: Owner, workshop: Workshop
 ) -> None:
@@ -628,21 +593,3 @@ async def test_an_id_that_nobody_has_and_a_bundle_that_is_broken_are_no_characte
     problem(await speak(ready.id), 422, "unknown_character")
     workshop.characters.objects.clear()
     problem(await speak(ready.id), 422, "unknown_character")
-
-
-def test_an_attempt_that_was_taken_over_writes_nothing_any_more() -> None:
-    now = Calendar().time
-    first = own.lease(a_queued(now), now, 60)
-    with pytest.raises(own.NotAllowedError):
-        own.lease(first, now + timedelta(seconds=59), 60)
-    second = own.lease(first, now + timedelta(seconds=60), 60)
-    with pytest.raises(own.TakenOverError):
-        own.finish(second, first.attempt, now)
-    with pytest.raises(own.TakenOverError):
-        own.report(second, first.attempt, "learning", 0.5, now=now, seconds=60)
-    assert own.finish(second, second.attempt, now).status is own.OwnCharacterStatus.READY
-    third = own.lease(second, now + timedelta(seconds=120), 60)
-    assert (third.status, third.error and third.error.code.value) == (
-        own.OwnCharacterStatus.FAILED,
-        "attempts_exhausted",
-    )

@@ -68,51 +68,41 @@ async def test_a_recording_is_stored_as_after_a_signed_upload(stage: ApiStage) -
     assert (await stage.voice(voice.voice_id)).status is Status.WAITING
 
 
-async def test_a_recording_longer_than_memory_holds_comes_whole(stage: ApiStage) -> None:
-    voice = await waiting(stage)
-    content = WEBM + b"\x01" * (MAX_BYTES - len(WEBM))
-
-    response = await put(stage.http, voice.voice_id, content)
-
-    assert response.status_code == 202
-    assert stage.uploads.objects[voice.voice_id].data == content
-
-
-async def test_a_second_recording_for_a_voice_is_refused(stage: ApiStage) -> None:
+@pytest.mark.parametrize(
+    ("content", "content_type"),
+    [
+        (WEBM + b"other", "audio/webm;codecs=opus"),
+        (WEBM[:-1] + b"\x01", "audio/webm;codecs=opus"),
+        (WEBM, "audio/webm"),
+    ],
+    ids=["longer", "of the same size", "of another type"],
+)
+async def test_a_recording_that_is_sent_again_is_taken_in_once_and_another_is_refused(
+    stage: Stage, content: bytes, content_type: str
+) -> None:
     voice = await waiting(stage)
     await put(stage.http, voice.voice_id)
+    stored = stage.uploads.objects[voice.voice_id]
 
-    response = await put(stage.http, voice.voice_id, WEBM + b"other")
+    assert (await put(stage.http, voice.voice_id)).status_code == 202
+    refused = await put(stage.http, voice.voice_id, content, content_type)
 
-    detail = problem(response, 409, "already_uploaded")
+    detail = problem(refused, 409, "already_uploaded")
     assert "create a new voice" in detail
     assert is_sentence(detail)
-    assert stage.uploads.objects[voice.voice_id].data == WEBM
+    assert stage.uploads.objects[voice.voice_id] == stored
 
 
-async def test_another_recording_of_the_same_size_is_refused(stage: ApiStage) -> None:
-    voice = await waiting(stage)
-    await put(stage.http, voice.voice_id, WEBM + b"one")
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_recording_whose_name_is_found_used_is_accepted_if_it_is_stored_there(
+    tmp_path: Path, *, is_stored: bool
+) -> None:
+    """Storage's answer to a write was lost, and the library's repetition finds the name used."""
 
-    problem(await put(stage.http, voice.voice_id, WEBM + b"two"), 409, "already_uploaded")
-    assert stage.uploads.objects[voice.voice_id].data == WEBM + b"one"
-
-
-async def test_a_recording_announced_as_another_type_is_another(stage: ApiStage) -> None:
-    voice = await waiting(stage)
-    await put(stage.http, voice.voice_id)
-
-    response = await put(stage.http, voice.voice_id, content_type="audio/webm")
-
-    problem(response, 409, "already_uploaded")
-
-
-async def test_a_recording_is_accepted_although_storages_answer_was_lost(tmp_path: Path) -> None:
     class Forgetful(MemoryBucket):
-        """Loses the answer to a write, and the library's repetition finds the name used."""
-
         async def write(self, name: str, content: BinaryIO, **more: Any) -> ObjectFacts:
-            await super().write(name, content, **more)
+            if is_stored:
+                await super().write(name, content, **more)
             raise ObjectExistsError(name)
 
     stage = ApiStage(folder=tmp_path, uploads=Forgetful("uploads"))
@@ -120,53 +110,36 @@ async def test_a_recording_is_accepted_although_storages_answer_was_lost(tmp_pat
 
     response = await put(stage.http, voice.voice_id)
 
-    assert response.status_code == 202
-    assert stage.uploads.objects[voice.voice_id].data == WEBM
+    if is_stored:
+        assert response.status_code == 202
+        assert stage.uploads.objects[voice.voice_id].data == WEBM
+    else:
+        problem(response, 409, "already_uploaded")
 
 
-async def test_a_recording_that_is_sent_again_is_taken_in_once(stage: ApiStage) -> None:
-    voice = await waiting(stage)
-    await put(stage.http, voice.voice_id)
-    generation = stage.uploads.objects[voice.voice_id].generation
+async def test_a_voice_that_has_its_recording_takes_no_other(stage: Stage) -> None:
+    for state in EVERY_STATE.keys() - {"waiting"}:
+        voice = await stage.add(EVERY_STATE[state]())
 
-    assert (await put(stage.http, voice.voice_id)).status_code == 202
-    assert stage.uploads.objects[voice.voice_id].generation == generation
+        problem(await put(stage.http, voice.voice_id), 409, "already_uploaded")
+        assert stage.uploads.objects == {}
+        assert await stage.voice(voice.voice_id) == voice
 
 
-async def test_a_recording_erased_during_the_check_does_not_count_as_stored(
-    tmp_path: Path,
+@pytest.mark.parametrize("more", [1, 400_000])
+async def test_the_largest_recording_is_stored_and_a_larger_one_fails_its_voice(
+    stage: Stage, more: int
 ) -> None:
-    class Erased(MemoryBucket):
-        async def write(self, name: str, content: BinaryIO, **_more: Any) -> ObjectFacts:
-            del content
-            raise ObjectExistsError(name)
+    voice, other = await waiting(stage), await waiting(stage)
+    largest = WEBM + b"\x01" * (MAX_BYTES - len(WEBM))
 
-    stage = ApiStage(folder=tmp_path, uploads=Erased("uploads"))
-    voice = await waiting(stage)
+    stored = await put(stage.http, other.voice_id, largest)
+    response = await put(stage.http, voice.voice_id, largest + b"\x01" * more)
 
-    problem(await put(stage.http, voice.voice_id), 409, "already_uploaded")
-
-
-@pytest.mark.parametrize("state", [state for state in EVERY_STATE if state != "waiting"])
-async def test_a_voice_that_has_its_recording_takes_no_other(stage: ApiStage, state: str) -> None:
-    voice = await stage.add(EVERY_STATE[state]())
-
-    problem(await put(stage.http, voice.voice_id), 409, "already_uploaded")
-    assert stage.uploads.objects == {}
-    assert await stage.voice(voice.voice_id) == voice
-
-
-@pytest.mark.parametrize("more", [1, 20_000, 400_000])
-async def test_a_recording_that_is_too_large_fails_its_voice(stage: ApiStage, more: int) -> None:
-    voice = await waiting(stage)
-
-    response = await put(
-        stage.http, voice.voice_id, WEBM + b"\x01" * (MAX_BYTES - len(WEBM) + more)
-    )
-
+    assert (stored.status_code, stage.uploads.objects[other.voice_id].data) == (202, largest)
     assert str(MAX_BYTES) in problem(response, 413, "too_large")
     assert await error_of(stage, voice) is ErrorCode.TOO_LARGE
-    assert stage.uploads.objects == {}
+    assert stage.uploads.objects.keys() == {other.voice_id}
 
 
 async def test_a_stream_without_end_is_cut_off(stage: ApiStage) -> None:
@@ -190,16 +163,12 @@ async def test_a_stream_without_end_is_cut_off(stage: ApiStage) -> None:
     assert await error_of(stage, voice) is ErrorCode.TOO_LARGE
 
 
-async def test_an_oversized_file_for_an_unknown_voice_is_also_too_large(stage: ApiStage) -> None:
-    for voice_id in (new_voice_id(), "x", ""):
-        problem(await put(stage.http, voice_id, WEBM * 2000), 413, "too_large")
-
-
-async def test_an_oversized_file_does_not_fail_anothers_voice(stage: ApiStage) -> None:
+async def test_an_oversized_file_fails_no_unknown_and_nobody_elses_voice(stage: Stage) -> None:
     stage.verifier = UidTokens()
     voice = await waiting(stage, owner="me")
 
-    problem(await put(stage.http, voice.voice_id, WEBM * 2000), 413, "too_large")
+    for voice_id in (new_voice_id(), "x", "", voice.voice_id):
+        problem(await put(stage.http, voice_id, WEBM * 2000), 413, "too_large")
 
     assert await error_of(stage, voice) is None
 
@@ -210,7 +179,6 @@ async def test_an_oversized_file_does_not_fail_anothers_voice(stage: ApiStage) -
         (b"<html>", "audio/webm", "unsupported_format"),
         (b"", "audio/webm", "no_audio"),
         (WEBM, "audio/wav", "content_type_mismatch"),
-        (WEBM, "text/plain", "content_type_mismatch"),
         (b"fLaC" + b"\x00" * 50, "audio/webm", "content_type_mismatch"),
     ],
 )
@@ -251,60 +219,45 @@ async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: ApiStage) -
 
 
 @pytest.mark.parametrize(
-    ("content", "headers", "status", "code"),
+    ("content", "headers"),
     [
-        (b"", {}, 415, "unsupported_content_type"),
-        (b"{}", {"Content-Type": "application/json"}, 415, "unsupported_content_type"),
-        (b"x", {"Content-Type": "multipart/form-data"}, 422, "invalid_request"),
-        (b"x", FORM, 422, "invalid_request"),
-        (b"--b--\r\n", FORM, 422, "invalid_request"),
-        (b"--b\r\n\r\nx\r\n--b--\r\n", FORM, 422, "invalid_request"),
-        (
-            b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--\r\n',
-            FORM,
-            422,
-            "invalid_request",
-        ),
-        (
-            b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\ncut',
-            FORM,
-            422,
-            "invalid_request",
-        ),
+        (b"x", {"Content-Type": "multipart/form-data"}),
+        (b"x", FORM),
+        (b"--b--\r\n", FORM),
+        (b"--b\r\n\r\nx\r\n--b--\r\n", FORM),
+        (b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--\r\n', FORM),
+        (b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\ncut', FORM),
     ],
 )
 async def test_a_malformed_form_is_refused(
-    *, stage: ApiStage, content: bytes, headers: dict[str, str], status: int, code: str
+    stage: Stage, content: bytes, headers: dict[str, str]
 ) -> None:
-    problem(await stage.http.put(URL, content=content, headers=headers), status, code)
+    response = await stage.http.put(URL, content=content, headers=headers)
+
+    problem(response, 422, "invalid_request")
     assert stage.uploads.objects == {}
 
 
-@pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "a\0b", "utf-16", "\xff"])
-async def test_no_character_set_but_the_usual_is_looked_up(stage: ApiStage, charset: str) -> None:
-    content_type = f"multipart/form-data; boundary=b; charset={charset}".encode("latin-1")
-    field = b'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\nx-aaaa\r\n--b--\r\n'
-
-    response = await stage.http.put(URL, content=field, headers={b"content-type": content_type})
-
-    assert "must be UTF-8" in problem(response, 415, "unsupported_content_type")
-
-
-@pytest.mark.parametrize("charset", ["utf-8", "UTF-8", "us-ascii"])
-async def test_a_form_may_name_utf_8_as_its_character_set(stage: ApiStage, charset: str) -> None:
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        *("", "application/json"),
+        # Some of Python's codecs take minutes, others raise unexpected errors.
+        *(f"{FORM['Content-Type']}; charset={name}" for name in ("punycode", "a\0b", "\xff")),
+    ],
+)
+async def test_only_a_form_in_utf_8_is_read(stage: Stage, content_type: str) -> None:
     voice = await waiting(stage)
-    form = (
-        (
-            f'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\n{voice.voice_id}\r\n'
-            '--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n'
-            "Content-Type: audio/webm\r\n\r\n"
-        ).encode()
-        + WEBM
-        + b"\r\n--b--\r\n"
-    )
-    headers = {"Content-Type": f"multipart/form-data; boundary=b; charset={charset}"}
+    form = Upload(voice.voice_id)
+    form.goes_on.set()
+    headers = {b"content-type": content_type.encode("latin-1")}
 
-    assert (await stage.http.put(URL, content=form, headers=headers)).status_code == 202
+    refused = await stage.http.put(URL, content=form.body(), headers=headers)
+    named = {"Content-Type": f"{FORM['Content-Type']}; charset=UTF-8"}
+    taken = await stage.http.put(URL, content=form.body(), headers=named)
+
+    problem(refused, 415, "unsupported_content_type")
+    assert taken.status_code == 202
 
 
 async def test_two_files_in_one_form_are_refused(stage: ApiStage) -> None:
@@ -339,11 +292,7 @@ async def test_storage_out_of_reach_loses_nothing(stage: ApiStage) -> None:
 
 
 class Upload:
-    """A form whose end is sent only when the test allows it.
-
-    Args:
-        size: how many bytes of it are sent before it stops.
-    """
+    """A form that stops after `size` bytes, and ends when the test allows it."""
 
     def __init__(self, voice_id: str, size: int = 0) -> None:
         self._head = (
@@ -368,7 +317,13 @@ class Upload:
         yield self._end
 
 
-async def an_upload(stage: ApiStage, size: int = 0) -> Upload:
+def stage_for(recordings: int) -> Stage:
+    """An api with memory for recordings of so many bytes."""
+    memory = UploadMemory(MAX_BYTES, most=COPIES * recordings or 1)
+    return Stage(upload_memory=memory)
+
+
+async def an_upload(stage: Stage, size: int = 0) -> Upload:
     voice = await stage.add(a_waiting())
     return Upload(voice.voice_id, size)
 
@@ -379,25 +334,18 @@ def send(
     return asyncio.create_task(client.put(URL, content=upload.body(), headers=dict(headers)))
 
 
-async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
-    tmp_path: Path,
-) -> None:
-    stage = ApiStage(
-        folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=2 * COPIES * MAX_BYTES)
-    )
+async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room() -> None:
+    stage = stage_for(2 * MAX_BYTES)
     first, second, third = [await an_upload(stage, MAX_BYTES - 100) for _ in range(3)]
     third.goes_on.set()
     under_way = [send(stage.http, each, FORM) for each in (first, second)]
-    for each in (first, second):
-        await each.is_read.wait()
     await settle()
 
     with log_book() as book:
         refused = await stage.http.put(URL, content=third.body(), headers=FORM)
     was_read = third.is_read.is_set()
     first.goes_on.set()
-    taken = [await under_way[0]]
-    taken.append(await stage.http.put(URL, content=third.body(), headers=FORM))
+    taken = [await under_way[0], await send(stage.http, third, FORM)]
     second.goes_on.set()
     taken.append(await under_way[1])
 
@@ -408,79 +356,56 @@ async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
     assert [answer.status_code for answer in taken] == [202, 202, 202]
 
 
-async def test_many_short_recordings_have_the_room_of_one_long_one(tmp_path: Path) -> None:
-    stage = ApiStage(
-        folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES)
-    )
+async def test_many_short_recordings_have_the_room_of_one_long_one() -> None:
+    stage = stage_for(MAX_BYTES)
     uploads = [await an_upload(stage) for _ in range(20)]
     under_way = [send(stage.http, each, each.announced) for each in uploads]
     for each in uploads:
         await each.is_read.wait()
         each.goes_on.set()
-    answers = await asyncio.gather(*under_way)
 
-    assert {answer.status_code for answer in answers} == {202}
+    assert {answer.status_code for answer in await asyncio.gather(*under_way)} == {202}
 
 
-@pytest.mark.parametrize("announced", ["", "-1", "1e9", "1" * 13, "1" * 5000])
-async def test_what_announces_no_length_that_can_be_counts_as_the_largest(
-    tmp_path: Path, announced: str
-) -> None:
-    memory = UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES)
-    stage = ApiStage(folder=tmp_path, upload_memory=memory)
+@pytest.mark.parametrize("announced", ["", "-1", "1e9", "1" * 5000])
+async def test_what_announces_no_length_that_can_be_counts_as_the_largest(announced: str) -> None:
+    stage = stage_for(MAX_BYTES)
     first, second = await an_upload(stage), await an_upload(stage)
     second.goes_on.set()
-    length = {"Content-Length": announced}
     under_way = send(stage.http, first, FORM)
-    await first.is_read.wait()
     await settle()
-    refused = await stage.http.put(URL, content=second.body(), headers=FORM | length)
+
+    refused = await send(stage.http, second, FORM | {"Content-Length": announced})
     first.goes_on.set()
-    taken = await under_way
 
     problem(refused, 503, "unavailable")
-    assert taken.status_code == 202
+    assert (await under_way).status_code == 202
 
 
-async def test_a_recording_larger_than_the_room_is_let_in_alone(tmp_path: Path) -> None:
-    stage = ApiStage(folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=1))
+async def test_a_recording_larger_than_the_room_is_let_in_alone_and_leaves_it() -> None:
+    stage = stage_for(0)
     upload = await an_upload(stage)
     upload.goes_on.set()
 
-    answers = [await stage.http.put(URL, content=upload.body(), headers=FORM) for _ in range(2)]
-
-    assert {answer.status_code for answer in answers} == {202}
-
-
-async def test_a_form_that_is_refused_leaves_its_room(tmp_path: Path) -> None:
-    stage = ApiStage(
-        folder=tmp_path, upload_memory=UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES)
-    )
-
-    for _ in range(3):
+    for _ in range(2):
         problem(await stage.http.put(URL, content=b"x", headers=FORM), 422, "invalid_request")
+        assert (await send(stage.http, upload, FORM)).status_code == 202
 
 
-async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_others(
-    tmp_path: Path,
-) -> None:
-    memory = UploadMemory(MAX_BYTES, most=2 * COPIES * MAX_BYTES)
-    stage = ApiStage(folder=tmp_path, upload_memory=memory)
+async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_others() -> None:
+    stage = stage_for(2 * MAX_BYTES)
     stalled = [await an_upload(stage) for _ in range(10)]
     upload = await an_upload(stage)
-    upload.goes_on.set()
     much = FORM | {"Content-Length": str(MAX_BYTES)}
     under_way = [send(stage.http, each, much) for each in stalled]
     await settle()
 
-    answer = await stage.http.put(URL, content=upload.body(), headers=dict(upload.announced))
-
+    upload.goes_on.set()
+    answer = await send(stage.http, upload, upload.announced)
     for each in stalled:
         each.goes_on.set()
-    others = await asyncio.gather(*under_way)
 
-    assert answer.status_code == 202
-    assert {each.status_code for each in others} == {202}
+    assert {each.status_code for each in [answer, *await asyncio.gather(*under_way)]} == {202}
 
 
 async def test_one_client_has_only_so_many_uploads_open(tmp_path: Path) -> None:
@@ -488,61 +413,46 @@ async def test_one_client_has_only_so_many_uploads_open(tmp_path: Path) -> None:
         folder=tmp_path, limits=RequestLimits(per_minute=0, waiting=3, trusted_proxies=1)
     )
     stalled = [await an_upload(stage) for _ in range(3)]
-    mine = FORM | {"Content-Length": str(MAX_BYTES), "X-Forwarded-For": "203.0.113.9"}
+    mine, others = (FORM | {"X-Forwarded-For": f"203.0.113.{number}"} for number in (9, 10))
     another = await an_upload(stage)
     another.goes_on.set()
     under_way = [send(stage.http, each, mine) for each in stalled]
     await settle()
 
-    refused = await stage.http.put(URL, content=another.body(), headers=mine)
-    others = {**another.announced, "X-Forwarded-For": "203.0.113.10"}
-    let_in = await stage.http.put(URL, content=another.body(), headers=others)
-
+    refused = await send(stage.http, another, mine)
+    let_in = await send(stage.http, another, others)
     for each in stalled:
         each.goes_on.set()
-    answers = await asyncio.gather(*under_way)
 
     assert "3 recordings" in problem(refused, 429, "rate_limited")
-    assert let_in.status_code == 202
-    assert {each.status_code for each in answers} == {202}
+    assert {each.status_code for each in [let_in, *await asyncio.gather(*under_way)]} == {202}
 
 
-async def test_a_recording_that_outgrows_the_memory_is_refused_and_leaves_its_memory(
-    tmp_path: Path,
-) -> None:
-    memory = UploadMemory(MAX_BYTES, most=COPIES * (MAX_BYTES + 10_000))
-    stage = ApiStage(folder=tmp_path, upload_memory=memory)
+async def test_a_recording_that_outgrows_the_memory_is_refused_and_leaves_its_memory() -> None:
+    stage = stage_for(MAX_BYTES + 10_000)
     small, large = await an_upload(stage, 20_000), await an_upload(stage, MAX_BYTES - 100)
     large.goes_on.set()
-    # It announces less than it sends, which a server would cut off.
-    little = FORM | {"Content-Length": "1000"}
     under_way = send(stage.http, small, FORM)
-    await small.is_read.wait()
     await settle()
 
-    refused = await stage.http.put(URL, content=large.body(), headers=little)
+    # It announces less than it sends, which a server would cut off.
+    refused = await send(stage.http, large, FORM | {"Content-Length": "1000"})
     small.goes_on.set()
-    taken = [await under_way]
-    taken.append(await stage.http.put(URL, content=large.body(), headers=FORM))
+    taken = [await under_way, await send(stage.http, large, FORM)]
 
     problem(refused, 503, "unavailable")
     assert [answer.status_code for answer in taken] == [202, 202]
 
 
-def test_a_recording_that_does_not_arrive_in_time_is_given_up_and_leaves_its_memory(
-    tmp_path: Path,
-) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        memory = UploadMemory(MAX_BYTES, most=COPIES * MAX_BYTES)
-        stage = ApiStage(folder=tmp_path, upload_memory=memory)
-        stalled, next_one = await an_upload(stage, 50_000), await an_upload(stage)
-        next_one.goes_on.set()
-        late = await send(stage.http, stalled, FORM)
-        assert asyncio.get_running_loop().time() == BODY_SECONDS
-        taken = await stage.http.put(URL, content=next_one.body(), headers=FORM)
+@in_virtual_time
+async def test_a_recording_that_does_not_arrive_in_time_is_given_up_and_leaves_its_memory() -> None:
+    stage = stage_for(MAX_BYTES)
+    stalled, next_one = await an_upload(stage, 50_000), await an_upload(stage)
+    next_one.goes_on.set()
 
-        assert "60 seconds" in problem(late, 408, "request_timeout")
-        assert taken.status_code == 202
+    late = await send(stage.http, stalled, FORM)
+    assert asyncio.get_running_loop().time() == BODY_SECONDS
+    taken = await send(stage.http, next_one, FORM)
 
-    run()
+    assert "60 seconds" in problem(late, 408, "request_timeout")
+    assert taken.status_code == 202

@@ -67,23 +67,13 @@ def answered_by(
     return WarmUp(client, "http://x.test/", identity or NoIdentity())
 
 
-async def test_the_warm_up_is_sent_before_the_answer_and_not_awaited() -> None:
+async def test_the_warm_up_is_sent_and_not_awaited_and_no_second_one_for_a_few_visitors() -> None:
     container = SlowContainer()
     async with container.warm_up() as warm_up:
         await warm_up.send()
         await container.arrived.wait()
-
+        await warm_up.send()
         assert container.requests[0].startswith(b"GET /warmup HTTP/1.1\r\n")
-        assert not container.answers.is_set()
-        container.answers.set()
-
-
-async def test_for_a_few_visitors_no_second_warm_up_is_sent_while_one_is_under_way() -> None:
-    container = SlowContainer()
-    async with container.warm_up() as warm_up:
-        await warm_up.send()
-        await container.arrived.wait()
-        await warm_up.send()
         assert len(container.requests) == 1
 
         container.answers.set()
@@ -95,41 +85,26 @@ async def test_for_a_few_visitors_no_second_warm_up_is_sent_while_one_is_under_w
 
 
 @in_virtual_time
-async def test_a_crowd_wakes_as_many_slots_as_it_will_take() -> None:
+@pytest.mark.parametrize(
+    ("visitors", "pause", "most", "wanted"),
+    [
+        # 50 visitors a second, each of whom takes two places for half a second.
+        (100, 0.02, 80, 50),
+        (400, 0.0, 8, 8),
+        (30, 1.0, 40, 1),
+    ],
+)
+async def test_visitors_wake_as_many_slots_as_they_will_take_and_no_more_than_are_allowed(
+    *, visitors: int, pause: float, most: int, wanted: int
+) -> None:
     container = HeldBack()
-    warm_up = container.warm_up(most=80)
+    warm_up = container.warm_up(most=most)
 
-    for _ in range(100):
+    for _ in range(visitors):
         await warm_up.send()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(pause)
 
-    # 50 visitors a second, each of whom takes two places for half a second.
-    assert len(container.held) == 50
-    await warm_up.aclose()
-
-
-@in_virtual_time
-async def test_visitors_one_after_another_wake_one_slot() -> None:
-    container = HeldBack()
-    warm_up = container.warm_up()
-
-    for _ in range(30):
-        await warm_up.send()
-        await asyncio.sleep(1.0)
-
-    assert len(container.held) == 1
-    await warm_up.aclose()
-
-
-@in_virtual_time
-async def test_no_crowd_has_more_warm_ups_under_way_than_are_allowed() -> None:
-    container = HeldBack()
-    warm_up = container.warm_up(most=8)
-
-    for number in range(400):
-        await warm_up.send(f"character-{number % 3}")
-
-    assert len(container.held) == 8
+    assert len(container.held) == wanted
     await warm_up.aclose()
 
 
@@ -190,23 +165,18 @@ async def test_each_character_that_must_be_loaded_has_a_warm_up_of_its_own() -> 
         ]
 
 
-async def test_a_failed_warm_up_is_logged_and_changes_nothing_else() -> None:
-    warm_up = answered_by(lambda _: httpx.Response(503))
+def refuse(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused", request=request)
+
+
+@pytest.mark.parametrize("answer", [lambda _: httpx.Response(503), refuse])
+async def test_a_failed_warm_up_is_logged_and_changes_nothing_else(
+    answer: Callable[[httpx.Request], httpx.Response],
+) -> None:
+    warm_up = answered_by(answer)
     with log_book() as book:
         await warm_up.send()
         await settle()
-
-    assert len(book.of("warmup_failed")) == 1
-    await warm_up.aclose()
-
-
-async def test_an_unreachable_container_changes_nothing_for_the_visitor() -> None:
-    def fail(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("refused", request=request)
-
-    warm_up = answered_by(fail)
-    with log_book() as book:
-        await warm_up.send()
 
     assert len(book.of("warmup_failed")) == 1
     await warm_up.aclose()
@@ -233,60 +203,40 @@ async def test_a_warm_up_that_is_slow_to_send_delays_the_visitor_only_a_little()
 
 
 @in_virtual_time
-async def test_the_work_goes_on_while_the_warm_up_is_sent() -> None:
-    identity, done_at = SlowIdentity(), []
+async def test_the_work_goes_on_while_the_warm_up_is_sent_and_passes_its_error_on() -> None:
+    identity = SlowIdentity()
     warm_up = answered_by(lambda _: httpx.Response(200), identity)
     loop = asyncio.get_running_loop()
 
-    async with warm_up.sending():
-        await asyncio.sleep(SENDING_SECONDS / 2)
-        done_at.append(loop.time())
+    async def work() -> None:
+        async with warm_up.sending():
+            await asyncio.sleep(SENDING_SECONDS / 2)
+            assert loop.time() == SENDING_SECONDS / 2
+            raise ValueError("no")
 
-    assert done_at == [SENDING_SECONDS / 2]
+    with pytest.raises(ValueError, match="no"):
+        await work()
     assert loop.time() == SENDING_SECONDS
     await warm_up.aclose()
 
 
-@in_virtual_time
-async def test_work_that_fails_while_the_warm_up_is_sent_passes_its_error_on() -> None:
-    seen = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        seen.append(request.url.path)
-        return httpx.Response(200)
-
-    warm_up = answered_by(answer)
-
-    with pytest.raises(ValueError, match="no"):
-        async with warm_up.sending():
-            raise ValueError("no")
-
-    assert seen == ["/"]
-    await warm_up.aclose()
-
-
-async def test_a_closing_api_cancels_its_warm_up() -> None:
+async def test_a_server_that_stops_cancels_its_warm_ups_and_closes_their_connections(
+    stage: Stage,
+) -> None:
     container = SlowContainer()
     async with container.warm_up() as warm_up:
         await warm_up.send()
         await container.arrived.wait()
-
         await warm_up.aclose()
         await settle()
-
         assert warm_up._under_way == {}  # noqa: SLF001 - it ends unseen
         container.answers.set()
-    await WarmUp(httpx.AsyncClient(), "http://x.test/", NoIdentity()).aclose()
 
-
-async def test_a_server_that_stops_closes_the_warm_ups_connections(stage: ApiStage) -> None:
     app = stage.app()
     client = stage.warm_up_client
     assert client is not None
-
     async with app.router.lifespan_context(app):
         assert not client.is_closed
-
     assert client.is_closed
 
 
