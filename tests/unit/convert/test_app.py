@@ -58,46 +58,30 @@ async def test_a_push_reaches_the_worker() -> None:
     assert (response.status_code, [m.data for m in worker.messages]) == (204, [b"x"])
 
 
-@pytest.mark.parametrize("has_converted", [False, True])
-async def test_a_warm_up_tells_whether_the_instance_is_cold(*, has_converted: bool) -> None:
-    worker = FakeWorker()
-    worker.has_converted = has_converted
+@pytest.mark.parametrize("error", [None, unknown_character("ada"), StorageUnavailableError("down")])
+async def test_a_warm_up_loads_its_character_if_it_can_and_tells_whether_the_instance_is_cold(
+    error: Exception | None,
+) -> None:
+    worker, characters = FakeWorker(), FakeCharacters(error)
+    app = app_of(worker, characters=characters)
 
     with log_book() as book:
-        response = await ask(app_of(worker), "/warmup")
+        first = await ask(app, "/warmup")
+        worker.has_converted = True
+        second = await ask(app, "/warmup?character=ada")
 
-    assert (response.status_code, response.json()) == (200, {"cold": not has_converted})
-    assert [entry["cold"] for entry in book.of("warmup")] == [not has_converted]
-
-
-async def test_a_warm_up_loads_the_character_that_it_names() -> None:
-    characters = FakeCharacters()
-
-    response = await ask(app_of(FakeWorker(), characters=characters), "/warmup?character=ada")
-
-    assert (response.status_code, characters.asked) == (200, ["ada"])
+    assert [each.json() for each in (first, second)] == [{"cold": True}, {"cold": False}]
+    assert [entry["cold"] for entry in book.of("warmup")] == [True, False]
+    assert characters.asked == ["ada"]
+    not_warm = [entry["character"] for entry in book.of("character_not_warm")]
+    assert not_warm == ([] if error is None else ["ada"])
 
 
-@pytest.mark.parametrize("error", [unknown_character("ada"), StorageUnavailableError("down")])
-async def test_a_warm_up_answers_although_its_character_cannot_be_loaded(error: Exception) -> None:
-    with log_book() as book:
-        response = await ask(
-            app_of(FakeWorker(), characters=FakeCharacters(error)), "/warmup?character=ada"
-        )
+async def test_an_instance_is_ready_when_its_decoder_is_and_asks_to_be_replaced_if_stuck() -> None:
+    worker, decoder = FakeWorker(), FakeDecoder()
+    app = app_of(worker, decoder)
+    statuses = [(await ask(app, path)).status_code for path in ("/readyz", "/healthz")]
+    worker.is_stuck, decoder.is_ready = True, False
+    statuses += [(await ask(app, path)).status_code for path in ("/readyz", "/healthz")]
 
-    assert response.status_code == 200
-    assert [entry["character"] for entry in book.of("character_not_warm")] == ["ada"]
-
-
-async def test_an_instance_is_ready_when_its_decoder_is() -> None:
-    assert (await ask(app_of(FakeWorker()), "/readyz")).status_code == 204
-    assert (
-        await ask(app_of(FakeWorker(), FakeDecoder(is_ready=False)), "/readyz")
-    ).status_code == 503
-
-
-async def test_a_stuck_instance_asks_to_be_replaced() -> None:
-    worker = FakeWorker()
-    assert (await ask(app_of(worker), "/healthz")).status_code == 204
-    worker.is_stuck = True
-    assert (await ask(app_of(worker), "/healthz")).status_code == 503
+    assert statuses == [204, 204, 503, 503]

@@ -41,23 +41,15 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def test_the_scheduler_starts_a_sweep_and_gets_its_counts() -> None:
-    voices, topic = MemoryVoices(), RecordingPublisher()
-    await voices.create(a_queued())
-
-    async with client(topic, voices) as http:
-        answer = await http.post("/", headers=bearer(ISSUER.sign(push_claims())))
-
-    assert (answer.status_code, answer.json()) == (200, {"put_back": 1, "expire": 0})
-    assert len(topic.published) == 1
+TIMER = bearer(ISSUER.sign(push_claims()))
 
 
-async def test_only_the_scheduler_can_start_a_sweep() -> None:
+async def test_only_the_scheduler_starts_a_sweep_and_gets_its_counts() -> None:
     voices, topic = MemoryVoices(), RecordingPublisher()
     await voices.create(a_queued())
     strangers = [
         {},
-        bearer(ISSUER.sign(push_claims())) | {"X-Serverless-Authorization": "Bearer a.b.c"},
+        TIMER | {"X-Serverless-Authorization": "Bearer a.b.c"},
         bearer(unsigned(push_claims())),
         bearer(ISSUER.sign(push_claims(email="other@project.iam.gserviceaccount.com"))),
         bearer(ISSUER.sign(push_claims(aud="https://other.example"))),
@@ -65,21 +57,16 @@ async def test_only_the_scheduler_can_start_a_sweep() -> None:
     ]
 
     async with client(topic, voices) as http:
-        answers = [await http.post("/", headers=headers) for headers in strangers]
+        refused = [await http.post("/", headers=headers) for headers in strangers]
+        assert topic.published == []
+        topic.failures_left = 1
+        incomplete = await http.post("/", headers=TIMER)
+        answer = await http.post("/", headers=TIMER)
 
-    assert {answer.status_code for answer in answers} == {401}
-    assert topic.published == []
-
-
-async def test_an_incomplete_sweep_is_an_error() -> None:
-    voices, topic = MemoryVoices(), RecordingPublisher()
-    await voices.create(a_queued())
-    topic.failures_left = 1
-
-    async with client(topic, voices) as http:
-        answer = await http.post("/", headers=bearer(ISSUER.sign(push_claims())))
-
-    assert answer.status_code == 503
+    assert {each.status_code for each in refused} == {401}
+    assert incomplete.status_code == 503
+    assert (answer.status_code, answer.json()) == (200, {"put_back": 1, "expire": 0})
+    assert len(topic.published) == 1
 
 
 class FailingVoices(MemoryVoices):
@@ -108,15 +95,10 @@ async def test_a_sweep_without_its_index_says_why_and_keeps_running(
 ) -> None:
     with log_book() as book:
         async with client(RecordingPublisher(), FailingVoices(error)) as http:
-            answer = await http.post("/", headers=bearer(ISSUER.sign(push_claims())))
+            answer = await http.post("/", headers=TIMER)
             probe = await http.get("/healthz")
 
     assert (answer.status_code, probe.status_code) == (status, 204)
     (entry,) = book.of(event)
     assert "the index is missing" in entry["message"] + entry.get("stack_trace", "")
     assert "index" not in answer.text
-
-
-async def test_a_probe_needs_no_token() -> None:
-    async with client(RecordingPublisher(), MemoryVoices()) as http:
-        assert (await http.get("/healthz")).status_code == 204

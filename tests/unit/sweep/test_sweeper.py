@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -81,35 +81,35 @@ def house() -> House:
     return House()
 
 
-async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is_there(
-    house: House,
+@pytest.mark.parametrize(
+    ("options", "content_type"),
+    [
+        ({}, "audio/ogg"),
+        ({"speaking": Speaking(speed=1.5), "content_type": TEXT_CONTENT_TYPE}, TEXT_CONTENT_TYPE),
+    ],
+)
+async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_or_text_that_is_there(
+    house: House, options: dict[str, Any], content_type: str
 ) -> None:
-    voice = await house.add(a_waiting())
-    generation = house.uploads.put(voice.voice_id, b"recording", "audio/ogg")
+    voice = await house.add(a_waiting(**options))
+    generation = house.uploads.put(voice.voice_id, b"recording", content_type)
     house.later(minutes=6)
 
-    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+    with log_book() as book:
+        assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
 
-    expected = an_upload(voice.voice_id, generation=generation, content_type="audio/ogg", bytes=9)
+    expected = an_upload(voice.voice_id, generation=generation, content_type=content_type, bytes=9)
     queued = await house.voice(voice)
     assert (queued.status, queued.input) == (Status.QUEUED, expected)
+    assert queued.options == voice.options
     ((data, attributes),) = house.topic.published
     assert attributes["voice_id"] == voice.voice_id
     message = parse_conversion_message(PushMessage(data))
     assert message == ConversionMessage(voice.voice_id, expected, CLIENT)
-
-
-async def test_a_text_whose_message_was_never_sent_is_found(house: House) -> None:
-    voice = await house.add(a_waiting(speaking=Speaking(speed=1.5), content_type=TEXT_CONTENT_TYPE))
-    house.uploads.put(voice.voice_id, "はい。".encode(), TEXT_CONTENT_TYPE)
-    house.later(minutes=6)
-
-    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
-
-    queued = await house.voice(voice)
-    assert (queued.status, queued.options) == (Status.QUEUED, voice.options)
-    ((data, _),) = house.topic.published
-    assert parse_conversion_message(PushMessage(data)).upload.content_type == TEXT_CONTENT_TYPE
+    (entry,) = book.of("swept")
+    assert (entry["looked_at"], entry["put_back"], entry["expire"]) == (1, 1, 0)
+    assert entry["failures"] == 0
+    assert len(book.of("voice_put_back")) == 1
 
 
 async def test_the_conversion_of_a_queued_voice_is_requested_again_once_per_waiting_period(
@@ -224,23 +224,19 @@ async def test_voices_that_are_left_alone_do_not_delay_later_ones(house: House) 
     assert (await house.voice(voice)).status is Status.QUEUED
 
 
-class EndlessVoices(MemoryVoices):
-    """Always finds more, though nothing that could be read."""
-
-    searches = 0
-
-    async def find_unchanged(
-        self, status: Status, *, since: datetime, limit: int, after: object = None
-    ) -> FoundVoices:
-        del status, since
-        assert (after in {None, self.searches}, limit) == (True, PAGE)
-        self.searches += 1
-        return FoundVoices((), end=self.searches)
-
-
 async def test_a_sweep_ends_however_many_voices_there_are(house: House) -> None:
-    voices = EndlessVoices()
+    class EndlessVoices(MemoryVoices):
+        searches = 0
 
+        async def find_unchanged(
+            self, status: Status, *, since: datetime, limit: int, after: object = None
+        ) -> FoundVoices:
+            del status, since
+            assert (after in {None, self.searches}, limit) == (True, PAGE)
+            self.searches += 1
+            return FoundVoices((), end=self.searches)
+
+    voices = EndlessVoices()
     with log_book() as book:
         assert await house.sweeper_of(voices).sweep() == {"put_back": 0, "expire": 0}
 
@@ -249,20 +245,17 @@ async def test_a_sweep_ends_however_many_voices_there_are(house: House) -> None:
     assert statuses == ["waiting", "queued", "converting"]
 
 
-class VoicesWithADamagedOne(MemoryVoices):
-    """Holds a document besides, which is no voice."""
-
+async def test_an_unreadable_document_is_named_and_the_sweep_continues(house: House) -> None:
     damaged = UnreadableVoiceError(new_voice_id(), KeyError("options"))
 
-    async def find_unchanged(
-        self, status: Status, *, since: datetime, limit: int, after: object = None
-    ) -> FoundVoices:
-        found = await super().find_unchanged(status, since=since, limit=limit, after=after)
-        return replace(found, unreadable=[self.damaged] if status is Status.QUEUED else ())
+    class DamagedVoices(MemoryVoices):
+        async def find_unchanged(
+            self, status: Status, *, since: datetime, limit: int, after: object = None
+        ) -> FoundVoices:
+            found = await super().find_unchanged(status, since=since, limit=limit, after=after)
+            return replace(found, unreadable=[damaged] if status is Status.QUEUED else ())
 
-
-async def test_an_unreadable_document_is_named_and_the_sweep_continues(house: House) -> None:
-    voices, voice = VoicesWithADamagedOne(house.clock), a_queued()
+    voices, voice = DamagedVoices(house.clock), a_queued()
     await voices.create(voice)
     house.later(minutes=6)
 
@@ -270,7 +263,7 @@ async def test_an_unreadable_document_is_named_and_the_sweep_continues(house: Ho
         assert await house.sweeper_of(voices).sweep() == {"put_back": 1, "expire": 0}
 
     (entry,) = book.of("unreadable_voice")
-    assert (entry["severity"], entry["voice"]) == ("ERROR", logged_as(voices.damaged.voice_id))
+    assert (entry["severity"], entry["voice"]) == ("ERROR", logged_as(damaged.voice_id))
     assert "options" in entry["message"]
     assert [swept["unreadable"] for swept in book.of("swept")] == [1]
 
@@ -291,19 +284,6 @@ async def test_after_an_unexpected_error_the_sweep_continues(house: House) -> No
     assert entry["voice"] == logged_as(strange.voice_id)
 
 
-async def test_a_sweep_reports_what_it_did(house: House) -> None:
-    await house.voices.create(a_queued())
-    house.later(minutes=6)
-
-    with log_book() as book:
-        await house.sweeper.sweep()
-
-    (entry,) = book.of("swept")
-    assert (entry["looked_at"], entry["put_back"], entry["expire"]) == (1, 1, 0)
-    assert entry["failures"] == 0
-    assert len(book.of("voice_put_back")) == 1
-
-
 UNCHANGED = PATIENCE.unchanged
 UPLOAD_ENDS = 2 * PATIENCE.upload
 WAITING, QUEUED, CONVERTING, DONE, FAILED = (make() for make in EVERY_STATE.values())
@@ -313,22 +293,18 @@ LEASED = replace(CONVERTING, lease_expires_at=NOW + timedelta(hours=2))
 @pytest.mark.parametrize(
     ("voice", "has_upload", "age", "remedy"),
     [
-        pytest.param(WAITING, True, UNCHANGED, Remedy.PUT_BACK, id="its event was lost"),
-        pytest.param(WAITING, True, UNCHANGED - SECOND, Remedy.NONE, id="it changed lately"),
-        pytest.param(QUEUED, True, UNCHANGED - SECOND, Remedy.NONE, id="it was queued lately"),
-        pytest.param(WAITING, False, UPLOAD_ENDS, Remedy.NONE, id="a recording may arrive"),
-        pytest.param(WAITING, False, UPLOAD_ENDS + SECOND, Remedy.EXPIRE, id="none arrived"),
-        pytest.param(WAITING, True, 10 * UPLOAD_ENDS, Remedy.PUT_BACK, id="it arrived late"),
-        pytest.param(QUEUED, True, UNCHANGED, Remedy.PUT_BACK, id="its message was lost"),
-        pytest.param(
-            CONVERTING, True, LEASE + UNCHANGED - SECOND, Remedy.NONE, id="its lease has just ended"
-        ),
-        pytest.param(
-            CONVERTING, True, LEASE + UNCHANGED, Remedy.PUT_BACK, id="its lease ended long ago"
-        ),
-        pytest.param(LEASED, True, timedelta(hours=1), Remedy.NONE, id="its lease is held"),
-        pytest.param(DONE, True, timedelta(days=1), Remedy.NONE, id="it is done"),
-        pytest.param(FAILED, True, timedelta(days=1), Remedy.NONE, id="it has failed"),
+        (WAITING, True, UNCHANGED, Remedy.PUT_BACK),
+        (WAITING, True, UNCHANGED - SECOND, Remedy.NONE),
+        (WAITING, False, UPLOAD_ENDS, Remedy.NONE),
+        (WAITING, False, UPLOAD_ENDS + SECOND, Remedy.EXPIRE),
+        (WAITING, True, 10 * UPLOAD_ENDS, Remedy.PUT_BACK),
+        (QUEUED, True, UNCHANGED - SECOND, Remedy.NONE),
+        (QUEUED, True, UNCHANGED, Remedy.PUT_BACK),
+        (CONVERTING, True, LEASE + UNCHANGED - SECOND, Remedy.NONE),
+        (CONVERTING, True, LEASE + UNCHANGED, Remedy.PUT_BACK),
+        (LEASED, True, timedelta(hours=1), Remedy.NONE),
+        (DONE, True, timedelta(days=1), Remedy.NONE),
+        (FAILED, True, timedelta(days=1), Remedy.NONE),
     ],
 )
 def test_what_is_decided_about_a_voice(
