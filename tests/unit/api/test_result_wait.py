@@ -119,7 +119,8 @@ async def test_waiting_for_an_unreadable_voice_ends_at_once() -> None:
         @asynccontextmanager
         async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
             async def broken() -> AsyncIterator[Voice | None]:
-                raise UnreadableVoiceError(voice_id, KeyError("options"))
+                if voice_id:
+                    raise UnreadableVoiceError(voice_id, KeyError("options"))
                 yield None
 
             yield broken()

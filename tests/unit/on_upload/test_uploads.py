@@ -220,7 +220,7 @@ async def test_a_crash_between_publishing_and_recording_repeats_and_loses_nothin
     ],
 )
 async def test_an_event_about_which_nothing_is_to_do_is_ignored(
-    *, stage: Stage, book: LogBook, voice: Voice, changes: dict[str, int], reason: str
+    *, stage: Stage, book: LogBook, voice: Voice, changes: dict[str, Any], reason: str
 ) -> None:
     upload = await stage.add(voice)
     again = replace(upload_notification(replace(upload, **changes)), message_id="another")
