@@ -36,7 +36,7 @@ async def ask(stage: ApiStage, method: str, headers: dict[str, str]) -> httpx.Re
     ],
 )
 async def test_a_page_of_another_site_changes_nothing_but_may_read(
-    stage: Stage, headers: dict[str, str]
+    stage: ApiStage, headers: dict[str, str]
 ) -> None:
     for method in ("POST", "PUT", "DELETE"):
         problem(await ask(stage, method, headers), 403, "origin_refused")
@@ -112,7 +112,7 @@ class OurPages:
 async def test_only_a_page_of_this_site_sends_requests_about_voices(
     headers: dict[str, str],
 ) -> None:
-    stage = Stage(app_check=OurPages())
+    stage = ApiStage(app_check=OurPages())
     for method, path, more in (
         ("POST", "voices", {}),
         ("PUT", "voices", FORM),
@@ -135,14 +135,14 @@ async def test_without_the_keys_of_app_check_the_client_is_told_to_ask_again() -
         async def verify(self, authorization: str | None) -> Mapping[str, Any]:
             raise CertificatesUnavailableError(f"no keys for {authorization}")
 
-    answer = await Stage(app_check=NoKeys()).http.post("/api/v1/voices")
+    answer = await ApiStage(app_check=NoKeys()).http.post("/api/v1/voices")
 
     problem(answer, 503, "unavailable")
     assert answer.headers["retry-after"]
 
 
 async def test_pages_of_this_site_may_send_a_token_and_others_get_no_permission(
-    stage: Stage,
+    stage: ApiStage,
 ) -> None:
     asked = {
         "Access-Control-Request-Method": "POST",

@@ -90,7 +90,7 @@ async def test_a_character_that_is_asked_for_by_name_is_found_soon_after_its_upl
 
 @in_virtual_time
 async def test_neither_a_half_uploaded_character_nor_one_that_is_hidden_can_be_chosen() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     put_manifest(stage.objects, "ada")
     put_character(stage.objects, "mei", credit="Voice: somebody else")
 
@@ -101,7 +101,7 @@ async def test_neither_a_half_uploaded_character_nor_one_that_is_hidden_can_be_c
 
 @in_virtual_time
 async def test_a_voice_of_a_built_in_character_does_not_wait_for_the_bucket() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     stage.objects.is_out_of_reach = True
 
     with log_book() as book:
@@ -112,7 +112,7 @@ async def test_a_voice_of_a_built_in_character_does_not_wait_for_the_bucket() ->
 
 @in_virtual_time
 async def test_while_the_bucket_is_out_of_reach_characters_stay_and_none_is_unknown() -> None:
-    stage = Stage()
+    stage = CatalogueStage()
     put_character(stage.objects, "ada")
     await stage.listed()
     stage.objects.is_out_of_reach = True

@@ -11,7 +11,7 @@ from shared.voices.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.support.voices import EVERY_STATE, a_done
-from tests.unit.api.stage import WEBM, Stage, UidTokens, WatchedVoices, problem
+from tests.unit.api.stage import WEBM, ApiStage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +73,7 @@ async def test_a_voice_is_erased_from_its_document_on_so_that_no_worker_commits_
         await stage.voices.read(voice.voice_id)
 
 
-async def test_only_the_owner_erases_a_voice_that_has_one(stage: Stage) -> None:
+async def test_only_the_owner_erases_a_voice_that_has_one(stage: ApiStage) -> None:
     stage.verifier = UidTokens()
     voice = await stage.add(replace(a_done(), owner="me"))
     path = f"/api/v1/voices/{voice.voice_id}"
@@ -97,7 +97,7 @@ class Unreadable(WatchedVoices):
 async def test_an_unreadable_voice_is_erased_unless_it_may_have_an_owner_and_takes_no_recording(
     tmp_path: Path, verifier: UidTokens | None
 ) -> None:
-    stage = Stage(folder=tmp_path, voices=Unreadable(), verifier=verifier)
+    stage = ApiStage(folder=tmp_path, voices=Unreadable(), verifier=verifier)
     voice = await stage.add(a_done())
     stage.uploads.put(voice.voice_id, b"recording")
     stage.results.put(f"{voice.voice_id}/1.wav", b"result")

@@ -159,7 +159,7 @@ async def test_a_voice_is_created_with_everything_at_its_default(stage: ApiStage
 
 
 async def test_the_requested_options_are_in_the_document_and_the_upload_address(
-    stage: Stage,
+    stage: ApiStage,
 ) -> None:
     content_type = "audio/mp4;codecs=mp4a.40.2"
     body = {"character": "taro", "pitch_shift": -3.5, "output_format": "mp3"}
@@ -183,7 +183,9 @@ async def test_the_requested_options_are_in_the_document_and_the_upload_address(
     assert timedelta(minutes=9) < remaining <= timedelta(minutes=10)
 
 
-async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(stage: Stage) -> None:
+async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(
+    stage: ApiStage,
+) -> None:
     refused = await stage.http.post("/api/v1/voices", json={"character": "kobo", "pitch_shift": 0})
     left_behind = stage.voices.count
     automatic = await stage.http.post(
@@ -198,7 +200,7 @@ async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(st
     assert (voice.character, voice.options.pitch_shift) == ("kobo", None)
 
 
-async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: Stage) -> None:
+async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: ApiStage) -> None:
     class WritingVoices(WatchedVoices):
         async def create(self, voice: Voice) -> None:
             await super().create(voice)
@@ -240,7 +242,7 @@ async def test_an_invalid_request_is_refused_with_its_field_named(
     assert stage.voices.count == 0  # nothing may be left behind
 
 
-async def test_an_endless_request_is_not_read_to_its_end(stage: Stage) -> None:
+async def test_an_endless_request_is_not_read_to_its_end(stage: ApiStage) -> None:
     sent = 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -259,7 +261,7 @@ async def test_an_endless_request_is_not_read_to_its_end(stage: Stage) -> None:
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: ApiStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is known, or counted, before the whole body is there."""
     monkeypatch.setattr(problems, "BODY_SECONDS", 0.2)
@@ -278,7 +280,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     assert response.headers["access-control-allow-origin"] == SITE
 
 
-async def test_the_largest_body_is_taken_and_a_larger_one_refused(stage: Stage) -> None:
+async def test_the_largest_body_is_taken_and_a_larger_one_refused(stage: ApiStage) -> None:
     largest = b'{"character": "mei"' + b" " * (LARGEST_BYTES - 20) + b"}"
     headers = {"Content-Type": "application/json"}
 
@@ -302,7 +304,7 @@ async def test_the_largest_body_is_taken_and_a_larger_one_refused(stage: Stage) 
     ],
 )
 async def test_a_page_reads_why_a_voice_is_refused(
-    *, stage: Stage, body: dict[str, str], status: int, code: str, named: str
+    *, stage: ApiStage, body: dict[str, str], status: int, code: str, named: str
 ) -> None:
     response = await stage.http.post("/api/v1/voices", json=body, headers={"Origin": SITE})
 
@@ -321,9 +323,9 @@ async def test_if_nothing_can_be_signed_no_document_is_left(stage: ApiStage) -> 
     assert stage.voices.count == 0  # nothing may be left behind
 
 
-async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
+async def test_a_signed_in_visitor_owns_the_voice(stage: ApiStage) -> None:
     me = {"Authorization": "Bearer uid:me"}
-    without_sign_in = await Stage(voices=stage.voices).http.post("/api/v1/voices", headers=me)
+    without_sign_in = await ApiStage(voices=stage.voices).http.post("/api/v1/voices", headers=me)
     stage.verifier = UidTokens()
     mine = await stage.http.post("/api/v1/voices", headers=me)
     anonymous = await stage.http.post("/api/v1/voices")
@@ -338,7 +340,7 @@ async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
     assert refused.headers["www-authenticate"] == "Bearer"
 
 
-async def test_unknown_paths_and_methods_are_problems_too(stage: Stage) -> None:
+async def test_unknown_paths_and_methods_are_problems_too(stage: ApiStage) -> None:
     problem(await stage.http.get("/api/v1/nothing"), 404, "not_found")
     response = await stage.http.patch("/api/v1/voices")
 
@@ -346,7 +348,7 @@ async def test_unknown_paths_and_methods_are_problems_too(stage: Stage) -> None:
     assert response.headers["allow"] == "POST, PUT"
 
 
-async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage: Stage) -> None:
+async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage: ApiStage) -> None:
     class BrokenVoices(WatchedVoices):
         async def create(self, voice: Voice) -> None:
             raise RuntimeError(f"a secret detail of {voice.voice_id}")
@@ -360,7 +362,9 @@ async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage:
     assert "a secret detail" in book.of("unexpected_error")[0]["stack_trace"]
 
 
-async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(stage: Stage) -> None:
+async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(
+    stage: ApiStage,
+) -> None:
     page = (await stage.http.get("/docs")).text
 
     loaded = re.findall(r'(?:src|href)="([^"]*)"', page)
@@ -372,7 +376,7 @@ async def test_the_page_that_describes_the_api_loads_nothing_from_elsewhere(stag
 
 
 async def test_an_answer_is_not_kept_shown_in_a_frame_or_taken_for_another_kind_of_file(
-    stage: Stage,
+    stage: ApiStage,
 ) -> None:
     """They have keys and signed addresses."""
     answers = [

@@ -301,7 +301,7 @@ async def verify(client: httpx.AsyncClient) -> httpx.Response:
 
 class TestRequestsPerMinute:
     async def test_who_asks_too_often_costs_nothing_and_is_told_when_to_come_back(
-        self, stage: Stage, clock: Clock
+        self, stage: ApiStage, clock: Clock
     ) -> None:
         stage.limits = limits(clock)
         for _ in range(BURST):
@@ -323,7 +323,7 @@ class TestRequestsPerMinute:
         assert (await post(stage.http)).status_code == 201
 
     async def test_everything_about_voices_counts_and_is_refused_unread(
-        self, stage: Stage, clock: Clock
+        self, stage: ApiStage, clock: Clock
     ) -> None:
         stage.limits = limits(clock)
         for _ in range(BURST):
@@ -368,7 +368,7 @@ class TestWaitingAtTheSameTime:
         assert {answer.status_code for answer in [*answers, after]} == {404}
 
 
-async def test_without_limits_anything_goes(stage: Stage) -> None:
+async def test_without_limits_anything_goes(stage: ApiStage) -> None:
     answers = [(await post(stage.http)).status_code for _ in range(30)]
 
     assert set(answers) == {201}

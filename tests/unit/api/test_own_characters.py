@@ -29,7 +29,7 @@ from shared.characters.own.store import DayLimits, UnknownOwnCharacterError, cha
 from tests.support.buckets import MemoryBucket
 from tests.support.clock import Calendar
 from tests.support.own_character_contract import MANY, a_begun
-from tests.unit.api.stage import Stage, UidTokens, problem
+from tests.unit.api.stage import ApiStage, UidTokens, problem
 from tests.unit.characters.character_objects import put_character
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Workshop:
         self.woken += 1
 
     def client(self, verifier: UidTokens | None = None) -> httpx.AsyncClient:
-        stage = Stage(
+        stage = ApiStage(
             folder=self.folder,
             own_characters=self.service,
             bucket=CharacterBucket(lambda: self.characters),
@@ -212,7 +212,7 @@ async def reusable(owner: Owner) -> Owner:
 
 
 async def test_without_the_operators_word_there_is_no_such_address() -> None:
-    problem(await Stage().http.post(PATH, json=NEW), 404, "not_found")
+    problem(await ApiStage().http.post(PATH, json=NEW), 404, "not_found")
 
 
 async def test_an_owner_begins_a_character_brings_recordings_and_asks_for_the_training(

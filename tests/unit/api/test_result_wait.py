@@ -108,7 +108,7 @@ async def test_a_store_that_does_not_report_the_voice_counts_as_unavailable() ->
 
             yield nothing()
 
-    response = await Stage(wait_seconds=50.0, voices=Mute()).http.get(url(new_voice_id()))
+    response = await ApiStage(wait_seconds=50.0, voices=Mute()).http.get(url(new_voice_id()))
 
     problem(response, 503, "unavailable")
     assert asyncio.get_running_loop().time() < 50.0
@@ -125,14 +125,14 @@ async def test_waiting_for_an_unreadable_voice_ends_at_once() -> None:
 
             yield broken()
 
-    response = await Stage(voices=Unreadable()).http.get(url(new_voice_id()))
+    response = await ApiStage(voices=Unreadable()).http.get(url(new_voice_id()))
 
     assert "create a new one" in problem(response, 409, "unreadable_voice")
 
 
 @in_virtual_time
 async def test_a_client_that_waits_too_long_may_call_again() -> None:
-    stage, voice = Stage(wait_seconds=50.0), a_converting()
+    stage, voice = ApiStage(wait_seconds=50.0), a_converting()
     await stage.voices.create(voice)
 
     response = await stage.http.get(url(voice.voice_id))
@@ -157,7 +157,7 @@ async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(stage: ApiStage
     problem(await waiting, 404, "unknown_voice")
 
 
-async def test_a_voice_expires_only_if_no_recording_came_in_time(stage: Stage) -> None:
+async def test_a_voice_expires_only_if_no_recording_came_in_time(stage: ApiStage) -> None:
     begin = datetime.now(UTC) - timedelta(minutes=21)
     late, stored = await stage.add(a_waiting(now=begin)), await stage.add(a_waiting(now=begin))
     stage.uploads.put(stored.voice_id, b"a recording whose message is late")
@@ -185,7 +185,7 @@ async def test_only_the_owner_waits_for_a_voice_that_has_one(stage: ApiStage) ->
     assert (stage.container.warm_ups, stage.voices.watchers) == (0, 0)
     assert (await stage.http.get(url(voice.voice_id), headers=me)).status_code == 200
 
-    where_nobody_signs_in = Stage(voices=stage.voices).http
+    where_nobody_signs_in = ApiStage(voices=stage.voices).http
     problem(await where_nobody_signs_in.get(url(voice.voice_id), headers=me), 403, "not_owner")
 
 

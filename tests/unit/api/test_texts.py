@@ -12,7 +12,7 @@ import pytest
 from shared.voices.messages import PushMessage, parse_conversion_message
 from shared.voices.store import document_path
 from shared.voices.voice import Speaking, Status
-from tests.unit.api.stage import MAX_CHARACTERS, WEBM, Stage, problem
+from tests.unit.api.stage import MAX_CHARACTERS, WEBM, ApiStage, problem
 
 if TYPE_CHECKING:
     from httpx import Response
@@ -23,7 +23,7 @@ TEXT = "今日はいい天気ですね。"
 TYPE = "text/plain; charset=utf-8"
 
 
-async def post(stage: Stage, **fields: Any) -> Response:
+async def post(stage: ApiStage, **fields: Any) -> Response:
     headers = {"Content-Type": "application/json"}
     content = json.dumps({"text": TEXT} | fields)
     return await stage.http.post("/api/v1/voices", content=content, headers=headers)
@@ -62,7 +62,7 @@ async def test_a_text_is_stored_and_its_conversion_requested() -> None:
 
 
 async def test_the_answer_names_what_no_voice_reads_of_a_text() -> None:
-    answers = [(await post(Stage(), text=text)).json() for text in (TEXT, f"{TEXT}안녕하세요。")]
+    answers = [(await post(ApiStage(), text=text)).json() for text in (TEXT, f"{TEXT}안녕하세요。")]
 
     assert [answer["unread"] for answer in answers] == [None, "Korean"]
 
@@ -81,7 +81,7 @@ async def test_the_text_is_in_no_document_message_or_log(
 
 
 async def test_the_first_character_that_speaks_text_is_taken_and_one_of_its_styles() -> None:
-    stage = Stage()
+    stage = ApiStage()
 
     created = (await post(stage, style=7)).json()
 
@@ -121,7 +121,7 @@ async def test_what_cannot_be_spoken_is_refused_and_leaves_nothing(
 
 
 async def test_a_character_of_texts_refuses_recordings_which_have_no_options_of_a_text() -> None:
-    http = Stage().http
+    http = ApiStage().http
     answer = await http.post("/api/v1/voices", json={"character": "sango"})
 
     assert "choose one of mei" in problem(answer, 422, "speech_not_taken")
@@ -132,7 +132,7 @@ async def test_a_character_of_texts_refuses_recordings_which_have_no_options_of_
 async def test_if_bucket_or_topic_is_out_of_reach_there_is_no_voice(
     *, out_of_reach: bool, failures: int
 ) -> None:
-    stage = Stage()
+    stage = ApiStage()
     stage.uploads.is_out_of_reach = out_of_reach
     stage.conversions.failures_left = failures
 
@@ -144,7 +144,7 @@ async def test_if_bucket_or_topic_is_out_of_reach_there_is_no_voice(
 
 
 async def test_deleting_the_voice_erases_its_text_and_no_recording_is_accepted_for_it() -> None:
-    stage = Stage()
+    stage = ApiStage()
     voice_id = (await post(stage)).json()["voice_id"]
     files = {"file": ("a.webm", WEBM, "audio/webm")}
 
@@ -158,7 +158,7 @@ async def test_deleting_the_voice_erases_its_text_and_no_recording_is_accepted_f
 
 
 async def test_the_list_of_characters_says_what_each_takes() -> None:
-    listed = (await Stage().http.get("/api/v1/characters")).json()["characters"]
+    listed = (await ApiStage().http.get("/api/v1/characters")).json()["characters"]
 
     takes = {each["id"]: (each["takes"], each["text"]) for each in listed}
     assert takes["mei"] == ("speech", None)

@@ -78,7 +78,7 @@ async def test_a_recording_is_stored_as_after_a_signed_upload(stage: ApiStage) -
     ids=["longer", "of the same size", "of another type"],
 )
 async def test_a_recording_that_is_sent_again_is_taken_in_once_and_another_is_refused(
-    stage: Stage, content: bytes, content_type: str
+    stage: ApiStage, content: bytes, content_type: str
 ) -> None:
     voice = await waiting(stage)
     await put(stage.http, voice.voice_id)
@@ -117,7 +117,7 @@ async def test_a_recording_whose_name_is_found_used_is_accepted_if_it_is_stored_
         problem(response, 409, "already_uploaded")
 
 
-async def test_a_voice_that_has_its_recording_takes_no_other(stage: Stage) -> None:
+async def test_a_voice_that_has_its_recording_takes_no_other(stage: ApiStage) -> None:
     for state in EVERY_STATE.keys() - {"waiting"}:
         voice = await stage.add(EVERY_STATE[state]())
 
@@ -128,7 +128,7 @@ async def test_a_voice_that_has_its_recording_takes_no_other(stage: Stage) -> No
 
 @pytest.mark.parametrize("more", [1, 400_000])
 async def test_the_largest_recording_is_stored_and_a_larger_one_fails_its_voice(
-    stage: Stage, more: int
+    stage: ApiStage, more: int
 ) -> None:
     voice, other = await waiting(stage), await waiting(stage)
     largest = WEBM + b"\x01" * (MAX_BYTES - len(WEBM))
@@ -163,7 +163,7 @@ async def test_a_stream_without_end_is_cut_off(stage: ApiStage) -> None:
     assert await error_of(stage, voice) is ErrorCode.TOO_LARGE
 
 
-async def test_an_oversized_file_fails_no_unknown_and_nobody_elses_voice(stage: Stage) -> None:
+async def test_an_oversized_file_fails_no_unknown_and_nobody_elses_voice(stage: ApiStage) -> None:
     stage.verifier = UidTokens()
     voice = await waiting(stage, owner="me")
 
@@ -230,7 +230,7 @@ async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: ApiStage) -
     ],
 )
 async def test_a_malformed_form_is_refused(
-    stage: Stage, content: bytes, headers: dict[str, str]
+    stage: ApiStage, content: bytes, headers: dict[str, str]
 ) -> None:
     response = await stage.http.put(URL, content=content, headers=headers)
 
@@ -246,7 +246,7 @@ async def test_a_malformed_form_is_refused(
         *(f"{FORM['Content-Type']}; charset={name}" for name in ("punycode", "a\0b", "\xff")),
     ],
 )
-async def test_only_a_form_in_utf_8_is_read(stage: Stage, content_type: str) -> None:
+async def test_only_a_form_in_utf_8_is_read(stage: ApiStage, content_type: str) -> None:
     voice = await waiting(stage)
     form = Upload(voice.voice_id)
     form.goes_on.set()
@@ -317,13 +317,13 @@ class Upload:
         yield self._end
 
 
-def stage_for(recordings: int) -> Stage:
+def stage_for(recordings: int) -> ApiStage:
     """An api with memory for recordings of so many bytes."""
     memory = UploadMemory(MAX_BYTES, most=COPIES * recordings or 1)
-    return Stage(upload_memory=memory)
+    return ApiStage(upload_memory=memory)
 
 
-async def an_upload(stage: Stage, size: int = 0) -> Upload:
+async def an_upload(stage: ApiStage, size: int = 0) -> Upload:
     voice = await stage.add(a_waiting())
     return Upload(voice.voice_id, size)
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from functions.api.verifications import MOST_BYTES
-from tests.unit.api.stage import SITE, Stage, problem
+from tests.unit.api.stage import SITE, ApiStage, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ async def test_the_converters_refusal_is_told_with_its_code_and_its_absence_as_u
     status: int,
     code: str,
 ) -> None:
-    response = await post(Stage(tmp_path, verifying=converter), b"x")
+    response = await post(ApiStage(tmp_path, verifying=converter), b"x")
 
     detail = problem(response, status, code)
     assert (detail == "The file is too long.") is (status == 422)
@@ -102,5 +102,5 @@ async def test_a_file_that_is_refused_does_not_reach_the_converter(
     converter = FakeVerifier()
     headers = {"Content-Type": content_type, "Origin": SITE}
 
-    problem(await post(Stage(tmp_path, verifying=converter), content, **headers), status, code)
+    problem(await post(ApiStage(tmp_path, verifying=converter), content, **headers), status, code)
     assert converter.files == []

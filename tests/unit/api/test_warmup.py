@@ -221,7 +221,7 @@ async def test_the_work_goes_on_while_the_warm_up_is_sent_and_passes_its_error_o
 
 
 async def test_a_server_that_stops_cancels_its_warm_ups_and_closes_their_connections(
-    stage: Stage,
+    stage: ApiStage,
 ) -> None:
     container = SlowContainer()
     async with container.warm_up() as warm_up:

@@ -119,7 +119,7 @@ async def test_the_voice_of_a_dead_letter_is_failed(
 @pytest.mark.parametrize("state", ["done", "failed"])
 @pytest.mark.parametrize("now", [YOUNG, NOW + CONVERTED_WITHIN])
 async def test_a_voice_that_is_over_keeps_its_end(
-    stage: Stage, book: LogBook, state: str, now: datetime
+    stage: DeadLetterStage, book: LogBook, state: str, now: datetime
 ) -> None:
     stage.now = now
     voice = await stage.add(EVERY_STATE[state]())
@@ -173,7 +173,9 @@ async def test_a_young_voice_whose_attempts_are_used_up_is_failed(young: DeadLet
     assert young.topic.published == []
 
 
-async def test_while_a_worker_has_the_voice_the_dead_letter_comes_again(stage: Stage) -> None:
+async def test_while_a_worker_has_the_voice_the_dead_letter_comes_again(
+    stage: DeadLetterStage,
+) -> None:
     stage.now = NOW + SECOND
     voice = await stage.add(a_converting())
     stage.results.put(f"{voice.voice_id}/1.wav", b"sound")
@@ -212,7 +214,12 @@ async def test_a_dead_letter_that_names_no_voice_is_seen_all_the_same(
     ],
 )
 async def test_all_results_and_the_recording_of_a_voice_are_deleted_but_the_result_of_a_done_one(
-    *, stage: Stage, book: LogBook, make: Callable[[], Voice], is_stored: bool, kept: list[str]
+    *,
+    stage: DeadLetterStage,
+    book: LogBook,
+    make: Callable[[], Voice],
+    is_stored: bool,
+    kept: list[str],
 ) -> None:
     voice = make()
     if is_stored:
@@ -250,7 +257,7 @@ async def test_a_document_that_cannot_be_read_is_named_and_nothing_is_deleted(
         async def read(self, voice_id: str) -> Snapshot:
             raise UnreadableVoiceError(voice_id, KeyError("options"))
 
-    stage, voice = Stage(DamagedVoices()), a_converting()
+    stage, voice = DeadLetterStage(DamagedVoices()), a_converting()
     stage.put_results(voice)
     there = set(stage.results.objects)
 

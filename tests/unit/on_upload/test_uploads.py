@@ -220,7 +220,7 @@ async def test_a_crash_between_publishing_and_recording_repeats_and_loses_nothin
     ],
 )
 async def test_an_event_about_which_nothing_is_to_do_is_ignored(
-    *, stage: Stage, book: LogBook, voice: Voice, changes: dict[str, Any], reason: str
+    *, stage: UploadStage, book: LogBook, voice: Voice, changes: dict[str, Any], reason: str
 ) -> None:
     upload = await stage.add(voice)
     again = replace(upload_notification(replace(upload, **changes)), message_id="another")
@@ -235,7 +235,7 @@ async def test_an_event_about_which_nothing_is_to_do_is_ignored(
     ("voice", "metadata"), [(a_converting(NOW), {}), (a_waiting(), LIVE)], ids=["leased", "live"]
 )
 async def test_an_event_waits_while_somebody_owns_its_voice_and_is_over_with_it(
-    stage: Stage, voice: Voice, metadata: Mapping[str, str]
+    stage: UploadStage, voice: Voice, metadata: Mapping[str, str]
 ) -> None:
     upload = await stage.add(voice)
     stage.ends = end
@@ -260,7 +260,7 @@ async def test_the_event_of_a_voice_that_is_owned_for_long_comes_again(stage: Up
 
 @pytest.mark.parametrize("begin", [NOW, NOW - 2 * LEASE])
 async def test_the_voice_of_a_dead_worker_is_published_when_its_lease_ends(
-    stage: Stage, begin: datetime
+    stage: UploadStage, begin: datetime
 ) -> None:
     upload = await stage.add(voice := a_converting(begin))
 
@@ -308,7 +308,7 @@ async def test_an_upload_to_a_voice_that_is_over_is_emptied_and_its_address_stay
 
 
 async def test_a_recording_without_bytes_fails_its_voice_unless_we_have_emptied_it(
-    stage: Stage,
+    stage: UploadStage,
 ) -> None:
     await stage.add(voice := a_waiting())
     emptied = an_upload(voice.voice_id, bytes=0, content_type=EMPTY_CONTENT_TYPE)
@@ -325,7 +325,7 @@ async def test_a_recording_without_bytes_fails_its_voice_unless_we_have_emptied_
 
 @pytest.mark.parametrize("is_deleted", [False, True])
 async def test_a_voice_that_is_leased_or_deleted_between_publishing_and_recording_is_left_alone(
-    stage: Stage, book: LogBook, *, is_deleted: bool
+    stage: UploadStage, book: LogBook, *, is_deleted: bool
 ) -> None:
     upload = await stage.add(a_waiting())
 
@@ -371,7 +371,7 @@ async def test_a_stray_object_is_noted_and_left_alone(
     assert [entry["object"] for entry in book.of("stray_upload")] == [name]
 
 
-async def test_other_events_are_ignored_and_other_messages_refused(stage: Stage) -> None:
+async def test_other_events_are_ignored_and_other_messages_refused(stage: UploadStage) -> None:
     upload = await stage.add(voice := a_waiting())
 
     await stage.handler.handle(upload_notification(upload, eventType="OBJECT_DELETE"))

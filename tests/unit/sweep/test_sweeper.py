@@ -248,14 +248,14 @@ async def test_a_sweep_ends_however_many_voices_there_are(house: House) -> None:
 async def test_an_unreadable_document_is_named_and_the_sweep_continues(house: House) -> None:
     damaged = UnreadableVoiceError(new_voice_id(), KeyError("options"))
 
-    class DamagedVoices(MemoryVoices):
+    class VoicesWithADamagedOne(MemoryVoices):
         async def find_unchanged(
             self, status: Status, *, since: datetime, limit: int, after: object = None
         ) -> FoundVoices:
             found = await super().find_unchanged(status, since=since, limit=limit, after=after)
             return replace(found, unreadable=[damaged] if status is Status.QUEUED else ())
 
-    voices, voice = DamagedVoices(house.clock), a_queued()
+    voices, voice = VoicesWithADamagedOne(house.clock), a_queued()
     await voices.create(voice)
     house.later(minutes=6)
 
