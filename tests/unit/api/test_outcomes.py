@@ -309,7 +309,7 @@ async def test_erasing_a_voice_costs_only_while_it_is_converted(
     scene.outcomes.count_erased(voice)
     await scene.voices.delete(voice.voice_id)
     await scene.outcomes.update_outcomes(CLIENT)
-    # FailingVoices that were created elsewhere count for nobody.
+    # Voices that were created elsewhere count for nobody.
     scene.outcomes.count_ended(a_failed(HOSTILE))
     scene.outcomes.count_erased(a_converting())
 
