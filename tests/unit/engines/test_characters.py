@@ -14,7 +14,7 @@ from shared.speech.engines.content_encoder import ContentEncoder
 from shared.speech.engines.interface import ConversionOptions, Engine
 from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.graphs.bundle_folders import load_character
-from shared.speech.graphs.sessions import GraphSession, SessionSettings
+from shared.speech.graphs.sessions import SessionSettings, shared_session
 from shared.speech.signal.analysis import Chunk, analyse
 from shared.speech.signal.pitch import track
 from shared.speech.signal.samples import resample
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 CHARACTERS = ROOT / "characters"
 MEGABYTES = 1_000_000
 AUTO = ConversionOptions()
-REFERENCE = ROOT / "tests" / "data" / "content" / "ctranslate2.npz"
+SETTINGS = SessionSettings()
 # The largest number in the reference is 4.4, stored with steps of up to 0.004.
 MOST_DIFFERENCE = 0.005
 
@@ -44,20 +44,10 @@ def character(name: str) -> CharacterBundle:
 
 @cache
 def built(name: str) -> Engine:
-    return build_engine(character(name), SessionSettings())
+    return build_engine(character(name), SETTINGS)
 
 
-@pytest.fixture(scope="module")
-def mei() -> Engine:
-    return built("mei")
-
-
-@pytest.fixture(scope="module")
-def recording() -> NDArray[np.float32]:
-    return speech_like(5.0, signals.RATE)
-
-
-def hertz(voice: NDArray[np.float32], rate: int = 24_000) -> NDArray[np.float32]:
+def hertz(voice: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
     return track(resample(voice, rate, signals.RATE)).hertz
 
 
@@ -76,32 +66,25 @@ def test_hina_comes_first_so_that_she_is_who_speaks_when_nobody_is_chosen() -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "names", "megabytes", "licence", "texts"),
+    ("name", "megabytes", "licence", "credit", "card"),
     [
-        ("hina", ("ひな", "Hina"), 10, "Apache-2.0", ("Koniwa", "Kokoro-82M")),
-        ("mei", ("メイ", "Mei"), 15, "CC-BY-3.0", ("Nagoya Institute of Technology", "")),
+        ("hina", 10, "Apache-2.0", "Koniwa", "Kokoro-82M"),
+        ("mei", 15, "CC-BY-3.0", "Nagoya Institute of Technology", ""),
         # Ned's licence wants its text and its names to go with what is made of the voice.
-        ("ned", (None, "Ned"), 8, "MIT-Festival", ("Kevin Lenzo", "Permission is hereby granted")),
+        ("ned", 8, "MIT-Festival", "Kevin Lenzo", "Permission is hereby granted"),
+        ("ned", 8, "MIT-Festival", "Kevin Lenzo", "Copyright (c) 1999-2001"),
     ],
 )
 def test_a_bundle_is_small_and_credits_the_voice(
-    name: str, names: tuple[str | None, str], megabytes: int, licence: str, texts: tuple[str, str]
+    name: str, megabytes: int, licence: str, credit: str, card: str
 ) -> None:
     manifest = character(name).manifest
     files = [path for path in (CHARACTERS / name).iterdir() if path.is_file()]
 
     assert sum(path.stat().st_size for path in files) <= megabytes * MEGABYTES
-    assert manifest.name.en == names[1]
-    assert names[0] in {None, manifest.name.ja}
     assert manifest.licence.spdx == licence
-    assert texts[0] in manifest.credit
-    assert texts[1] in (CHARACTERS / name / "MODEL_CARD.md").read_text("utf-8")
-
-
-def test_ned_says_whose_voice_it_is_and_who_allowed_it() -> None:
-    assert "do not endorse" in character("ned").manifest.consent
-    card = (CHARACTERS / "ned" / "MODEL_CARD.md").read_text("utf-8")
-    assert "Copyright (c) 1999-2001" in card
+    assert credit in manifest.credit
+    assert card in (CHARACTERS / name / "MODEL_CARD.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -115,11 +98,8 @@ def test_ned_says_whose_voice_it_is_and_who_allowed_it() -> None:
 def test_a_recording_becomes_as_high_as_the_character_and_keeps_its_length_and_melody(
     name: str, seconds: float, voiced: int, apart: float, likeness: float
 ) -> None:
-    sound, engine, pitch = (
-        speech_like(seconds, signals.RATE),
-        built(name),
-        character(name).manifest.pitch,
-    )
+    sound, engine = speech_like(seconds, signals.RATE), built(name)
+    pitch = character(name).manifest.pitch
     assert pitch is not None
 
     voice = engine.convert(sound, signals.RATE, AUTO)
@@ -133,34 +113,16 @@ def test_a_recording_becomes_as_high_as_the_character_and_keeps_its_length_and_m
     assert np.corrcoef(np.log(spoken[both]), np.log(converted[both]))[0, 1] >= likeness
 
 
-@pytest.mark.parametrize("seconds", [0.1, 0.55, 31.0])
-def test_short_and_long_recordings_keep_their_length(seconds: float) -> None:
-    voice = built("hina").convert(speech_like(seconds, signals.RATE), signals.RATE, AUTO)
-
-    assert len(voice) == round(seconds * built("hina").sample_rate)
-    assert np.abs(voice).max() <= 0.99
-    assert np.isfinite(voice).all()
-
-
-def test_silence_stays_silence_and_the_same_recording_gives_the_same_samples() -> None:
-    hina, sound = built("hina"), speech_like(1.5, signals.RATE)
-
-    one, other = (hina.convert(sound, signals.RATE, AUTO) for _ in range(2))
-
-    np.testing.assert_array_equal(one, other)
-    assert signals.decibels(hina.convert(signals.silence(2.0), signals.RATE, AUTO)) < -60
-
-
-@pytest.mark.parametrize("decibels", [-20.0, -32.0])
-def test_a_quiet_recording_is_heard_like_a_loud_one(decibels: float) -> None:
+def test_a_quiet_recording_is_heard_like_a_loud_one() -> None:
     loud = speech_like(3.0, signals.RATE)
     loud *= np.float32(0.5 / np.abs(loud).max())
-    encoder = ContentEncoder(GraphSession(character("hina").graphs["content"], SessionSettings()))
-    chunks = [Chunk(0, 300, 0, 300)]
+    encoder = ContentEncoder(shared_session(character("hina").graphs["content"], SETTINGS))
 
     expected, heard = (
-        encoder.hear(analyse(loud * np.float32(gain), signals.RATE, NoClock()), chunks)[0]
-        for gain in (1.0, 10.0 ** (decibels / 20.0))
+        encoder.hear(
+            analyse(loud * np.float32(gain), signals.RATE, NoClock()), [Chunk(0, 300, 0, 300)]
+        )[0]
+        for gain in (1.0, 10.0 ** (-32.0 / 20.0))
     )
 
     assert expected is not None
@@ -187,10 +149,9 @@ def test_while_speaking_she_has_the_melody_and_the_level_of_the_whole_conversion
     assert abs(signals.decibels(heard[later]) - signals.decibels(whole[later])) < 3
 
 
-def test_no_voiced_stretch_of_more_than_60_ms_comes_out_silent(
-    mei: Engine, recording: NDArray[np.float32]
-) -> None:
-    converted = mei.convert(recording, signals.RATE, AUTO)
+def test_no_voiced_stretch_of_more_than_60_ms_comes_out_silent() -> None:
+    recording = speech_like(5.0, signals.RATE)
+    converted = built("mei").convert(recording, signals.RATE, AUTO)
     heard = track(recording).hertz > 0
     power = np.add.reduceat(converted**2, np.arange(0, len(converted), 240)) / 240
     missing = heard[: len(power)] & (power < 10 ** (-45 / 10))
@@ -198,10 +159,12 @@ def test_no_voiced_stretch_of_more_than_60_ms_comes_out_silent(
     assert max(map(len, runs), default=0) <= 6
 
 
-@pytest.mark.parametrize("ratio", [15.0, 5.0])
-def test_noise_drops_no_speech(mei: Engine, recording: NDArray[np.float32], ratio: float) -> None:
-    clean = mei.convert(recording, signals.RATE, AUTO)
-    noisy = mei.convert(signals.with_noise(recording, ratio), signals.RATE, AUTO)
+def test_noise_drops_no_speech() -> None:
+    recording = speech_like(5.0, signals.RATE)
+    clean, noisy = (
+        built("mei").convert(sound, signals.RATE, AUTO)
+        for sound in (recording, signals.with_noise(recording, 5.0))
+    )
     levels = [
         np.add.reduceat(sound**2, np.arange(0, len(sound), 1_200)) for sound in (clean, noisy)
     ]
@@ -209,42 +172,33 @@ def test_noise_drops_no_speech(mei: Engine, recording: NDArray[np.float32], rati
     assert (levels[1][loud] > 0.01 * np.median(levels[1][loud])).all()
 
 
-@pytest.fixture(scope="module")
-def encoder() -> GraphSession:
-    return GraphSession(character("hina").graphs["content"], SessionSettings())
-
-
-def hear(encoder: GraphSession, wave: NDArray[np.float32]) -> NDArray[np.float32]:
+def hear(wave: NDArray[np.float32]) -> NDArray[np.float32]:
+    encoder = shared_session(character("hina").graphs["content"], SETTINGS)
     content: NDArray[np.float32] = encoder.run({"wave": wave[None]}, "content")[0]
     return content
 
 
-def test_the_encoder_hears_what_the_published_one_hears_in_another_implementation(
-    encoder: GraphSession,
-) -> None:
-    with np.load(REFERENCE) as reference:
+def test_the_encoder_hears_what_the_published_one_hears_in_another_implementation() -> None:
+    with np.load(ROOT / "tests" / "data" / "content" / "ctranslate2.npz") as reference:
         wave = np.asarray(reference["wave"], np.float32) / np.float32(32_768)
         expected = reference["content"].astype(np.float32)
 
-    found = hear(encoder, wave)
+    found = hear(wave)
 
     assert found.shape == expected.shape
     assert np.abs(found - expected).max() < MOST_DIFFERENCE
-    for decibels in (-20, -12, 12):  # how loud a recording is makes no difference
-        louder = hear(encoder, wave * np.float32(10 ** (decibels / 20)))
+    for decibels in (-20, 12):  # how loud a recording is makes no difference
+        louder = hear(wave * np.float32(10 ** (decibels / 20)))
         assert np.abs(louder - found).max() < MOST_DIFFERENCE
-
-
-def test_the_encoder_is_kept_beside_the_characters_that_share_it() -> None:
     sha256 = character("hina").manifest.graphs["content"].sha256
-
     assert (CHARACTERS / ENCODERS / f"{sha256}.onnx").stat().st_size <= 45 * MEGABYTES
 
 
-@pytest.mark.parametrize("frames", [8, 50, 3_000])
-@pytest.mark.parametrize("kind", ["silence", "a full-scale tone", "noise"])
+@pytest.mark.parametrize(
+    ("kind", "frames"), [("silence", 8), ("a full-scale tone", 50), ("noise", 3_000)]
+)
 def test_whatever_the_encoder_is_given_it_answers_with_numbers_of_usual_size(
-    encoder: GraphSession, frames: int, kind: str
+    kind: str, frames: int
 ) -> None:
     time = np.arange(frames * 160) / 16_000
     waves = {
@@ -253,7 +207,7 @@ def test_whatever_the_encoder_is_given_it_answers_with_numbers_of_usual_size(
         "noise": np.random.default_rng(1).standard_normal(len(time)) * 0.1,
     }
 
-    content = hear(encoder, waves[kind].astype(np.float32))
+    content = hear(waves[kind].astype(np.float32))
 
     assert content.shape == (frames, 128)
     assert np.abs(content).max() < 20

@@ -16,35 +16,33 @@ from shared.speech.engines.content_encoder import (
     ContentEncoder,
     tells_speaker,
 )
-from shared.speech.engines.harmonic import HarmonicEngine, build
+from shared.speech.engines.harmonic import build
 from shared.speech.engines.interface import ConversionOptions
 from shared.speech.engines.registry import ENGINES
 from shared.speech.graphs.bundle_folders import load_characters
-from shared.speech.graphs.sessions import GraphSession, SessionSettings
+from shared.speech.graphs.sessions import GraphSession, SessionSettings, shared_session
 from shared.speech.signal.analysis import analyse, cut_at_pauses
 from shared.speech.signal.sound import NoClock
 from tests.unit.graphs import bundles, small_graphs
 from tests.unit.signal import signals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from onnx import GraphProto
 
-    from shared.speech.graphs.bundle import Graph
+    from shared.speech.graphs.bundle import CharacterBundle
 
 COMMON = 7.0
 """What the encoder hears in every frame of the test's recordings, beside their level."""
 
 
-def content_graph(size: int = 2) -> GraphProto:
+def content_graph(hop: int = 160) -> GraphProto:
     """Make a graph that hears each frame's mean level, and COMMON in every frame."""
-    common = np.full((1, 1, size - 1), COMMON, np.float32)
     constants = {
-        "frames": np.array([1, -1, 160]),
+        "frames": np.array([1, -1, hop]),
         "axis": np.array([2]),
-        "common": common,
+        "common": np.full((1, 1, 1), COMMON, np.float32),
         "nothing": np.zeros(1, np.float32),
     }
     nodes = [
@@ -59,7 +57,7 @@ def content_graph(size: int = 2) -> GraphProto:
         nodes,
         "content",
         [small_graphs.tensor("wave", [1, "160*t"])],
-        [small_graphs.tensor("content", [1, "t", size])],
+        [small_graphs.tensor("content", [1, "t", 2])],
         initializer=[numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
 
@@ -79,13 +77,13 @@ def sealed(graph: GraphProto) -> tuple[bytes, dict[str, object]]:
     return content, {"sha256": digest, "bytes": len(content)}
 
 
-def write_characters(folder: Path, names: Sequence[str], heard: GraphProto) -> Path:
-    """Write characters that share a content encoder."""
+def write_characters(folder: Path, heard: GraphProto, *names: str) -> Path:
+    """Write characters, or one named tester, that share a content encoder."""
     encoder, encoder_entry = sealed(heard)
     decoder, entry = sealed(decoder_graph())
     (folder / ENCODERS).mkdir()
     (folder / ENCODERS / f"{encoder_entry['sha256']}.onnx").write_bytes(encoder)
-    for name in names:
+    for name in names or ["tester"]:
         said = {
             "content": {"file": "content.onnx", **encoder_entry},
             "harmonic": {"file": "harmonic.onnx", **entry},
@@ -95,16 +93,16 @@ def write_characters(folder: Path, names: Sequence[str], heard: GraphProto) -> P
 
 
 @pytest.fixture
-def encoder(tmp_path: Path) -> ContentEncoder:
-    folder = write_characters(tmp_path, ["tester"], content_graph())
-    (character,) = load_characters(folder, ENGINES).values()
-    return ContentEncoder(GraphSession(character.graphs["content"], SessionSettings()))
+def character(tmp_path: Path) -> CharacterBundle:
+    (character,) = load_characters(write_characters(tmp_path, content_graph()), ENGINES).values()
+    return character
 
 
-@pytest.mark.parametrize("seconds", [0.08, 0.55, 3.01, 50.0])
+@pytest.mark.parametrize("seconds", [0.08, 0.55, 50.0])
 def test_what_a_recordings_frames_have_in_common_is_taken_away(
-    encoder: ContentEncoder, seconds: float
+    character: CharacterBundle, seconds: float
 ) -> None:
+    encoder = ContentEncoder(GraphSession(character.graphs["content"], SessionSettings()))
     samples = signals.voice(signals.glide(150, 200, seconds))
     analysis = analyse(samples, signals.RATE, NoClock())
     chunks = cut_at_pauses(analysis.levels.frames)
@@ -117,17 +115,11 @@ def test_what_a_recordings_frames_have_in_common_is_taken_away(
         if content is not None:
             assert content.shape == (chunk.last - chunk.first, 2)
             np.testing.assert_allclose(content[:, 1], left, rtol=1e-4)
+    silence = analyse(signals.silence(1.0), signals.RATE, NoClock())
+    assert encoder.hear(silence, cut_at_pauses(silence.levels.frames)) == [None]
 
 
-def test_nothing_is_heard_where_nobody_speaks(encoder: ContentEncoder) -> None:
-    analysis = analyse(np.zeros(signals.RATE, np.float32), signals.RATE, NoClock())
-
-    assert encoder.hear(analysis, cut_at_pauses(analysis.levels.frames)) == [None]
-
-
-def test_a_character_speaks_from_what_the_encoder_hears(tmp_path: Path) -> None:
-    folder = write_characters(tmp_path, ["tester"], content_graph())
-    (character,) = load_characters(folder, ENGINES).values()
+def test_a_character_speaks_from_what_the_encoder_hears(character: CharacterBundle) -> None:
     engine = build(character, SessionSettings())
 
     samples = signals.voice(signals.glide(150, 200, 25.0))
@@ -138,40 +130,28 @@ def test_a_character_speaks_from_what_the_encoder_hears(tmp_path: Path) -> None:
     assert engine.open_stream(signals.RATE, ConversionOptions()) is None
 
 
-def test_characters_share_one_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_characters(tmp_path, ["one", "two", "three"], content_graph())
-    loaded: list[str] = []
+def test_characters_share_one_encoder(tmp_path: Path) -> None:
+    folder = write_characters(tmp_path, content_graph(), "one", "two", "three")
     settings = SessionSettings()
-    original = GraphSession.__init__
 
-    def count(self: GraphSession, graph: Graph, *arguments: object, **options: object) -> None:
-        loaded.append(graph.file)
-        original(self, graph, *arguments, **options)  # type: ignore[arg-type]
+    characters = list(load_characters(folder, ENGINES).values())
+    engines = [build(character, settings) for character in characters]
 
-    monkeypatch.setattr(GraphSession, "__init__", count)
-    characters = load_characters(folder, ENGINES).values()
-    engines: list[HarmonicEngine] = [build(character, settings) for character in characters]
-
+    graphs = [character.graphs["content"] for character in characters]
+    assert len({id(graph.content) for graph in graphs}) == 1
+    assert len({id(shared_session(graph, settings)) for graph in graphs}) == 1
     assert len(engines) == 3
-    assert loaded.count("content.onnx") == 1
-    assert len({id(character.graphs["content"].content) for character in characters}) == 1
 
 
-def test_an_encoder_that_hears_another_number_of_frames_is_refused(tmp_path: Path) -> None:
-    wrong = content_graph()
-    constant = next(one for one in wrong.initializer if one.name == "frames")
-    constant.CopyFrom(numpy_helper.from_array(np.array([1, -1, 320]), "frames"))
-    folder = write_characters(tmp_path, ["tester"], wrong)
+def test_an_encoder_of_other_frames_or_of_another_kind_is_refused(tmp_path: Path) -> None:
+    for name in ("frames", "kind"):
+        (tmp_path / name).mkdir()
+    folder = write_characters(tmp_path / "frames", content_graph(hop=320))
     (character,) = load_characters(folder, ENGINES).values()
+    wrong = content_graph()
+    wrong.input[0].type.tensor_type.elem_type = TensorProto.DOUBLE
 
     with pytest.raises(BundleError, match=r"content\.onnx: output 'content': expected"):
         build(character, SessionSettings())
-
-
-def test_an_encoder_of_another_kind_is_refused(tmp_path: Path) -> None:
-    wrong = content_graph()
-    wrong.input[0].type.tensor_type.elem_type = TensorProto.DOUBLE
-    folder = write_characters(tmp_path, ["tester"], wrong)
-
     with pytest.raises(BundleError, match=r"content\.onnx: input 'wave': expected float32"):
-        load_characters(folder, ENGINES)
+        load_characters(write_characters(tmp_path / "kind", wrong), ENGINES)

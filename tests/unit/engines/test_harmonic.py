@@ -8,7 +8,7 @@ import shutil
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -24,7 +24,6 @@ from shared.speech.signal.streaming import History, StreamLimiter
 from tests.unit.graphs import small_graphs
 from tests.unit.graphs.bundles import write_bundle, write_waveform_bundle
 from tests.unit.signal import signals
-from tests.unit.speech.distance import distance
 from tools.benchmarks.recordings import SAMPLE_RATE, speech
 
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ def open_stream(engine: Engine, rate: int = signals.RATE, seed: int = 0) -> Stre
 
 
 def heard(
-    engine: Engine, sound: NDArray[np.float32], *cuts: int, rate: int = signals.RATE
+    engine: Engine, sound: NDArray[np.float32], *cuts: int, rate: int = signals.RATE, seed: int = 0
 ) -> NDArray[np.float32]:
-    stream = open_stream(engine, rate)
+    stream = open_stream(engine, rate, seed)
     pieces = [stream.push(sound[begin:end]) for begin, end in pairwise([0, *cuts, len(sound)])]
     return np.concatenate([*pieces, stream.finish()])
 
@@ -73,12 +72,21 @@ def words(seconds: float = 1.5) -> NDArray[np.float32]:
 def test_a_recording_gives_the_same_samples_however_it_is_cut(engine: Engine, rate: int) -> None:
     sound = words()
     whole = heard(engine, sound, rate=rate)
-    random = np.random.default_rng(0)
-    cuts = np.sort(random.integers(0, len(sound), 40)).tolist()
 
     assert np.abs(whole).max() > 0.05
-    assert np.array_equal(heard(engine, sound, *cuts, rate=rate), whole)
     assert np.array_equal(heard(engine, sound, *range(1, 900, 7), rate=rate), whole)
+    assert not np.array_equal(heard(engine, sound, rate=rate, seed=7), whole)
+
+
+def test_streams_beside_each_other_do_not_disturb_each_other(engine: Engine) -> None:
+    sound = words(1.0)
+    one, two = open_stream(engine), open_stream(engine)
+    pieces = []
+    for piece in np.array_split(sound, 2):
+        pieces.append(one.push(piece))
+        two.push(piece[::-1].copy())
+
+    assert np.array_equal(np.concatenate([*pieces, one.finish()]), heard(engine, sound))
 
 
 def test_what_came_in_is_heard_a_third_of_a_second_later(engine: Engine) -> None:
@@ -91,66 +99,61 @@ def test_what_came_in_is_heard_a_third_of_a_second_later(engine: Engine) -> None
         assert taken - given / OUTPUT_RATE <= LATEST_SECONDS
 
 
-@pytest.mark.parametrize("rate", [16_000, 48_000])
-def test_something_is_heard_as_soon_as_the_wanted_samples_have_come(
-    engine: Engine, rate: int
+@pytest.mark.parametrize(("rate", "block"), [(16_000, 1), (48_000, 1), (44_100, 441)])
+def test_something_is_heard_as_soon_as_the_wanted_samples_have_come_and_not_before(
+    engine: Engine, rate: int, block: int
 ) -> None:
     stream = open_stream(engine, rate)
     for _ in range(8):
         assert not len(stream.push(np.zeros(stream.wanted - 1, np.float32)))
-        assert len(stream.push(np.zeros(1, np.float32))) > 0
+        while not len(stream.push(np.zeros(block, np.float32))):
+            assert block > 1, "a resampler may need more"
 
 
-def test_nothing_is_heard_before_the_wanted_samples_have_come(engine: Engine) -> None:
-    stream, block = open_stream(engine, 44_100), np.zeros(441, np.float32)
-    for _ in range(8):
-        assert not len(stream.push(np.zeros(stream.wanted - 1, np.float32)))
-        while not len(stream.push(block)):
-            assert stream.wanted >= 1
-
-
-def test_silence_stays_silent(engine: Engine) -> None:
-    assert not heard(engine, signals.silence(1.0)).any()
-
-
-def test_a_pause_between_words_is_silent(engine: Engine) -> None:
+def test_silence_and_a_pause_between_words_are_silent(engine: Engine) -> None:
     sound = np.concatenate([words(), signals.silence(0.5), words()])
     found = heard(engine, sound)
     pause = found[round(1.55 * OUTPUT_RATE) : round(2.05 * OUTPUT_RATE)]
 
     assert signals.decibels(pause) < -60
     assert signals.decibels(found[round(2.4 * OUTPUT_RATE) : round(2.9 * OUTPUT_RATE)]) > -25
+    assert not heard(engine, signals.silence(1.0)).any()
 
 
-@pytest.mark.parametrize("gain", [0.01, 1.0, 8.0])
+@pytest.mark.parametrize("gain", [0.01, 8.0])
 def test_nothing_exceeds_the_ceiling_at_any_level(engine: Engine, gain: float) -> None:
     found = heard(engine, words() * np.float32(gain))
 
     assert 0.1 < np.abs(found).max() <= 0.99
 
 
-def test_the_same_seed_gives_the_same_samples_and_another_other_noise(engine: Engine) -> None:
-    sound = words(1.0)
-    first, again, other = (
-        np.concatenate([stream.push(sound), stream.finish()])
-        for stream in (open_stream(engine), open_stream(engine), open_stream(engine, seed=7))
-    )
+def distance(wanted: NDArray[np.float32], found: NDArray[np.float32]) -> tuple[float, float]:
+    """Compare two voices at 24 kHz in the loud frames, from a second after the first one on.
 
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+    Returns the mean distance of the spectral envelopes, the root mean square over 40 bands without
+    their level, and the root mean square distance of the levels, in dB.
+    """
+    lowest, highest = (2595 * np.log10(1 + hertz / 700) for hertz in (80, 11_000))
+    mel = np.linspace(lowest, highest, 42)
+    corners = np.round(700 * (10 ** (mel / 2595) - 1) * 1_024 / OUTPUT_RATE).astype(int)
 
+    def bands(samples: NDArray[np.float32]) -> NDArray[np.float64]:
+        padded = np.pad(samples.astype(np.float64), 512)
+        frames = np.lib.stride_tricks.sliding_window_view(padded, 1_024)[::240]
+        power = np.square(np.abs(np.fft.rfft(frames * np.hanning(1_024))))
+        return np.stack(
+            [power[:, low : high + 1].mean(axis=1) for low, high in pairwise(corners)], axis=1
+        )
 
-def test_streams_beside_each_other_do_not_disturb_each_other(engine: Engine) -> None:
-    sound = words(1.0)
-    alone = heard(engine, sound)
-    one, two = open_stream(engine), open_stream(engine)
-    half = len(sound) // 2
-    pieces = []
-    for piece in (sound[:half], sound[half:]):
-        pieces.append(one.push(piece))
-        two.push(piece[::-1].copy())
-
-    assert np.array_equal(np.concatenate([*pieces, one.finish()]), alone)
+    first, second = bands(wanted), bands(found)
+    power = first.sum(axis=1)
+    loud = np.flatnonzero(power > 1e-4 * power.max())
+    loud = loud[loud >= loud[0] + 100]
+    floor = 1e-5 * first.max()
+    apart = 10 * (np.log10(first[loud] + floor) - np.log10(second[loud] + floor))
+    level = apart.mean(axis=1)
+    envelope = np.sqrt(np.square(apart - level[:, None]).mean(axis=1))
+    return float(envelope.mean()), float(np.sqrt(np.square(level).mean()))
 
 
 @pytest.mark.parametrize(("bundle", "envelope", "level"), [(EARLIER, 1.0, 1.5), (MEI, 3.5, 3.0)])
@@ -167,24 +170,23 @@ def test_after_a_second_a_character_is_heard_nearly_as_in_the_result(
     assert stream is not None
     sound_at_rate = resample(sound, SAMPLE_RATE, signals.RATE)
     found = np.concatenate([stream.push(sound_at_rate), stream.finish()])
+
     apart = distance(engine.convert(sound_at_rate, signals.RATE, options), found)
 
-    assert apart.envelope_after < envelope
-    assert apart.level_after < level
+    assert apart[0] < envelope
+    assert apart[1] < level
 
 
 def test_a_stream_that_goes_on_takes_no_more_memory(engine: Engine) -> None:
     stream, second = open_stream(engine), words(1.0)
-    stream.push(second)
-    stream.push(second)
     tracemalloc.start()
-    stream.push(second)
-    before, _ = tracemalloc.get_traced_memory()
-    stream.push(second)
-    after, _ = tracemalloc.get_traced_memory()
+    taken = []
+    for _ in range(4):
+        stream.push(second)
+        taken.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
 
-    assert after - before < 20_000
+    assert taken[3] - taken[2] < 20_000
 
 
 def test_an_engine_that_needs_the_whole_recording_opens_no_stream(tmp_path: Path) -> None:
@@ -214,13 +216,6 @@ def changed(folder: Path, change: Callable[[ModelProto], None]) -> Path:
     return bundle
 
 
-def dimension(model: ModelProto, name: str) -> Any:
-    """The last dimension of an input or output."""
-    values = (*model.graph.input, *model.graph.output)
-    (found,) = (value for value in values if value.name == name)
-    return found.type.tensor_type.shape.dim[-1]
-
-
 @pytest.mark.parametrize(
     ("name", "size", "sentence"),
     [
@@ -229,23 +224,19 @@ def dimension(model: ModelProto, name: str) -> Any:
         ("wave", 160, r"input 'wave': expected float32 \[1, 4800\]"),
         ("next_tail", 7, "output 'next_tail'"),
         ("phase", 2, "output 'next_phase'"),
+        ("entry", "n", "input 'entry': expected a state of fixed shape"),
     ],
 )
 def test_a_graph_that_keeps_its_state_is_refused_if_its_shapes_do_not_fit(
-    tmp_path: Path, name: str, size: int, sentence: str
+    tmp_path: Path, name: str, size: int | str, sentence: str
 ) -> None:
     def change(model: ModelProto) -> None:
-        dimension(model, name).dim_value = size
+        values = (*model.graph.input, *model.graph.output)
+        (found,) = (value for value in values if value.name == name)
+        size_of = found.type.tensor_type.shape.dim[-1]
+        setattr(size_of, "dim_param" if isinstance(size, str) else "dim_value", size)
 
     with pytest.raises(BundleError, match=sentence):
-        load_character(changed(tmp_path, change), ENGINES)
-
-
-def test_a_state_without_a_fixed_shape_is_refused(tmp_path: Path) -> None:
-    def change(model: ModelProto) -> None:
-        dimension(model, "entry").dim_param = "n"
-
-    with pytest.raises(BundleError, match="input 'entry': expected a state of fixed shape"):
         load_character(changed(tmp_path, change), ENGINES)
 
 
@@ -261,32 +252,20 @@ def test_a_graph_whose_weights_are_not_in_the_other_file_is_refused_when_it_is_h
         engine.open_stream(signals.RATE, AUTO)
 
 
-def test_the_graph_that_keeps_its_state_brings_no_weights_of_its_own() -> None:
-    assert (MEI / "harmonic_stream.onnx").stat().st_size < 100_000
-
-
 def test_a_history_keeps_the_last_values_in_the_memory_that_it_began_with() -> None:
     history = History(10)
     memory = history.last(1).base
+    assert history.between(-2, 0).tolist() == [0, 0]
     for first in range(0, 96, 4):
         history.append(np.arange(first, first + 4, dtype=np.float32))
 
     assert history.last(1).base is memory
     assert history.count == 96
     assert history.last(10).tolist() == list(range(86, 96))
-    assert history.last(3).tolist() == [93, 94, 95]
     assert history.between(88, 91).tolist() == [88, 89, 90]
 
 
-def test_a_history_is_silent_before_it_began() -> None:
-    history = History(10)
-    history.append(np.ones(3, np.float32))
-
-    assert history.between(-2, 2).tolist() == [0, 0, 1, 1]
-    assert history.last(10).tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize("piece", [24, 240, 3840])
+@pytest.mark.parametrize("piece", [24, 3840])
 def test_the_limiter_lowers_a_peak_and_the_milliseconds_around_it(piece: int) -> None:
     sound = np.full(9600, 0.4, np.float32)
     sound[4800] = 3.0

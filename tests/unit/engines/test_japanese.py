@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pyopenjtalk
 import pytest
 
-from shared.speech.engines.interface import Mark, speak_marked
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine, split_breaths
-from shared.speech.engines.text_interface import SpeechOptions, TextError
+from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
 from shared.speech.text.front_end import FrontEnd, Reader
@@ -22,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from shared.speech.engines.interface import Mark
     from shared.speech.text.front_end import Reading, Word
 
 RATE = 24_000
@@ -30,8 +28,7 @@ SENTENCE = "今日は、とてもいい天気ですね。"
 
 @pytest.fixture(scope="module")
 def engine() -> JapaneseEngine:
-    voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
-    return JapaneseEngine(voice, FrontEnd(), sample_rate=RATE)
+    return JapaneseEngine(HtsVoice(), FrontEnd(), sample_rate=RATE)
 
 
 class TestJapanese(TextEngineContract):
@@ -44,47 +41,25 @@ def octaves(wave: NDArray[np.float32]) -> NDArray[np.float32]:
     return voiced
 
 
-def test_the_speech_lasts_as_long_as_its_sentence_takes(engine: JapaneseEngine) -> None:
-    wave = whole(engine, SENTENCE)
-
-    assert 2.0 < len(wave) / RATE < 4.5
-    assert 0.3 < np.abs(wave).max() <= 1.0
-
-
-def test_the_pitch_is_as_many_semitones_higher(engine: JapaneseEngine) -> None:
-    usual, high = (np.median(octaves(whole(engine, SENTENCE, pitch=pitch))) for pitch in (0.0, 4.0))
-
-    assert (high - usual) * 12 == pytest.approx(4.0, abs=0.4)
-
-
-def test_less_intonation_is_flatter(engine: JapaneseEngine) -> None:
-    usual, flat = (
-        np.std(octaves(whole(engine, SENTENCE, intonation=value))) for value in (1.0, 0.2)
+def test_pitch_and_intonation_change_the_melody(engine: JapaneseEngine) -> None:
+    usual, high, flat = (
+        octaves(whole(engine, SENTENCE, **options))
+        for options in ({}, {"pitch": 4.0}, {"intonation": 0.2})
     )
 
-    assert flat < 0.5 * usual
+    assert (np.median(high) - np.median(usual)) * 12 == pytest.approx(4.0, abs=0.4)
+    assert np.std(flat) < 0.5 * np.std(usual)
 
 
-def test_longer_pauses_make_a_longer_sentence(engine: JapaneseEngine) -> None:
-    usual, long = (len(whole(engine, SENTENCE, pauses=value)) for value in (1.0, 3.0))
-
-    assert (long - usual) / RATE == pytest.approx(0.6, abs=0.01)
-
-
-@pytest.mark.parametrize("silence", [0.0, 0.5])
-def test_the_silence_at_both_ends_is_as_long_as_asked(
-    engine: JapaneseEngine, silence: float
+@pytest.mark.parametrize(("pauses", "seconds"), [(1.0, 0.3), (3.0, 0.9)])
+def test_a_pause_at_a_comma_is_as_long_as_that_of_voicevox(
+    engine: JapaneseEngine, pauses: float, seconds: float
 ) -> None:
-    wave = whole(engine, SENTENCE, silence_before=silence, silence_after=silence)
+    first, second, after = engine.speak("今日は、いい天気です。", SpeechOptions(pauses=pauses))
 
-    begin, end = quiet_ends(wave)
-    assert (begin / RATE, end / RATE) == pytest.approx((silence, silence), abs=0.02)
-
-
-def test_a_pause_at_a_comma_is_as_long_as_that_of_voicevox(engine: JapaneseEngine) -> None:
-    _, second, _ = engine.speak("今日は、いい天気です。", SpeechOptions())
-
-    assert quiet_ends(second)[0] / RATE == pytest.approx(0.3, abs=0.02)
+    assert quiet_ends(first)[0] / RATE == pytest.approx(0.1, abs=0.02)
+    assert quiet_ends(second)[0] / RATE == pytest.approx(seconds, abs=0.02)
+    assert len(after) / RATE == pytest.approx(0.1)
 
 
 def quiet_ends(wave: NDArray[np.float32]) -> tuple[int, int]:
@@ -95,25 +70,14 @@ def quiet_ends(wave: NDArray[np.float32]) -> tuple[int, int]:
     return int(heard[0]) * frame, len(wave) - (int(heard[-1]) + 1) * frame
 
 
-def test_each_breath_comes_as_soon_as_it_is_ready(engine: JapaneseEngine) -> None:
-    assert len(list(engine.speak("はい、そうです。次の文です。", SpeechOptions()))) == 4
-
-
-def test_a_vowel_that_is_too_long_for_the_voice_is_split(engine: JapaneseEngine) -> None:
-    wave = whole(engine, "えー" * 30)
-
-    assert 0.3 < np.abs(wave).max() <= 1.0
-    frames = np.abs(wave[: len(wave) // 2400 * 2400]).reshape(-1, 2400).max(axis=1)
-    assert (frames > 0.01).mean() > 0.5
-
-
-@pytest.mark.parametrize("sound", ["あ", "か"])
+@pytest.mark.parametrize("text", ["あ" * 60, "か" * 60, "えー" * 30])
 def test_what_is_written_many_times_is_spoken_as_many_times(
-    engine: JapaneseEngine, sound: str
+    engine: JapaneseEngine, text: str
 ) -> None:
-    wave = whole(engine, sound * 60)
+    wave = whole(engine, text)
 
     assert len(wave) / RATE > 4
+    assert np.abs(wave).max() <= 1.0
     tenths = wave[: len(wave) // 2400 * 2400].reshape(-1, 2400)
     assert np.mean(np.abs(tenths).max(axis=1) > 0.01) > 0.8
 
@@ -138,17 +102,9 @@ def marks_of(engine: JapaneseEngine, text: str, **options: Any) -> list[Mark]:
     return found
 
 
-def test_speech_with_marks_has_the_same_samples(engine: JapaneseEngine) -> None:
-    options = SpeechOptions(speed=1.3, pauses=0.5)
-    marked = [piece.samples for piece in speak_marked(engine, SENTENCE, options)]
-
-    np.testing.assert_array_equal(
-        np.concatenate(marked), whole(engine, SENTENCE, speed=1.3, pauses=0.5)
-    )
-
-
 def test_marks_name_the_words_as_they_are_read_and_their_phones(engine: JapaneseEngine) -> None:
-    marks = marks_of(engine, "Hello、2人です。")
+    text, options = "Hello、2人です。", SpeechOptions(speed=1.3, pauses=0.5)
+    marks = marks_of(engine, text)
 
     words = [mark.text for mark in marks if mark.kind == "word"]
     phones = [mark.text for mark in marks if mark.kind == "phone"]
@@ -157,6 +113,10 @@ def test_marks_name_the_words_as_they_are_read_and_their_phones(engine: Japanese
     assert phones[:5] == ["h", "a", "r", "o", "o"]
     assert phones[-4:] == ["d", "e", "s", "U"]
     assert [mark.begin for mark in marks] == sorted(mark.begin for mark in marks)
+    for marked, plain in zip(
+        engine.speak_marked(text, options), engine.speak(text, options), strict=True
+    ):
+        np.testing.assert_array_equal(marked.samples, plain)
 
 
 @pytest.mark.parametrize(
@@ -164,9 +124,7 @@ def test_marks_name_the_words_as_they_are_read_and_their_phones(engine: Japanese
     [
         ("消費税は10%です。", "％"),
         ("0円", "０"),
-        ("値段は2.0です", "０"),
         ("電話は03-1234-5678です。", "３"),
-        ("残り0%、合計¥0です。", "０"),
     ],
 )
 def test_numbers_are_spoken_with_marks_up_to_their_end(
@@ -179,28 +137,25 @@ def test_numbers_are_spoken_with_marks_up_to_their_end(
     assert marks[-1].begin > len(whole(engine, text)) / RATE - 0.6
 
 
-@pytest.mark.parametrize("speed", [0.7, 1.0, 2.0])
+@pytest.mark.parametrize(("speed", "off"), [(1.0, 0.001), (2.0, 0.02)])
 def test_a_mark_lies_where_the_speech_of_what_precedes_it_ends(
-    engine: JapaneseEngine, speed: float
+    engine: JapaneseEngine, speed: float, off: float
 ) -> None:
     text = "東京へ行きました"
-    reader, voice = Reader(), HtsVoice()
-    labels = split_breaths(reader.read(text).labels)[0][1:-1]
+    voice = HtsVoice()
+    labels = split_breaths(Reader().read(text).labels)[0][1:-1]
     ends = [
         len(voice.synthesise(labels[:count], speed, 0.0)) / voice.sample_rate
         for count in range(1, len(labels))
     ]
 
-    begins = [
-        mark.begin
-        for mark in marks_of(engine, text, speed=speed, silence_before=0.0)
-        if mark.kind == "phone"
-    ]
+    marks = marks_of(engine, text, speed=speed, silence_before=0.0)
 
+    begins = [mark.begin for mark in marks if mark.kind == "phone"]
     # Silence before the first sound is cut off: all later marks lie by as much earlier.
     cut = ends[-1] - begins[-1]
     assert 0 <= cut < 0.1
-    assert np.array(begins[1:]) + cut == pytest.approx(ends, abs=0.02 if speed != 1 else 0.001)
+    assert np.array(begins[1:]) + cut == pytest.approx(ends, abs=off)
 
 
 def test_a_word_after_a_comma_is_marked_after_the_pause(engine: JapaneseEngine) -> None:
@@ -252,23 +207,15 @@ def test_a_text_whose_marks_fail_is_spoken_without_them_and_counted_once(
     assert "天気" not in str(entry)
 
 
-def test_marks_of_nothing_to_say_are_refused_before_the_first_piece(
-    engine: JapaneseEngine,
-) -> None:
-    with pytest.raises(TextError, match="nothing that can be spoken"):
-        engine.speak_marked("…", SpeechOptions())
-
-
 @pytest.mark.parametrize(
-    "text",
+    ("text", "options"),
     [
-        SENTENCE * 5,
-        "9" * 100,
-        "電話番号は、東京の、三の五です。" * 3,
-        *(kana * 100 for kana in "あかんっゃ"),
+        (SENTENCE * 5, {}),
+        ("9" * 100, {"speed": 2.0, "silence_after": 1.0}),
+        ("電話番号は、東京の、三の五です。" * 3, {"pauses": 3.0}),
+        *((kana * 100, {}) for kana in "あんっゃ"),
     ],
 )
-@pytest.mark.parametrize("options", [{}, {"speed": 2.0, "pauses": 3.0, "silence_after": 1.0}])
 def test_the_length_of_a_text_is_estimated_before_it_is_spoken(
     engine: JapaneseEngine, text: str, options: dict[str, Any]
 ) -> None:
@@ -280,9 +227,7 @@ def test_the_length_of_a_text_is_estimated_before_it_is_spoken(
 class CountingVoice(HtsVoice):
     """Counts the labels that its synthesiser is given."""
 
-    def __init__(self) -> None:
-        super().__init__(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
-        self.counted = 0
+    counted = 0
 
     def _synthesise(
         self, labels: Sequence[str], speed: float, semitones: float
@@ -291,9 +236,7 @@ class CountingVoice(HtsVoice):
         return super()._synthesise(labels, speed, semitones)
 
 
-@pytest.mark.parametrize(
-    "kana", ["あ", "お", "ん", "っ", "ゃ", "や", "は", "あい", "うお", "草", "えー", "なん"]
-)
+@pytest.mark.parametrize("kana", ["あ", "ん", "っ", "は", "あい", "草", "えー"])
 def test_a_sound_that_is_too_loud_for_the_voice_is_hardly_synthesised_more_than_twice(
     kana: str,
 ) -> None:

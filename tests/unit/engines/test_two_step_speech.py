@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 
 from shared.characters.manifest import TextSpeech
-from shared.speech.engines import registry
 from shared.speech.engines.interface import Mark, MarkedPiece, speak_marked
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.engines.kokoro_packages import KokoroPackages
-from shared.speech.engines.registry import ENGINES, LazyTextEngine, build_engine
+from shared.speech.engines.registry import (
+    ENGINES,
+    LazyTextEngine,
+    build_engine,
+    build_text_engine,
+)
 from shared.speech.engines.text_interface import (
     SpeechOptions,
     TextError,
@@ -20,6 +24,7 @@ from shared.speech.engines.text_interface import (
     nothing_to_say,
 )
 from shared.speech.engines.two_step_speech import SpeechByLanguage, TwoStepSpeech
+from shared.speech.graphs.bundle import CharacterBundle
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal import pitch
@@ -27,7 +32,7 @@ from shared.speech.signal.samples import resample
 from shared.speech.text.front_end import FrontEnd
 from tests.support.characters import a_manifest
 from tests.support.speakers import Sentences
-from tests.support.text_engine_contract import TextEngineContract
+from tests.support.text_engine_contract import TextEngineContract, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,9 +43,6 @@ if TYPE_CHECKING:
     from shared.speech.signal.sound import Samples
     from shared.speech.text.accents import AccentPhrase
     from shared.speech.text.languages import Division
-
-CHARACTERS = Path("characters")
-RATE = 24_000
 
 
 class Sayer:
@@ -104,7 +106,7 @@ def speech(manifest: CharacterManifest) -> tuple[TwoStepSpeech, Sayer, Doubler]:
 
 
 def test_each_piece_is_converted_and_keeps_its_length_and_its_silences() -> None:
-    spoken, _, doubler = speech(a_manifest())
+    spoken, _, doubler = speech(a_manifest())  # converts from a second on
     pieces = list(spoken.speak("はい。", SpeechOptions()))
 
     assert [len(piece) for piece in pieces] == [48_000, 4_800, 4_800]
@@ -112,27 +114,17 @@ def test_each_piece_is_converted_and_keeps_its_length_and_its_silences() -> None
     assert pieces[1][2_400:].all()
     assert not pieces[2].any()
     assert len(doubler.lengths) == 2  # silence needs no conversion
+    assert min(doubler.lengths) > 16_000  # the short piece has silence after it
+    marked = speak_marked(spoken, "はい。", SpeechOptions())
+    assert {piece.marks for piece in marked} == {()}, "the voice knows none"
 
 
-def test_a_piece_that_is_too_short_for_the_character_is_converted_with_silence_after_it() -> None:
-    spoken, _, doubler = speech(a_manifest())  # converts from a second on
-    list(spoken.speak("はい。", SpeechOptions()))
+def test_the_pitch_is_moved_by_as_much_in_every_piece_if_it_can_be() -> None:
+    for changes, shift in (({}, 12.0), ({"pitch": None}, None)):  # speaks at 220 Hz
+        spoken, _, doubler = speech(a_manifest().model_copy(update=changes))
+        list(spoken.speak("はい。", SpeechOptions(seed=7)))
 
-    assert min(doubler.lengths) > 16_000
-
-
-def test_the_pitch_is_moved_by_as_much_in_every_piece() -> None:
-    spoken, _, doubler = speech(a_manifest())  # speaks at 220 Hz
-    list(spoken.speak("はい。", SpeechOptions(seed=7)))
-
-    assert [(each.pitch_shift, each.seed) for each in doubler.wishes] == [(12.0, 7), (12.0, 7)]
-
-
-def test_a_character_whose_pitch_cannot_be_steered_is_not_asked_to() -> None:
-    spoken, _, doubler = speech(a_manifest().model_copy(update={"pitch": None}))
-    list(spoken.speak("はい。", SpeechOptions()))
-
-    assert {each.pitch_shift for each in doubler.wishes} == {None}
+        assert [(each.pitch_shift, each.seed) for each in doubler.wishes] == [(shift, 7)] * 2
 
 
 def test_what_is_asked_of_the_voice_and_of_the_result_is_done_once() -> None:
@@ -166,12 +158,6 @@ def test_a_converted_voice_has_the_marks_of_the_voice_that_is_converted() -> Non
     )
 
 
-def test_a_voice_that_knows_no_marks_speaks_without_any() -> None:
-    spoken, _, _ = speech(a_manifest())
-
-    assert {piece.marks for piece in speak_marked(spoken, "はい。", SpeechOptions())} == {()}
-
-
 @pytest.fixture(scope="module")
 def engine() -> TwoStepSpeech:
     voice = JapaneseEngine(HtsVoice(), FrontEnd(), sample_rate=16_000)
@@ -187,34 +173,29 @@ def hts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KokoroPackages, "is_complete", lambda _: False)
 
 
-def speaker_of(name: str, **changes: Any) -> PhraseEngine | None:
-    character = load_character(CHARACTERS / name, ENGINES)
+def speaker_of(name: str, **changes: Any) -> PhraseEngine:
+    character = load_character(Path("characters") / name, ENGINES)
     manifest = character.manifest.model_copy(update=changes)
-    character = type(character)(manifest, character.graphs)
+    character = CharacterBundle(manifest, character.graphs)
     settings = SessionSettings()
-    return registry.build_text_engine(character, build_engine(character, settings), settings)
+    engine = build_text_engine(character, build_engine(character, settings), settings)
+    assert engine is not None
+    return engine
 
 
 @pytest.mark.usefixtures("hts_alone")
-def test_ned_speaks_text_as_high_as_he_is() -> None:
-    engine = speaker_of("ned")
-    assert engine is not None
-    wave = np.concatenate(list(engine.speak("今日は、とてもいい天気ですね。", SpeechOptions())))
+@pytest.mark.parametrize("changes", [{}, {"text": TextSpeech(engine="kokoro")}])
+def test_without_kokoro_the_other_voice_speaks_as_high_as_the_character_is(
+    changes: dict[str, Any],
+) -> None:
+    engine = speaker_of("ned", **changes)
+    wave = whole(engine, "今日は、とてもいい天気ですね。")
     hertz = pitch.track(resample(wave, engine.sample_rate, pitch.SAMPLE_RATE)).hertz
 
+    assert engine.languages == ("ja",)
     assert 2.0 < len(wave) / engine.sample_rate < 4.5
     assert 0.1 < np.abs(wave).max() <= 1.0
     assert np.median(hertz[hertz > 0]) == pytest.approx(124.7, rel=0.12)
-
-
-@pytest.mark.usefixtures("hts_alone")
-@pytest.mark.parametrize("name", ["hina", "ned"])
-def test_where_kokoro_is_not_installed_its_characters_let_the_other_voice_speak(name: str) -> None:
-    engine = speaker_of(name, text=TextSpeech(engine="kokoro"))
-    assert engine is not None
-    assert engine.sample_rate == RATE
-    assert engine.languages == ("ja",)
-    assert np.concatenate(list(engine.speak("はい。", SpeechOptions()))).any()
 
 
 @pytest.mark.parametrize(
@@ -226,9 +207,7 @@ def test_with_kokoro_every_character_speaks_english(
 ) -> None:
     monkeypatch.setattr(KokoroPackages, "is_complete", lambda _: True)
     for wanted in (languages, ("ja",)):
-        engine = speaker_of(name, languages=wanted)
-        assert engine is not None
-        assert tuple(engine.languages) == wanted
+        assert tuple(speaker_of(name, languages=wanted).languages) == wanted
 
 
 class Saying(Sentences):
@@ -282,7 +261,3 @@ def test_what_no_language_of_the_character_reads_is_refused(
     with pytest.raises(TextError, match="Japanese or English") as caught:
         engine.speak(text, SpeechOptions(**options))
     assert caught.value.code is code
-
-
-def test_a_character_may_refuse_to_speak_text() -> None:
-    assert speaker_of("ned", takes="speech") is None

@@ -2,17 +2,15 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from onnx import GraphProto, TensorProto, helper
+from onnx import GraphProto, TensorProto
 
 from shared.characters.bundle_files import BundleError
-from shared.characters.manifest import MAX_PORTRAIT_BYTES, read_manifests
+from shared.characters.manifest import read_manifests
 from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.graphs.bundle_folders import load_character, load_characters, seal_manifest
 from shared.speech.graphs.sessions import SessionSettings
@@ -20,13 +18,10 @@ from tests.support.logs import log_book
 from tests.unit.graphs import small_graphs
 from tests.unit.graphs.bundles import manifest, write_bundle, write_waveform_bundle
 from tests.unit.graphs.test_onnx_files import external, foreign, with_initializer
+from tools.bundles import trial
 from tools.importing.importer import check_command
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 SETTINGS = {"input": "audio", "output": "converted", "input_sample_rate": 24_000}
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
 
 
 def refusal(bundle: Path) -> str:
@@ -37,14 +32,6 @@ def refusal(bundle: Path) -> str:
     assert "\n" not in sentence
     assert re.search(r"expected .*found", sentence), sentence
     return sentence
-
-
-def test_a_valid_bundle_is_loaded_completely(tmp_path: Path) -> None:
-    character = load_character(write_bundle(tmp_path), ENGINES)
-    assert character.manifest.id == "tester"
-    assert character.manifest.name.ja == "テスター"
-    assert character.manifest.pitch is not None
-    assert list(character.graphs["harmonic"].facts.inputs) == ["wave", "f0", "voicing", "noise"]
 
 
 def test_a_folder_without_bundles_is_refused(tmp_path: Path) -> None:
@@ -63,62 +50,53 @@ def share_graph(bundle: Path) -> dict[str, Any]:
 
 def test_a_graph_that_characters_share_lies_beside_them_by_its_hash(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path)
+    before = json.loads((bundle / "character.json").read_text("utf-8"))
     entry = share_graph(bundle)
 
     character = load_character(bundle, ENGINES)
 
     assert len(character.graphs["harmonic"].content) == entry["bytes"]
+    assert list(character.graphs["harmonic"].facts.inputs) == ["wave", "f0", "voicing", "noise"]
     assert list(load_characters(tmp_path, ENGINES)) == ["tester"]
-
-
-def test_a_bundle_with_a_shared_graph_can_be_sealed(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path)
-    before = json.loads((bundle / "character.json").read_text("utf-8"))
-    share_graph(bundle)
-
     seal_manifest(bundle, 1 << 30)
-
     assert json.loads((bundle / "character.json").read_text("utf-8")) == before
 
 
-def append(bundle: Path) -> None:
-    with (bundle / "harmonic.onnx").open("ab") as graph:
-        graph.write(b"!")
-
-
-def flip(bundle: Path) -> None:
+def spoil(bundle: Path, how: str) -> None:
     graph = bundle / "harmonic.onnx"
     content = graph.read_bytes()
-    graph.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-
-
-def link_outside(bundle: Path) -> None:
-    (bundle / "harmonic.onnx").rename(bundle.parent / "outside.onnx")
-    (bundle / "harmonic.onnx").symlink_to(bundle.parent / "outside.onnx")
-
-
-def share_another(bundle: Path) -> None:
-    entry = share_graph(bundle)
-    shared = bundle.parent / "encoders" / f"{entry['sha256']}.onnx"
-    shared.write_bytes(b"x" * entry["bytes"])
+    if how == "no manifest":
+        (bundle / "character.json").unlink()
+    elif how == "no graph":
+        graph.unlink()
+    elif how == "longer":
+        graph.write_bytes(content + b"!")
+    elif how == "changed":
+        graph.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    elif how == "linked":
+        graph.rename(bundle.parent / "outside.onnx")
+        graph.symlink_to(bundle.parent / "outside.onnx")
+    else:
+        shared = bundle.parent / "encoders" / f"{share_graph(bundle)['sha256']}.onnx"
+        shared.write_bytes(b"x" * len(content))
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("how", "sentence"),
     [
-        (lambda bundle: (bundle / "character.json").unlink(), r"character\.json: .*readable file"),
-        (lambda bundle: (bundle / "harmonic.onnx").unlink(), r"harmonic\.onnx: expected a file in"),
-        (append, r"harmonic\.onnx: expected (\d+) bytes, found \d+\.$"),
-        (flip, r"harmonic\.onnx: expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}\.$"),
-        (link_outside, "found a link"),
-        (share_another, r"harmonic\.onnx: expected SHA-256"),
+        ("no manifest", r"character\.json: .*readable file"),
+        ("no graph", r"harmonic\.onnx: expected a file in"),
+        ("longer", r"harmonic\.onnx: expected (\d+) bytes, found \d+\.$"),
+        ("changed", r"harmonic\.onnx: expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}\.$"),
+        ("linked", "found a link"),
+        ("shared and changed", r"harmonic\.onnx: expected SHA-256"),
     ],
 )
 def test_files_that_are_not_those_of_the_manifest_are_refused(
-    change: Callable[[Path], object], sentence: str, tmp_path: Path
+    how: str, sentence: str, tmp_path: Path
 ) -> None:
     bundle = write_bundle(tmp_path)
-    change(bundle)
+    spoil(bundle, how)
 
     assert re.search(sentence, refusal(bundle))
 
@@ -173,8 +151,7 @@ def changed_input(
             f"{WRONG_F0} only the inputs 'wave', 'pitch', 'voicing', 'noise'.",
         ),
         (changed_input(1, "f0", [1, 1, "t"]), f"{WRONG_F0} float32 [1, 1, t]."),
-        (changed_input(1, "f0", [1, 100]), f"{WRONG_F0} float32 [1, 100]."),
-        (changed_input(1, "f0", [2, "t"]), f"{WRONG_F0} float32 [2, t]."),
+        (changed_input(1, "f0", [2, 100]), f"{WRONG_F0} float32 [2, 100]."),
         (
             changed_input(2, "voicing", [1, "t"], TensorProto.INT64),
             "harmonic.onnx: input 'voicing': expected float32 [1, frames], found int64 [1, t].",
@@ -187,16 +164,16 @@ def test_a_wrong_tensor_is_refused_by_name_type_and_shape(
     assert refusal(write_bundle(tmp_path, small_graphs.content(graph))) == sentence
 
 
-def changed_graph(change: Callable[[GraphProto], object]) -> GraphProto:
+def changed_graph(how: str) -> GraphProto:
     graph = small_graphs.harmonic_graph()
-    change(graph)
+    if how == "one more input":
+        graph.input.append(small_graphs.tensor("speaker", [1]))
+    elif how == "no such operator":
+        graph.node[-1].op_type = "Slicer"
+    else:
+        (flat,) = (each for each in graph.initializer if each.name == "flat")
+        flat.raw_data = np.array([7, -1]).tobytes()
     return graph
-
-
-def fail_when_run(graph: GraphProto) -> None:
-    for initializer in graph.initializer:
-        if initializer.name == "flat":
-            initializer.raw_data = np.array([7, -1]).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -208,28 +185,13 @@ def fail_when_run(graph: GraphProto) -> None:
             "tensor 'weights': expected its data inside the file",
         ),
         (b"RIFF....WAVE", "harmonic.onnx: expected an ONNX model"),
+        (changed_graph("one more input"), "input 'speaker': expected only the inputs 'wave'"),
+        (changed_graph("no such operator"), "expected a graph that ONNX Runtime"),
         (
-            changed_graph(lambda graph: graph.input.append(small_graphs.tensor("speaker", [1]))),
-            "input 'speaker': expected only the inputs 'wave'",
-        ),
-        (
-            changed_graph(lambda graph: setattr(graph.node[-1], "op_type", "Slicer")),
-            "expected a graph that ONNX Runtime",
-        ),
-        (
-            changed_graph(fail_when_run),
+            changed_graph("fails when it runs"),
             "harmonic.onnx: expected a graph that takes 'wave' [1, 1440]",
         ),
         (small_graphs.harmonic_graph(amplitude=float("nan")), "expected finite samples"),
-    ],
-    ids=[
-        "a foreign operator",
-        "external data",
-        "a file that is not a graph",
-        "an unknown input",
-        "an operator that does not exist",
-        "a graph that fails when it runs",
-        "output that is not finite",
     ],
 )
 def test_a_graph_that_is_unsafe_or_does_not_work_is_refused(
@@ -237,11 +199,6 @@ def test_a_graph_that_is_unsafe_or_does_not_work_is_refused(
 ) -> None:
     content = graph if isinstance(graph, bytes) else small_graphs.content(graph)
     assert sentence in refusal(write_bundle(tmp_path, content))
-
-
-def test_a_graph_whose_output_is_not_finite_is_refused(tmp_path: Path) -> None:
-    waveform = write_waveform_bundle(tmp_path, small_graphs.gain_graph(float("nan")))
-    assert "expected finite samples" in refusal(waveform)
 
 
 @pytest.mark.parametrize(
@@ -252,10 +209,7 @@ def test_a_graph_whose_output_is_not_finite_is_refused(tmp_path: Path) -> None:
         (SETTINGS | {"input": 3}, "field 'settings.input': expected the name of a tensor, found 3"),
         (
             SETTINGS | {"input": "sound"},
-            (
-                "waveform.onnx: input 'sound': expected float32 [samples] or [1, samples] or"
-                " [1, 1, samples], found only the inputs 'audio'"
-            ),
+            "waveform.onnx: input 'sound': expected float32 [samples] or [1, samples] or",
         ),
         (
             SETTINGS | {"gpu": True},
@@ -285,128 +239,44 @@ def test_converter_and_api_identify_a_bundle_by_its_folder(
     assert "expected the folder's name 'tester-3'" in refusal(Path())
 
 
-def write_portrait(folder: Path, content: str, encoding: str = "utf-8") -> Path:
-    bundle = write_bundle(folder, preview={"colour": "#000000", "portrait": "face.svg"})
-    (bundle / "face.svg").write_text(content, encoding)
-    return bundle
-
-
-def test_a_static_drawing_is_accepted_as_a_portrait(tmp_path: Path) -> None:
-    drawing = SVG.format('<circle cx="4" cy="4" r="3" fill="url(#a)"/>')
-    load_character(write_portrait(tmp_path, drawing), ENGINES)
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (SVG.format("<script>alert(1)</script>"), "found 'script'"),
-        (SVG.format('<circle onclick="alert(1)"/>'), "found 'onclick'"),
-        (SVG.format('<image href="https://example.org/a.png"/>'), "found 'https://example"),
-        (SVG.format('<use href="https://example.org/a.svg"/>'), "found 'use'"),
-        (SVG.format('<path fill="url(https://example.org/)"/>'), "no address outside"),
-        (SVG.format("<foreignObject/>"), "found 'foreignObject'"),
-        (SVG.format("<style>@import 'x'</style>"), "found 'style'"),
-        ("<!DOCTYPE a [<!ENTITY b 'c'>]>" + SVG, "found a declaration"),
-        ("<?xml-stylesheet href='a.xsl'?>" + SVG, "found a declaration"),
-        ("<html></html>", "found the element 'html'"),
-        ("<svg/>", "found the element 'svg'"),
-        ("no picture", "expected an SVG, found"),
-        (" " * (MAX_PORTRAIT_BYTES + 1), "expected at most"),
-    ],
-)
-def test_a_portrait_that_is_more_than_a_drawing_is_refused(
-    tmp_path: Path, content: str, sentence: str
-) -> None:
-    assert sentence in refusal(write_portrait(tmp_path, content))
-
-
-@pytest.mark.parametrize(
-    "declaration",
-    [
-        '<?xml version="1.0"?>',
-        "<?xml version='1.0' encoding='utf-8' ?>",
-        '<?xml version="1.0" encoding="UTF-8" standalone="no"?>',
-    ],
-)
-def test_a_portrait_may_say_that_it_is_in_utf_8(tmp_path: Path, declaration: str) -> None:
-    load_character(write_portrait(tmp_path, f"{declaration}\n{SVG.format('')}"), ENGINES)
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
-def test_a_portrait_in_another_encoding_is_refused(tmp_path: Path, encoding: str) -> None:
-    umlaut = "ä" if encoding == "latin-1" else ""
-    entities = "<!DOCTYPE svg [<!ENTITY a 'b'>]>" + SVG.format(f"<title>&a;{umlaut}</title>")
-    assert "in UTF-8" in refusal(write_portrait(tmp_path, entities, encoding))
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "iso-2022-jp", "utf-8x"])
-def test_a_portrait_that_says_it_is_in_another_encoding_is_refused(
-    tmp_path: Path, encoding: str
-) -> None:
-    content = f'<?xml version="1.0" encoding="{encoding}"?>' + SVG.format("")
-    assert "in UTF-8" in refusal(write_portrait(tmp_path, content))
-
-
 def test_the_command_says_in_one_sentence_that_a_bundle_works_and_how_fast(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert check_command([str(write_bundle(tmp_path))]) == 0
-    said = capsys.readouterr().out
+    bundle = write_bundle(tmp_path)
+
+    assert check_command([str(bundle)]) == 0
     assert re.fullmatch(
         r"Tester works with the engine harmonic: .* MB, loaded in \d+ ms, converts at a real-time"
         r" factor of \d\.\d{4} \(\d+ ms for 5 s\) and takes \d+ MB of memory\.\n",
-        said,
+        capsys.readouterr().out,
     )
 
-
-def test_the_command_works_on_a_system_that_does_not_measure_memory(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path)
-    # Neither the kernel's file nor Python's module tells how much memory was used.
-    unmeasured = """
-import pathlib, runpy, sys
-
-read_text = pathlib.Path.read_text
-
-def without_proc(path, *arguments, **named):
-    if path.parts[1:2] == ("proc",):
-        raise FileNotFoundError(path)
-    return read_text(path, *arguments, **named)
-
-pathlib.Path.read_text = without_proc
-sys.modules["resource"] = None
-runpy.run_module("tools.importing", run_name="__main__")
-"""
-
-    finished = subprocess.run(
-        [sys.executable, "-c", unmeasured, str(bundle)],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert finished.returncode == 0, finished.stderr
-    assert "Tester works with the engine harmonic" in finished.stdout
-    assert "takes an amount of memory that this system does not measure" in finished.stdout
+    monkeypatch.setattr(trial, "_peak_memory", lambda: None)
+    assert check_command([str(bundle)]) == 0
+    assert "an amount of memory that this system does not measure" in capsys.readouterr().out
 
 
 def test_the_command_says_in_one_sentence_what_is_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bundle = write_bundle(tmp_path)
+    for name in ("empty", "silent", "unsealed"):
+        (tmp_path / name).mkdir()
+    silent = write_waveform_bundle(tmp_path / "silent", small_graphs.gain_graph(0.0))
+    bundle = write_bundle(tmp_path / "empty")
+    (tmp_path / "unsealed" / "character.json").write_text("[]", "utf-8")
+
+    def complaint(*arguments: object) -> str:
+        assert check_command(list(map(str, arguments))) == 1
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        return captured.err
+
+    assert "expected at most 100 bytes" in complaint(bundle, "--max-megabytes", "0.0001")
     (bundle / "harmonic.onnx").write_bytes(b"")
-    assert check_command([str(bundle)]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert re.fullmatch(r"harmonic\.onnx: expected \d+ bytes, found 0\.\n", captured.err)
-
-
-def test_a_graph_that_turns_speech_into_silence_does_not_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(0.0))
-    assert check_command([str(bundle)]) == 1
-    assert "found silence" in capsys.readouterr().err
+    assert re.fullmatch(r"harmonic\.onnx: expected \d+ bytes, found 0\.\n", complaint(bundle))
+    assert "found silence" in complaint(silent)
+    unsealed = complaint("--seal", tmp_path / "unsealed")
+    assert "expected a manifest whose graphs name their files" in unsealed
 
 
 def test_sealing_writes_sizes_and_hashes_into_the_manifest(
@@ -423,32 +293,14 @@ def test_sealing_writes_sizes_and_hashes_into_the_manifest(
     assert load_character(bundle, ENGINES).manifest.credit == "声"
 
 
-def test_a_bundle_that_cannot_be_sealed_says_why(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "character.json").write_text("[]", "utf-8")
-    assert check_command(["--seal", str(tmp_path)]) == 1
-    assert "expected a manifest whose graphs name their files" in capsys.readouterr().err
-
-
 def test_a_graph_with_an_unknown_size_for_the_batch_is_taken(tmp_path: Path) -> None:
-    node = helper.make_node("Identity", ["audio"], ["converted"])
-    graph = helper.make_graph(
-        [node],
-        "waveform",
-        [small_graphs.tensor("audio", [None, "n"])],
-        [small_graphs.tensor("converted", [None, "n"])],
-    )
-    build_engine(load_character(write_waveform_bundle(tmp_path, graph), ENGINES), SessionSettings())
+    bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0, (None, "n")))
+    build_engine(load_character(bundle, ENGINES), SessionSettings())
 
 
 @pytest.mark.parametrize("engine", ["harmonic", "waveform"])
 def test_options_are_refused_by_an_engine_that_has_none(tmp_path: Path, engine: str) -> None:
-    options = {"index": {"rate": 0.5}}
-    if engine == "harmonic":
-        bundle = write_bundle(tmp_path, options=options)
-    else:
-        bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0), options=options)
+    bundle = write_bundle(tmp_path, engine=engine, options={"index": {"rate": 0.5}})
 
     assert refusal(bundle) == (
         f"character.json: field 'options': expected none for the engine {engine}, found 'index'."
@@ -463,33 +315,18 @@ def test_graphs_that_are_too_large_together_are_refused_before_they_are_read(
     load_character(bundle, ENGINES, max_bytes=size)
     (bundle / "harmonic.onnx").unlink()
 
-    with pytest.raises(BundleError) as error:
+    expected = f"'graphs': expected at most {size - 1} bytes in all graphs together, found {size};"
+    with pytest.raises(BundleError, match=expected):
         load_character(bundle, ENGINES, max_bytes=size - 1)
-
-    assert str(error.value) == (
-        f"character.json: field 'graphs': expected at most {size - 1} bytes in all graphs together,"
-        f" found {size}; make the graphs smaller or raise the limit."
-    )
-
-
-def test_the_command_takes_another_limit_of_the_size(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bundle = write_bundle(tmp_path)
-
-    assert check_command([str(bundle), "--max-megabytes", "0.0001"]) == 1
-    assert "expected at most 100 bytes in all graphs together" in capsys.readouterr().err
 
 
 def test_an_engine_from_elsewhere_is_loaded_and_built_when_it_is_passed_in(tmp_path: Path) -> None:
     engines = {"toy": ENGINES["harmonic"]}
-    bundle = write_bundle(tmp_path, engine="toy")
 
-    character = load_character(bundle, engines)
+    character = load_character(write_bundle(tmp_path, engine="toy"), engines)
     engine = build_engine(character, SessionSettings(), engines)
 
     assert engine.sample_rate == character.manifest.sample_rate
-    assert f"field 'engine': expected one of {', '.join(ENGINES)}, found 'toy'" in refusal(bundle)
 
 
 def test_a_bundle_that_does_not_load_is_set_aside_and_the_others_are_served(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -89,116 +90,98 @@ def refuse(model: GraphProto | ModelProto | bytes, match: str) -> None:
 
 
 def test_the_inputs_and_outputs_are_read_with_type_and_shape() -> None:
-    facts = inspect_model(small_graphs.content(small_graphs.harmonic_graph()))
-    assert list(facts.inputs) == ["wave", "f0", "voicing", "noise"]
-    assert facts.inputs["wave"] == Tensor("wave", "float32", (1, "160*t"))
-    assert facts.outputs["audio"] == Tensor("audio", "float32", (1, "240*t"))
-    assert str(facts.outputs["audio"]) == "float32 [1, 240*t]"
+    graph = small_graphs.gain_graph(2.0)
+    no_shape, sequence = (small_graphs.tensor(name, []) for name in ("any", "sequence"))
+    no_shape.type.tensor_type.ClearField("shape")
+    sequence.type.Clear()
+    sequence.type.sequence_type.elem_type.CopyFrom(identity().input[0].type)
+    graph.input.extend(
+        [
+            small_graphs.tensor("gain", []),  # an initializer, and so no input
+            small_graphs.tensor("integers", [1, None, 3], TensorProto.INT64),
+            small_graphs.tensor("half", [], TensorProto.FLOAT16),
+            small_graphs.tensor("long", [2**40], TensorProto.DOUBLE),
+            no_shape,
+            sequence,
+        ]
+    )
+
+    facts = inspect_model(small_graphs.content(graph))
+
+    assert facts.outputs == {"converted": Tensor("converted", "float32", (1, "n"))}
+    assert facts.inputs["any"].shape is None
+    assert {name: str(tensor) for name, tensor in facts.inputs.items()} == {
+        "audio": "float32 [1, n]",
+        "integers": "int64 [1, ?, 3]",
+        "half": "float16 []",
+        "long": "float64 [1099511627776]",
+        "any": "float32 of any shape",
+        "sequence": "no tensor of any shape",
+    }
 
 
-@pytest.mark.parametrize(
-    ("shape", "kind", "told"),
-    [
-        ([1, None, 3], TensorProto.INT64, "int64 [1, ?, 3]"),
-        ([], TensorProto.FLOAT16, "float16 []"),
-        ([2**40], TensorProto.DOUBLE, "float64 [1099511627776]"),
-    ],
-)
-def test_any_type_and_shape_is_read(shape: list[int | None], kind: int, told: str) -> None:
-    graph = identity()
-    graph.input[0].CopyFrom(small_graphs.tensor("x", shape, kind))
-    assert str(inspect_model(small_graphs.content(graph)).inputs["x"]) == told
-
-
-def test_an_input_without_a_shape_may_have_any() -> None:
-    graph = identity()
-    graph.input[0].type.tensor_type.ClearField("shape")
-    tensor = inspect_model(small_graphs.content(graph)).inputs["x"]
-    assert tensor.shape is None
-    assert str(tensor) == "float32 of any shape"
-
-
-def test_an_input_that_is_not_a_tensor_is_marked_so() -> None:
-    graph = identity()
-    graph.input[0].type.Clear()
-    graph.input[0].type.sequence_type.elem_type.CopyFrom(identity().input[0].type)
-    assert str(inspect_model(small_graphs.content(graph)).inputs["x"]) == "no tensor of any shape"
-
-
-def test_a_type_that_is_given_twice_is_refused() -> None:
-    said_once = small_graphs.tensor("x", [1, "n"]).type.SerializeToString()
-    twice = b"\x12" + bytes([len(said_once)]) + said_once
+@pytest.mark.parametrize(("name", "told"), [("x", "x"), ("a\n\u202e\x1b[2J", r"a\n\u202e\x1b[2J")])
+def test_a_type_that_is_given_twice_is_refused_by_the_inputs_quoted_name(
+    name: str, told: str
+) -> None:
+    kind = small_graphs.tensor("x", [1, "n"]).type.SerializeToString()
     graph = identity()
     graph.ClearField("input")
-    extra = b"\x0a\x01x" + twice + twice
-    body = graph.SerializeToString() + b"\x5a" + bytes([len(extra)]) + extra
-    refuse(b"\x3a" + bytes([len(body)]) + body, "the type of 'x' more than once")
+    extra = field(1, name.encode()) + 2 * field(2, kind)
+    refuse(
+        field(7, graph.SerializeToString() + field(11, extra)),
+        re.escape(f"the type of '{told}' more than once"),
+    )
 
 
-def test_an_initializer_is_not_an_input() -> None:
-    graph = small_graphs.gain_graph(2.0)
-    graph.input.append(small_graphs.tensor("gain", []))
-    assert list(inspect_model(small_graphs.content(graph)).inputs) == ["audio"]
-
-
-def test_both_spellings_of_the_standard_domain_pass() -> None:
-    graph = small_graphs.graph_of(helper.make_node("Identity", ["x"], ["y"], domain="ai.onnx"))
-    inspect_model(small_graphs.serialized(small_graphs.model(graph, ["", "ai.onnx"])))
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
 
 
 def test_a_foreign_operator_is_refused_by_name_and_domain() -> None:
     refuse(foreign(), r"operator 'RunShell': .* ai\.onnx, .*'com\.evil'")
 
 
-@pytest.mark.parametrize("domain", ["com.microsoft", "ai.onnx.ml", "ai.onnx ", "AI.ONNX"])
+@pytest.mark.parametrize("domain", ["com.microsoft", "ai.onnx ", "AI.ONNX"])
 def test_a_foreign_operator_set_is_refused(domain: str) -> None:
     refuse(small_graphs.model(identity(), ["", domain]), f"operator set: .* found '{domain}'")
 
 
-@pytest.mark.parametrize("depth", [1, 2, 5])
-def test_a_foreign_operator_in_a_nested_graph_is_refused(depth: int) -> None:
-    refuse(nested(foreign(), depth), "RunShell")
+def test_a_foreign_operator_in_a_nested_graph_is_refused() -> None:
+    listed = AttributeProto(name="branches", type=AttributeProto.GRAPHS)
+    listed.graphs.extend([identity(), foreign()])
+
+    refuse(nested(foreign(), 1), "RunShell")
+    refuse(nested(foreign(), 5), "RunShell")
+    refuse(with_attribute(listed), "RunShell")
 
 
-def test_a_foreign_operator_in_a_list_of_graphs_is_refused() -> None:
-    attribute = AttributeProto(name="branches", type=AttributeProto.GRAPHS)
-    attribute.graphs.extend([identity(), foreign()])
-    refuse(with_attribute(attribute), "RunShell")
+def test_too_many_or_too_deeply_nested_operators_are_refused() -> None:
+    graph = identity()
+    graph.node.extend([helper.make_node("Identity", ["x"], ["y"])] * MAX_NODES)
 
-
-def test_too_deeply_nested_graphs_are_refused() -> None:
+    refuse(graph, "expected at most 100000 operators")
     refuse(nested(identity(), MAX_DEPTH + 1), "nested at most")
 
 
-def test_too_many_operators_are_refused() -> None:
-    graph = identity()
-    graph.node.extend([helper.make_node("Identity", ["x"], ["y"])] * MAX_NODES)
-    refuse(graph, "expected at most 100000 operators")
-
-
-def test_a_local_function_is_refused() -> None:
+def test_local_functions_and_training_information_are_refused() -> None:
     model = small_graphs.model(identity())
     model.functions.append(
         helper.make_function("", "Identity", ["x"], ["y"], [], [helper.make_opsetid("", 18)])
     )
     refuse(model, "local function 'Identity'")
 
-
-def test_training_information_is_refused() -> None:
     model = small_graphs.model(identity())
     model.training_info.add().algorithm.CopyFrom(foreign())
     refuse(model, "training information")
 
 
-def with_initializer(tensor: TensorProto) -> GraphProto:
+def with_initializer(tensor: TensorProto | SparseTensorProto) -> GraphProto:
     graph = identity()
-    graph.initializer.append(tensor)
-    return graph
-
-
-def with_sparse_initializer(values: TensorProto, indices: TensorProto) -> GraphProto:
-    graph = identity()
-    graph.sparse_initializer.append(sparse(values, indices))
+    if isinstance(tensor, TensorProto):
+        graph.initializer.append(tensor)
+    else:
+        graph.sparse_initializer.append(tensor)
     return graph
 
 
@@ -216,8 +199,8 @@ INSIDE = numpy_helper.from_array(np.zeros(1, np.int64), "inside")
     "graph",
     [
         with_initializer(external()),
-        with_sparse_initializer(external(), INSIDE),
-        with_sparse_initializer(INSIDE, external()),
+        with_initializer(sparse(external(), INSIDE)),
+        with_initializer(sparse(INSIDE, external())),
         constant(external()),
         conditional(constant(external())),
         conditional(with_initializer(external())),
@@ -243,9 +226,6 @@ def test_a_mere_mention_of_external_data_is_refused() -> None:
     named = external()
     named.data_location = TensorProto.DEFAULT
     refuse(with_initializer(named), "tensor 'weights'")
-
-
-def test_a_memory_address_as_external_data_is_refused() -> None:
     refuse(with_initializer(external(location="*/_ORT_MEM_ADDR_/*")), "external data")
 
 
@@ -272,16 +252,10 @@ def test_a_file_that_is_not_a_model_is_refused(content: bytes) -> None:
 def test_a_model_that_is_cut_off_is_refused_or_has_lost_a_whole_field() -> None:
     content = small_graphs.content(small_graphs.gain_graph(0.5))
     for length in range(len(content)):
-        if not onnx_parses(content[:length]):
+        try:
+            onnx.ModelProto.FromString(content[:length])
+        except DecodeError:
             refuse(content[:length], "expected")
-
-
-def onnx_parses(content: bytes) -> bool:
-    try:
-        onnx.ModelProto.FromString(content)
-    except DecodeError:
-        return False
-    return True
 
 
 def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:
@@ -351,7 +325,7 @@ def graph(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_was_read_ahead_is_given_out_with_its_hash_as_it_was_then(
+def test_what_was_read_ahead_is_given_out_once_with_its_hash_as_it_was_then(
     tmp_path: Path, graph: Path
 ) -> None:
     with ThreadPoolExecutor(1) as thread:
@@ -362,14 +336,11 @@ def test_what_was_read_ahead_is_given_out_with_its_hash_as_it_was_then(
 
     assert content.data == b"a graph"
     assert content.sha256 == hashlib.sha256(b"a graph").hexdigest()
-
-
-def test_what_was_given_out_is_not_kept(tmp_path: Path, graph: Path) -> None:
-    preloaded = PreloadedGraphs(tmp_path, ThreadPoolExecutor(1))
-    preloaded.read(graph)
-    graph.write_bytes(b"another")
-
     assert preloaded.read(graph).data == b"another"
+    preloaded.close()
+    graph.unlink()
+    with pytest.raises(FileNotFoundError):
+        preloaded.read(graph)
 
 
 def test_a_file_beyond_the_limit_is_read_when_it_is_asked_for(
@@ -382,12 +353,3 @@ def test_a_file_beyond_the_limit_is_read_when_it_is_asked_for(
     graph.write_bytes(b"another")
 
     assert preloaded.read(graph).data == b"another"
-
-
-def test_a_file_that_is_gone_is_an_error_of_who_asks_for_it(tmp_path: Path, graph: Path) -> None:
-    preloaded = PreloadedGraphs(tmp_path, ThreadPoolExecutor(1))
-    preloaded.close()
-    graph.unlink()
-
-    with pytest.raises(FileNotFoundError):
-        preloaded.read(graph)

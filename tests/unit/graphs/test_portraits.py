@@ -8,6 +8,7 @@ import pytest
 
 from functions.compat.voicevox.speakers import plain_png
 from shared.characters.bundle_files import BundleError
+from shared.characters.manifest import MAX_PORTRAIT_BYTES
 from shared.speech.graphs.portraits import PictureError, check_picture, check_portrait, picture_in
 
 PNG = plain_png("#d9487c")
@@ -31,6 +32,73 @@ def png(*parts: bytes) -> bytes:
 
 def portrait(address: str) -> bytes:
     return SVG.format(f'href="{address}" width="8" height="8"').encode()
+
+
+def refuse(portrait: bytes, sentence: str) -> None:
+    with pytest.raises(BundleError, match=sentence) as refused:
+        check_portrait("face.svg", portrait)
+    assert str(refused.value).isprintable()
+
+
+DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "",
+        "<?xml version='1.0' encoding='utf-8' ?>",
+        '<?xml version="1.0" encoding="UTF-8" standalone="no"?>',
+    ],
+)
+def test_a_static_drawing_in_utf_8_is_accepted_as_a_portrait(declaration: str) -> None:
+    drawing = DRAWING.format('<circle cx="4" cy="4" r="3" fill="url(#a)"/>')
+
+    check_portrait("face.svg", f"{declaration}\n{drawing}".encode())
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (DRAWING.format("<script>alert(1)</script>"), "found 'script'"),
+        (DRAWING.format('<circle onclick="alert(1)"/>'), "found 'onclick'"),
+        (DRAWING.format('<use href="https://example.org/a.svg"/>'), "found 'use'"),
+        (DRAWING.format('<path fill="url(https://example.org/)"/>'), "no address outside"),
+        (DRAWING.format("<foreignObject/>"), "found 'foreignObject'"),
+        (DRAWING.format("<style>@import 'x'</style>"), "found 'style'"),
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]>" + DRAWING, "found a declaration"),
+        ("<?xml-stylesheet href='a.xsl'?>" + DRAWING, "found a declaration"),
+        ("<svg/>", "found the element 'svg'"),
+        ("no picture", "expected an SVG, found"),
+        (" " * (MAX_PORTRAIT_BYTES + 1), "expected at most"),
+        # Names out of the file are quoted.
+        (DRAWING.format("<a\u200db/>"), "found"),
+        (DRAWING.format('<path d\u200d="1"/>'), "found"),
+        (DRAWING.format('<path fill="url(x&#10;&#x2028;&#x202e;)"/>'), r"x\\n\\u2028\\u202e"),
+        (DRAWING.format('<image href="&#10;&#x2028;"/>'), r"\\n\\u2028"),
+        (DRAWING.format("<b>&\u202e;</b>"), "found"),
+    ],
+)
+def test_a_portrait_that_is_more_than_a_drawing_is_refused(content: str, sentence: str) -> None:
+    refuse(content.encode(), sentence)
+
+
+@pytest.mark.parametrize(
+    ("said", "encoding"),
+    [
+        ("", "utf-16"),
+        ("", "utf-16-le"),
+        ("", "latin-1"),
+        ('<?xml version="1.0" encoding="utf-16"?>', "utf-8"),
+        ('<?xml version="1.0" encoding="utf-8x"?>', "utf-8"),
+    ],
+)
+def test_a_portrait_in_another_encoding_is_refused(said: str, encoding: str) -> None:
+    umlaut = "ä" if encoding == "latin-1" else ""
+    entities = "<!DOCTYPE svg [<!ENTITY a 'b'>]>" if not said else ""
+    content = f"{said}{entities}{DRAWING.format(f'<title>{umlaut}</title>')}"
+
+    refuse(content.encode(encoding), "in UTF-8")
 
 
 @pytest.mark.parametrize(("kind", "content"), [("png", PNG), ("jpeg", JPEG)])
@@ -76,7 +144,6 @@ def test_what_is_more_or_less_than_a_picture_is_refused(
     [
         "https://example.org/face.png",
         "data:image/svg+xml;base64,PHN2Zy8+",
-        "data:text/html;base64,PHNjcmlwdD4=",
         "data:image/png;base64,A",
         "data:image/png;base64,AAAA",
         "data:image/png;base64,AAAA, https://example.org",
@@ -84,5 +151,4 @@ def test_what_is_more_or_less_than_a_picture_is_refused(
     ],
 )
 def test_an_image_without_a_picture_of_its_own_is_refused(address: str) -> None:
-    with pytest.raises(BundleError, match="expected an image that holds a PNG or JPEG itself"):
-        check_portrait("face.svg", portrait(address))
+    refuse(portrait(address), "expected an image that holds a PNG or JPEG itself")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from infra.local.configuration.options import ROOT
 from shared.characters.bundle_files import BundleError
@@ -26,37 +27,28 @@ from shared.speech.graphs.sessions import (
 )
 from tests.support.golden_speech import FOLDER
 from tests.unit.graphs.bundles import write_bundle, write_waveform_bundle
-from tests.unit.graphs.small_graphs import gain_graph
+from tests.unit.graphs.small_graphs import content, gain_graph, tensor
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 
 class Network:
     pass
 
 
-def test_a_value_in_use_is_loaded_once() -> None:
+def test_a_value_is_kept_and_found_while_it_is_used_and_no_longer() -> None:
     sharing = SharedNetworks()
 
     first = sharing.get("a", Network)
 
-    assert sharing.get("a", Network) is first
+    assert sharing.get("a", Network) is sharing.find("a") is first
     assert sharing.get("b", Network) is not first
-
-
-def test_an_unused_value_is_released() -> None:
-    sharing, loaded = SharedNetworks(), []
-
-    def load() -> Network:
-        loaded.append(1)
-        return Network()
-
-    sharing.get("a", load)
+    del first
     gc.collect()
-    sharing.get("a", load)
-
-    assert len(loaded) == 2
+    assert sharing.find("a") is None
 
 
 def test_simultaneous_threads_load_a_value_once() -> None:
@@ -74,17 +66,6 @@ def test_simultaneous_threads_load_a_value_once() -> None:
     assert len(set(map(id, networks))) == 1
 
 
-def test_what_nobody_uses_is_not_found() -> None:
-    sharing = SharedNetworks()
-    network = sharing.get("a", Network)
-    assert sharing.find("a") is network
-
-    del network
-    gc.collect()
-
-    assert sharing.find("a") is None
-
-
 CONTENT = (FOLDER / "bert.onnx").read_bytes()
 GRAPH = Graph("bert.onnx", CONTENT, inspect_model(CONTENT))
 IDS = np.arange(1, 20, dtype=np.int64)[None]
@@ -95,33 +76,45 @@ def mapped(folder: Path, least_bytes: int = 0) -> SessionSettings:
     return SessionSettings(weights=MappedWeights(folder, least_bytes))
 
 
-def test_a_mapped_network_says_the_same_as_one_of_its_own(tmp_path: Path) -> None:
+def test_a_lack_of_memory_is_told_from_a_mistake_in_the_inputs() -> None:
+    nodes = [helper.make_node("Expand", ["wave", "length"], ["audio"])]
+    inputs = [tensor("wave", [1]), tensor("length", [1], TensorProto.INT64)]
+    data = content(helper.make_graph(nodes, "expand", inputs, [tensor("audio", ["samples"])]))
+    session = GraphSession(Graph("expand.onnx", data, inspect_model(data)), SessionSettings())
+
+    def repeated(wave: NDArray[np.floating], times: int) -> list[float]:
+        audio: list[float] = session.run(
+            {"wave": wave, "length": np.array([times])}, "audio"
+        ).tolist()
+        return audio
+
+    one = np.ones(1, np.float32)
+    assert repeated(one, 3) == [1.0, 1.0, 1.0]
+    with pytest.raises(MemoryError, match=r"expand\.onnx"):
+        repeated(one, 1 << 45)
+    with pytest.raises(Exception, match="Unexpected input data type") as found:
+        repeated(np.ones(1), 3)
+    assert not isinstance(found.value, MemoryError)
+
+
+def test_a_mapped_network_says_the_same_as_one_of_its_own_and_is_written_once(
+    tmp_path: Path,
+) -> None:
     own = GraphSession(GRAPH, SessionSettings())
+    GraphSession(GRAPH, mapped(tmp_path, len(CONTENT) + 1))
+    assert not list(tmp_path.iterdir()), "a small network is loaded as usual"
 
-    first, second = (GraphSession(GRAPH, mapped(tmp_path)) for _ in range(2))
+    sessions, written = [], set()
+    for _ in range(2):
+        sessions.append(GraphSession(GRAPH, mapped(tmp_path)))
+        written |= {(path, path.stat().st_mtime_ns) for path in tmp_path.glob("*.onnx")}
 
-    for session in (first, second):
+    assert len(written) == 1
+    for session in sessions:
         np.testing.assert_allclose(
             session.run(INPUTS, "output"), own.run(INPUTS, "output"), atol=1e-6
         )
         assert session.metadata == own.metadata
-    assert len(list(tmp_path.glob("*.onnx"))) == 1
-
-
-def test_the_file_is_written_once(tmp_path: Path) -> None:
-    GraphSession(GRAPH, mapped(tmp_path))
-    (path,) = tmp_path.glob("*.onnx")
-    before = path.stat().st_mtime_ns
-
-    GraphSession(GRAPH, mapped(tmp_path))
-
-    assert path.stat().st_mtime_ns == before
-
-
-def test_a_small_network_is_loaded_as_usual(tmp_path: Path) -> None:
-    GraphSession(GRAPH, mapped(tmp_path, len(CONTENT) + 1))
-
-    assert not list(tmp_path.iterdir())
 
 
 CUDA = SessionSettings(provider=Provider.CUDA)
@@ -138,10 +131,15 @@ class SessionOn:
 
 
 def test_a_gpu_is_not_replaced_by_the_cpu_unnoticed(tmp_path: Path) -> None:
-    bundle = write_waveform_bundle(tmp_path, gain_graph(0.5))
+    for engine in ("waveform", "harmonic"):
+        (tmp_path / engine).mkdir()
+    waveform = write_waveform_bundle(tmp_path / "waveform", gain_graph(0.5))
+    harmonic = write_bundle(tmp_path / "harmonic")
 
     with pytest.raises(BundleError, match="expected the CUDA build of ONNX Runtime"):
-        build_engine(load_character(bundle, ENGINES), CUDA)
+        build_engine(load_character(waveform, ENGINES), CUDA)
+    # A small graph that was optimised for a CPU stays there.
+    assert build_engine(load_character(harmonic, ENGINES), CUDA).sample_rate == 24_000
 
 
 def test_a_session_that_the_runtime_made_without_the_gpu_is_refused() -> None:
@@ -152,12 +150,6 @@ def test_a_session_that_the_runtime_made_without_the_gpu_is_refused() -> None:
         SessionOn("CUDAExecutionProvider", "CPUExecutionProvider")  # type: ignore[arg-type]
     )
     Provider.CPU.require_used(SessionOn("CPUExecutionProvider"))  # type: ignore[arg-type]
-
-
-def test_a_small_graph_that_was_optimised_for_a_cpu_stays_there(tmp_path: Path) -> None:
-    engine = build_engine(load_character(write_bundle(tmp_path), ENGINES), CUDA)
-
-    assert engine.sample_rate == 24_000
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def babble(seconds: float) -> NDArray[np.float32]:
     return signals.level(random.standard_normal(round(seconds * RATE)).astype(np.float32), -20)
 
 
-@pytest.mark.parametrize("floor", [-120.0, -75.0, -60.0])
+@pytest.mark.parametrize("floor", [-120.0, -60.0])
 def test_pauses_of_a_clean_recording_are_silent(floor: float) -> None:
     sound = np.concatenate([vowel(), signals.silence(1.0), vowel()])
     sound += signals.level(signals.hiss(2.0), floor)
@@ -41,20 +41,19 @@ def test_pauses_of_a_clean_recording_are_silent(floor: float) -> None:
     assert signals.decibels(converted[: RATE // 2]) > -30
 
 
-@pytest.mark.parametrize("ratio", [30.0, 15.0, 5.0])
-def test_noise_chops_no_speech(ratio: float) -> None:
-    sound = signals.with_noise(np.concatenate([vowel(), signals.silence(0.5)] * 3), ratio)
+@pytest.mark.parametrize(
+    ("soft", "noise"),
+    [
+        pytest.param(vowel(), -25.0, id="a voice in noise"),
+        pytest.param(signals.level(vowel(0.4), -46), -50.0, id="a soft voice barely above it"),
+    ],
+)
+def test_noise_chops_no_speech(soft: NDArray[np.float32], noise: float) -> None:
+    sound = np.concatenate([vowel(), signals.silence(0.6), soft, signals.silence(0.5)])
+    sound += signals.level(signals.hiss(3.0), noise)[: len(sound)]
     speech = analysed(sound).speech
-    for begin in (0, 100, 200):
-        assert speech[begin + 1 : begin + 49].all()
-
-
-def test_pauses_in_noise_are_softened_and_not_cut() -> None:
-    sound = signals.with_noise(np.concatenate([vowel(1.0), signals.silence(1.0)] * 2), 15)
-    analysis = analysed(sound)
-    gains = gate_gains(analysis.levels, analysis.speech)
-    assert 0.1 < gains[150] < 0.7
-    assert gains[50] == pytest.approx(1)
+    assert speech[1:49].all()
+    assert speech[113 : 108 + len(soft) // 160 - 1].all()
 
 
 def test_a_soft_consonant_after_a_vowel_passes() -> None:
@@ -63,11 +62,12 @@ def test_a_soft_consonant_after_a_vowel_passes() -> None:
     assert analysed(sound).speech[30:92].all()
 
 
-def test_a_soft_voice_barely_above_the_noise_passes() -> None:
-    soft = signals.level(vowel(0.4), -46)
-    sound = np.concatenate([vowel(), signals.silence(0.6), soft, signals.silence(0.5)])
-    sound += signals.level(signals.hiss(2.0), -50)
-    assert analysed(sound).speech[113:147].all()
+def test_pauses_in_noise_are_softened_and_not_cut() -> None:
+    sound = signals.with_noise(np.concatenate([vowel(1.0), signals.silence(1.0)] * 2), 15)
+    analysis = analysed(sound)
+    gains = gate_gains(analysis.levels, analysis.speech)
+    assert 0.1 < gains[150] < 0.7
+    assert gains[50] == pytest.approx(1)
 
 
 def test_a_whisper_is_speech() -> None:
@@ -98,13 +98,10 @@ def test_loudness_follows_the_recording_within_limits(recorded: float, heard: fl
     sound = signals.level(vowel(2.0), recorded)
     converted = finish(babble(2.0), RATE, 2 * RATE, analysed(sound))
     assert signals.decibels(converted) == pytest.approx(heard, abs=1.0)
-
-
-def test_a_loud_word_is_louder_than_a_soft_one() -> None:
-    sound = np.concatenate([vowel(1.0), signals.level(vowel(1.0), -32)])
-    converted = finish(babble(2.0), RATE, 2 * RATE, analysed(sound))
-    loud, soft = converted[: RATE - 5_000], converted[RATE + 5_000 :]
-    assert signals.decibels(loud) - signals.decibels(soft) > 3
+    sound[len(sound) // 2 :] *= np.float32(0.25)
+    halves = np.split(finish(babble(2.0), RATE, 2 * RATE, analysed(sound)), 2)
+    loud, soft = signals.decibels(halves[0][:-5_000]), signals.decibels(halves[1][5_000:])
+    assert loud - soft > 3
 
 
 @given(st.floats(0.1, 50.0), st.integers(0, 2**32 - 1), st.integers(1, 5_000))
@@ -130,11 +127,9 @@ def test_the_limiter_turns_down_around_a_peak_and_leaves_the_rest() -> None:
     assert np.max(np.abs(np.diff(ratio))) < 0.05, "the gain jumps: that is a click"
 
 
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 100, RATE])
+@pytest.mark.parametrize("length", [0, 1, 2, 100, RATE])
 def test_the_ends_rise_from_and_fall_to_nothing(length: int) -> None:
     faded = fade_ends(np.ones(length, np.float32), RATE)
     assert len(faded) == length
-    if length > 1:
-        assert faded[0] == faded[-1] == 0
-    if length == RATE:
-        assert (faded[120:-120] == 1).all()
+    assert length < 2 or faded[0] == faded[-1] == 0
+    assert (faded[120:-120] == 1).all()

@@ -19,25 +19,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-EDGE = 4  # frames at the ends, where the window is half empty
-
-
 def errors_in_cents(
     sound: NDArray[np.float32], contour: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    found = track(sound).hertz[EDGE:-EDGE].astype(np.float64)
-    wanted = contour[::HOP][EDGE : EDGE + len(found)]
+    """Compare but for 4 frames at either end, where the window is half empty."""
+    found = track(sound).hertz[4:-4].astype(np.float64)
+    wanted = contour[::HOP][4 : 4 + len(found)]
     assert (found > 0).all(), "part of the vowel counts as unvoiced"
     return 1200 * np.abs(np.log2(found / wanted))
 
 
-@pytest.mark.parametrize("hertz", [65.0, 82.5, 110.0, 155.5, 220.0, 311.0, 440.0, 600.0])
-def test_a_steady_voice_is_found_within_a_tenth_of_a_semitone(hertz: float) -> None:
-    contour = signals.glide(hertz, hertz, 1.0)
+@pytest.mark.parametrize("hertz", [65.0, 107.0, 180.0, 311.0, 600.0])
+def test_a_steady_voice_is_found_within_a_tenth_of_a_semitone_and_is_no_hum(hertz: float) -> None:
+    contour = signals.glide(hertz, hertz, 2.0)
     assert np.max(errors_in_cents(signals.voice(contour), contour)) < 10
 
 
-@pytest.mark.parametrize(("start", "end"), [(90, 180), (180, 90), (150, 450), (420, 200)])
+@pytest.mark.parametrize(("start", "end"), [(180, 90), (150, 450)])
 def test_a_glide_with_vibrato_is_followed(start: float, end: float) -> None:
     contour = signals.glide(start, end, 1.5, vibrato=0.03)
     errors = errors_in_cents(signals.voice(contour), contour)
@@ -46,14 +44,13 @@ def test_a_glide_with_vibrato_is_followed(start: float, end: float) -> None:
 
 
 @pytest.mark.parametrize("hertz", [95.0, 190.0, 330.0])
-@pytest.mark.parametrize("ratio", [15.0, 5.0])
-def test_noise_makes_no_octave_errors(hertz: float, ratio: float) -> None:
+def test_noise_makes_no_octave_errors(hertz: float) -> None:
     contour = signals.glide(hertz, hertz * 1.2, 2.0)
-    errors = errors_in_cents(signals.with_noise(signals.voice(contour), ratio), contour)
+    errors = errors_in_cents(signals.with_noise(signals.voice(contour), 5.0), contour)
     assert np.max(errors) < 120
 
 
-@pytest.mark.parametrize("hertz", [95.0, 130.0, 210.0])
+@pytest.mark.parametrize("hertz", [95.0, 210.0])
 def test_a_voice_over_the_telephone_keeps_its_missing_fundamental(hertz: float) -> None:
     contour = signals.glide(hertz, hertz * 1.2, 2.0)
     sound = signals.telephone(signals.voice(contour, formants=(400, 1900, 2600)))
@@ -78,33 +75,25 @@ def test_if_one_harmonic_is_strongest_the_speakers_register_decides(
     assert np.max(np.abs(np.log2(found[found > 0] / hertz))) < 0.3
 
 
-@pytest.mark.parametrize("decibels", [-70.0, -50.0, 0.0])
+@pytest.mark.parametrize("decibels", [-70.0, 0.0])
 def test_the_level_of_the_recording_does_not_matter(decibels: float) -> None:
     sound = signals.voice(signals.glide(120, 180, 1.0))
     quiet = signals.level(sound, decibels)
     np.testing.assert_allclose(track(quiet).hertz, track(sound).hertz, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [lambda: signals.hiss(2.0), lambda: signals.whisper(2.0), lambda: signals.silence(2.0)],
-    ids=["hiss", "whisper", "silence"],
-)
-def test_sounds_without_a_voice_are_unvoiced(make: Callable[[], NDArray[np.float32]]) -> None:
-    assert track(make()).voicing.mean() <= 0.02
+def test_sounds_without_a_voice_are_unvoiced() -> None:
+    for sound in (signals.hiss(2.0), signals.whisper(2.0), signals.silence(2.0)):
+        assert track(sound).voicing.mean() <= 0.02
 
-
-def test_voice_is_distinguished_from_silence_and_hiss() -> None:
     vowel = signals.voice(signals.glide(140, 160, 0.5))
-    sound = np.concatenate(
-        [signals.silence(0.5), vowel, signals.level(signals.hiss(0.5), -35), vowel]
-    )
-    voicing = track(sound).voicing
+    hiss = signals.level(signals.hiss(0.5), -35)
+    voicing = track(np.concatenate([signals.silence(0.5), vowel, hiss, vowel])).voicing
     for middle, wanted in ((25, 0), (75, 1), (125, 0), (175, 1)):
         assert (voicing[middle - 20 : middle + 20] == wanted).all()
 
 
-@pytest.mark.parametrize("samples", [0, 1, 159, 160, 161, 1600, 1601])
+@pytest.mark.parametrize("samples", [0, 1, 160, 161])
 def test_there_is_one_frame_for_every_ten_milliseconds_begun(samples: int) -> None:
     found = track(signals.hiss(1.0)[:samples])
     assert len(found.hertz) == len(found.voicing) == -(-samples // HOP)
@@ -176,21 +165,14 @@ def heard_while_spoken(sound: NDArray[np.float32]) -> NDArray[np.float32]:
     return hertz[: len(sound) // HOP]
 
 
-@pytest.mark.parametrize("hertz", [50.0, 60.0, 100.0, 120.0])
+@pytest.mark.parametrize("hertz", [50.0, 120.0])
 @pytest.mark.parametrize("follow", [lambda sound: track(sound).hertz, heard_while_spoken])
 def test_at_most_a_tenth_of_the_unvoiced_frames_become_voiced_in_a_hum(
-    hertz: float, follow: object
+    hertz: float, follow: Callable[[NDArray[np.float32]], NDArray[np.float32]]
 ) -> None:
-    assert callable(follow)
     quiet = sentence()
     before, after = follow(quiet) > 0, follow(humming(quiet, hertz)) > 0
     assert 0.3 < before.mean() < 0.8
     known = np.arange(len(before)) > 100  # what hums is not known at once
     assert after[~before & known].mean() <= 0.1
     assert after[before & known].mean() >= 0.93
-
-
-@pytest.mark.parametrize("hertz", [95.0, 107.0, 180.0])
-def test_a_note_that_is_held_all_the_time_is_no_hum(hertz: float) -> None:
-    found = track(signals.voice(signals.glide(hertz, hertz, 3.0))).hertz[4:-4]
-    assert np.max(np.abs(1200 * np.log2(found / hertz))) < 10

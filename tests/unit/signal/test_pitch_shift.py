@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.characters.manifest import Pitch
@@ -32,17 +32,13 @@ def contour(median: float, spread: float = 0.15, frames: int = 300) -> NDArray[n
     return hertz
 
 
-@pytest.mark.parametrize("median", [80.0, 120.0, 220.0, 340.0, 450.0])
-def test_auto_moves_any_speakers_median_to_the_characters(median: float) -> None:
-    planned = plan_pitch(tracked(contour(median)), MEI, None)
-    assert np.median(planned) == pytest.approx(MEI.median_hz, rel=0.02)
-
-
-@pytest.mark.parametrize("median", [80.0, 220.0, 450.0])
-@pytest.mark.parametrize("spread", [0.03, 0.15, 0.3])
-def test_auto_keeps_the_shape_of_the_contour(median: float, spread: float) -> None:
+@pytest.mark.parametrize(("median", "spread"), [(80.0, 0.3), (220.0, 0.15), (450.0, 0.03)])
+def test_auto_moves_any_speakers_median_to_the_characters_and_keeps_the_contours_shape(
+    median: float, spread: float
+) -> None:
     hertz = contour(median, spread)
     planned = plan_pitch(tracked(hertz), MEI, None)
+    assert np.median(planned) == pytest.approx(MEI.median_hz, rel=0.02)
     assert np.corrcoef(np.log(planned), np.log(hertz))[0, 1] > 0.97
 
 
@@ -54,7 +50,7 @@ def test_octave_errors_of_a_tenth_of_the_frames_do_not_move_the_voice() -> None:
     assert np.median(np.abs(np.log2(disturbed / planned))) < 0.7 / 12
 
 
-@pytest.mark.parametrize("semitones", [-5.0, 0.0, 3.0, 12.0])
+@pytest.mark.parametrize("semitones", [-5.0, 3.0, 12.0])
 def test_semitones_move_the_speakers_own_contour(semitones: float) -> None:
     hertz = contour(260.0, 0.05)
     planned = plan_pitch(tracked(hertz), MEI, semitones)
@@ -79,29 +75,21 @@ def test_a_whisper_is_spoken_at_the_characters_median(voiced: int) -> None:
 
 def test_unvoiced_frames_lie_between_their_neighbours() -> None:
     hertz = contour(120.0)
-    hertz[100:120] = 0
-    hertz[:30] = 0
-    hertz[-30:] = 0
+    for unvoiced in (slice(100, 120), slice(30), slice(-30, None)):
+        hertz[unvoiced] = 0
     planned = plan_pitch(tracked(hertz), MEI, None)
-    inside = planned[101:119]
     low, high = sorted((planned[98], planned[121]))
-    assert (inside >= low * 0.99).all()
-    assert (inside <= high * 1.01).all()
+    assert (planned[101:119] >= low * 0.99).all()
+    assert (planned[101:119] <= high * 1.01).all()
     assert np.ptp(planned[:29]) == pytest.approx(0, abs=1e-3)
     assert np.ptp(planned[-29:]) == pytest.approx(0, abs=1e-3)
-
-
-@pytest.mark.parametrize("semitones", [None, 0.0])
-def test_two_voices_two_octaves_apart_follow_one_of_them(semitones: float | None) -> None:
-    planned = plan_pitch(tracked(np.repeat([80.0, 400.0], 20)), MEI, semitones)
-    assert planned.shape == (40,)
-    assert ((planned >= MEI.low_hz) & (planned <= MEI.high_hz)).all()
 
 
 @given(
     st.lists(st.one_of(st.just(0.0), st.floats(55, 650)), min_size=1, max_size=80),
     st.one_of(st.none(), st.floats(-24, 24)),
 )
+@example([80.0] * 20 + [400.0] * 20, None)
 def test_the_character_stays_within_its_range_for_any_tracked_pitch(
     hertz: list[float], semitones: float | None
 ) -> None:
@@ -127,7 +115,7 @@ def octaves(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     return voiced
 
 
-@pytest.mark.parametrize("semitones", [-7.0, -2.0, 2.0, 5.0])
+@pytest.mark.parametrize("semitones", [-7.0, 2.0])
 def test_speech_is_as_many_semitones_higher(semitones: float) -> None:
     changed = change_pitch(speech(), RATE, semitones, 1.0)
 
@@ -136,21 +124,19 @@ def test_speech_is_as_many_semitones_higher(semitones: float) -> None:
     assert len(changed) == len(speech())
 
 
-@pytest.mark.parametrize("intonation", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("intonation", [0.0, 2.0])
 def test_the_pitch_moves_by_the_requested_amount(intonation: float) -> None:
-    changed = change_pitch(speech(), RATE, 0.0, intonation)
+    changed, usual = (
+        np.ptp(np.quantile(octaves(change_pitch(speech(), RATE, 0.0, value)), [0.1, 0.9]))
+        for value in (intonation, 1.0)
+    )
 
-    spread = np.ptp(np.quantile(octaves(changed), [0.1, 0.9]))
-    usual = np.ptp(np.quantile(octaves(speech()), [0.1, 0.9]))
-    assert spread == pytest.approx(intonation * usual, abs=0.03)
-
-
-def test_speech_without_options_is_unchanged() -> None:
-    assert change_pitch(samples := speech(), RATE, 0.0, 1.0) is samples
+    assert changed == pytest.approx(intonation * usual, abs=0.03)
 
 
-@pytest.mark.parametrize("length", [0, 1, 100, 24_000])
-def test_silence_stays_silence(length: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, 24_000])
+def test_silence_and_speech_without_options_are_unchanged(length: int) -> None:
     silence = np.zeros(length, np.float32)
 
     np.testing.assert_array_equal(change_pitch(silence, RATE, 3.0, 1.5), silence)
+    assert change_pitch(samples := speech(), RATE, 0.0, 1.0) is samples

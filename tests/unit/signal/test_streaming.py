@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-import soxr
 
 from shared.speech.signal.pitch import SAMPLE_RATE
 from shared.speech.signal.streaming import Decimator, SoxResampler, open_resampler
-from tests.unit.signal import signals
 
 if TYPE_CHECKING:
     from shared.speech.signal.sound import Samples
@@ -41,18 +39,9 @@ def test_what_can_be_heard_comes_through_in_its_place(rate: int, hertz: float) -
     assert np.abs(found - wanted)[MIDDLE].max() < 2e-3
 
 
-@pytest.mark.parametrize("hertz", [9000.0, 12_000.0, 20_000.0])
+@pytest.mark.parametrize("hertz", [9000.0, 20_000.0])
 def test_what_the_new_rate_cannot_hold_is_removed(hertz: float) -> None:
     assert np.abs(resampled(48_000, tone(hertz, 48_000), 777)[MIDDLE]).max() < 2e-3
-
-
-def test_speech_sounds_as_with_the_usual_resampler() -> None:
-    sound = signals.voice(signals.glide(120, 150, 1.0))
-    sound = soxr.resample(sound, signals.RATE, 48_000)
-    found = resampled(48_000, sound, 960)
-    wanted = soxr.resample(sound, 48_000, SAMPLE_RATE)[: len(found)]
-
-    assert np.abs(found - wanted).max() < 0.01 * np.abs(wanted).max()
 
 
 def test_browsers_rate_is_given_within_7_ms() -> None:

@@ -1,8 +1,14 @@
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.speech.text.english_form import cardinal, ordinal, write_out, year
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(
@@ -56,24 +62,17 @@ def test_no_text_takes_long_to_write_out(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
-    [(0, "zero"), (19, "nineteen"), (101, "one hundred one"), (1_000_014, "one million fourteen")],
+    ("write", "number", "words"),
+    [
+        (cardinal, 0, "zero"),
+        (cardinal, 1_000_114, "one million one hundred fourteen"),
+        (ordinal, 12, "twelfth"),
+        (ordinal, 20, "twentieth"),
+        (ordinal, 103, "one hundred third"),
+        (year, 1900, "nineteen hundred"),
+        (year, 1905, "nineteen oh five"),
+        (year, 2007, "two thousand seven"),
+    ],
 )
-def test_cardinals(number: int, words: str) -> None:
-    assert cardinal(number) == words
-
-
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [(1, "first"), (12, "twelfth"), (20, "twentieth"), (103, "one hundred third")],
-)
-def test_ordinals(number: int, words: str) -> None:
-    assert ordinal(number) == words
-
-
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [(1900, "nineteen hundred"), (1905, "nineteen oh five"), (2007, "two thousand seven")],
-)
-def test_years(number: int, words: str) -> None:
-    assert year(number) == words
+def test_numbers_are_written_in_words(write: Callable[[int], str], number: int, words: str) -> None:
+    assert write(number) == words

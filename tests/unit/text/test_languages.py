@@ -95,10 +95,6 @@ def test_kanji_are_rare_that_the_dictionary_does_not_read(reader: Reader, first:
         assert is_rare_kanji(chr(code)) != is_read or not chr(code).isalpha(), hex(code)
 
 
-def test_names_of_what_is_not_read_are_given_once() -> None:
-    assert divide("안녕. Привет. 안녕.").unread_names == "Korean, Cyrillic"
-
-
 @pytest.mark.parametrize(
     ("tag", "code"), [("en-US", "en"), ("JA_jp", "ja"), ("eng", "en"), (" de ", "de")]
 )

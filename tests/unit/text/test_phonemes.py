@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -19,13 +19,15 @@ from shared.speech.text.phonemes import (
     KANA,
     SOUNDS,
     SYMBOLS,
-    Phonemes,
     phonemes,
     split_morae,
     tones_of_phones,
 )
 from shared.speech.text.spoken_form import write_out
 from tests.support.golden_speech import REFERENCE, SENTENCES, vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 AMOUNTS = st.from_regex(
     r"[-−+▲]?[0-9]{1,4}(?:,[0-9]{3})?(?:\.[0-9]{1,2})?|0|00|[０-９]{1,3}|[0-9]{1,4}-[0-9]{1,4}",
@@ -52,35 +54,17 @@ EVERYDAY_TEXTS = st.lists(
 """Numbers as people write them."""
 
 
-def numbered(sentence: dict[str, Any]) -> str:
-    return str(sentence["index"])
-
-
-def spoken(*words: tuple[str, str]) -> Phonemes:
-    return phonemes(Reading(tuple(Word(*word, "名詞", chained=False) for word in words), ()))
-
-
-def test_the_symbols_are_those_of_the_reference() -> None:
-    assert list(SYMBOLS) == REFERENCE["symbols"]
-
-
-def test_the_morae_are_those_of_the_reference() -> None:
+def test_symbols_and_morae_are_those_of_the_reference() -> None:
     morae = {kana: [sound.consonant, sound.vowel] for kana, sound in SOUNDS.items()}
 
+    assert list(SYMBOLS) == REFERENCE["symbols"]
     assert morae == REFERENCE["mora_kata_to_phonemes"]
-
-
-def test_a_sound_is_written_with_its_usual_kana() -> None:
-    written = {KANA[SOUNDS[kana]] for kana in "アァオヲジヂズヅ"}
-
-    assert written == {"ア", "オ", "ジ", "ズ"}
-
-
-def test_morae_are_split_at_their_longest() -> None:
+    assert {phone for sound in SOUNDS.values() for phone in sound.phones} <= IDS.keys()
+    assert {KANA[SOUNDS[kana]] for kana in "アァオヲジヂズヅ"} == set("アオジズ")
     assert split_morae("シャッターー、ヴォ") == ["シャ", "ッ", "タ", "ー", "ー", "、", "ヴォ"]
 
 
-@pytest.mark.parametrize("sentence", SENTENCES, ids=numbered)
+@pytest.mark.parametrize("sentence", SENTENCES, ids=lambda sentence: str(sentence["index"]))
 def test_a_sentence_is_read_as_by_the_reference(sentence: dict[str, Any], reader: Reader) -> None:
     normalised = normalise(sentence["text"])
     found = phonemes(reader.read(normalised))
@@ -91,60 +75,40 @@ def test_a_sentence_is_read_as_by_the_reference(sentence: dict[str, Any], reader
     assert list(found.phones) == sentence["phones"]
     assert list(found.tones) == sentence["tones"]
     assert list(found.word2ph) == sentence["word2ph"]
-
-
-@pytest.mark.parametrize(("add_blank", "suffix"), [(False, ""), (True, "_blank")])
-@pytest.mark.parametrize("sentence", SENTENCES, ids=numbered)
-def test_a_sentence_has_the_numbers_of_the_reference(
-    sentence: dict[str, Any], suffix: str, reader: Reader, *, add_blank: bool
-) -> None:
-    found = phonemes(reader.read(normalise(sentence["text"])))
-
-    inputs = synthesis_inputs(found, add_blank=add_blank)
-
-    assert list(inputs.phones) == sentence[f"phone_ids{suffix}"]
-    assert list(inputs.tones) == sentence[f"tone_ids{suffix}"]
-    assert list(inputs.languages) == sentence[f"language_ids{suffix}"]
-    assert list(inputs.word2ph) == sentence[f"word2ph{suffix}"]
-
-
-@pytest.mark.parametrize("sentence", SENTENCES, ids=numbered)
-def test_bert_is_given_the_characters_of_the_reference(
-    sentence: dict[str, Any], reader: Reader
-) -> None:
-    found = phonemes(reader.read(normalise(sentence["text"])))
-
     assert found.text == sentence["bert_text"]
     assert list(vocabulary().encode(found.text)) == sentence["bert_input_ids"]
+    for suffix in ("", "_blank"):
+        inputs = synthesis_inputs(found, add_blank=bool(suffix))
+        assert list(inputs.phones) == sentence[f"phone_ids{suffix}"]
+        assert list(inputs.tones) == sentence[f"tone_ids{suffix}"]
+        assert list(inputs.languages) == sentence[f"language_ids{suffix}"]
+        assert list(inputs.word2ph) == sentence[f"word2ph{suffix}"]
 
 
-def test_a_long_vowel_at_the_start_of_a_word_prolongs_the_word_before() -> None:
-    assert spoken(("あ", "ア"), ("ーら", "ーラ")).phones == ("_", "a", "a", "r", "a", "_")
+@pytest.mark.parametrize(
+    ("words", "phones", "counts"),
+    [
+        pytest.param([("あ", "ア"), ("ーら", "ーラ")], "aara", [1, 2, 1], id="drawn from before"),
+        pytest.param([("ーーア", "ーーア")], "--a", [1, 1, 1], id="nothing to draw"),
+        pytest.param([("ッ", "ッ"), ("ーア", "ーア")], "q-a", [1, 1, 1], id="nothing to draw on"),
+        pytest.param([("々々", "、"), ("。", "、")], "''.", [1, 1, 1], id="unreadable"),
+        pytest.param([("ヽ", "ヽア")], "'a", [2], id="kana without a sound"),
+        pytest.param([("☆", "、"), ("あ", "ア")], "a", [1], id="a word that vanishes"),
+        pytest.param(
+            [("３つ", "ミッツ"), ("％", "ア")],
+            ["m", "i", "q", "ts", "u", "a"],
+            [3, 2, 1],
+            id="characters that no voice knows",
+        ),
+    ],
+)
+def test_unusual_words_have_phones_for_their_characters(
+    words: list[tuple[str, str]], phones: Sequence[str], counts: list[int]
+) -> None:
+    found = phonemes(Reading(tuple(Word(*word, "名詞", chained=False) for word in words), ()))
 
-
-@pytest.mark.parametrize("before", ["", "ッ", "."])
-def test_a_long_vowel_without_a_vowel_before_it_is_a_dash(before: str) -> None:
-    words = [(before, before)] if before else []
-
-    assert spoken(*words, ("ーーア", "ーーア")).phones[-4:] == ("-", "-", "a", "_")
-
-
-def test_every_character_that_cannot_be_read_is_an_apostrophe() -> None:
-    found = spoken(("々々", "、"), ("。", "、"))
-
-    assert found.phones == ("_", "'", "'", ".", "_")
-    assert found.word2ph == (1, 1, 1, 1, 1)
-
-
-def test_kana_without_a_sound_do_not_stop_a_sentence() -> None:
-    assert spoken(("ヽ", "ヽア")).phones == ("_", "'", "a", "_")
-
-
-def test_a_word_that_vanishes_gives_its_phones_to_nobody() -> None:
-    found = spoken(("☆", "、"), ("あ", "ア"))
-
-    assert found.phones == ("_", "a", "_")
-    assert found.word2ph == (1, 1, 1)
+    assert found.phones == ("_", *phones, "_")
+    assert found.word2ph == (1, *counts, 1)
 
 
 def test_tones_fall_on_their_phones_where_reading_and_labels_disagree(reader: Reader) -> None:
@@ -165,19 +129,10 @@ def test_a_label_of_another_format_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "tones"),
-    [
-        ("箸", [0, 1, 1, 0, 0, 0]),
-        ("橋", [0, 0, 0, 1, 1, 0]),
-        ("猫", [0, 1, 1, 0, 0, 0]),
-    ],
+    ("text", "tones"), [("箸", [0, 1, 1, 0, 0, 0]), ("橋", [0, 0, 0, 1, 1, 0])]
 )
 def test_the_accent_distinguishes_words(text: str, tones: list[int], reader: Reader) -> None:
     assert list(phonemes(reader.read(text)).tones) == tones
-
-
-def test_a_voice_knows_the_phones_of_every_mora() -> None:
-    assert {phone for sound in SOUNDS.values() for phone in sound.phones} <= IDS.keys()
 
 
 @pytest.mark.parametrize("text", ["クヮルテット", "グヮム"])
@@ -188,59 +143,38 @@ def test_a_rare_mora_has_phones_that_voices_know(text: str, reader: Reader) -> N
     assert len(found.phones) == len(found.tones) == sum(found.word2ph)
 
 
-@given(st.text(max_size=60))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_text_has_phones_that_are_all_accounted_for(text: str) -> None:
-    found = phonemes(READER.read(normalise(text)))
-
-    assert len(found.phones) == len(found.tones) == sum(found.word2ph)
-    assert len(found.word2ph) == len(found.text) + 2
-    assert set(found.phones) <= IDS.keys()
-    assert set(found.tones) <= {0, 1}
-
-
-@given(EVERYDAY_TEXTS)
+@given(st.one_of(EVERYDAY_TEXTS, st.text(max_size=60)))
 @example("消費税は10%です。")
 @example("0円")
 @example("値段は2.0です")
 @example("電話は03-1234-5678です。")
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_digits_units_signs_dates_and_prices_keep_their_phones_however_they_are_read(
-    text: str,
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+def test_any_text_has_phones_that_are_all_accounted_for_however_it_is_read(
+    reader: Reader, text: str
 ) -> None:
     for written in (text, write_out(text), normalise(text)):
-        reading = READER.read(written)
+        reading = reader.read(written)
 
         found = phonemes(reading)
         owners = words_of_phones(reading)
 
         assert len(found.phones) == len(found.tones) == sum(found.word2ph)
         assert len(found.word2ph) == len(found.text) + 2
+        assert set(found.phones) <= IDS.keys()
+        assert set(found.tones) <= {0, 1}
         assert len(list(owners)) == len(tones_of_phones(reading.labels))
-
-
-def test_a_word_that_is_read_keeps_the_characters_that_no_voice_knows() -> None:
-    found = spoken(("３つ", "ミッツ"), ("％", "パーセント"))
-
-    assert found.text == "３つ％"
-    assert found.word2ph == (1, 3, 2, 8, 1)
-
-
-READER = Reader()
 
 
 def test_a_vocabulary_is_read_from_one_token_a_line(tmp_path: Any) -> None:
     path = tmp_path / "vocab.txt"
+    with pytest.raises(VocabularyError, match=r"vocab\.txt: expected a vocabulary in UTF-8"):
+        Vocabulary.read(path)
     path.write_text("[PAD]\n[CLS]\n[SEP]\n[UNK]\nの\n", "utf-8")
 
     assert Vocabulary.read(path).encode("のＡ") == (1, 4, 3, 2)
-
-
-def test_a_vocabulary_without_its_marks_is_refused() -> None:
     with pytest.raises(VocabularyError, match=r"expected the token \[CLS\], found none"):
         Vocabulary.of_tokens(["a"])
-
-
-def test_a_vocabulary_that_is_not_there_is_refused(tmp_path: Any) -> None:
-    with pytest.raises(VocabularyError, match=r"vocab\.txt: expected a vocabulary in UTF-8"):
-        Vocabulary.read(tmp_path / "vocab.txt")
