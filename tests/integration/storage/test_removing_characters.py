@@ -52,13 +52,11 @@ def test_a_huge_manifest_of_somebody_else_takes_no_memory(
     assert bucket.get_blob(manifest_name("ada")) is None
 
 
-@pytest.mark.parametrize("name", [ENCODERS, "", ".", "..", "ada/..", "ada/", "*", "eve"])
-def test_what_is_no_character_cannot_be_removed(
-    characters: CharacterFolder, bucket: Any, name: str
-) -> None:
-    if name != "eve":
+def test_what_is_no_character_cannot_be_removed(characters: CharacterFolder, bucket: Any) -> None:
+    for name in (ENCODERS, "", "..", "ada/..", "ada/", "*"):
         bucket.blob(manifest_name(name)).upload_from_string(b"{}")
     before = {blob.name for blob in bucket.list_blobs()}
-    with pytest.raises(ManifestError, match="expected a character"):
-        characters.remove(name)
+    for name in (ENCODERS, "", "..", "ada/..", "ada/", "*", "eve"):
+        with pytest.raises(ManifestError, match="expected a character"):
+            characters.remove(name)
     assert {blob.name for blob in bucket.list_blobs()} == before

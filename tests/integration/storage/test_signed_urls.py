@@ -8,7 +8,7 @@ import http.client
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import google_crc32c
@@ -33,9 +33,6 @@ from tests.integration.storage.serving import (
     upload_url,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 MD5 = hashlib.md5(SOUND).digest()  # noqa: S324 - Cloud Storage's own checksum
 
 
@@ -52,7 +49,7 @@ def test_a_signed_put_stores_the_object(visitor: SignedAddressUser) -> None:
     assert (blob.metadata, blob.download_as_bytes()) == ({"character": "robot"}, SOUND)
 
 
-def test_a_signed_get_returns_the_object_with_its_headers(visitor: SignedAddressUser) -> None:
+def test_signed_requests_read_and_delete_the_object(visitor: Visitor) -> None:
     blob = visitor.bucket.blob("a")
     blob.metadata = {"character": "robot"}
     blob.upload_from_string(SOUND, content_type="audio/wav")
@@ -61,6 +58,7 @@ def test_a_signed_get_returns_the_object_with_its_headers(visitor: SignedAddress
     response = visitor.get(url)
     head = visitor.http.head(visitor.url(method="HEAD"))
     cached = visitor.get(url, **{"If-None-Match": response.headers["ETag"]})
+    part, behind = (visitor.get(url, Range=each) for each in ("bytes=3-5", "bytes=100-"))
 
     crc32c = base64.b64encode(google_crc32c.value(SOUND).to_bytes(4, "big")).decode()
     expected = {
@@ -78,23 +76,10 @@ def test_a_signed_get_returns_the_object_with_its_headers(visitor: SignedAddress
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["Content-Length"] == str(len(SOUND))
     assert (cached.status_code, cached.content) == (304, b"")
-
-
-def test_a_signed_delete_removes_the_object(visitor: SignedAddressUser) -> None:
-    url = visitor.url(content=SOUND, method="DELETE")
-
-    assert visitor.http.delete(url).status_code == 204
-    assert visitor.bucket.get_blob("a") is None
-
-
-def test_a_range_of_a_signed_url_can_be_read(visitor: SignedAddressUser) -> None:
-    url = visitor.url(content=b"0123456789")
-
-    part, behind = (visitor.get(url, Range=each) for each in ("bytes=3-5", "bytes=10-"))
-
-    assert (part.status_code, part.content) == (206, b"345")
-    assert part.headers["Content-Range"] == "bytes 3-5/10"
+    assert (part.status_code, part.content) == (206, SOUND[3:6])
     assert (behind.status_code, error_code(behind)) == (416, "InvalidRange")
+    assert visitor.http.delete(visitor.url(method="DELETE")).status_code == 204
+    assert visitor.bucket.get_blob("a") is None
 
 
 def test_a_signed_get_is_pinned_to_the_generation_in_it(visitor: SignedAddressUser) -> None:
@@ -126,20 +111,17 @@ def test_the_signed_response_headers_are_sent(visitor: SignedAddressUser) -> Non
     assert (error_code(smuggled), "X-Evil" in smuggled.headers) == ("InvalidArgument", False)
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
-def test_a_request_without_its_own_signature_is_refused(
-    visitor: SignedAddressUser, server: Server, method: str
-) -> None:
-    other = "DELETE" if method == "GET" else "GET"
-    signed = visitor.url(content=SOUND, method=other)
-
-    for url, code in (
-        (f"{server.url}/uploads/a", "AccessDenied"),
-        (signed, "SignatureDoesNotMatch"),
-    ):
-        response = visitor.http.request(method, url, data=b"evil" if method == "PUT" else None)
-        assert response.status_code == 403
-        assert method == "HEAD" or error_code(response) == code
+def test_a_request_without_its_own_signature_is_refused(visitor: Visitor, server: Server) -> None:
+    visitor.url(content=SOUND)
+    for method in ("GET", "HEAD", "PUT", "DELETE"):
+        signed = visitor.url(method="DELETE" if method == "GET" else "GET")
+        for url, code in (
+            (f"{server.url}/uploads/a", "AccessDenied"),
+            (signed, "SignatureDoesNotMatch"),
+        ):
+            response = visitor.http.request(method, url, data=b"evil" if method == "PUT" else None)
+            assert response.status_code == 403
+            assert method == "HEAD" or error_code(response) == code
     assert visitor.bucket.blob("a").download_as_bytes() == SOUND
 
 
@@ -159,36 +141,28 @@ def test_a_url_for_one_object_does_not_serve_another(
 
 
 @pytest.mark.parametrize(
-    ("change", "code"),
+    ("changes", "code"),
     [
-        (lambda url: altered(url, **{"X-Goog-Expires": "3600"}), "SignatureDoesNotMatch"),
-        (lambda url: altered(url, **{"X-Goog-Signature": "00" * 256}), "SignatureDoesNotMatch"),
-        (lambda url: altered(url, **{"X-Goog-Signature": "0g"}), "MalformedSecurityHeader"),
-        (lambda url: altered(url, **{"X-Goog-Signature": ""}), "MalformedSecurityHeader"),
-        (lambda url: altered(url, **{"X-Goog-Expires": "0"}), "MalformedSecurityHeader"),
-        (lambda url: altered(url, **{"X-Goog-Expires": "-5"}), "MalformedSecurityHeader"),
-        (lambda url: altered(url, **{"X-Goog-Date": "20300101"}), "MalformedSecurityHeader"),
-        (lambda url: altered(url, **{"X-Goog-Algorithm": "none"}), "MalformedSecurityHeader"),
-        (lambda url: altered(url, **{"X-Goog-Credential": "me"}), "MalformedSecurityHeader"),
-        (lambda url: altered(url, **{"X-Goog-SignedHeaders": "date"}), "MalformedSecurityHeader"),
-        (lambda url: altered(url, generation="1"), "SignatureDoesNotMatch"),
-        (lambda url: altered(url, "X-Goog-Expires"), "MalformedSecurityHeader"),
-        (lambda url: altered(url, "X-Goog-SignedHeaders"), "MalformedSecurityHeader"),
-        (lambda url: altered(url, "X-Goog-Signature"), "MalformedSecurityHeader"),
-        (lambda url: f"{url}&X-Goog-Expires=300", "MalformedSecurityHeader"),
-        (lambda url: f"{url}&x-goog-signature=00", "MalformedSecurityHeader"),
-        (lambda url: url.replace("127.0.0.1", "localhost"), "SignatureDoesNotMatch"),
+        ({"X-Goog-Expires": "3600"}, "SignatureDoesNotMatch"),
+        ({"X-Goog-Signature": "00" * 256}, "SignatureDoesNotMatch"),
+        ({"generation": "1"}, "SignatureDoesNotMatch"),
+        ({"X-Goog-Signature": "0g"}, "MalformedSecurityHeader"),
+        ({"X-Goog-Signature": ""}, "MalformedSecurityHeader"),
+        ({"X-Goog-Credential": "me"}, "MalformedSecurityHeader"),
+        ({"x-goog-signature": "00"}, "MalformedSecurityHeader"),
     ],
 )
 def test_a_changed_signed_url_is_refused(
-    visitor: SignedAddressUser, change: Callable[[str], str], code: str
+    visitor: Visitor, changes: dict[str, str], code: str
 ) -> None:
     url = visitor.url(content=SOUND)
 
-    response = visitor.get(change(url))
+    response = visitor.get(altered(url, **changes))
 
     assert error_code(response) == code
     assert response.status_code in {400, 403}
+    elsewhere = visitor.get(url.replace("127.0.0.1", "localhost"))
+    assert error_code(elsewhere) == "SignatureDoesNotMatch"
     assert visitor.get(url).status_code == 200
 
 
@@ -272,54 +246,39 @@ def test_signing_with_an_hmac_key_makes_no_request_and_the_signer_hides_its_secr
         ("x-goog-if-generation-match", "1"),
     ],
 )
-def test_a_signed_header_may_not_be_changed_or_left_out(
-    visitor: SignedAddressUser, name: str, value: str
+def test_a_signed_header_may_not_be_changed_or_left_out_and_a_goog_header_not_be_added(
+    visitor: Visitor, name: str, value: str
 ) -> None:
     changed = visitor.put(sent={name: value})
     url, headers = upload_url(visitor.bucket.blob("a"), visitor.credentials)
     del headers[name]
     left_out = visitor.http.put(url, data=SOUND, headers=headers)
+    added = visitor.put(sent={"x-goog-meta-owner": "x"})
 
     assert (changed.status_code, error_code(changed)) == (403, "SignatureDoesNotMatch")
-    assert (left_out.status_code, error_code(left_out)) == (400, "MalformedSecurityHeader")
+    for malformed in (left_out, added):
+        assert malformed.status_code == 400
+        assert error_code(malformed) == "MalformedSecurityHeader"
     assert f"<ParameterName>{name.lower()}</ParameterName>" in left_out.text
     assert visitor.bucket.get_blob("a") is None
 
 
-@pytest.mark.parametrize("name", ["x-goog-meta-owner", "X-Goog-Acl", "x-goog-hash"])
-def test_a_goog_header_that_was_not_signed_is_refused(
-    visitor: SignedAddressUser, name: str
-) -> None:
-    response = visitor.put(sent={name: "x"})
-
-    assert (response.status_code, error_code(response)) == (400, "MalformedSecurityHeader")
-    assert visitor.bucket.get_blob("a") is None
-
-
 @pytest.mark.parametrize("chunked", [False, True])
-@pytest.mark.parametrize(
-    ("size", "code"),
-    [
+def test_the_signed_range_of_sizes_is_held(
+    visitor: Visitor, server: Server, *, chunked: bool
+) -> None:
+    for size, code in (
         (0, "EntityTooSmall"),
-        (1, None),
-        (1000, None),
         (1001, "EntityTooLarge"),
         (5_000_000, "EntityTooLarge"),
-    ],
-)
-def test_the_signed_range_of_sizes_is_held(
-    *, visitor: SignedAddressUser, server: Server, size: int, code: str | None, chunked: bool
-) -> None:
-    data = b"x" * size
-    pieces = (data[start : start + 100_000] for start in range(0, size, 100_000))
-
-    response = visitor.put(pieces if chunked else data)
-
-    if code is None:
-        assert visitor.bucket.get_blob("a").size == size
-    else:
+    ):
+        data = b"x" * size
+        pieces = (data[start : start + 100_000] for start in range(0, size, 100_000))
+        response = visitor.put(pieces if chunked else data)
         assert (response.status_code, error_code(response)) == (400, code)
         assert (visitor.bucket.get_blob("a"), server.contents()) == (None, [])
+    for size in (1, 1000):
+        assert visitor.put(iter([b"x" * size]) if chunked else b"x" * size, str(size)).ok
 
 
 def test_a_signed_put_cannot_be_replayed(visitor: SignedAddressUser) -> None:
@@ -344,33 +303,21 @@ def test_a_wrong_checksum_stores_nothing(visitor: SignedAddressUser) -> None:
     assert visitor.put(signed=payload, sent={"Content-MD5": right}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "status", "code"),
-    [
+def test_a_signed_header_or_name_that_makes_no_sense_here_is_refused(
+    visitor: Visitor, server: Server
+) -> None:
+    for header, value, status, code in (
         ("x-goog-acl", "public-read", 501, "NotImplemented"),
-        ("x-goog-copy-source", "/results/secret", 501, "NotImplemented"),
         ("x-goog-content-length-range", "1-1000", 400, "InvalidArgument"),
         ("x-goog-if-generation-match", "none", 400, "InvalidArgument"),
         ("x-goog-hash", "sha1=abc", 400, "InvalidArgument"),
-    ],
-)
-def test_a_signed_header_that_makes_no_sense_here_is_refused_by_name(
-    visitor: SignedAddressUser, name: str, value: str, status: int, code: str
-) -> None:
-    response = visitor.put(signed={name: value})
-
-    assert (response.status_code, error_code(response)) == (status, code)
-    assert name in response.text
-    assert visitor.bucket.get_blob("a") is None
-
-
-@pytest.mark.parametrize("name", ["x" * 1025, ".well-known/acme-challenge/a", "a\rb"])
-def test_a_signed_upload_to_a_name_that_is_not_allowed_is_refused(
-    visitor: SignedAddressUser, server: Server, name: str
-) -> None:
-    response = visitor.put(name=name)
-
-    assert (response.status_code, error_code(response)) == (400, "InvalidArgument")
+    ):
+        response = visitor.put(signed={header: value})
+        assert (response.status_code, error_code(response)) == (status, code)
+        assert header in response.text
+    for name in ("x" * 1025, ".well-known/acme-challenge/a", "a\rb"):
+        response = visitor.put(name=name)
+        assert (response.status_code, error_code(response)) == (400, "InvalidArgument")
     assert server.contents() == []
 
 
@@ -401,18 +348,13 @@ def test_an_error_is_told_in_xml(client: Any, visitor: SignedAddressUser, server
     [
         "../../etc/passwd",
         "a/../b",
-        "./a",
         "a//b",
         "/a",
         "a%2Fb",
-        "a b+c",
-        "ключ/🎤",
-        "a?b#c&d=e",
-        "a;b,c'd\"e",
+        "ключ/🎤 b+c",
+        "a?b#c&d=e;f,c'd\"e",
         "x" * 1024,
-        "~-_.",
         "NUL\0name",
-        "o/compose",
         "a/rewriteTo/b/uploads/o/c",
     ],
 )

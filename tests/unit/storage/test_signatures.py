@@ -66,20 +66,16 @@ class Signer:
         return verify(self.request(), {EMAIL: self.key.public_key()}, now)
 
 
-def test_a_request_signed_as_documented_is_accepted(key: rsa.RSAPrivateKey) -> None:
-    assert Signer(key).check() == {"content-type": "audio/webm", "host": "127.0.0.1:8080"}
-
-
-def test_header_values_are_trimmed_and_joined(key: rsa.RSAPrivateKey) -> None:
+def test_a_request_signed_as_documented_is_accepted_with_trimmed_and_joined_headers(
+    key: rsa.RSAPrivateKey,
+) -> None:
     headers = (*HEADERS, ("X-Multi", "  a   b\tc "), ("x-multi", "d"))
+    canonical = "content-type:audio/webm\nhost:127.0.0.1:8080\nx-multi:a b c,d"
+    names = "content-type;host;x-multi"
 
-    signed = Signer(
-        key,
-        headers=headers,
-        canonical_headers="content-type:audio/webm\nhost:127.0.0.1:8080\nx-multi:a b c,d",
-        names="content-type;host;x-multi",
-    ).check()
+    signed = Signer(key, headers=headers, canonical_headers=canonical, names=names).check()
 
+    assert Signer(key).check() == {"content-type": "audio/webm", "host": "127.0.0.1:8080"}
     assert signed["x-multi"] == "a b c,d"
 
 
@@ -98,14 +94,15 @@ def test_a_signature_is_valid_from_a_quarter_of_an_hour_before_its_date_until_it
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("auto", "eu"),
         ("20300131%2Fauto", "20300130%2Fauto"),
-        ("goog4_request", "aws4_request"),
         ("RSA", "DSA"),
         ("T235930Z", "T995930Z"),
+        ("T235930Z", ""),
         ("Expires=60", "Expires=6e1"),
-        ("Expires=60", "Expires=%D9%A3"),
+        ("Expires=60", "Expires=0"),
         ("Expires=60", "Expires=604801"),
+        ("Expires=60", "Expires=60&x-goog-expires=60"),
+        ("&X-Goog-Expires=60", ""),
     ],
 )
 def test_even_a_well_signed_request_must_have_the_documented_parameters(
