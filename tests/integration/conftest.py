@@ -24,6 +24,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.fixture
+def no_emulator_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the variables that a local cloud sets for the client libraries back at the end."""
+    for name in ("FIRESTORE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
+        monkeypatch.setenv(name, "")
+
+
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.emulators)])
+def embedded(request: pytest.FixtureRequest, no_emulator_named: None) -> bool:
+    """Run a test with a local cloud in memory, and again with Google's emulators."""
+    del no_emulator_named
+    if not request.param:
+        request.getfixturevalue("emulators")
+    return bool(request.param)
+
+
 @pytest.fixture(scope="session")
 def emulators() -> Emulators:
     """How the emulators are started; without them, tests are skipped, but never unnoticed in CI."""

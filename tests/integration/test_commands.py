@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,8 +94,7 @@ def write_recording(path: Path, codec: str, rate: int, layout: str) -> Path:
         stream = target.add_stream(codec, rate=rate, layout=layout)
         assert isinstance(stream, AudioStream)
         resampler = av.AudioResampler(format=stream.format, layout=layout, rate=rate)
-        frames = [*source.decode(audio=0), None]
-        for frame in frames:
+        for frame in [*source.decode(audio=0), None]:
             for resampled in resampler.resample(frame):
                 resampled.pts = None
                 target.mux(stream.encode(resampled))
@@ -102,65 +102,25 @@ def write_recording(path: Path, codec: str, rate: int, layout: str) -> Path:
     return path
 
 
-FORMATS = [
-    ("a.wav", "pcm_s16le", 8_000, "mono"),
-    ("b.wav", "pcm_f32le", 96_000, "stereo"),
-    ("c.mp3", "libmp3lame", 44_100, "stereo"),
-    ("d.m4a", "aac", 48_000, "mono"),
-    ("e.ogg", "libopus", 48_000, "stereo"),
-    ("f.webm", "libopus", 48_000, "mono"),
-    ("g.flac", "flac", 96_000, "stereo"),
-]
-
-
-def test_a_folder_of_every_format_is_converted(tmp_path: Path) -> None:
+def test_a_folder_is_converted_whatever_is_in_it_and_the_exit_code_tells(tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     folder.mkdir()
-    for name, codec, rate, layout in FORMATS:
-        write_recording(folder / name, codec, rate, layout)
+    write_recording(folder / "a.wav", "pcm_f32le", 96_000, "stereo")
+    write_recording(folder / "b.mp3", "libmp3lame", 44_100, "stereo")
+    shutil.copy(SAMPLE, folder / "there.webm")
+    (folder / "bad.wav").write_text("this is no recording")
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "there.wav").write_bytes(b"precious")
 
     finished = run("convert", "--embedded", "recordings", "results", cwd=tmp_path)
 
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    results = sorted(path.name for path in (tmp_path / "results").iterdir())
-    assert results == [f"{letter}.wav" for letter in "abcdefg"]
-
-
-def test_one_bad_file_fails_alone_and_the_exit_code_tells(tmp_path: Path) -> None:
-    good = write_recording(tmp_path / "good.wav", "pcm_s16le", 16_000, "mono")
-    bad = tmp_path / "bad.wav"
-    bad.write_text("this is no recording")
-
-    finished = run("convert", "--embedded", good, bad, "--output", "results", cwd=tmp_path)
-
-    assert finished.returncode == 1
-    assert "unsupported_format" in finished.stdout
-    assert [path.name for path in (tmp_path / "results").iterdir()] == ["good.wav"]
-
-
-def test_more_files_than_the_converter_ever_keeps_waiting_are_no_problem(tmp_path: Path) -> None:
-    folder = tmp_path / "recordings"
-    folder.mkdir()
-    for number in range(1000):
-        (folder / f"{number}.wav").touch()
-    write_recording(folder / "good.wav", "pcm_s16le", 16_000, "mono")
-
-    finished = run("convert", "--embedded", "recordings", "results", cwd=tmp_path)
-
-    assert finished.stdout.count("unsupported_format") == 1000, finished.stderr
-    assert [path.name for path in (tmp_path / "results").iterdir()] == ["good.wav"]
-
-
-def test_a_result_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None:
-    recording = write_recording(tmp_path / "hello.wav", "pcm_s16le", 16_000, "mono")
-    (tmp_path / "hello-hina.mp3").write_bytes(b"precious")
-
-    finished = run("convert", "--embedded", recording, "--format", "mp3", cwd=tmp_path)
-
-    assert finished.returncode == 0
+    assert finished.returncode == 1, finished.stdout + finished.stderr
+    assert finished.stdout.count("unsupported_format") == 1
     assert "already there" in finished.stdout
     assert "--overwrite" in finished.stdout.replace("\n", "")
-    assert (tmp_path / "hello-hina.mp3").read_bytes() == b"precious"
+    assert sorted(path.name for path in results.iterdir()) == ["a.wav", "b.wav", "there.wav"]
+    assert (results / "there.wav").read_bytes() == b"precious"
 
 
 async def test_a_local_cloud_that_runs_already_converts_what_its_limits_allow(
@@ -197,13 +157,6 @@ async def test_a_local_cloud_that_runs_already_converts_what_its_limits_allow(
     assert (tmp_path / "hello.wav").stat().st_size > 10_000
     assert job.target.stat().st_size > 10_000
     assert find_running_cloud(tmp_path) is None
-
-
-def test_a_missing_input_is_one_clear_sentence(tmp_path: Path) -> None:
-    finished = run("convert", "--embedded", "nowhere.wav", cwd=tmp_path)
-
-    assert finished.returncode == 2
-    assert finished.stderr.strip() == "error: nowhere.wav does not exist"
 
 
 @pytest.mark.emulators
@@ -274,17 +227,6 @@ def serving_without_linux(
         process.kill()
         said, _ = process.communicate(timeout=30)
     assert process.returncode == 0, said
-
-
-def test_recordings_are_converted_without_the_means_that_only_linux_has(tmp_path: Path) -> None:
-    output = tmp_path / "out.wav"
-
-    finished = run_without_linux(
-        tmp_path, "infra.local", "convert", "--embedded", SAMPLE, "--output", output
-    )
-
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert output.stat().st_size > 10_000
 
 
 def test_voices_are_imported_without_the_means_that_only_linux_has(tmp_path: Path) -> None:

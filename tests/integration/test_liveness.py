@@ -28,13 +28,6 @@ PATIENCE_SECONDS = 90
 PROBE = LivenessProbe(period_seconds=0.2, timeout_seconds=2.0, failure_threshold=2)
 
 
-@pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reset the variables that a local cloud sets for the client libraries."""
-    for name in ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
-        monkeypatch.setenv(name, "")
-
-
 async def converted(cloud: LocalCloud, client: httpx.AsyncClient) -> Voice:
     """Send the sample recording and wait for its result."""
     visitor = Visitor(client, cloud.addresses.api, cloud.voices)
@@ -44,7 +37,7 @@ async def converted(cloud: LocalCloud, client: httpx.AsyncClient) -> Voice:
 
 
 @pytest.mark.emulators
-@pytest.mark.usefixtures("environment")
+@pytest.mark.usefixtures("no_emulator_named")
 async def test_a_converter_that_hangs_is_restarted_and_converts_again(tmp_path: Path) -> None:
     require_emulators()
     options = CloudOptions(folder=tmp_path, liveness=PROBE)
@@ -67,7 +60,7 @@ async def test_a_converter_that_hangs_is_restarted_and_converts_again(tmp_path: 
     assert running_emulators(os.environ) == before, "the next local cloud would look for this one"
 
 
-@pytest.mark.usefixtures("environment")
+@pytest.mark.usefixtures("no_emulator_named")
 async def test_a_converter_in_this_process_is_restarted_and_converts_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,11 +11,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import httpx
-import pytest
 
 from infra.local.cloud.start import local_cloud
 from infra.local.configuration.options import CloudOptions, OwnCharacterOptions
-from tests.integration.served import require_emulators
 from tests.unit.train.stage import BUNDLE, PROGRAM, speech
 
 if TYPE_CHECKING:
@@ -31,18 +29,9 @@ TERMS = {
 }
 
 
-@pytest.mark.parametrize(
-    "embedded",
-    [True, pytest.param(False, marks=pytest.mark.emulators)],
-    ids=["memory", "emulators"],
-)
 async def test_a_visitor_makes_a_character_hears_it_and_deletes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, embedded: bool
+    tmp_path: Path, *, embedded: bool
 ) -> None:
-    if not embedded:
-        require_emulators()
-    for name in ("FIRESTORE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
-        monkeypatch.setenv(name, "")
     command = (sys.executable, str(PROGRAM), "train", str(BUNDLE))
     making = OwnCharacterOptions(1, command, allows_public=True)
     options = CloudOptions(tmp_path, own_characters=making)

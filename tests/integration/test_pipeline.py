@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import io
-import json
 import re
-import subprocess
 import sys
 import threading
 import wave
@@ -20,11 +16,10 @@ import pytest
 import requests
 from google.cloud import firestore, storage
 
-from tests.integration.served import ROOT, SAMPLE, served_cloud
+from tests.integration.served import SAMPLE, served_cloud
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SECONDS = 60
 RATE = 16_000
@@ -40,6 +35,14 @@ def endpoints(
 ) -> Iterator[dict[str, Any]]:
     with served_cloud(tmp_path_factory.mktemp("cloud"), request.param) as served:
         yield served
+
+
+WITH_EMULATORS = pytest.mark.parametrize(
+    "endpoints",
+    [pytest.param("--emulators", marks=pytest.mark.emulators)],
+    ids=["emulators"],
+    indirect=True,
+)
 
 
 def create(endpoints: dict[str, Any], **wish: Any) -> dict[str, Any]:
@@ -90,10 +93,16 @@ def read_wav(content: bytes) -> tuple[np.ndarray[Any, np.dtype[Any]], int]:
         return samples, reader.getframerate()
 
 
-def test_a_recording_comes_back_as_the_character(endpoints: dict[str, Any]) -> None:
-    response = convert(endpoints, SAMPLE.read_bytes())
+def test_a_recording_comes_back_as_the_character_to_everybody_who_waits(
+    endpoints: dict[str, Any],
+) -> None:
+    created = create(endpoints)
+    upload(created, SAMPLE.read_bytes())
+
+    response = wait(endpoints, created["voice_id"])
 
     assert response.status_code == 200, response.text
+    assert wait(endpoints, created["voice_id"]).json() == response.json()
     result = response.json()["result"]
     content = requests.get(result["url"], timeout=SECONDS)
     samples, rate = read_wav(content.content)
@@ -104,27 +113,10 @@ def test_a_recording_comes_back_as_the_character(endpoints: dict[str, Any]) -> N
     assert result["synthetic"]["digital_source_type"].endswith("trainedAlgorithmicMedia")
 
 
-@pytest.mark.parametrize("output_format", ["mp3", "m4a", "ogg"])
-def test_the_result_has_the_requested_format(endpoints: dict[str, Any], output_format: str) -> None:
-    response = convert(endpoints, SAMPLE.read_bytes(), output_format=output_format)
-
-    result = response.json()["result"]
-    magic = {"mp3": (b"ID3", 0), "m4a": (b"ftyp", 4), "ogg": (b"OggS", 0)}[output_format]
-    content = requests.get(result["url"], timeout=SECONDS).content
-    assert content[magic[1] :].startswith(magic[0])
-    assert len(content) == result["bytes"]
-
-
-def test_the_same_voice_can_be_waited_for_again(endpoints: dict[str, Any]) -> None:
-    created = create(endpoints)
-    upload(created, SAMPLE.read_bytes())
-
-    first = wait(endpoints, created["voice_id"]).json()
-    assert wait(endpoints, created["voice_id"]).json() == first
-
-
-def test_a_client_without_signed_uploads_gets_its_voice_too(endpoints: dict[str, Any]) -> None:
-    created = create(endpoints)
+def test_a_client_without_signed_uploads_gets_its_voice_in_its_format(
+    endpoints: dict[str, Any],
+) -> None:
+    created = create(endpoints, output_format="m4a")
 
     form = {"voice_id": created["voice_id"]}
     files = {"file": ("hello.webm", SAMPLE.read_bytes(), "audio/webm")}
@@ -133,14 +125,13 @@ def test_a_client_without_signed_uploads_gets_its_voice_too(endpoints: dict[str,
     )
 
     assert response.status_code == 202, response.text
-    assert wait(endpoints, created["voice_id"]).status_code == 200
+    result = wait(endpoints, created["voice_id"]).json()["result"]
+    content = requests.get(result["url"], timeout=SECONDS).content
+    assert (content[4:8], len(content)) == (b"ftyp", result["bytes"])
 
 
 BAD_RECORDINGS = {
-    "silent": (wav(np.zeros(3 * RATE)), "audio/wav"),
-    "too_short": (wav(humming(0.4)), "audio/wav"),
     "too_long": (wav(humming(12)), "audio/wav"),
-    "unsupported_format": (b"<!doctype html><title>not audio</title>" * 50, "audio/webm"),
     "content_type_mismatch": (wav(humming(2)), "audio/webm"),
     "corrupt": (b"\x1aE\xdf\xa3" + SAMPLE.read_bytes()[4:60], "audio/webm"),
 }
@@ -159,25 +150,14 @@ def test_a_bad_recording_fails_with_its_code(endpoints: dict[str, Any], code: st
 
 
 def test_a_signed_address_works_only_as_signed(endpoints: dict[str, Any]) -> None:
-    created = create(endpoints)
-    recording = SAMPLE.read_bytes()
-    other = create(endpoints)
+    created, recording = create(endpoints), SAMPLE.read_bytes()
+    signed = created["upload"]
 
-    def moved(url: str) -> dict[str, Any]:
-        return {**created, "upload": {**created["upload"], "url": url}}
-
-    assert set(created["upload"]["headers"]) == {
-        "Content-Type",
-        "x-goog-content-length-range",
-        "x-goog-if-generation-match",
-    }
-    url = created["upload"]["url"]
+    elsewhere = signed["url"].replace(created["voice_id"], create(endpoints)["voice_id"])
+    moved = {**created, "upload": {**signed, "url": elsewhere}}
+    assert upload(moved, recording).status_code == 403
     assert upload(created, recording, **{"Content-Type": "audio/ogg"}).status_code == 403
-    assert upload(moved(url.replace("Expires=", "Expires=1")), recording).status_code == 403
-    elsewhere = moved(url.replace(created["voice_id"], other["voice_id"]))
-    assert upload(elsewhere, recording).status_code == 403
-    too_large = bytes(created["upload"]["max_bytes"] + 1)
-    assert upload(created, too_large).status_code == 400
+    assert upload(created, bytes(signed["max_bytes"] + 1)).status_code == 400
     assert upload(created, recording).status_code == 200
     assert upload(created, recording).status_code == 412
 
@@ -232,7 +212,7 @@ def test_many_visitors_are_served_at_once(endpoints: dict[str, Any]) -> None:
     assert answers == {voice["voice_id"]: 200 for voice in created}
 
 
-@pytest.mark.parametrize("character", ["mei", "hina", "ned"])
+@pytest.mark.parametrize("character", ["mei", "ned"])
 def test_a_text_goes_the_whole_way_and_is_erased_with_its_voice(
     endpoints: dict[str, Any], character: str
 ) -> None:
@@ -269,28 +249,10 @@ def test_a_text_that_cannot_be_spoken_fails_with_a_sentence(endpoints: dict[str,
     assert "привет" not in answer.text
 
 
-@pytest.mark.parametrize(
-    "endpoints",
-    [pytest.param("--emulators", marks=pytest.mark.emulators)],
-    ids=["emulators"],
-    indirect=True,
-)
+@WITH_EMULATORS
 def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
     endpoints: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert endpoints.keys() == {
-        "api",
-        "page",
-        "firestore",
-        "page_firestore",
-        "pubsub",
-        "storage",
-        "live",
-        "voicevox",
-        "wyoming",
-        "project_id",
-        "pid",
-    }
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", endpoints["firestore"])
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoints["storage"])
     created = create(endpoints)
@@ -335,12 +297,7 @@ def listening_ports(pid: int) -> set[int]:
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has one address of its own alone")
-@pytest.mark.parametrize(
-    "endpoints",
-    [pytest.param("--emulators", marks=pytest.mark.emulators)],
-    ids=["emulators"],
-    indirect=True,
-)
+@WITH_EMULATORS
 def test_no_web_site_reads_or_writes_by_trying_the_ports_of_this_machine(
     endpoints: dict[str, Any],
 ) -> None:
@@ -358,12 +315,7 @@ def test_no_web_site_reads_or_writes_by_trying_the_ports_of_this_machine(
     assert allowed == []
 
 
-@pytest.mark.parametrize(
-    "endpoints",
-    [pytest.param("--emulators", marks=pytest.mark.emulators)],
-    ids=["emulators"],
-    indirect=True,
-)
+@WITH_EMULATORS
 @pytest.mark.parametrize(
     ("changes", "status"),
     [
@@ -393,29 +345,3 @@ def test_only_allowed_pages_listen_and_never_as_the_owner(
     assert answer.status_code == status
     told = answer.headers.get("access-control-allow-origin")
     assert told == (headers["Origin"] if status == 200 else None)
-
-
-def test_the_example_of_live_conversion_runs_as_it_stands(
-    endpoints: dict[str, Any], tmp_path: Path
-) -> None:
-    example = (
-        (ROOT / "docs" / "live.md").read_text().partition("```python\n")[2].partition("```")[0]
-    )
-    (tmp_path / ".local").mkdir()
-    (tmp_path / ".local" / "endpoints.json").write_text(json.dumps(endpoints))
-    (tmp_path / "infra").symlink_to(ROOT / "infra")
-    told = subprocess.run(
-        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-
-    assert told.returncode == 0, told.stderr
-    done = ast.literal_eval(told.stdout)
-    sound = (tmp_path / "hina.wav").read_bytes()
-    assert (done["type"], done["result"]["bytes"]) == ("done", len(sound))
-    assert done["result"]["sha256"] == hashlib.sha256(sound).hexdigest()
-    stored = requests.get(done["result"]["url"], timeout=SECONDS).content
-    assert stored == sound
-    # The api tells a client that waits the same.
-    assert wait(endpoints, done["voice_id"]).json() == {
-        name: value for name, value in done.items() if name != "type"
-    }

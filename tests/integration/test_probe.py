@@ -60,15 +60,11 @@ def test_a_recording_that_cannot_be_converted_is_a_failure(
     assert "the conversion was answered with 422" in found["said"]
 
 
-def test_a_service_that_is_not_there_is_a_failure() -> None:
+def test_a_service_that_is_not_there_is_a_failure_and_a_wrong_command_another() -> None:
     status, found = probed("http://127.0.0.1:9")
-
     assert (status, found["ok"], found["voice_id"]) == (1, False, None)
     assert "ConnectError" in found["said"]
 
-
-def test_a_wrong_command_says_what_is_wrong() -> None:
     status, found = probed("http://127.0.0.1:9", "--recording", "words.txt")
-
     assert status == 2
     assert "--recording: expected a file in .webm, .wav, .mp3, found words.txt" in found["said"]

@@ -6,12 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import httpx
-import pytest
 
 from infra.local.cloud.start import local_cloud
 from infra.local.commands.demo import read_spans, waterfall
 from infra.local.configuration.options import CloudOptions
-from tests.integration.served import SAMPLE, require_emulators
+from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,18 +45,9 @@ async def wait_for_all(path: Path, voice_id: str) -> list[Span]:
         await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize(
-    "embedded",
-    [True, pytest.param(False, marks=pytest.mark.emulators)],
-    ids=["memory", "emulators"],
-)
 async def test_a_voice_has_one_trace_from_the_api_to_its_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, embedded: bool
+    tmp_path: Path, *, embedded: bool
 ) -> None:
-    if not embedded:
-        require_emulators()
-    for name in ("FIRESTORE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
-        monkeypatch.setenv(name, "")
     path = tmp_path / "traces.jsonl"
     async with (
         asyncio.timeout(PATIENCE_SECONDS),

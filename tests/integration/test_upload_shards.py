@@ -1,12 +1,13 @@
-"""A local cloud whose recordings and results are spread over three buckets each."""
+"""A local cloud whose recordings and results are spread over three buckets each, and its sweeps."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
@@ -15,26 +16,20 @@ from infra.local.configuration import names
 from infra.local.configuration.options import CloudOptions
 from shared.google.sharded_bucket import shard_names, shard_of
 from shared.voices.objects import upload_name
-from shared.voices.voice import Status, new_voice_id
-from tests.integration.served import SAMPLE, require_emulators
-from tests.integration.test_sweep import final_state, queue_without_a_message
+from shared.voices.voice import Input, Options, Status, create, new_voice_id
+from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.local.cloud.local_cloud import LocalCloud
+    from shared.voices.voice import Voice
 
 SHARDS = 3
 PATIENCE_SECONDS = 90
+LONG_AGO = timedelta(minutes=8)
 UPLOADS = shard_names(names.UPLOADS_BUCKET, SHARDS)
 RESULTS = shard_names(names.RESULTS_BUCKET, SHARDS)
-
-
-@pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reset the variables that a local cloud sets for the client libraries."""
-    for name in ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
-        monkeypatch.setenv(name, "")
 
 
 def bucket_in(created: dict[str, Any]) -> str:
@@ -51,25 +46,50 @@ async def one_voice_of_each_bucket(client: httpx.AsyncClient, api: str) -> dict[
 
 
 def bytes_of(cloud: LocalCloud, bucket: str, prefix: str) -> list[int]:
-    client = storage.Client(
-        names.PROJECT_ID,
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": cloud.addresses.storage},
+    return [blob.size for blob in client_of(cloud).list_blobs(bucket, prefix=prefix)]
+
+
+def client_of(cloud: LocalCloud) -> storage.Client:
+    options = {"api_endpoint": cloud.addresses.storage}
+    return storage.Client(
+        names.PROJECT_ID, credentials=AnonymousCredentials(), client_options=options
     )
-    return [blob.size for blob in client.list_blobs(bucket, prefix=prefix)]
 
 
-@pytest.mark.usefixtures("environment")
-@pytest.mark.parametrize(
-    "embedded",
-    [True, pytest.param(False, marks=pytest.mark.emulators)],
-    ids=["memory", "emulators"],
-)
+async def upload(cloud: LocalCloud, voice_id: str) -> Input:
+    name = upload_name(voice_id)
+    blob = client_of(cloud).bucket(names.UPLOADS_BUCKET).blob(name)
+    await asyncio.to_thread(
+        blob.upload_from_filename, str(SAMPLE), content_type="audio/webm", if_generation_match=0
+    )
+    assert blob.generation is not None
+    size = SAMPLE.stat().st_size
+    return Input(names.UPLOADS_BUCKET, name, int(blob.generation), "audio/webm", size)
+
+
+async def queue_without_a_message(cloud: LocalCloud, voice_id: str) -> None:
+    """Leave a voice as it is when its conversion message was lost long ago."""
+    now = datetime.now(UTC)
+    voice = create(voice_id, "mei", Options(content_type="audio/webm"), now=now)
+    # on_upload publishes nothing for a voice that is queued already.
+    queued = replace(voice, status=Status.QUEUED)
+    await cloud.voices.create(queued)
+    recording = await upload(cloud, voice_id)
+    lost = replace(queued, input=recording, updated_at=now - LONG_AGO)
+    await cloud.voices.replace(await cloud.voices.read(voice_id), lost)
+
+
+async def final_state(cloud: LocalCloud, voice_id: str) -> Voice:
+    async with cloud.voices.watch(voice_id) as states:
+        async for state in states:
+            if state is not None and state.status.is_final:
+                return state
+    raise AssertionError("the listener ended")
+
+
 async def test_voices_of_every_bucket_are_converted_swept_and_erased(
     tmp_path: Path, *, embedded: bool
 ) -> None:
-    if not embedded:
-        require_emulators()
     options = CloudOptions(folder=tmp_path, upload_shards=SHARDS, sweep_period_seconds=0.5)
     async with (
         local_cloud(options, embedded=embedded, note=print) as cloud,
@@ -103,13 +123,9 @@ async def test_voices_of_every_bucket_are_converted_swept_and_erased(
                 assert await asyncio.to_thread(bytes_of, cloud, results, name) == []
 
         # Its recording lies in the first bucket, as those do from before there were several.
-        lost = next(each for each in iter(new_voice_id, "") if _belongs_elsewhere(each))
+        lost = next(each for each in iter(new_voice_id, "") if shard_of(each, SHARDS) != 0)
         await queue_without_a_message(cloud, lost)
         voice = await final_state(cloud, lost)
         assert voice.status is Status.DONE
         assert voice.input is not None
         assert voice.input.bucket == UPLOADS[0]
-
-
-def _belongs_elsewhere(voice_id: str) -> bool:
-    return shard_of(voice_id, SHARDS) != 0

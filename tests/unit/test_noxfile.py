@@ -19,22 +19,23 @@ ROOT = Path(__file__).parents[2]
 
 
 class Session:
-    """Records its commands; virtualenv makes or clears the folder as the real one does."""
+    """Records its commands and warnings; virtualenv makes the folder as the real one does."""
 
     def __init__(self) -> None:
         self.commands: list[tuple[str, ...]] = []
+        self.warned = ""
 
     def log(self, *_arguments: object) -> None:
         """Say nothing."""
 
+    def warn(self, said: str) -> None:
+        self.warned = said
+
     def run(self, *command: str, **_options: Any) -> None:
         self.commands.append(command)
         if "virtualenv" in command:
-            folder = Path(command[-1])
-            folder.mkdir(parents=True, exist_ok=True)
-            if "--clear" in command:
-                for path in folder.iterdir():
-                    path.unlink()
+            assert "--clear" in command, "a package that is no longer named would stay"
+            Path(command[-1]).mkdir(parents=True, exist_ok=True)
 
     def chdir(self, _folder: Path) -> nullcontext[None]:
         return nullcontext()
@@ -130,54 +131,27 @@ def test_an_environment_is_made_once_for_each_python(noxfile: Any, tmp_path: Pat
         assert session.take() == expected
 
 
-@pytest.mark.parametrize(("without", "installs"), [("", 2), ("1", 1)])
-def test_kokoro_is_installed_unless_an_operator_leaves_it_out(
-    without: str, installs: int, noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WITHOUT_KOKORO", without)
-    session = Session()
-
-    noxfile.Environment(session, "local", folder=tmp_path)
-
-    commands = [each for each in session.commands if noxfile.KOKORO in each]
-    assert session.take() == ["virtualenv", *installs * ["requirements.installation"]]
-    assert all("--require-hashes" in each and "--no-deps" in each for each in commands)
-    assert len(commands) == installs - 1
-
-
-def test_an_environment_is_made_where_kokoro_cannot_be_installed(
-    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("can_be_installed", [True, False])
+def test_kokoro_is_installed_where_it_can_be_unless_an_operator_leaves_it_out(
+    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, can_be_installed: bool
 ) -> None:
     class WithoutKokoro(Session):
-        warned = ""
-
         def run(self, *command: str, **options: Any) -> None:
             super().run(*command, **options)
-            if noxfile.KOKORO in command:
+            if noxfile.KOKORO in command and not can_be_installed:
                 raise nox.command.CommandFailed(reason="no such package")
 
-        def warn(self, said: str) -> None:
-            self.warned = said
-
-    monkeypatch.delenv("WITHOUT_KOKORO", raising=False)
+    left_out = Session()
+    noxfile.Environment(left_out, "local", folder=tmp_path / "without")
+    monkeypatch.setenv("WITHOUT_KOKORO", "")
     session = WithoutKokoro()
-
     noxfile.Environment(session, "local", folder=tmp_path)
 
-    assert "spoken in Japanese alone" in session.warned
+    assert not any(noxfile.KOKORO in each for each in left_out.commands)
+    (command,) = [each for each in session.commands if noxfile.KOKORO in each]
+    assert {"--require-hashes", "--no-deps"} <= set(command)
+    assert ("spoken in Japanese alone" in session.warned) is not can_be_installed
     assert (tmp_path / "local" / "installed.txt").exists()
-
-
-def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_path: Path) -> None:
-    session = Session()
-    noxfile.Environment(session, "tests", folder=tmp_path)
-    dropped = tmp_path / "tests" / "a_dropped_package.py"
-    dropped.touch()
-    (tmp_path / "tests" / "installed.txt").write_text("other requirements")
-
-    noxfile.Environment(session, "tests", folder=tmp_path)
-
-    assert not dropped.exists()
 
 
 def test_of_two_commands_one_installs_and_the_other_waits_and_says_so(
@@ -223,18 +197,8 @@ def test_after_an_install_that_failed_the_command_that_waited_installs(
     assert session.take() == ["virtualenv", "requirements.installation"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "is_whole"),
-    [
-        ([], True),
-        (["-q"], True),
-        (["-k", "lease"], True),
-        (["tests/unit", "-q"], False),
-        (["tests/unit/test_noxfile.py::test_nothing"], False),
-    ],
-)
 def test_options_alone_do_not_add_the_tests_that_other_sessions_run(
-    noxfile: Any, monkeypatch: pytest.MonkeyPatch, *, arguments: list[str], is_whole: bool
+    noxfile: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[str] = []
 
@@ -243,9 +207,15 @@ def test_options_alone_do_not_add_the_tests_that_other_sessions_run(
             self.python = lambda *command: ran.extend(command)
 
     monkeypatch.setattr(noxfile, "Environment", Recorded)
-    noxfile.tests(SimpleNamespace(posargs=arguments))
-
-    assert ("--ignore=tests/browser" in ran) == is_whole
+    for arguments, is_whole in (
+        ([], True),
+        (["-k", "lease"], True),
+        (["tests/unit", "-q"], False),
+        (["tests/unit/test_noxfile.py::test_nothing"], False),
+    ):
+        ran.clear()
+        noxfile.tests(SimpleNamespace(posargs=arguments))
+        assert ("--ignore=tests/browser" in ran) == is_whole
 
 
 def test_npm_packages_are_installed_again_only_for_another_lock_file(
@@ -268,19 +238,13 @@ def test_npm_packages_are_installed_again_only_for_another_lock_file(
 
 
 @pytest.mark.usefixtures("noxfile")
-def test_the_readme_and_contributing_name_only_commands_that_exist() -> None:
+def test_the_pages_name_commands_that_exist_and_contributing_has_a_table_of_all() -> None:
     for page in ("README.md", "CONTRIBUTING.md"):
         named = set(re.findall(r"nox -s ([a-z_]+)", (ROOT / page).read_text("utf-8")))
-
         assert named, page
         assert named - set(nox.registry.get()) == set(), page
 
-
-@pytest.mark.usefixtures("noxfile")
-def test_contributing_has_a_table_of_every_command() -> None:
     lines = (ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines()
     cells = [line.split(" | ")[0] for line in lines if line.startswith("| `nox -s ")]
-
     named = {name for cell in cells for name in re.findall(r"nox -s ([a-z_]+)", cell)}
-
     assert named == set(nox.registry.get())

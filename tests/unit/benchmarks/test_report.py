@@ -1,20 +1,11 @@
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.local.configuration.options import ROOT
 from tools.benchmarks import __main__ as command
-from tools.benchmarks.report import (
-    Report,
-    Table,
-    describe_machine,
-    marks,
-    shown,
-    with_figures,
-)
+from tools.benchmarks.report import Report, Table, marks, with_figures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,62 +26,14 @@ def a_page(*names: str) -> str:
     return f"# Benchmarks\n{places}\nThe end \\1.\n"
 
 
-@pytest.mark.parametrize(
-    ("cell", "text"),
-    [
-        (None, "-"),
-        (True, "yes"),
-        (12_345, "12,345"),
-        (0.0, "0"),
-        (0.01234, "0.0123"),
-        (0.1234, "0.123"),
-        (12.34, "12.3"),
-        (-1234.5, "-1,234"),
-        ("Uvicorn", "Uvicorn"),
-    ],
-)
-def test_a_number_is_shown_with_three_significant_digits(
-    cell: str | float | None, text: str
-) -> None:
-    assert shown(cell) == text
-
-
-def test_a_table_is_markdown_with_numbers_to_the_right() -> None:
-    assert TABLE.markdown() == (
-        "**Time of a stage**\n\n"
-        "| stage | time (ms) | calls |\n"
-        "| --- | ---: | ---: |\n"
-        "| decode | 12.3 | 1,200 |\n"
-        "| network | - | 7 |"
-    )
-
-
-def test_a_row_that_does_not_fit_its_columns_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'Time': .* has 1 cells for 2 columns"):
-        Table("Time", ("stage", "ms"), (("decode",),))
-
-
 def test_a_saved_report_is_read_back_with_its_numbers_as_numbers(tmp_path: Path) -> None:
     path = a_report().save(tmp_path / "results")
 
     assert path == tmp_path / "results" / "convert.json"
     assert Report.load(path) == a_report()
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"name": "convert"}'])
-def test_a_file_that_is_no_report_is_named(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "convert.json"
-    path.write_text(content)
-
+    path.write_text('{"name": "convert"}')
     with pytest.raises(ValueError, match=r"convert\.json is not a report of a benchmark"):
         Report.load(path)
-
-
-def test_the_description_of_the_machine_does_not_identify_it() -> None:
-    machine = describe_machine()
-
-    assert {"processor", "cores", "memory (GiB)", "Python", "onnxruntime", "numpy"} <= set(machine)
-    assert str(ROOT) not in json.dumps(machine)
 
 
 def test_new_figures_replace_the_old_ones_between_their_marks() -> None:

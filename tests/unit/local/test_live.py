@@ -66,19 +66,12 @@ def test_a_piece_is_sent_before_the_recording_has_ended() -> None:
     assert not visitor.is_finished
 
 
-def test_a_program_that_cannot_record_is_named() -> None:
-    visitor = FakeVisitor()
-    with pytest.raises(UsageError, match="could not record from the microphone"):
-        record(visitor, "sys.exit(1)")
-
-    assert not visitor.is_finished
-
-
 @pytest.mark.parametrize(
     ("program", "said"),
     [
+        ("sys.exit(1)", "could not record from the microphone"),
         ("time.sleep(60)", "gave no sound"),
-        ("os.write(1, b'1'); os.close(1); time.sleep(60)", "end"),
+        ("os.write(1, b'1'); os.close(1); time.sleep(60)", "does not end"),
     ],
 )
 def test_a_program_that_gives_nothing_or_does_not_end_is_given_up(

@@ -14,7 +14,7 @@ from tests.support.own_character_contract import OwnCharacterStoreContract
 from tests.support.reachable import objects_kept_by
 from tests.support.store_contract import VoiceStoreContract
 from tests.support.virtual_time import in_virtual_time, settle
-from tests.support.voices import NOW, a_waiting
+from tests.support.voices import a_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,76 +52,52 @@ def subscription(name: str = "s", topic: str = "t", dead: str | None = None) -> 
 
 
 @in_virtual_time
-async def test_a_message_is_pushed_to_every_subscription_of_its_topic() -> None:
+async def test_a_message_in_pubsubs_form_goes_to_each_subscription_that_wants_it() -> None:
     endpoint = Endpoint()
+    filtering = replace(subscription("a"), unless="overwroteGeneration")
     topics = MemoryTopics(
-        endpoint, (subscription("a"), subscription("b"), subscription("c", topic="other"))
+        endpoint, (filtering, subscription("b"), subscription("c", topic="other"))
     )
 
-    await topics.publisher("t").publish(b"content", {"voice_id": "1"})
+    await topics.publisher("t").publish(b"\x00\xff", {"a": "1"})
+    await topics.publisher("t").publish(b"emptied", {"overwroteGeneration": "1"})
     await settle()
 
-    assert [where for where, _ in endpoint.pushes] == ["http://a.test", "http://b.test"]
+    pushed = [(where, parse_push(json.dumps(body).encode())) for where, body in endpoint.pushes]
+    assert [(where, message.data) for where, message in pushed] == [
+        ("http://a.test", b"\x00\xff"),
+        ("http://b.test", b"\x00\xff"),
+        ("http://b.test", b"emptied"),
+    ]
+    assert filtering.filter == "NOT attributes:overwroteGeneration"
+    message = endpoint.pushes[0][1]["message"]
+    assert set(message) == {"data", "attributes", "messageId", "publishTime"}
+    name, published = "projects/p/subscriptions/a", message["publishTime"]
+    assert pushed[0][1] == PushMessage(b"\x00\xff", {"a": "1"}, "1", name, published)
     await topics.aclose()
 
 
-@in_virtual_time
-async def test_a_push_has_the_form_of_pubsubs() -> None:
-    endpoint = Endpoint()
-    topics = MemoryTopics(endpoint, (subscription(),))
-
-    await topics.publisher("t").publish(b"\x00\xff", {"a": "1"})
-    await settle()
-
-    envelope = endpoint.pushes[0][1]
-    assert set(envelope["message"]) == {"data", "attributes", "messageId", "publishTime"}
-    assert base64.b64decode(envelope["message"]["data"]) == b"\x00\xff"
-    body = json.dumps(envelope).encode()
-    assert parse_push(body) == PushMessage(
-        b"\x00\xff",
-        {"a": "1"},
-        envelope["message"]["messageId"],
-        "projects/p/subscriptions/s",
-        envelope["message"]["publishTime"],
-    )
-
-
-@pytest.mark.parametrize("status", [102, 200, 201, 202, 204])
-def test_only_these_answers_acknowledge(status: int) -> None:
+@pytest.mark.parametrize(
+    ("answers", "times"),
+    [
+        *(([status], [0]) for status in (102, 200, 201, 202, 204)),
+        *(([answer], [0, 1]) for answer in (203, 302, 400, 429, 503, OSError("refused"))),
+        ([500] * 4, [0, 1, 3, 7, 15]),
+    ],
+)
+def test_a_message_is_redelivered_after_growing_pauses_until_it_is_acknowledged(
+    answers: list[int | Exception], times: list[float]
+) -> None:
     @in_virtual_time
     async def run() -> None:
-        endpoint = Endpoint(status)
+        endpoint = Endpoint(*answers)
         topics = MemoryTopics(endpoint, (subscription(),))
         await topics.publisher("t").publish(b"x", {})
         await asyncio.sleep(1000)
-        assert len(endpoint.pushes) == 1
-
-    run()
-
-
-@pytest.mark.parametrize("answer", [203, 302, 400, 404, 422, 429, 500, 503, OSError("refused")])
-def test_every_other_answer_redelivers_the_message(answer: int | Exception) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        endpoint = Endpoint(answer, answer)
-        topics = MemoryTopics(endpoint, (subscription(),))
-        await topics.publisher("t").publish(b"x", {})
-        await asyncio.sleep(1000)
-        assert len(endpoint.pushes) == 3
+        assert endpoint.times == times
         assert {push[1]["message"]["messageId"] for push in endpoint.pushes} == {"1"}
 
     run()
-
-
-@in_virtual_time
-async def test_the_pauses_double() -> None:
-    endpoint = Endpoint(500, 500, 500, 500)
-    topics = MemoryTopics(endpoint, (subscription(),))
-
-    await topics.publisher("t").publish(b"x", {})
-    await asyncio.sleep(1000)
-
-    assert endpoint.times == [0, 1, 3, 7, 15]
 
 
 async def publish(topics: MemoryTopics, topic: str, *contents: bytes) -> None:
@@ -184,29 +160,18 @@ async def test_an_answer_that_takes_too_long_is_none() -> None:
 
 
 @in_virtual_time
-async def test_a_message_that_is_never_acknowledged_becomes_a_dead_letter() -> None:
-    endpoint = Endpoint(*[500] * 5)
+async def test_a_message_that_is_never_acknowledged_becomes_a_dead_letter_which_is_kept() -> None:
+    endpoint = Endpoint(*[500] * 10)
     topics = MemoryTopics(endpoint, (subscription(dead="dead"), subscription("d", topic="dead")))
 
     await topics.publisher("t").publish(b"x", {"a": "1"})
     await asyncio.sleep(1000)
 
-    assert [where for where, _ in endpoint.pushes] == ["http://s.test"] * 5 + ["http://d.test"]
+    assert [where for where, _ in endpoint.pushes] == ["http://s.test"] * 5 + ["http://d.test"] * 5
     assert endpoint.pushes[-1][1]["message"]["attributes"] == {
         "a": "1",
         "CloudPubSubDeadLetterSourceSubscription": "s",
     }
-    assert topics.dead == []
-
-
-@in_virtual_time
-async def test_an_undelivered_dead_letter_is_kept() -> None:
-    endpoint = Endpoint(*[500] * 10)
-    topics = MemoryTopics(endpoint, (subscription(dead="dead"), subscription("d", topic="dead")))
-
-    await topics.publisher("t").publish(b"x", {})
-    await asyncio.sleep(1000)
-
     assert topics.dead == [("dead", b"x")]
 
 
@@ -226,41 +191,10 @@ async def test_closing_ends_running_deliveries() -> None:
     assert len(endpoint.pushes) == 2
 
 
-@in_virtual_time
-async def test_a_message_that_the_filter_leaves_out_is_not_pushed() -> None:
-    endpoint = Endpoint()
-    filtering = replace(subscription("a"), unless="overwroteGeneration")
-    topics = MemoryTopics(endpoint, (filtering, subscription("b")))
-
-    await topics.publisher("t").publish(b"new", {})
-    await topics.publisher("t").publish(b"emptied", {"overwroteGeneration": "1"})
-    await settle()
-
-    pushed = [
-        (where, parse_push(json.dumps(body).encode()).data) for where, body in endpoint.pushes
-    ]
-    assert filtering.filter == "NOT attributes:overwroteGeneration"
-    assert pushed == [
-        ("http://a.test", b"new"),
-        ("http://b.test", b"new"),
-        ("http://b.test", b"emptied"),
-    ]
-    await topics.aclose()
-
-
 class TestMemoryVoices(VoiceStoreContract):
     @pytest.fixture
     def store(self) -> MemoryVoices:
         return MemoryVoices()
-
-
-async def test_the_clock_is_the_one_that_was_handed_in() -> None:
-    store = MemoryVoices(now=lambda: NOW)
-    voice = a_waiting()
-    await store.create(voice)
-
-    assert (await store.read(voice.voice_id)).read_at == NOW
-    await store.aclose()
 
 
 async def test_a_watcher_that_stopped_is_forgotten() -> None:

@@ -9,20 +9,19 @@ import signal
 import sys
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import httpx
 import pytest
 import pytest_asyncio
 
-from infra.local.cloud.memory import MemoryTopics, Subscription
 from infra.local.configuration.options import ROOT, LivenessProbe, Scaling
 from infra.local.processes import scale_to_zero
 from infra.local.processes.children import StartError, Supervisor
 from tests.support import container
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
 
     from infra.local.processes.children import Process
 
@@ -123,29 +122,18 @@ async def proxied(
         await supervisor.stop_all()
 
 
-async def test_the_first_request_starts_an_instance_and_the_next_finds_it(
+async def test_requests_that_come_together_share_one_start_and_the_next_finds_the_instance(
     stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage) as proxy:
         assert stage.is_silent()
 
-        first = await proxy.get("/path?query=a%20b")
-        second = await proxy.get()
+        answers = await asyncio.gather(*(proxy.get("/path?query=a%20b") for _ in range(20)))
+        answers.append(await proxy.get("/path?query=a%20b"))
 
-        assert (first.status_code, first.text) == (200, "first /path?query=a%20b")
-        assert first.headers["x-pid"] == second.headers["x-pid"]
-        assert await stage.next("started") == int(first.headers["x-pid"])
-        assert stage.is_silent()
-
-
-async def test_requests_that_come_together_share_one_start(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    async with proxied(tmp_path, stage) as proxy:
-        answers = await asyncio.gather(*(proxy.get() for _ in range(20)))
-
-        assert [answer.status_code for answer in answers] == [200] * 20
-        await stage.next("started")
+        pid = await stage.next("started")
+        assert {answer.text for answer in answers} == {"first /path?query=a%20b"}
+        assert {answer.headers["x-pid"] for answer in answers} == {str(pid)}
         assert stage.is_silent()
 
 
@@ -167,22 +155,11 @@ async def test_an_idle_instance_is_stopped_but_not_under_a_request(
         assert await stage.next("stopping") == pid
         assert await stage.next("stopped") == pid
 
-
-async def test_after_the_idle_stop_the_next_request_starts_another_instance(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    async with proxied(tmp_path, stage, idle_seconds=0) as proxy:
-        first = await proxy.get()
-        for event in ("started", "stopping", "stopped"):
-            assert await stage.next(event) == int(first.headers["x-pid"])
-
-        second = await proxy.get()
-
-        assert await stage.next("started") == int(second.headers["x-pid"])
-        assert second.headers["x-pid"] != first.headers["x-pid"]
+        another = await proxy.get()
+        assert await stage.next("started") == int(another.headers["x-pid"]) != pid
 
 
-async def test_a_crash_at_the_start_is_answered_503_and_the_next_request_tries_again(
+async def test_a_crash_is_answered_503_and_the_next_request_starts_anew(
     stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage) as proxy:
@@ -191,15 +168,8 @@ async def test_a_crash_at_the_start_is_answered_503_and_the_next_request_tries_a
         assert "the settings are wrong" in proxy.process.log.read_text()
 
         proxy.broken.unlink()
-        assert (await proxy.get()).status_code == 200
-
-
-async def test_a_crash_under_a_request_is_answered_503_and_the_next_request_starts_anew(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    async with proxied(tmp_path, stage) as proxy:
         before = await proxy.get()
-
+        assert before.status_code == 200
         assert (await proxy.get("/crash")).status_code == 503
 
         after = await proxy.get()
@@ -207,34 +177,7 @@ async def test_a_crash_under_a_request_is_answered_503_and_the_next_request_star
         assert after.headers["x-pid"] != before.headers["x-pid"]
 
 
-async def test_a_message_for_an_instance_that_does_not_start_is_delivered_again(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    async with proxied(tmp_path, stage) as proxy:
-        answers: list[int] = []
-        acknowledged = asyncio.Event()
-
-        async def deliver(endpoint: str, envelope: Mapping[str, Any]) -> int:
-            answer = await proxy.client.post(endpoint, json=envelope)
-            answers.append(answer.status_code)
-            proxy.broken.unlink(missing_ok=True)
-            if answer.is_success:
-                acknowledged.set()
-            return answer.status_code
-
-        proxy.broken.touch()
-        subscription = Subscription("s", "t", "/push", 30.0, first_backoff_seconds=0.0)
-        topics = MemoryTopics(deliver, (subscription,))
-
-        await topics.publisher("t").publish(b"a voice", {})
-
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await acknowledged.wait()
-        assert answers == [503, 202]
-        await topics.aclose()
-
-
-async def test_a_request_streams_in_before_it_is_whole(
+async def test_requests_and_answers_stream_before_they_are_whole(
     stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage) as proxy:
@@ -245,24 +188,15 @@ async def test_a_request_streams_in_before_it_is_whole(
             await stage.next("receiving")
             yield b"rest"
 
-        answer = await proxy.client.post(
+        received = await proxy.client.post(
             "/push", content=recording(), headers={"Content-Length": "8"}
         )
-
-        assert (answer.status_code, answer.content) == (202, b"halfrest")
-
-
-async def test_an_answer_streams_out_before_it_is_whole(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    async with proxied(tmp_path, stage) as proxy, proxy.client.stream("GET", "/slow") as answer:
-        pid = await stage.next("started")
-        pieces = answer.aiter_raw()
-        assert await anext(pieces) == b"first "
-
-        stage.permit(pid)
-
-        assert await anext(pieces) == b"/slow"
+        assert (received.status_code, received.content) == (202, b"halfrest")
+        async with proxy.client.stream("GET", "/slow") as answer:
+            pieces = answer.aiter_raw()
+            assert await anext(pieces) == b"first "
+            stage.permit(int(answer.headers["x-pid"]))
+            assert await anext(pieces) == b"/slow"
 
 
 async def test_sigterm_stops_the_instance_which_answers_first(
@@ -295,22 +229,14 @@ async def test_a_killed_front_leaves_no_instance_behind(
         assert await stage.next("stopped") == pid
 
 
-async def test_a_minimum_instance_is_there_before_the_first_request_and_stays(
+async def test_a_minimum_instance_needs_no_request_and_is_started_again_after_a_crash(
     stage: ContainerEvents, tmp_path: Path
 ) -> None:
     async with proxied(tmp_path, stage, idle_seconds=0, min_instances=1) as proxy:
         pid = await stage.next("started")
-
         for _ in range(2):
             assert (await proxy.get()).headers["x-pid"] == str(pid)
         assert stage.is_silent()
-
-
-async def test_a_minimum_instance_that_crashed_is_started_again_without_a_request(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    async with proxied(tmp_path, stage, min_instances=1):
-        pid = await stage.next("started")
 
         os.kill(pid, signal.SIGKILL)
 
@@ -334,24 +260,10 @@ async def test_an_instance_that_is_stuck_is_stopped_and_the_next_request_starts_
     async with proxied(tmp_path, stage, liveness=probe) as proxy:
         before = int((await proxy.get()).headers["x-pid"])
         assert await stage.next("started") == before
-        stuck = tmp_path / "stuck"
-        stuck.write_text(str(before))
+        (tmp_path / "stuck").write_text(str(before))
 
         assert await stage.next("stopping") == before
         assert await stage.next("stopped") == before
 
         after = await proxy.get()
         assert int(after.headers["x-pid"]) == await stage.next("started") != before
-
-
-async def test_a_minimum_instance_that_is_stuck_is_replaced_without_a_request(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    probe = LivenessProbe(period_seconds=0.01, failure_threshold=2)
-    async with proxied(tmp_path, stage, min_instances=1, liveness=probe):
-        before = await stage.next("started")
-        (tmp_path / "stuck").write_text(str(before))
-
-        assert await stage.next("stopping") == before
-        assert await stage.next("stopped") == before
-        assert await stage.next("started") != before
