@@ -29,7 +29,6 @@ MODULES: Final = {
     "pipeline": "pipeline",
     "cost": "cost",
     "text": "text",
-    "hearing": "preview",
 }
 """The module of each benchmark. Its function `run(*, quick)` returns a `Report`.
 

@@ -5,29 +5,23 @@ The texts are like those of chats. The AIVMX voice has the size of a real one an
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import httpx
+import numpy as np
 
 from tools.benchmarks.random_text_voice import CHARACTER, LAYERS, write_characters
 from tools.benchmarks.report import PERCENTILES, Report, Table
-from tools.benchmarks.servers import Server, measure_quietly, running
-from tools.benchmarks.text_apis import (
-    Load,
-    Saturation,
-    apply_load,
-    command,
-    compare_apis,
-    environment,
-    saturate,
-    time_first_sound,
-)
+from tools.benchmarks.servers import Server, cpu_seconds, measure_quietly, running
 
 TEXTS: Final = (
     "おはよう！",
@@ -49,7 +43,20 @@ LONG: Final = (
 )
 """A text of about 60 characters."""
 
+SETTINGS: Final = {
+    "HOST": "127.0.0.1",
+    "WORKERS": "1",
+    "THREADS": "1",
+    "CONCURRENCY": "2",
+    "BACKLOG": "1000",
+    "MAX_WORK_SECONDS": "0",
+    "LOG_LEVEL": "WARNING",
+    "MAX_BUNDLE_BYTES": str(1 << 32),
+    "TIMEOUT": "300",
+}
 _TIMEOUT_SECONDS: Final = 600.0
+CLIENTS: Final = 6  # the clients of a saturated server: more than it serves at once
+_HEADER_BYTES: Final = 4_000  # more than the header of any format: the bytes after it are sound
 
 
 class TextPlan(NamedTuple):
@@ -67,6 +74,20 @@ QUICK: Final = (TextPlan("メイ", 3.0, 8.0, 4.0, 3), TextPlan(CHARACTER, 6.0, 0
 QUICK_LAYERS: Final = 4
 
 
+class Load(NamedTuple):
+    """The answers at a constant rate: milliseconds at `PERCENTILES`, and failures."""
+
+    latency: tuple[float, ...]
+    failures: int
+
+
+class Saturation(NamedTuple):
+    """The answers per second, and the server's seconds of CPU time for each."""
+
+    per_second: float
+    processor: float
+
+
 class Measured(NamedTuple):
     """The figures of a voice, and the largest share of the processors that other programs took."""
 
@@ -80,14 +101,13 @@ async def run(*, quick: bool) -> Report:
     plans, layers = (QUICK, QUICK_LAYERS) if quick else (FULL, LAYERS)
     with tempfile.TemporaryDirectory(prefix="characters-") as folder:
         write_characters(Path(folder), layers)
-        more = {"CHARACTERS_DIR": folder, "MAX_BUNDLE_BYTES": str(1 << 32), "TIMEOUT": "300"}
+        more = {**SETTINGS, "CHARACTERS_DIR": folder}
         async with (
-            running(command, environment(**more), "/version") as server,
+            running(_command, more, "/version") as server,
             httpx.AsyncClient(base_url=server.url, timeout=_TIMEOUT_SECONDS) as client,
         ):
             measured = {plan: await _measure(plan, server, client) for plan in plans}
             megabytes = server.megabytes()
-    apis = await compare_apis(TEXTS, LONG, plans[0].saturated / 2, plans[0].first_sounds)
     loads = Table(
         "texts at a constant rate, `/audio_query` and `/synthesis`",
         ("voice", "texts/s", *(f"p{each} (ms)" for each in PERCENTILES), "failures"),
@@ -109,12 +129,16 @@ async def run(*, quick: bool) -> Report:
     others = max(each.others for each in measured.values())
     return Report(
         "text",
-        (loads, saturations, apis),
+        (loads, saturations),
         facts={
             "memory with both voices loaded, MB": megabytes,
             "largest share of the processors that other programs took during a row": others,
         },
     )
+
+
+def _command(_port: int) -> tuple[str, ...]:
+    return (sys.executable, "-m", "functions.compat")
 
 
 async def _measure(plan: TextPlan, server: Server, client: httpx.AsyncClient) -> Measured:
@@ -157,3 +181,56 @@ class _Bot:
         parameters: dict[str, str | int] = {"speaker": self._style, "text": text}
         answer = await self._client.post("/audio_query", params=parameters)
         return answer.raise_for_status().json()
+
+
+async def apply_load(ask: Callable[[int], Awaitable[object]], rate: float, seconds: float) -> Load:
+    begin = time.perf_counter()
+
+    async def one(index: int, due: float) -> float | None:
+        try:
+            await ask(index)
+        except httpx.HTTPError:
+            return None
+        return 1000 * (time.perf_counter() - begin - due)
+
+    requests = []
+    for index in range(round(rate * seconds)):
+        due = index / rate
+        await asyncio.sleep(max(0.0, begin + due - time.perf_counter()))
+        requests.append(asyncio.create_task(one(index, due)))
+    answers = await asyncio.gather(*requests)
+    latencies = [answer for answer in answers if answer is not None] or [float("nan")]
+    return Load(tuple(map(float, np.percentile(latencies, PERCENTILES))), answers.count(None))
+
+
+async def saturate(
+    server: Server, ask: Callable[[int], Awaitable[object]], numbers: Iterator[int], seconds: float
+) -> Saturation:
+    """Let each client ask again as soon as it has an answer; begin nothing after `seconds`.
+
+    The answers of a client count until its last one, so that none counts in part.
+    """
+    begin, spent = time.perf_counter(), cpu_seconds(server.pid)
+
+    async def client() -> tuple[int, float]:
+        answers = 0
+        while time.perf_counter() - begin < seconds:
+            await ask(next(numbers))
+            answers += 1
+        return answers, time.perf_counter() - begin
+
+    found = await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    processor = (cpu_seconds(server.pid) - spent) / sum(answers for answers, _ in found)
+    return Saturation(sum(answers / took for answers, took in found), processor)
+
+
+async def time_first_sound(client: httpx.AsyncClient, path: str, **request: Any) -> float:
+    """Read an answer to its end and return the time of its first sound by `perf_counter`."""
+    received, first = 0, 0.0
+    async with client.stream("POST", path, **request) as answer:
+        answer.raise_for_status()
+        async for chunk in answer.aiter_raw():
+            received += len(chunk)
+            if not first and received > _HEADER_BYTES:
+                first = time.perf_counter()
+    return first or time.perf_counter()
