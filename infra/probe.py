@@ -60,14 +60,11 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class ProbeApi:
-    """The api, and what it is asked with."""
-
     client: httpx.Client
     address: str
     headers: dict[str, str] = field(default_factory=dict)
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """Send a request to the api."""
         url = f"{self.address}/api/v1/{path}"
         return self.client.request(method, url, headers=self.headers, **more)
 
@@ -139,7 +136,6 @@ def _erase(api: ProbeApi, voice_id: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Probe once; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m infra.probe", description=__doc__)
     parser.add_argument("api", help="the api's address, https://...")
     parser.add_argument("--within", type=float, default=WITHIN_SECONDS, metavar="SECONDS")

@@ -41,19 +41,13 @@ _MANY: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The exit code and the output of a program."""
-
     code: int
     output: str
     errors: str
 
 
 class RunProgram(Protocol):
-    """Runs a program in a folder and returns how it ended."""
-
-    def __call__(self, command: Sequence[str], folder: Path) -> Ended:
-        """Run it."""
-        ...
+    def __call__(self, command: Sequence[str], folder: Path) -> Ended: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +182,6 @@ def _run(command: Sequence[str], folder: Path) -> Ended:
 
 
 def main() -> int:
-    """Audit what this checkout deploys."""
     requirements = sorted(ROOT.glob("functions/*/requirements.txt"))
     reports = [audit_python(requirements, _run), audit_page(shutil.which("npm"), _run)]
     return conclude(reports, required=bool(os.environ.get(REQUIRED)), say=print)

@@ -46,7 +46,6 @@ class Shown:
         self._began = self.now()
 
     def take(self, line: str) -> None:
-        """Take a line of pip."""
         word, _, rest = line.strip().partition(" ")
         if word in {"Collecting", "Processing"}:
             self._packages += 1

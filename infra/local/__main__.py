@@ -75,7 +75,6 @@ MOST_OWN_CHARACTERS: Final = 1000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code."""
     parsed = _parser().parse_args(arguments)
     try:
         return int(asyncio.run(_until_signal(parsed.command(parsed))))
@@ -126,7 +125,6 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
 
 
 def _traces(parsed: argparse.Namespace) -> Path | None:
-    """Return the file of the traces, in a folder that there is."""
     if parsed.trace is None:
         return None
     parsed.trace.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +132,6 @@ def _traces(parsed: argparse.Namespace) -> Path | None:
 
 
 def _scaling(parsed: argparse.Namespace) -> Scaling | None:
-    """Build the converter's scaling."""
     if parsed.scale_to_zero is None:
         if parsed.min_instances is not None:
             raise UsageError("--min-instances needs --scale-to-zero: add it")
@@ -247,7 +244,6 @@ def _per_day(text: str) -> int:
 
 
 def _own_characters(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
-    """Build the options of visitors' own characters."""
     if parsed.own_characters is None:
         if parsed.public_characters:
             raise UsageError("--public-characters needs --own-characters N")

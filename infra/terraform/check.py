@@ -193,7 +193,6 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def main() -> int:
-    """Check this checkout and return the exit code."""
     try:
         stand_in = find_stand_in(os.environ)
     except FileNotFoundError as error:

@@ -192,7 +192,6 @@ class HclBlock:
     body: str
 
     def argument(self, name: str) -> str | None:
-        """Return the expression of an argument as it is written, None if it has none."""
         found = re.search(
             rf"^  {name} += (.*?)(?=\n  [a-z]|\n\n|\n\Z)", self.body, re.MULTILINE | re.DOTALL
         )
@@ -276,7 +275,6 @@ def _code(expression: str | None) -> str:
 
 
 def main() -> int:
-    """Write the files and return the exit code."""
     for path, text in generated().items():
         path.write_text(text)
         print(path.relative_to(MODULE))  # noqa: T201 - it is a command

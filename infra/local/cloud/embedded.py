@@ -66,7 +66,6 @@ _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 async def start_embedded(
     options: CloudOptions, scratch: Path, stack: AsyncExitStack, progress: Progress
 ) -> Services:
-    """Serve everything from this process."""
     ports = stack.enter_context(Ports())
     addresses = choose_addresses(options, ports, emulated=False)
     os.environ[STORAGE_VARIABLE] = addresses.storage
@@ -113,8 +112,6 @@ async def start_embedded(
 
 @dataclass(frozen=True, slots=True)
 class _Deployables:
-    """Builds the deployables of the embedded cloud."""
-
     environments: Mapping[str, Mapping[str, str]]
     voices: MemoryVoices
     topics: MemoryTopics
@@ -194,8 +191,6 @@ class _Deployables:
 
 
 class _Deliver:
-    """Pushes messages with an HTTP client."""
-
     def __init__(self, client: httpx.AsyncClient, seconds: float) -> None:
         self._client = client
         self._seconds = seconds

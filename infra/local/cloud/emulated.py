@@ -112,7 +112,6 @@ async def _open_firestore_to_pages(
 
 @contextmanager
 def _kept(environment: os._Environ[str], name: str) -> Iterator[None]:
-    """Give a variable its value back at the end."""
     before = environment.get(name)
     try:
         yield
@@ -163,8 +162,6 @@ async def _ask_everything(voices: VoiceStore) -> None:
 
 
 class _Starter:
-    """Starts the services of one local cloud."""
-
     def __init__(
         self, options: CloudOptions, addresses: Addresses, scratch: Path, supervisor: Supervisor
     ) -> None:
@@ -179,7 +176,6 @@ class _Starter:
         self._foundations: list[tuple[Process, str]] = []
 
     async def start_all(self, emulators: Emulators | None) -> None:
-        """Start every process without waiting for any."""
         if emulators is not None:
             await self._start_emulators(emulators)
         await self._start_storage()
@@ -205,13 +201,11 @@ class _Starter:
             raise StartError(f"buckets and topics could not be made: {error}") from error
 
     async def wait_until_ready(self, progress: Progress) -> None:
-        """Wait until every deployable serves."""
         for number, (name, (process, url)) in enumerate(self._deployables.items(), 1):
             await self._supervisor.wait_until_ready(process, url)
             progress(f"{name} is ready ({number} of {len(self._deployables)})")
 
     async def restart_converter(self) -> None:
-        """Start the converter anew."""
         stuck, ready_url = self._deployables["convert"]
         process = await self._supervisor.restart(stuck)
         self._deployables["convert"] = process, ready_url

@@ -49,8 +49,6 @@ StartServices = Callable[["CloudOptions", Path, AsyncExitStack, Progress], Await
 
 @dataclass(frozen=True, slots=True)
 class LocalCloud:
-    """A running local cloud."""
-
     services: Services
     has_page: bool
 
@@ -63,7 +61,6 @@ class LocalCloud:
         return self.services.voices
 
     def endpoints(self) -> dict[str, Any]:
-        """Return the content of `endpoints.json`."""
         return {
             "api": self.addresses.api,
             "page": f"{self.addresses.api}/" if self.has_page else None,
@@ -81,7 +78,6 @@ class LocalCloud:
 
 @contextmanager
 def published_endpoints(cloud: LocalCloud, folder: Path) -> Iterator[Path]:
-    """Write `endpoints.json` into a folder and remove it at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "endpoints.json"
     draft = path.with_suffix(".tmp")
@@ -146,8 +142,6 @@ class EmulatorsMissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Emulators:
-    """Settings of the emulators."""
-
     java: str
     firestore_jar: Path
     pubsub_jar: Path

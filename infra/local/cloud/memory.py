@@ -52,8 +52,6 @@ ACKNOWLEDGING: Final = frozenset({102, 200, 201, 202, 204})
 
 
 class Deliver(Protocol):
-    """Sends one push request."""
-
     async def __call__(self, endpoint: str, envelope: Mapping[str, Any]) -> int:
         """POST `envelope` as JSON and return the status; raise OSError if there is no answer."""
         ...
@@ -61,8 +59,6 @@ class Deliver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A push subscription."""
-
     name: str
     topic: str
     endpoint: str
@@ -75,7 +71,6 @@ class Subscription:
 
     @property
     def filter(self) -> str | None:
-        """The filter in Pub/Sub's language; None if everything is delivered."""
         return None if self.unless is None else f"NOT attributes:{self.unless}"
 
 
@@ -130,8 +125,6 @@ class _Pusher:
 
 
 class MemoryTopics:
-    """All topics and push subscriptions of the embedded local cloud."""
-
     def __init__(self, deliver: Deliver, subscriptions: tuple[Subscription, ...]) -> None:
         self._deliver = deliver
         self._subscriptions = subscriptions
@@ -141,11 +134,9 @@ class MemoryTopics:
         self.dead: list[tuple[str, bytes]] = []
 
     def publisher(self, topic: str) -> MemoryPublisher:
-        """Return the publisher of a topic, given its full name."""
         return MemoryPublisher(self, topic)
 
     def publish(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
-        """Accept a message and start to deliver it to every subscription of the topic."""
         message = _Message(data, attributes, str(next(self._message_ids)))
         for subscription in self._subscriptions:
             if subscription.topic == topic and subscription.unless not in attributes:
@@ -154,7 +145,6 @@ class MemoryTopics:
                 delivery.add_done_callback(self._deliveries.discard)
 
     async def aclose(self) -> None:
-        """Stop delivering; messages that were not acknowledged are lost."""
         deliveries = tuple(self._deliveries)
         for delivery in deliveries:
             delivery.cancel()
@@ -194,14 +184,11 @@ class MemoryTopics:
 
 
 class MemoryPublisher:
-    """A `shared.voices.messages.Publisher` of one topic in memory."""
-
     def __init__(self, topics: MemoryTopics, topic: str) -> None:
         self._topics = topics
         self._topic = topic
 
     async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
-        """Publish a message; it is delivered in the background."""
         self._topics.publish(self._topic, data, attributes)
 
     async def aclose(self) -> None:
@@ -233,7 +220,6 @@ class MemoryVoices:
         return len(self._entries)
 
     async def create(self, voice: Voice) -> None:
-        """Write a new document; `VoiceExistsError` if there is another one."""
         entry = self._entries.get(voice.voice_id)
         if entry is None:
             self._write(voice)
@@ -241,28 +227,24 @@ class MemoryVoices:
             raise VoiceExistsError(f"there is a voice {voice.voice_id} already")
 
     async def read(self, voice_id: str) -> Snapshot:
-        """Read a document; `UnknownVoiceError` if there is none."""
         entry = self._entries.get(voice_id)
         if entry is None:
             raise UnknownVoiceError(voice_id)
         return Snapshot(entry.voice, entry.revision, self._now())
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
-        """Write `voice` over the state of `snapshot`; `ConflictError` if that is gone."""
         entry = self._entries.get(voice.voice_id)
         if entry is None or entry.revision != snapshot.revision:
             raise ConflictError(f"voice {voice.voice_id} was changed by another")
         return Snapshot(voice, self._write(voice), self._now())
 
     async def delete(self, voice_id: str) -> None:
-        """Delete a document, if there is one."""
         if self._entries.pop(voice_id, None):
             self._tell(voice_id, None)
 
     async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
-        """Read the voices of a status that changed last before `since`, oldest first."""
         found = [
             Snapshot(entry.voice, entry.revision, self._now())
             for entry in self._entries.values()
@@ -275,7 +257,6 @@ class MemoryVoices:
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
-        """Follow a document; see `VoiceStore.watch`."""
         latest = LatestState()
         self._waiters[voice_id].add(latest)
         entry = self._entries.get(voice_id)
@@ -313,16 +294,13 @@ class MemoryOwnCharacters:
         self._begun: list[CharacterStart] = []
 
     async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
-        """Write a new document; `DayLimitReachedError` if a day's number is reached."""
         self._take_place(CharacterStart(character.created_at, by), limits)
         self._write(character)
 
     async def take_place(self, *, limits: DayLimits, by: str) -> None:
-        """Count a further training; `DayLimitReachedError` if a day's number is reached."""
         self._take_place(CharacterStart(self._now(), by), limits)
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
-        """Read a document; `UnknownOwnCharacterError` if there is none."""
         if character_id not in self._entries:
             raise UnknownOwnCharacterError(character_id)
         return self._snapshot(character_id)
@@ -330,7 +308,6 @@ class MemoryOwnCharacters:
     async def replace(
         self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
     ) -> OwnCharacterSnapshot:
-        """Write over the state of `snapshot`; `ConflictError` if that is gone."""
         character_id = character.character_id
         _, revision = self._entries.get(character_id, (None, None))
         if revision != snapshot.revision:
@@ -339,15 +316,12 @@ class MemoryOwnCharacters:
         return self._snapshot(character_id)
 
     async def delete(self, character_id: str) -> None:
-        """Delete a document, if there is one."""
         self._entries.pop(character_id, None)
 
     async def find_waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters that a trainer may take, those that wait longest first."""
         return self._found(lambda each: is_waiting(each, self._now()))[:limit]
 
     async def find_in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters that a trainer holds, whose lease has not ended."""
         return self._found(
             lambda each: (
                 each.status is OwnCharacterStatus.TRAINING and not is_waiting(each, self._now())
@@ -355,15 +329,12 @@ class MemoryOwnCharacters:
         )[:limit]
 
     async def find_to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters whose recordings are to be deleted."""
         return self._found(lambda each: is_to_clean(each, self._now()))[:limit]
 
     async def find_public(self, limit: int) -> Sequence[OwnCharacter]:
-        """Read the characters that their owners show to everybody, those that changed first."""
         return [each.character for each in self._found(is_public)[:limit]]
 
     async def find_by_owner(self, owner: str, limit: int) -> Sequence[OwnCharacter]:
-        """Read the characters of a Firebase uid, those that were begun last first."""
         found = [each for each, _ in self._entries.values() if each.owner == owner]
         return sorted(found, key=lambda each: each.created_at, reverse=True)[:limit]
 

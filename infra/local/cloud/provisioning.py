@@ -53,7 +53,6 @@ async def make_buckets(
     *,
     shards: int = 1,
 ) -> None:
-    """Make the buckets, and the notifications about finished uploads."""
     cors = {
         "origin": list(origins),
         "method": ["GET", "PUT"],
@@ -110,7 +109,6 @@ async def make_subscriptions(
 async def publish(
     client: httpx.AsyncClient, pubsub: str, topic: str, data: bytes, attributes: Mapping[str, str]
 ) -> None:
-    """Publish a message through Google's emulator."""
     message = {"data": base64.b64encode(data).decode(), "attributes": dict(attributes)}
     await _send(client, "POST", f"{pubsub}/v1/{topic}:publish", {"messages": [message]})
 

@@ -48,8 +48,6 @@ def training_program(root: Path = ROOT) -> Path:
 
 
 class LocalTrainer:
-    """Both sides of the making of own characters in one process."""
-
     def __init__(
         self, config: ApiSettings, options: OwnCharacterOptions, store: OwnCharacterStore
     ) -> None:
@@ -69,7 +67,6 @@ class LocalTrainer:
 
     @asynccontextmanager
     async def training(self) -> AsyncIterator[None]:
-        """Train while the block runs."""
         async with self._decoder, run_in_background(self._runner.run()):
             yield
 

@@ -40,16 +40,12 @@ class UsageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """One recording and where its result goes."""
-
     source: Path
     target: Path
 
 
 @dataclass(slots=True)
 class BatchReport:
-    """The outcome of a job."""
-
     job: BatchJob
     voice: Voice | None = None
     error: RequestRefusedError | None = None
@@ -213,7 +209,6 @@ async def _convert(
 
 
 def require_free(target: Path) -> None:
-    """Refuse to replace a file."""
     if target.exists():
         raise RequestRefusedError("exists", f"{target} exists; --overwrite replaces it")
 

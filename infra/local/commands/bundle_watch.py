@@ -28,13 +28,9 @@ LOOK_SECONDS: Final = 1.0
 class CharacterOffers(Protocol):
     """The bucket of characters; see tools.importing.publication.CharacterFolder."""
 
-    def put(self, manifest: CharacterManifest) -> None:
-        """Offer a character, or another revision of it."""
-        ...
+    def put(self, manifest: CharacterManifest) -> None: ...
 
-    def remove(self, character_id: str) -> Sequence[str]:
-        """Offer a character no longer."""
-        ...
+    def remove(self, character_id: str) -> Sequence[str]: ...
 
 
 @dataclass
@@ -53,7 +49,6 @@ class BundleWatch:
         self._served = set(self._followed.names)
 
     async def watch(self) -> None:
-        """Look at the folder every second; never returns."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             # Reading and uploading take their time, which the services need meanwhile.

@@ -50,7 +50,6 @@ class Span:
 
 
 def read_spans(path: Path, voice_id: str) -> list[Span]:
-    """Read the steps of a voice from a file of the local cloud, in the order of their begins."""
     trace_id = f"0x{pseudonym(voice_id, LOCAL_KEY)}"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     spans = [_span(line) for line in lines if line["context"]["trace_id"] == trace_id]
@@ -98,7 +97,6 @@ class StepPrinter:
     begin: float = field(default_factory=time.perf_counter)
 
     def show(self, what: str) -> None:
-        """Print one step."""
         seconds = time.perf_counter() - self.begin
         self.say(f"{seconds:7.2f} s  {what}")
 

@@ -97,7 +97,6 @@ class LiveVisitor:
     _sound_bytes: int = 0
 
     async def __aenter__(self) -> Self:
-        """Connect."""
         self._connecting = connect(
             self.url,
             subprotocols=[SUBPROTOCOL],
@@ -116,15 +115,12 @@ class LiveVisitor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the connection."""
         await self._connecting.__aexit__(kind, error, trace)
 
     async def start(self, content_type: str = "audio/webm") -> None:
-        """Send `start`."""
         await self._say("start", ticket=self.ticket, content_type=content_type, hear=self.hear)
 
     async def send(self, piece: bytes) -> None:
-        """Send a piece of the recording."""
         self._sent += piece
         await self._socket.send(piece)
 
@@ -133,7 +129,6 @@ class LiveVisitor:
         self._socket.transport.abort()
 
     async def finish(self) -> None:
-        """Send `end`."""
         digest = hashlib.sha256(self._sent).hexdigest()
         await self._say("end", bytes=len(self._sent), sha256=digest)
 
@@ -213,8 +208,6 @@ _FFMPEG_INPUTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SpeechSource:
-    """Where the speech comes from."""
-
     path: Path | None
     seconds: float
 
@@ -299,7 +292,6 @@ async def _speak_file(
 
 
 async def _length(recording: bytes) -> float:
-    """Read a recording's length."""
     decoder = Decoder(max_processes=1)
     try:
         await decoder.start()

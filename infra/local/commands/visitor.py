@@ -38,7 +38,6 @@ A worker renews its lease every second, so a voice that is converted has news al
 
 
 def open_client() -> httpx.AsyncClient:
-    """Open a client for the requests of visitors."""
     return httpx.AsyncClient(limits=httpx.Limits(keepalive_expiry=IDLE_SECONDS))
 
 
@@ -53,8 +52,6 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordingRequest:
-    """The visitor's request."""
-
     character: str | None = None
     pitch_shift: float | None = None  # in semitones; None for automatic
     output_format: str = "wav"
@@ -62,8 +59,6 @@ class RecordingRequest:
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """A text that the visitor wants spoken."""
-
     text: str
     character: str | None = None
     output_format: str = "wav"
@@ -71,8 +66,6 @@ class TextRequest:
 
 
 class WatchedVoices(Protocol):
-    """Voices whose states a visitor follows."""
-
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
         """Follow a voice: its current state, then each later one; None while it is missing."""
 
@@ -86,7 +79,6 @@ class ServedVoices:
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
-        """Wait for the end of a voice; see WatchedVoices."""
         states = self._end(voice_id)
         try:
             yield states
@@ -117,8 +109,6 @@ class ServedVoices:
 
 
 class Visitor:
-    """Uses one service."""
-
     def __init__(
         self,
         client: httpx.AsyncClient,
@@ -132,7 +122,6 @@ class Visitor:
         self._voices = voices
 
     async def create(self, wish: RecordingRequest, content_type: str) -> dict[str, Any]:
-        """Create a voice; return the api's answer."""
         body = {
             "character": wish.character,
             "pitch_shift": "auto" if wish.pitch_shift is None else wish.pitch_shift,
@@ -142,7 +131,6 @@ class Visitor:
         return await self._create(body)
 
     async def create_text(self, wish: TextRequest) -> dict[str, Any]:
-        """Create a voice from a text; return the api's answer."""
         body = {
             "text": wish.text,
             "character": wish.character,
@@ -159,7 +147,6 @@ class Visitor:
         return created
 
     async def upload(self, created: dict[str, Any], recording: bytes) -> None:
-        """Upload a recording to the signed address."""
         upload = created["upload"]
         response = await self._client.request(
             upload["method"],
@@ -171,7 +158,6 @@ class Visitor:
         _require_success(response)
 
     async def watch(self, voice_id: str, seen: Callable[[Voice], None]) -> Voice:
-        """Follow a voice to its end; `seen` is called with every state."""
         async with self._voices.watch(voice_id) as states:
             while True:
                 voice = await self._next(states)
@@ -206,7 +192,6 @@ class Visitor:
 
 
 def read_recording(path: Path, created: Mapping[str, Any]) -> bytes:
-    """Read a recording that a voice was created for."""
     try:
         return read_at_most(path, created["upload"]["max_bytes"])
     except OSError as error:

@@ -35,8 +35,6 @@ SECONDS_OF_A_DAY: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A signing service account of the local cloud, with its key."""
-
     email: str
     private_key: RSAPrivateKey
 
@@ -79,12 +77,10 @@ class SigningKey:
 
 
 def make_key() -> SigningKey:
-    """Make a new key."""
     return SigningKey(names.SIGNER, rsa.generate_private_key(public_exponent=65537, key_size=2048))
 
 
 def read_key(path: Path) -> SigningKey:
-    """Read a key that `SigningKey.write` wrote."""
     fields = json.loads(path.read_text())
     private_key = serialization.load_pem_private_key(fields["private_key"].encode(), None)
     if not isinstance(private_key, rsa.RSAPrivateKey):

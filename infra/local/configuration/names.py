@@ -29,12 +29,10 @@ SIGNER: Final = f"signer@{PROJECT_ID}.iam.gserviceaccount.com"
 
 
 def topic_path(topic: str) -> str:
-    """Return a topic's full name."""
     return f"projects/{PROJECT_ID}/topics/{topic}"
 
 
 def subscription_path(subscription: str) -> str:
-    """Return a subscription's full name."""
     return f"projects/{PROJECT_ID}/subscriptions/{subscription}"
 
 
@@ -68,7 +66,6 @@ class Ports:
         self.close()
 
     def free(self, count: int) -> list[int]:
-        """Return this many different free ports."""
         keepers = [socket.socket() for _ in range(count)]
         self._keepers += keepers
         for keeper in keepers:
@@ -101,7 +98,6 @@ class Ports:
         return True
 
     def close(self) -> None:
-        """Keep no port any longer."""
         while self._keepers:
             self._keepers.pop().close()
 

@@ -59,8 +59,6 @@ class LivenessProbe:
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterOptions:
-    """Limits of characters of visitors' own voices."""
-
     per_day: int
     command: tuple[str, ...]
     allows_public: bool = False
@@ -132,5 +130,4 @@ class CloudOptions:
 
     @property
     def timeouts(self) -> Timeouts:
-        """The chain of timeouts."""
         return Timeouts(self.conversion_deadline_seconds)

@@ -42,16 +42,12 @@ class AddressInUseError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The command and environment of a process."""
-
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
 
 
 class Process:
-    """One running process."""
-
     def __init__(self, program: Program, process: asyncio.subprocess.Process, log: Path) -> None:
         self.program = program
         self.log = log
@@ -59,30 +55,24 @@ class Process:
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
         return self.program.name
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Return whether the process runs."""
         return self._process.returncode is None
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, if it still runs."""
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
 
     async def wait(self) -> int:
-        """Wait for its end and return its exit code."""
         return await self._process.wait()
 
     async def stop(self, patience_seconds: float = STOP_SECONDS) -> None:
-        """Stop it with SIGTERM; kill it and its children if it takes too long."""
         self.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(patience_seconds):
@@ -100,8 +90,6 @@ class Process:
 
 
 class Supervisor:
-    """Starts processes and stops all of them at the end."""
-
     def __init__(self, logs: Path) -> None:
         self.ports = Ports()
         self._logs = logs
@@ -111,7 +99,6 @@ class Supervisor:
     async def start(
         self, name: str, command: Sequence[str], environment: Mapping[str, str]
     ) -> Process:
-        """Start a process; its output goes to `NAME.log`."""
         return await self._start(Program(name, command, environment), "wb")
 
     async def restart(self, process: Process) -> Process:
@@ -155,14 +142,12 @@ class Supervisor:
                 raise StartError(_complaint(process, "did not get ready")) from None
 
     async def stop(self, process: Process, patience_seconds: float = STOP_SECONDS) -> None:
-        """Stop one process."""
         # First it leaves the list, so that `wait_for_an_end` does not take this for a crash.
         with suppress(ValueError):
             self.processes.remove(process)
         await process.stop(patience_seconds)
 
     async def stop_all(self, patience_seconds: float = STOP_SECONDS) -> None:
-        """Stop every process, all at the same time."""
         await asyncio.gather(*(self.stop(each, patience_seconds) for each in self.processes))
         self.ports.close()
 
@@ -236,7 +221,6 @@ def _complaint(process: Process, what: str) -> str:
 
 @asynccontextmanager
 async def run_in_background(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
-    """Run a coroutine while the block runs, and cancel it at the end."""
     task = asyncio.create_task(work)
     try:
         yield

@@ -37,7 +37,6 @@ async def wait_until_stuck(url: str, probe: LivenessProbe) -> None:
 async def keep_alive(
     url: str, probe: LivenessProbe, restart: Callable[[], Awaitable[None]]
 ) -> NoReturn:
-    """Restart a server whenever it is stuck."""
     while True:
         await wait_until_stuck(url, probe)
         try:
@@ -67,16 +66,13 @@ class RestartableApp:
         self._app: ASGIApp | None = None
 
     async def __aenter__(self) -> Self:
-        """Start the first application."""
         await self.restart()
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
-        """Stop the application."""
         await self._stack.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on to the application."""
         async with self._restarting:
             app = self._app
         if app is None:
@@ -84,7 +80,6 @@ class RestartableApp:
         await app(scope, receive, send)
 
     async def restart(self) -> None:
-        """Stop the application and start a new one."""
         async with self._restarting:
             self._app = None
             await self._stack.aclose()

@@ -47,8 +47,6 @@ _END_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ContainerProgram:
-    """The command and environment of an instance."""
-
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -57,8 +55,6 @@ class ContainerProgram:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One running process of a container, and its base address."""
-
     process: Process
     url: str
 
@@ -99,7 +95,6 @@ class Autoscaler:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the minimum of instances runs."""
         return not self._min_instances or _is_up(self._starting)
 
     @asynccontextmanager
@@ -130,7 +125,6 @@ class Autoscaler:
             await instance.process.wait()
 
     async def aclose(self) -> None:
-        """Stop every instance and start no more."""
         self._is_closed = True
         self._cancel_idleness()
         await self._supervisor.stop_all(STOP_SECONDS)
@@ -227,14 +221,11 @@ REQUEST_SECONDS: Final = 3600.0
 
 
 class ScaleToZeroProxy:
-    """An ASGI application that passes requests on to the running instance."""
-
     def __init__(self, autoscaler: Autoscaler, client: httpx.AsyncClient) -> None:
         self._autoscaler = autoscaler
         self._client = client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hold a request until an instance is ready, and pass it on."""
         request = Request(scope, receive)
         async with AsyncExitStack() as stack:
             try:
@@ -321,7 +312,6 @@ async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a proxy; return the exit code."""
     parser = argparse.ArgumentParser(prog="scale_to_zero_proxy", description=__doc__)
     parser.add_argument("name", help="of the service")
     parser.add_argument("--port", type=int, required=True, help="where to listen")

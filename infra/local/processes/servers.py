@@ -35,8 +35,6 @@ _CONNECTION_HEADERS: Final = frozenset(
 
 
 class Servers:
-    """Serves ASGI applications from this process's event loop."""
-
     def __init__(self) -> None:
         self._stop = asyncio.Event()
         self._serving: dict[asyncio.Task[None], str] = {}
@@ -49,7 +47,6 @@ class Servers:
         await asyncio.gather(*self._serving, return_exceptions=True)
 
     def start(self, app: Any, url: str) -> None:
-        """Serve an application at an address of 127.0.0.1."""
         config = Config()
         config.bind = [url.removeprefix("http://")]
         config.graceful_timeout = 1.0
@@ -72,7 +69,6 @@ class Servers:
                 raise StartError(f"{url} did not get ready within {READY_SECONDS:g} s") from None
 
     async def crashed(self) -> str:
-        """Return the address of the first server that ends."""
         done, _ = await asyncio.wait(self._serving, return_when=asyncio.FIRST_COMPLETED)
         return self._serving[done.pop()]
 
@@ -99,7 +95,6 @@ def forwarded(
 
 
 async def pass_on(answer: httpx.Response, send: Send) -> None:
-    """Send an answer as it comes."""
     headers = _message_headers(answer.headers.raw)
     start = {"type": "http.response.start", "status": answer.status_code, "headers": headers}
     await send(start)

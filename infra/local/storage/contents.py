@@ -40,7 +40,6 @@ class StoredContent:
     sha256: str
 
     def delete(self) -> None:
-        """Remove the file; who has it open can read it to its end."""
         self.path.unlink(missing_ok=True)
 
 
@@ -65,7 +64,6 @@ class ExpectedDigests:
         return cls(**found)
 
     def check(self, content: StoredContent) -> None:
-        """Compare with the content that arrived."""
         pairs = (
             ("CRC32C", self.crc32c, content.crc32c),
             ("MD5 hash", self.md5, content.md5),
@@ -80,36 +78,29 @@ class ExpectedDigests:
 
 
 class IncomingContent:
-    """A content that is being received."""
-
     def __init__(self, folder: Path) -> None:
         self._path = folder / uuid.uuid4().hex
         self._path.touch(exist_ok=False)
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Append bytes."""
         with self._path.open("ab") as file:
             file.write(data)
         self.size += len(data)
 
     def truncate(self, size: int) -> None:
-        """Keep the first `size` bytes."""
         os.truncate(self._path, size)
         self.size = size
 
     async def finish(self) -> StoredContent:
-        """Return the complete content with its checksums."""
         return await asyncio.to_thread(_measured, self._path)
 
     def delete(self) -> None:
-        """Forget everything received."""
         self._path.unlink(missing_ok=True)
 
 
 @contextmanager
 def incoming_content(folder: Path) -> Iterator[IncomingContent]:
-    """Yield a new content, and remove it if the block raises."""
     incoming = IncomingContent(folder)
     try:
         yield incoming
@@ -128,7 +119,6 @@ class ContentResponse(StreamingResponse):
         self._file = file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer."""
         with self._file:
             await super().__call__(scope, receive, send)
 

@@ -31,7 +31,6 @@ def check_rules(rules: object) -> None:
 def response_headers(
     rules: Sequence[Rule], method: str, request_headers: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the CORS headers of the answer to a request that is no preflight."""
     origin = request_headers.get("origin")
     rule = _matching_rule(rules, origin, method)
     if origin is None or rule is None:

@@ -50,7 +50,6 @@ class StorageError(Exception):
 
     @property
     def message(self) -> str:
-        """The words of Cloud Storage."""
         return (type(self).__doc__ or "").partition("\n")[0]
 
 
@@ -147,7 +146,6 @@ class BusyError(StorageError, status=503, code="ServiceUnavailable", reason="bac
 
 
 def json_answer(error: StorageError) -> Response:
-    """Return the JSON API's answer to an error."""
     message = error.details or error.message
     entry = {"message": message, "domain": "global", "reason": error.reason}
     if error.parameter is not None:
@@ -157,7 +155,6 @@ def json_answer(error: StorageError) -> Response:
 
 
 def xml_answer(error: StorageError) -> Response:
-    """Return the XML API's answer to an error."""
     parts = {
         "Code": error.code,
         "Message": error.message,
@@ -170,7 +167,6 @@ def xml_answer(error: StorageError) -> Response:
 
 
 def routing_error(error: HTTPException) -> StorageError:
-    """Return the router's refusal as an error of Cloud Storage."""
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         return MethodNotAllowedError(headers=error.headers)
     return NotFoundError("There is no such address on this server.")

@@ -35,14 +35,11 @@ _REFUSED_LISTINGS = ("filter", "includeTrailingDelimiter", "matchGlob", "softDel
 
 
 class JsonApi:
-    """Endpoints for buckets, objects (except uploads), and notification configurations."""
-
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
         self._config_ids = itertools.count(1)
 
     def routes(self) -> list[Route]:
-        """Return the endpoints below `/storage/v1` (and `/download/storage/v1`)."""
         bucket, one = "/b/{bucket}", "/b/{bucket}/o/{object}"
         return [
             Route("/b", self.list_buckets, methods=["GET"]),
@@ -58,34 +55,28 @@ class JsonApi:
         ]
 
     async def list_buckets(self, request: Request) -> Response:
-        """List a project's buckets, in one page."""
         query = request.query_params
         found = self._buckets.list_buckets(_project(request), query.get("prefix", ""))
         items = [bucket.resource(base_url(request)) for bucket in found]
         return JSONResponse({"kind": "storage#buckets", "items": items})
 
     async def create_bucket(self, request: Request) -> Response:
-        """Make a bucket."""
         bucket = self._buckets.create_bucket(_project(request), await json_body(request))
         return JSONResponse(bucket.resource(base_url(request)))
 
     async def get_bucket(self, request: Request) -> Response:
-        """Describe a bucket."""
         return JSONResponse(self._bucket(request).resource(base_url(request)))
 
     async def delete_bucket(self, request: Request) -> Response:
-        """Remove an empty bucket."""
         self._buckets.delete_bucket(path_segment(request, "bucket"))
         return Response(status_code=204)
 
     async def list_notifications(self, request: Request) -> Response:
-        """List a bucket's notification configurations."""
         configs = self._bucket(request).notifications.values()
         items = [config.resource(base_url(request)) for config in configs]
         return JSONResponse({"kind": "storage#notifications", "items": items})
 
     async def add_notification(self, request: Request) -> Response:
-        """Attach a notification configuration."""
         body, bucket = await json_body(request), self._bucket(request)
         config = NotificationConfig.parse(bucket.name, str(next(self._config_ids)), body)
         bucket.notifications[config.config_id] = config
@@ -95,7 +86,6 @@ class JsonApi:
         return self._buckets.bucket(path_segment(request, "bucket"))
 
     async def list_objects(self, request: Request) -> Response:
-        """List a bucket's objects."""
         query = request.query_params
         for name in _REFUSED_LISTINGS:
             if query.get(name, "false") != "false":
@@ -121,21 +111,18 @@ class JsonApi:
         return JSONResponse(answer)
 
     async def get(self, request: Request) -> Response:
-        """Describe an object, or with `alt=media` answer its content."""
         stored = self._found(request)
         if request.query_params.get("alt") == "media":
             return stored.answer(request, {"ETag": stored.etag})
         return JSONResponse(stored.resource(base_url(request)))
 
     async def patch(self, request: Request) -> Response:
-        """Change an object's fields."""
         body = await json_body(request)
         live = self._found(request, reading=False)
         changed = self._buckets.patch(live, body, base_url(request))
         return JSONResponse(changed.resource(base_url(request)))
 
     async def delete(self, request: Request) -> Response:
-        """Remove an object."""
         self._buckets.delete(self._found(request, reading=False), base_url(request))
         return Response(status_code=204)
 

@@ -56,7 +56,6 @@ class NotificationConfig:
 
     @classmethod
     def parse(cls, bucket: str, config_id: str, body: Json) -> NotificationConfig:
-        """Read the resource that a client sent."""
         event_types = body.get("event_types") or []
         payload_format = body.get("payload_format") or "JSON_API_V1"
         attributes = body.get("custom_attributes") or {}
@@ -75,12 +74,10 @@ class NotificationConfig:
         )
 
     def wants(self, event: ObjectEvent) -> bool:
-        """Return whether to send an event."""
         is_wanted_type = not self.event_types or event.event_type in self.event_types
         return is_wanted_type and event.object_name.startswith(self.object_name_prefix)
 
     def message(self, event: ObjectEvent) -> tuple[bytes, dict[str, str]]:
-        """Return data and attributes of an event's message."""
         data = b""
         if self.payload_format != "NONE":
             data = json.dumps(event.resource, ensure_ascii=False).encode()
@@ -93,7 +90,6 @@ class NotificationConfig:
         }
 
     def resource(self, base_url: str) -> Json:
-        """Return the `storage#notification` resource."""
         path = f"/storage/v1/b/{self.bucket}/notificationConfigs/{self.config_id}"
         resource: Json = {
             "kind": "storage#notification",
@@ -118,8 +114,6 @@ class PublishPatience:
 
 
 class Notifications:
-    """Publishes events in the background, and repeats what failed."""
-
     def __init__(self, publish: Publish, patience: PublishPatience, logger: Logger) -> None:
         self._publish = publish
         self._patience = patience
@@ -128,7 +122,6 @@ class Notifications:
         self._deliveries: set[asyncio.Task[None]] = set()
 
     def publish(self, configs: Iterable[NotificationConfig], event: ObjectEvent) -> None:
-        """Begin to publish an event to the topics that want it."""
         for config in configs:
             if config.wants(event):
                 delivery = asyncio.create_task(self._deliver(config.topic, *config.message(event)))
@@ -136,7 +129,6 @@ class Notifications:
                 delivery.add_done_callback(self._deliveries.discard)
 
     async def aclose(self) -> None:
-        """Give up the messages that are not published."""
         for delivery in self._deliveries:
             delivery.cancel()
         await asyncio.gather(*self._deliveries, return_exceptions=True)

@@ -50,7 +50,6 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def rfc3339(moment: datetime, timespec: str = "milliseconds") -> str:
-    """Return a time as the JSON API writes it."""
     return moment.isoformat(timespec=timespec).removesuffix("+00:00") + "Z"
 
 
@@ -69,7 +68,6 @@ class StoredObject:
 
     @property
     def etag(self) -> str:
-        """The JSON API's entity tag."""
         return _etag(self.generation, self.metageneration)
 
     @property
@@ -78,7 +76,6 @@ class StoredObject:
         return f'"{base64.b64decode(self.content.md5).hex()}"'
 
     def resource(self, base_url: str) -> Json:
-        """Return the `storage#object` resource, whose links begin with `base_url`."""
         path = f"/storage/v1/b/{self.bucket}/o/{quote(self.name, safe='')}"
         return {
             "storageClass": "STANDARD",
@@ -100,7 +97,6 @@ class StoredObject:
         }
 
     def version_headers(self) -> dict[str, str]:
-        """Return the headers that tell the object's version and checksums."""
         return {
             "x-goog-generation": str(self.generation),
             "x-goog-metageneration": str(self.metageneration),
@@ -111,7 +107,6 @@ class StoredObject:
         }
 
     def headers(self) -> dict[str, str]:
-        """Return the headers that describe the object beside its content."""
         headers = {
             "Accept-Ranges": "bytes",
             "Cache-Control": "private, max-age=0",
@@ -160,7 +155,6 @@ class StoredBucket:
     notifications: dict[str, NotificationConfig] = field(default_factory=dict)
 
     def resource(self, base_url: str) -> Json:
-        """Return the `storage#bucket` resource."""
         return {
             "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}},
             "location": "LOCAL",
@@ -209,8 +203,6 @@ class Listing:
 
 
 class Buckets:
-    """All buckets and objects, and the changes that can be made to them."""
-
     def __init__(self, notifications: Notifications, now: Callable[[], datetime]) -> None:
         self._buckets: dict[str, StoredBucket] = {}
         self._notifications = notifications
@@ -218,18 +210,15 @@ class Buckets:
         self._last_generation = 0
 
     def bucket(self, name: str) -> StoredBucket:
-        """Return the bucket of this name."""
         if name not in self._buckets:
             raise errors.BucketNotFoundError(f"No such bucket: {name}")
         return self._buckets[name]
 
     def list_buckets(self, project: str, prefix: str) -> list[StoredBucket]:
-        """Return a project's buckets in the order of their names."""
         found = (self._buckets[name] for name in sorted(self._buckets) if name.startswith(prefix))
         return [bucket for bucket in found if bucket.project == project]
 
     def create_bucket(self, project: str, body: Json) -> StoredBucket:
-        """Make a bucket from a resource."""
         name = checked_bucket_name(body.get("name"))
         if name in self._buckets:
             raise errors.BucketConflictError(f"The bucket {name} exists already.")
@@ -238,7 +227,6 @@ class Buckets:
         return bucket
 
     def delete_bucket(self, name: str) -> None:
-        """Remove an empty bucket."""
         if self.bucket(name).objects:
             raise errors.BucketConflictError(f"The bucket {name} is not empty.")
         del self._buckets[name]
@@ -291,7 +279,6 @@ class Buckets:
         return stored
 
     def patch(self, live: StoredObject, body: Json, base_url: str) -> StoredObject:
-        """Change the fields of a live object that the resource names; null removes one."""
         fields = live.fields | object_fields(body)
         for name in [name for name in body if body[name] is None]:
             fields.pop(name, None)
@@ -309,7 +296,6 @@ class Buckets:
         return changed
 
     def delete(self, live: StoredObject, base_url: str) -> None:
-        """Remove a live object."""
         del self.bucket(live.bucket).objects[live.name]
         live.content.delete()
         self._publish(DELETE, live, self._now(), base_url)

@@ -83,7 +83,6 @@ class ContentRange:
 
     @classmethod
     def parse(cls, header: str) -> Self:
-        """Read a Content-Range header."""
         match = _CONTENT_RANGE.fullmatch(header.strip())
         if match is None:
             raise errors.InvalidArgumentError(f"Malformed Content-Range: {header[:80]!r}.")
@@ -114,7 +113,6 @@ class Preconditions:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> Self:
-        """Read the JSON API's parameters."""
         return cls(
             optional_number(query, "ifGenerationMatch"),
             optional_number(query, "ifGenerationNotMatch"),
@@ -124,7 +122,6 @@ class Preconditions:
 
     @classmethod
     def from_headers(cls, headers: Mapping[str, str]) -> Self:
-        """Read the XML API's headers."""
         return cls(
             generation_match=optional_number(headers, "x-goog-if-generation-match"),
             metageneration_match=optional_number(headers, "x-goog-if-metageneration-match"),
@@ -179,7 +176,6 @@ def base_url(request: Request) -> str:
 
 
 def path_segment(request: Request, name: str) -> str:
-    """Return a part of the path, decoded."""
     segment: str = request.path_params[name]
     try:
         return unquote(segment, errors="strict")

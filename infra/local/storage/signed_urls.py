@@ -59,7 +59,6 @@ class HmacKey:
     secret: str = field(repr=False)
 
     def sign(self, scope: str, message: bytes) -> bytes:
-        """Return a message's signature by the key that the parts of the scope derive."""
         key = f"GOOG4{self.secret}".encode()
         for part in scope.split("/"):
             key = hmac.digest(key, part.encode(), hashlib.sha256)
@@ -68,8 +67,6 @@ class HmacKey:
 
 @dataclass(frozen=True, slots=True)
 class SignedUrl:
-    """The signature in a signed URL's query."""
-
     algorithm: str
     email: str
     scope: str
@@ -115,7 +112,6 @@ class SignedUrl:
                 raise _malformed(name, "The header is in the request, but was not signed.")
 
     def check_time(self, now: datetime) -> None:
-        """Require that the URL was signed in the past and has not expired."""
         if self.signed_at > now + MOST_CLOCK_SKEW:
             raise errors.RequestTimeTooSkewedError(f"Signed at {self.date}, in the future.")
         expires_at = self.signed_at + self.lifetime

@@ -100,22 +100,18 @@ class UploadSession:
 
 
 class UploadApi:
-    """Endpoints that receive contents."""
-
     def __init__(self, buckets: Buckets, folder: Path) -> None:
         self._buckets = buckets
         self._folder = folder
         self._sessions: dict[str, UploadSession] = {}
 
     def routes(self) -> list[Route]:
-        """Return the endpoints below `/upload/storage/v1`."""
         return [
             Route("/b/{bucket}/o", self.start, methods=["POST"]),
             Route("/b/{bucket}/o", self.resume, methods=["PUT"]),
         ]
 
     async def start(self, request: Request) -> Response:
-        """Receive a whole object, or open a session for one."""
         upload_type = request.query_params.get("uploadType")
         if upload_type == "resumable":
             return await self._open_session(request)

@@ -51,8 +51,6 @@ _REFUSED_HEADERS = ("x-goog-acl", "x-goog-copy-source", "x-goog-encryption-key")
 
 
 class XmlApi:
-    """Endpoints for one object."""
-
     def __init__(
         self,
         buckets: Buckets,
@@ -66,7 +64,6 @@ class XmlApi:
         self._now = now
 
     def routes(self) -> list[Route]:
-        """Return the endpoints below `/`."""
         path = "/{bucket}/{object:path}"
         return [
             Route(path, self.preflight, methods=["OPTIONS"]),
@@ -88,7 +85,6 @@ class XmlApi:
         return Response(headers=cors.preflight_headers(self._rules(request), request.headers))
 
     async def read(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
-        """Answer an object's content (GET), or only its headers (HEAD)."""
         stored = self._found(request, reading=True)
         if stored.xml_etag in request.headers.get("if-none-match", "").split(", "):
             raise errors.NotModifiedError
@@ -118,7 +114,6 @@ class XmlApi:
         return Response(headers=stored.version_headers() | {"ETag": stored.xml_etag})
 
     async def delete(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
-        """Remove an object."""
         self._buckets.delete(self._found(request, reading=False), base_url(request))
         return Response(status_code=204)
 
