@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 SAMPLE: Final = Path(__file__).parent / "local" / "samples" / "hello.webm"
 TYPES: Final = {".webm": "audio/webm", ".wav": "audio/wav", ".mp3": "audio/mpeg"}
-WITHIN_SECONDS: Final = 5.0
-"""As Terraform's `wait_objective_seconds`."""
-
+WITHIN_SECONDS: Final = 5.0  # as Terraform's `wait_objective_seconds`
 REQUEST_SECONDS: Final = 60.0
 GIVE_UP_SECONDS: Final = 120.0
 """A voice that is not done after so long is not waited for any longer."""
@@ -78,61 +76,57 @@ def probe(api: ProbeApi, wish: dict[str, str], recording: bytes, within: float) 
     """
     voice_id = None
     try:
-        created = _json(api.ask("POST", "voices", json=wish), "the voice's creation")
+        created = json_of(api.ask("POST", "voices", json=wish), "the voice's creation")
         voice_id = str(created["voice_id"])
         upload = created["upload"]
         sent = api.client.put(upload["url"], headers=upload["headers"], content=recording)
-        _require_success(sent, "the upload")
+        require_success(sent, "the upload")
         begin = time.monotonic()
-        result = _wait(api, voice_id)["result"]
+        result = wait_for_result(api, voice_id)["result"]
         heard = api.client.get(result["url"])
-        _require_success(heard, "the download")
+        require_success(heard, "the download")
         seconds = round(time.monotonic() - begin, 3)
-        _require_same(heard.content, result["sha256"])
+        require_same(heard.content, result["sha256"])
     except (ProbeError, httpx.HTTPError, KeyError, TypeError) as error:
         return ProbeResult(ok=False, voice_id=voice_id, said=f"{type(error).__name__}: {error}")
     finally:
         if voice_id is not None:
-            _erase(api, voice_id)
+            try:
+                api.ask("DELETE", f"voices/{voice_id}")
+            except httpx.HTTPError as error:
+                # It is erased by itself after a day.
+                print(f"not erased: {error}", file=sys.stderr)  # noqa: T201 - it is a command
     said = "" if seconds <= within else f"the result came after {seconds} s, not within {within:g}"
     return ProbeResult(ok=not said, seconds=seconds, voice_id=voice_id, said=said)
 
 
-def _wait(api: ProbeApi, voice_id: str) -> Any:
+def wait_for_result(api: ProbeApi, voice_id: str) -> Any:
     begin = time.monotonic()
     while True:
         response = api.ask("GET", f"conversion/{voice_id}")
         if response.status_code != HTTPStatus.GATEWAY_TIMEOUT:
-            return _json(response, "the conversion")
+            return json_of(response, "the conversion")
         # 504 means "not yet", and to ask again.
         if time.monotonic() - begin > GIVE_UP_SECONDS:
             raise ProbeError(f"the conversion was not done after {GIVE_UP_SECONDS:g} s")
 
 
-def _json(response: httpx.Response, what: str) -> Any:
-    _require_success(response, what)
+def json_of(response: httpx.Response, what: str) -> Any:
+    require_success(response, what)
     try:
         return response.json()
     except ValueError:
         raise ProbeError(f"the answer to {what} is no JSON") from None
 
 
-def _require_success(response: httpx.Response, what: str) -> None:
+def require_success(response: httpx.Response, what: str) -> None:
     if not response.is_success:
         raise ProbeError(f"{what} was answered with {response.status_code}: {response.text[:300]}")
 
 
-def _require_same(content: bytes, sha256: str) -> None:
+def require_same(content: bytes, sha256: str) -> None:
     if hashlib.sha256(content).hexdigest() != sha256:
         raise ProbeError("the result is not what the service says that it is")
-
-
-def _erase(api: ProbeApi, voice_id: str) -> None:
-    try:
-        api.ask("DELETE", f"voices/{voice_id}")
-    except httpx.HTTPError as error:
-        # It is erased by itself after a day.
-        print(f"not erased: {error}", file=sys.stderr)  # noqa: T201 - it is a command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -75,9 +75,9 @@ MOST_OWN_CHARACTERS: Final = 1000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parsed = _parser().parse_args(arguments)
+    parsed = make_parser().parse_args(arguments)
     try:
-        return int(asyncio.run(_until_signal(parsed.command(parsed))))
+        return int(asyncio.run(until_signal(parsed.command(parsed))))
     except (
         UsageError,
         StartError,
@@ -91,19 +91,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(parsed.interrupted)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
     parser.set_defaults(interrupted=INTERRUPTED)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_demo(commands.add_parser("demo", help="convert the sample recording, step by step"))
-    _add_convert(commands.add_parser("convert", help="convert your own files and folders"))
-    _add_live(commands.add_parser("live", help="convert speech while it is spoken"))
-    _add_verify(commands.add_parser("verify", help="was this made here?"))
-    _add_serve(commands.add_parser("serve", help="keep the local cloud up"))
+    add_demo(commands.add_parser("demo", help="convert the sample recording, step by step"))
+    add_convert(commands.add_parser("convert", help="convert your own files and folders"))
+    add_live(commands.add_parser("live", help="convert speech while it is spoken"))
+    add_verify(commands.add_parser("verify", help="was this made here?"))
+    add_serve(commands.add_parser("serve", help="keep the local cloud up"))
     return parser
 
 
-def _add_emulators(parser: argparse.ArgumentParser) -> None:
+def add_emulators(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     text = "keep Firestore and Pub/Sub in memory, without Google's emulators"
     group.add_argument("--embedded", dest="embedded", action="store_true", default=None, help=text)
@@ -111,27 +111,27 @@ def _add_emulators(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--emulators", dest="embedded", action="store_false", help=text)
 
 
-def _add_scaling(parser: argparse.ArgumentParser) -> None:
+def add_scaling(parser: argparse.ArgumentParser) -> None:
     text = "start the converter at the first request, stop it after SECONDS without requests"
     parser.add_argument("--scale-to-zero", type=float, metavar="SECONDS", help=text)
     text = "with --scale-to-zero: how many instances are kept at all times, 0 or 1"
     parser.add_argument("--min-instances", type=int, choices=(0, 1), help=text)
 
 
-def _add_trace(parser: argparse.ArgumentParser) -> None:
+def add_trace(parser: argparse.ArgumentParser) -> None:
     text = "append every voice's steps, in all services, to FILE (.local/traces.jsonl)"
     default = ROOT / ".local" / "traces.jsonl"
     parser.add_argument("--trace", nargs="?", type=Path, const=default, metavar="FILE", help=text)
 
 
-def _traces(parsed: argparse.Namespace) -> Path | None:
+def trace_file(parsed: argparse.Namespace) -> Path | None:
     if parsed.trace is None:
         return None
     parsed.trace.parent.mkdir(parents=True, exist_ok=True)
     return Path(parsed.trace.resolve())
 
 
-def _scaling(parsed: argparse.Namespace) -> Scaling | None:
+def scaling_of(parsed: argparse.Namespace) -> Scaling | None:
     if parsed.scale_to_zero is None:
         if parsed.min_instances is not None:
             raise UsageError("--min-instances needs --scale-to-zero: add it")
@@ -141,35 +141,31 @@ def _scaling(parsed: argparse.Namespace) -> Scaling | None:
     return Scaling(parsed.scale_to_zero, parsed.min_instances or 0)
 
 
-def _add_demo(parser: argparse.ArgumentParser) -> None:
-    _add_emulators(parser)
-    _add_trace(parser)
-    _add_scaling(parser)
+def add_demo(parser: argparse.ArgumentParser) -> None:
+    add_emulators(parser)
+    add_trace(parser)
+    add_scaling(parser)
     default = ROOT / ".local" / "demo.wav"
     parser.add_argument("--output", type=Path, default=default, help="where the result goes")
     parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
-    parser.set_defaults(command=_demo)
+    parser.set_defaults(command=demo)
 
 
-def _add_verify(parser: argparse.ArgumentParser) -> None:
+def add_verify(parser: argparse.ArgumentParser) -> None:
     text = "sounds of at most a minute and 10 MB"
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=text)
-    parser.set_defaults(command=_verify)
+    parser.set_defaults(command=lambda parsed: run_verify(parsed.files, CloudOptions().folder))
 
 
-async def _verify(parsed: argparse.Namespace) -> int:
-    return await run_verify(parsed.files, CloudOptions().folder)
-
-
-def _add_convert(parser: argparse.ArgumentParser) -> None:
-    _add_emulators(parser)
-    _add_trace(parser)
+def add_convert(parser: argparse.ArgumentParser) -> None:
+    add_emulators(parser)
+    add_trace(parser)
     text = "recordings and folders of recordings; the last may be the output"
     parser.add_argument("paths", nargs="*", type=Path, metavar="IN [OUT]", help=text)
     parser.add_argument("--output", type=Path, help="a folder, or a file for a single recording")
     parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
     text = "semitones, or auto to move the median of your pitch to the character's"
-    parser.add_argument("--pitch-shift", type=_pitch_shift, default=None, help=text)
+    parser.add_argument("--pitch-shift", type=semitones, default=None, help=text)
     formats = ("wav", "mp3", "m4a", "ogg")
     parser.add_argument("--format", choices=formats, default="wav", help="format of the results")
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
@@ -177,11 +173,11 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--text", help="what the character says; the result goes to OUT")
     for name, text in SPEAKING.items():
         group.add_argument(f"--{name}", type=int if name == "style" else float, help=text)
-    parser.set_defaults(command=_convert)
+    parser.set_defaults(command=convert)
 
 
-def _add_live(parser: argparse.ArgumentParser) -> None:
-    _add_emulators(parser)
+def add_live(parser: argparse.ArgumentParser) -> None:
+    add_emulators(parser)
     source = parser.add_mutually_exclusive_group()
     text = "a recording, which is sent at the pace of speech; the sample if nothing is named"
     source.add_argument("path", nargs="?", type=Path, default=SAMPLE, metavar="FILE", help=text)
@@ -192,50 +188,50 @@ def _add_live(parser: argparse.ArgumentParser) -> None:
     default = ROOT / ".local" / "live.wav"
     parser.add_argument("--output", type=Path, default=default, help="where the result goes")
     parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
-    parser.set_defaults(command=_live)
+    parser.set_defaults(command=live)
 
 
-def _add_serve(parser: argparse.ArgumentParser) -> None:
-    _add_emulators(parser)
-    _add_trace(parser)
-    _add_scaling(parser)
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    add_emulators(parser)
+    add_trace(parser)
+    add_scaling(parser)
     parser.add_argument(
         "--port",
-        type=_port,
+        type=port_number,
         help=f"port of the page and the api; {PAGE_PORT}, or the next free one",
     )
     text = f"port of the routes of VOICEVOX; {VOICEVOX_PORT}, VOICEVOX's own, if it is left out"
     parser.add_argument("--voicevox-port", type=int, default=VOICEVOX_PORT, help=text)
     text = f"serve clients of Wyoming (Home Assistant); at port {WYOMING_PORT} if none is named"
     parser.add_argument(
-        "--wyoming", nargs="?", type=_port, const=WYOMING_PORT, metavar="PORT", help=text
+        "--wyoming", nargs="?", type=port_number, const=WYOMING_PORT, metavar="PORT", help=text
     )
     text = (
         "a site whose pages may use the services, such as http://localhost:5173; may be repeated; "
         "every site on this machine if it is left out"
     )
-    parser.add_argument("--origin", dest="origins", action="append", type=_origin, help=text)
+    parser.add_argument("--origin", dest="origins", action="append", type=site_origin, help=text)
     text = "where results say aloud that they are synthetic; off if it is left out"
     parser.add_argument("--notice", choices=("before", "after"), help=text)
     text = "accept requests about voices only from the page, as with Firebase App Check"
     parser.add_argument("--app-check", action="store_true", help=text)
     text = "let visitors make characters of their own voice, over the api, so many a day"
-    parser.add_argument("--own-characters", type=_per_day, metavar="N", help=text)
+    parser.add_argument("--own-characters", type=day_limit, metavar="N", help=text)
     text = "let their owners show them to everybody, in the list of the characters"
     parser.add_argument("--public-characters", action="store_true", help=text)
     text = "folder for endpoints.json and the logs"
     parser.add_argument("--folder", type=Path, default=ROOT / ".local", help=text)
     # Ctrl-C is how it ends.
-    parser.set_defaults(command=_serve, interrupted=0)
+    parser.set_defaults(command=serve, interrupted=0)
 
 
-def _port(text: str) -> int:
+def port_number(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= _LAST_PORT:
         raise argparse.ArgumentTypeError(f"expected a port from 1 to {_LAST_PORT}, found {text!r}")
     return int(text)
 
 
-def _per_day(text: str) -> int:
+def day_limit(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MOST_OWN_CHARACTERS:
         raise argparse.ArgumentTypeError(
             f"expected a number of characters a day from 1 to {MOST_OWN_CHARACTERS}, found {text!r}"
@@ -243,7 +239,7 @@ def _per_day(text: str) -> int:
     return int(text)
 
 
-def _own_characters(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
+def own_characters_of(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
     if parsed.own_characters is None:
         if parsed.public_characters:
             raise UsageError("--public-characters needs --own-characters N")
@@ -257,7 +253,7 @@ def _own_characters(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
     return OwnCharacterOptions(parsed.own_characters, command, parsed.public_characters)
 
 
-def _origin(text: str) -> str:
+def site_origin(text: str) -> str:
     """Return an origin (RFC 6454) as browsers write it."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
@@ -267,55 +263,53 @@ def _origin(text: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
-def _pitch_shift(text: str) -> float | None:
+def semitones(text: str) -> float | None:
     return None if text == "auto" else float(text)
 
 
-def _require_character(wanted: str, running: RunningCloud | None = None) -> None:
+def require_character(wanted: str, running: RunningCloud | None = None) -> None:
     """Refuse a character that the service will not have, before anything is started."""
-    known = bundle_ids() if running is None else running.characters
+    if running is None:
+        folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
+        known = [each.name for each in bundle_folders(folder)]
+    else:
+        known = list(running.characters)
     if wanted not in known:
         raise UsageError(f"there is no character {wanted!r}; there are {', '.join(sorted(known))}")
 
 
-def bundle_ids() -> tuple[str, ...]:
-    """Return the ids of the characters that a new local cloud has."""
-    folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
-    return tuple(each.name for each in bundle_folders(folder))
-
-
-def _find_running(parsed: argparse.Namespace) -> RunningCloud | None:
+def find_running(parsed: argparse.Namespace) -> RunningCloud | None:
     """Find a local cloud that `serve` keeps up, unless the user wants another one."""
     if parsed.embedded is not None or parsed.trace is not None:
         return None
     return find_running_cloud(CloudOptions().folder)
 
 
-async def _demo(parsed: argparse.Namespace) -> int:
-    _require_character(parsed.character)
-    options = CloudOptions(scaling=_scaling(parsed), traces=_traces(parsed))
+async def demo(parsed: argparse.Namespace) -> int:
+    require_character(parsed.character)
+    options = CloudOptions(scaling=scaling_of(parsed), traces=trace_file(parsed))
     wish = RecordingRequest(character=parsed.character)
     await run_demo(options, wish, embedded=parsed.embedded, output=parsed.output)
     return 0
 
 
-async def _convert(parsed: argparse.Namespace) -> int:
+async def convert(parsed: argparse.Namespace) -> int:
     speaking = {name: vars(parsed)[name] for name in SPEAKING if vars(parsed)[name] is not None}
     if parsed.text is not None:
-        return await _say_text(parsed, speaking)
+        return await say_text(parsed, speaking)
     if not parsed.paths:
         raise UsageError("name the recordings IN to convert, or give a text with --text")
     if speaking:
         raise UsageError(f"--{next(iter(speaking))} goes with --text only: leave it out")
     jobs = plan_jobs(parsed.paths, parsed.output, f".{parsed.format}", parsed.character)
-    running = _find_running(parsed)
-    _require_character(parsed.character, running)
+    running = find_running(parsed)
+    require_character(parsed.character, running)
     options = CloudOptions(
         min_seconds=0.1,
         max_seconds=LONG_SECONDS,
         max_upload_bytes=LONG_BYTES,
         conversion_deadline_seconds=LONG_DEADLINE_SECONDS,
-        traces=_traces(parsed),
+        traces=trace_file(parsed),
     )
     reports = await run_batch(
         options,
@@ -328,7 +322,7 @@ async def _convert(parsed: argparse.Namespace) -> int:
     return int(any(report.error is not None for report in reports))
 
 
-async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -> int:
+async def say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -> int:
     usual = Path(f"text-{parsed.character}.{parsed.format}")
     named = [*parsed.paths, *([parsed.output] if parsed.output else [])]
     if len(named) > 1:
@@ -336,13 +330,13 @@ async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -
     if parsed.pitch_shift is not None:
         raise UsageError("--pitch-shift is for recordings; --pitch is for a text")
     (output,) = named or [usual]
-    running = _find_running(parsed)
-    _require_character(parsed.character, running)
+    running = find_running(parsed)
+    require_character(parsed.character, running)
     options = CloudOptions(
         max_text_characters=LONG_CHARACTERS,
         max_speech_seconds=2 * LONG_SECONDS,
         conversion_deadline_seconds=LONG_DEADLINE_SECONDS,
-        traces=_traces(parsed),
+        traces=trace_file(parsed),
     )
     await run_text(
         options,
@@ -355,11 +349,11 @@ async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -
     return 0
 
 
-async def _live(parsed: argparse.Namespace) -> int:
+async def live(parsed: argparse.Namespace) -> int:
     # Imported here: the other commands do without its packages.
     from infra.local.commands.live import SpeechSource, run_live  # noqa: PLC0415
 
-    _require_character(parsed.character)
+    require_character(parsed.character)
     source = SpeechSource(None if parsed.microphone else parsed.path, parsed.seconds)
     wish = RecordingRequest(character=parsed.character)
     options = CloudOptions()
@@ -367,17 +361,17 @@ async def _live(parsed: argparse.Namespace) -> int:
     return 0
 
 
-async def _serve(parsed: argparse.Namespace) -> int:
+async def serve(parsed: argparse.Namespace) -> int:
     options = CloudOptions(
         parsed.folder,
         api_port=parsed.port,
         page_port=PAGE_PORT,
         voicevox_port=parsed.voicevox_port,
         wyoming_port=parsed.wyoming,
-        scaling=_scaling(parsed),
+        scaling=scaling_of(parsed),
         notice=parsed.notice or "off",
-        own_characters=_own_characters(parsed),
-        traces=_traces(parsed),
+        own_characters=own_characters_of(parsed),
+        traces=trace_file(parsed),
     )
     if parsed.origins:
         options = replace(options, page_origins=tuple(parsed.origins))
@@ -388,26 +382,32 @@ async def _serve(parsed: argparse.Namespace) -> int:
     # Imported here: the other commands do without its packages.
     from infra.local.commands.bundle_watch import BundleWatch  # noqa: PLC0415
 
-    _say("starting the local cloud")
-    async with local_cloud(options, embedded=parsed.embedded, note=_say, progress=_say) as cloud:
+    def with_port(address: str, wanted: int) -> str:
+        """Return an address for people, and why it is not at the port that they asked for."""
+        if address.endswith(f":{wanted}"):
+            return address
+        return f"{address} (another program has port {wanted})"
+
+    say("starting the local cloud")
+    async with local_cloud(options, embedded=parsed.embedded, note=say, progress=say) as cloud:
         with published_endpoints(cloud, parsed.folder) as path:
             endpoints = cloud.endpoints()
             wanted = parsed.port or PAGE_PORT
-            _say(f"the page: {endpoints['page'] or 'not built (see README.md)'}")
-            _say(f"the api:  {_with_port(endpoints['api'], wanted)}, described at /docs")
-            _say(f"VOICEVOX: {_with_port(endpoints['voicevox'], parsed.voicevox_port)}")
+            say(f"the page: {endpoints['page'] or 'not built (see README.md)'}")
+            say(f"the api:  {with_port(endpoints['api'], wanted)}, described at /docs")
+            say(f"VOICEVOX: {with_port(endpoints['voicevox'], parsed.voicevox_port)}")
             if endpoints["wyoming"] is not None:
-                _say(f"Wyoming:  {_with_port(endpoints['wyoming'], parsed.wyoming)}")
-            _say(f"for other programs: {path}   (Ctrl-C stops everything)")
+                say(f"Wyoming:  {with_port(endpoints['wyoming'], parsed.wyoming)}")
+            say(f"for other programs: {path}   (Ctrl-C stops everything)")
             folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
-            own = BundleWatch(folder, partial(_open_offer, cloud), _say)
+            own = BundleWatch(folder, partial(open_offer, cloud), say)
             async with run_in_background(own.watch()):
                 name = await cloud.services.crashed()
-    _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")
+    say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")
     return 1
 
 
-def _open_offer(cloud: LocalCloud) -> CharacterFolder:
+def open_offer(cloud: LocalCloud) -> CharacterFolder:
     # Imported here: nothing else needs Cloud Storage's client in this process.
     from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415
     from google.cloud import storage  # noqa: PLC0415
@@ -420,18 +420,11 @@ def _open_offer(cloud: LocalCloud) -> CharacterFolder:
     return CharacterFolder(client.bucket(CHARACTERS_BUCKET), say=lambda _: None)
 
 
-def _with_port(address: str, wanted: int) -> str:
-    """Return an address for people, and why it is not at the port that they asked for."""
-    if address.endswith(f":{wanted}"):
-        return address
-    return f"{address} (another program has port {wanted})"
-
-
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
     print(sentence, flush=True)  # noqa: T201 - the output of a command
 
 
-async def _until_signal(work: Coroutine[None, None, int]) -> int:
+async def until_signal(work: Coroutine[None, None, int]) -> int:
     """Run some work; SIGINT, SIGTERM and SIGHUP cancel it, so that everything is stopped.
 
     Windows has no such handlers: there asyncio itself cancels the work at Ctrl-C.

@@ -72,16 +72,25 @@ async def start_embedded(
     client = await stack.enter_async_context(httpx.AsyncClient())
     servers = await stack.enter_async_context(Servers())
 
-    topics = MemoryTopics(
-        _Deliver(client, options.timeouts.acknowledgement),
-        provisioning.plan_subscriptions(addresses, options.timeouts),
-    )
+    async def deliver(endpoint: str, envelope: Mapping[str, Any]) -> int:
+        try:
+            seconds = options.timeouts.acknowledgement
+            response = await client.post(endpoint, json=envelope, timeout=seconds)
+        except httpx.HTTPError as error:
+            raise OSError(str(error)) from error
+        return response.status_code
+
+    async def publish(topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
+        topics.publish(topic, data, attributes)
+
+    subscriptions = provisioning.plan_subscriptions(addresses, options.timeouts)
+    topics = MemoryTopics(deliver, subscriptions)
     stack.push_async_callback(topics.aclose)
     key, key_file = options.sign_in.key if options.sign_in else make_key(), scratch / KEY_FILE
     key.write(key_file)
     storage = create_storage(
         root=scratch / "storage",
-        publish=_publish_to(topics),
+        publish=publish,
         keys={key.email: key.private_key.public_key()},
     )
     servers.start(storage, addresses.storage)
@@ -119,8 +128,8 @@ class _Deployables:
     @asynccontextmanager
     async def converters(self, addresses: Addresses) -> AsyncIterator[ASGIApp]:
         """Start a converter and `live`, which share what they convert with, until the end."""
-        config = self._settings(ConvertSettings, "convert")
-        live_config = self._settings(LiveAndCompatSettings, "live")
+        config = self.load(ConvertSettings, "convert")
+        live_config = self.load(LiveAndCompatSettings, "live")
         stores = Stores(
             voices=self.voices,
             uploads=clients.open_bucket(config, config.uploads_bucket),
@@ -130,12 +139,16 @@ class _Deployables:
         user_data = UserData.open()
         async with start_tools(config, user_data.front_end()) as tools:
             services = ConversionServices(stores, await tools)
-            app = convert.build(config, services)
+            app, live_port = convert.build(config, services), port_of(str(addresses.live))
             async with combined.build_with_compat(live_config, services, user_data) as live_app:
+
+                async def by_port(scope: Scope, receive: Receive, send: Send) -> None:
+                    # The start and the end of a server are no request and name no port.
+                    is_live = scope["type"] != "lifespan" and scope["server"][1] == live_port
+                    await (live_app if is_live else app)(scope, receive, send)
+
                 try:
-                    yield _by_port(
-                        {port_of(addresses.convert): app, port_of(str(addresses.live)): live_app}
-                    )
+                    yield by_port
                 finally:
                     await live_app.drain()
                     await app.drain()
@@ -143,79 +156,48 @@ class _Deployables:
     def own_character_maker(self, options: OwnCharacterOptions | None) -> LocalTrainer | None:
         if options is None:
             return None
-        config = self._settings(ApiSettings, "api")
+        config = self.load(ApiSettings, "api")
         return LocalTrainer(config, options, MemoryOwnCharacters())
 
     def api(self, maker: LocalTrainer | None) -> ASGIApp:
-        config = self._settings(ApiSettings, "api")
+        config = self.load(ApiSettings, "api")
         uploads = clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config))
         results = clients.open_bucket(config, config.results_bucket)
         services = api.ApiServices(
             self.voices,
             uploads,
             results,
-            self._conversions,
+            self.conversions,
             clients.characters_opener(config),
             own_characters=None if maker is None else maker.services,
         )
         return api.build(config, services)
 
     def on_upload(self) -> ASGIApp:
-        config = self._settings(OnUploadSettings, "on_upload")
+        config = self.load(OnUploadSettings, "on_upload")
         uploads = clients.open_bucket(config, config.uploads_bucket)
-        services = on_upload.OnUploadServices(self.voices, self._conversions(), lambda: uploads)
+        services = on_upload.OnUploadServices(self.voices, self.conversions(), lambda: uploads)
         return on_upload.build(config, services)
 
     def dead_letter(self) -> ASGIApp:
-        config = self._settings(DeadLetterSettings, "dead_letter")
+        config = self.load(DeadLetterSettings, "dead_letter")
         uploads = clients.open_bucket(config, config.uploads_bucket)
         results = clients.open_bucket(config, config.results_bucket)
         return dead_letter.build(
             config,
-            dead_letter.DeadLetterServices(self.voices, uploads, results, self._conversions()),
+            dead_letter.DeadLetterServices(self.voices, uploads, results, self.conversions()),
         )
 
     def sweep(self) -> ASGIApp:
-        config = self._settings(SweepSettings, "sweep")
+        config = self.load(SweepSettings, "sweep")
         uploads = clients.open_bucket(config, config.uploads_bucket)
-        services = sweep.SweepServices(self.voices, uploads, self._conversions())
+        services = sweep.SweepServices(self.voices, uploads, self.conversions())
         return sweep.build(config, services)
 
-    def _conversions(self) -> Publisher:
+    def conversions(self) -> Publisher:
         return self.topics.publisher(names.topic_path(names.CONVERSIONS_TOPIC))
 
-    def _settings(self, kind: type[_Settings], deployable: str) -> _Settings:
+    def load(self, kind: type[_Settings], deployable: str) -> _Settings:
         environment = self.environments[deployable]
         fields = {name.lower(): value for name, value in environment.items()}
         return settings.load(kind, **fields)
-
-
-class _Deliver:
-    def __init__(self, client: httpx.AsyncClient, seconds: float) -> None:
-        self._client = client
-        self._seconds = seconds
-
-    async def __call__(self, endpoint: str, envelope: Mapping[str, Any]) -> int:
-        try:
-            response = await self._client.post(endpoint, json=envelope, timeout=self._seconds)
-        except httpx.HTTPError as error:
-            raise OSError(str(error)) from error
-        return response.status_code
-
-
-def _by_port(apps: Mapping[int, ASGIApp]) -> ASGIApp:
-    """Return an application that serves several ports, each with an application of its own."""
-
-    async def serve_port(scope: Scope, receive: Receive, send: Send) -> None:
-        # The start and the end of a server are no request and name no port.
-        port = next(iter(apps)) if scope["type"] == "lifespan" else scope["server"][1]
-        await apps[port](scope, receive, send)
-
-    return serve_port
-
-
-def _publish_to(topics: MemoryTopics) -> Any:
-    async def publish(topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
-        topics.publish(topic, data, attributes)
-
-    return publish

@@ -72,17 +72,17 @@ async def start_emulated(
     await starter.start_all(emulators)
     progress(f"{len(supervisor.processes)} services are starting")
     # The next local cloud of this process would take it for an emulator that runs already.
-    stack.enter_context(_kept(os.environ, FIRESTORE_VARIABLE))
+    stack.enter_context(kept(os.environ, FIRESTORE_VARIABLE))
     voices = open_voices(addresses, environment=os.environ)
     stack.push_async_callback(voices.aclose)
     await starter.provision()
     progress("the emulators and the storage are ready")
-    await _open_firestore_to_pages(options, addresses, stack)
+    await open_firestore_to_pages(options, addresses, stack)
     if options.own_characters is not None:
         # Imported here: it needs the packages of the conversion, which the others do without.
         from infra.local.cloud.trainer import trainer_of  # noqa: PLC0415
 
-        stack.enter_context(_kept(os.environ, STORAGE_VARIABLE))
+        stack.enter_context(kept(os.environ, STORAGE_VARIABLE))
         os.environ[STORAGE_VARIABLE] = addresses.storage
         environment = starter.environments["api"]
         trainer = trainer_of(environment, options.own_characters, str(addresses.trainer))
@@ -99,7 +99,7 @@ async def start_emulated(
     return Services(addresses, voices, crashed, starter.restart_converter, pids)
 
 
-async def _open_firestore_to_pages(
+async def open_firestore_to_pages(
     options: CloudOptions, addresses: Addresses, stack: AsyncExitStack
 ) -> None:
     # A page listens for minutes, and asks for many voices at once.
@@ -111,7 +111,7 @@ async def _open_firestore_to_pages(
 
 
 @contextmanager
-def _kept(environment: os._Environ[str], name: str) -> Iterator[None]:
+def kept(environment: os._Environ[str], name: str) -> Iterator[None]:
     before = environment.get(name)
     try:
         yield
@@ -138,21 +138,15 @@ async def warm_up_firestore(voices: VoiceStore) -> None:
     """Send the emulator its first requests; Java needs some seconds for them."""
     try:
         async with asyncio.timeout(READY_SECONDS):
-            while not await _answers(voices):
-                pass
+            while True:
+                with suppress(StoreUnavailableError):
+                    return await ask_everything(voices)
+                await asyncio.sleep(_WARM_UP_PAUSE_SECONDS)
     except TimeoutError:
         raise StartError("Firestore's emulator does not answer") from None
 
 
-async def _answers(voices: VoiceStore) -> bool:
-    with suppress(StoreUnavailableError):
-        await _ask_everything(voices)
-        return True
-    await asyncio.sleep(_WARM_UP_PAUSE_SECONDS)
-    return False
-
-
-async def _ask_everything(voices: VoiceStore) -> None:
+async def ask_everything(voices: VoiceStore) -> None:
     voice = create(new_voice_id(), "nobody", Options(), now=datetime.now(UTC))
     await voices.create(voice)
     async with voices.watch(voice.voice_id) as states:
@@ -213,63 +207,56 @@ class _Starter:
 
     async def _start_emulators(self, emulators: Emulators) -> None:
         firestore, pubsub = str(self._addresses.firestore), str(self._addresses.pubsub)
-        running = running_emulators(os.environ)
-        if "firestore" not in running:
-            command = emulators.firestore_command(firestore, RULES)
-            process = await self._supervisor.start("firestore", command, os.environ)
-            self._foundations.append((process, f"http://{firestore}/"))
-        if "pubsub" not in running:
-            hosts = self._scratch / "hosts"
-            hosts.write_text(f"{pubsub.partition(':')[0]} localhost\n")
-            command = emulators.pubsub_command(pubsub, hosts)
-            process = await self._supervisor.start("pubsub", command, os.environ)
-            self._foundations.append((process, f"http://{pubsub}/"))
+        hosts = self._scratch / "hosts"
+        hosts.write_text(f"{pubsub.partition(':')[0]} localhost\n")
+        commands = {
+            "firestore": (emulators.firestore_command(firestore, RULES), firestore),
+            "pubsub": (emulators.pubsub_command(pubsub, hosts), pubsub),
+        }
+        for name in commands.keys() - running_emulators(os.environ).keys():
+            command, address = commands[name]
+            process = await self._supervisor.start(name, command, os.environ)
+            self._foundations.append((process, f"http://{address}/"))
 
     async def _start_storage(self) -> None:
         storage = self._addresses.storage
         command = [
-            sys.executable,
-            "-m",
-            "infra.local.cloud.storage_service",
-            str(port_of(storage)),
-            str(self._scratch / "storage"),
-            str(self._key_file),
-            str(self._addresses.pubsub),
+            *(sys.executable, "-m", "infra.local.cloud.storage_service", str(port_of(storage))),
+            *(str(self._scratch / "storage"), str(self._key_file), str(self._addresses.pubsub)),
         ]
         process = await self._supervisor.start("storage", command, self._environment({}))
         self._foundations.append((process, f"{storage}/storage/v1/b?project={names.PROJECT_ID}"))
 
     async def _start_deployables(self) -> None:
-        environments = self.environments
+        options, addresses = self._options, self._addresses
+        commands = {}
         for name in _FUNCTIONS:
-            url = getattr(self._addresses, name)
-            command = _function_command(name, port_of(url))
-            await self._start_deployable(name, command, environments[name], f"{url}/healthz")
-        await self._start_convert(environments["convert"])
-        live = [sys.executable, "-m", "functions.live_and_compat"]
-        ready_url = f"{self._addresses.live}/readyz"
-        await self._start_deployable("live", live, environments["live"], ready_url)
-
-    async def _start_convert(self, environment: dict[str, str]) -> None:
-        options, url = self._options, self._addresses.convert
-        command, ready_path = [sys.executable, "-m", "functions.convert"], "/readyz"
+            url = getattr(addresses, name)
+            # As the image of Cloud Functions serves a function.
+            command = [
+                *(sys.executable, "-m", "functions_framework", "--asgi"),
+                *(f"--source={ROOT / 'functions' / name / 'main.py'}", f"--target={name}"),
+                *("--host=127.0.0.1", f"--port={port_of(url)}"),
+            ]
+            commands[name] = (command, f"{url}/healthz")
+        convert, ready_path = [sys.executable, "-m", "functions.convert"], "/readyz"
         if options.scaling is not None:
             before = scale_to_zero.command(
                 "convert",
-                port_of(url),
+                port_of(addresses.convert),
                 logs=options.folder / "logs",
                 ready_path=ready_path,
                 scaling=options.scaling,
                 liveness=options.liveness,
             )
-            command, ready_path = [*before, *command], "/healthz"
-        await self._start_deployable("convert", command, environment, url + ready_path)
-
-    async def _start_deployable(
-        self, name: str, command: list[str], environment: dict[str, str], ready_url: str
-    ) -> None:
-        process = await self._supervisor.start(name, command, self._environment(environment))
-        self._deployables[name] = process, ready_url
+            convert, ready_path = [*before, *convert], "/healthz"
+        commands["convert"] = (convert, addresses.convert + ready_path)
+        live = [sys.executable, "-m", "functions.live_and_compat"]
+        commands["live"] = (live, f"{addresses.live}/readyz")
+        for name, (command, ready_url) in commands.items():
+            environment = self._environment(self.environments[name])
+            process = await self._supervisor.start(name, command, environment)
+            self._deployables[name] = process, ready_url
 
     def _environment(self, own: Mapping[str, str]) -> dict[str, str]:
         return {
@@ -281,17 +268,3 @@ class _Starter:
             PUBSUB_VARIABLE: str(self._addresses.pubsub),
             **own,
         }
-
-
-def _function_command(name: str, port: int) -> list[str]:
-    """Return the command that serves a function as the image of Cloud Functions does."""
-    return [
-        sys.executable,
-        "-m",
-        "functions_framework",
-        "--asgi",
-        f"--source={ROOT / 'functions' / name / 'main.py'}",
-        f"--target={name}",
-        "--host=127.0.0.1",
-        f"--port={port}",
-    ]

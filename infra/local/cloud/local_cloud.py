@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -155,7 +155,7 @@ class Emulators:
             str(self.firestore_jar),
             "com.google.cloud.datastore.emulator.firestore.CloudFirestore",
             "start",
-            *_place_options(address),
+            *place_options(address),
             f"--rules={rules}",
         ]
 
@@ -172,11 +172,11 @@ class Emulators:
             *(() if hosts is None else (f"-Djdk.net.hosts.file={hosts}",)),
             "-jar",
             str(self.pubsub_jar),
-            *_place_options(address),
+            *place_options(address),
         ]
 
 
-def _place_options(address: str) -> tuple[str, str]:
+def place_options(address: str) -> tuple[str, str]:
     host, _, port = address.rpartition(":")
     return f"--host={host}", f"--port={port}"
 
@@ -195,18 +195,20 @@ def find_or_reuse(environment: Mapping[str, str]) -> Emulators | None:
 
 def find_emulators(environment: Mapping[str, str] = os.environ) -> Emulators:
     """Find the emulators in the usual folders of the Google Cloud CLI."""
-    java = _find_java(environment)
-    for root in _cloud_cli_roots(environment):
-        found = _emulators_under(root, java)
-        if found is not None:
-            return found
+    java = find_java(environment)
+    for root in cloud_cli_roots(environment):
+        firestore = root / "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar"
+        libraries = root / "platform/pubsub-emulator/lib"
+        pubsub = sorted(libraries.glob("cloud-pubsub-emulator-*-all.jar"))
+        if firestore.is_file() and pubsub:
+            return Emulators(java, firestore, pubsub[-1])
     raise EmulatorsMissingError(
         "Google's emulators were not found; install the Google Cloud CLI and run "
         "`gcloud components install cloud-firestore-emulator pubsub-emulator`"
     )
 
 
-def _find_java(environment: Mapping[str, str]) -> str:
+def find_java(environment: Mapping[str, str]) -> str:
     home = environment.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin" if home else None) or shutil.which("java")
     if java is None:
@@ -223,7 +225,7 @@ def _find_java(environment: Mapping[str, str]) -> str:
     return java
 
 
-def _cloud_cli_roots(environment: Mapping[str, str]) -> Iterator[Path]:
+def cloud_cli_roots(environment: Mapping[str, str]) -> Iterator[Path]:
     for variable in ("CLOUDSDK_ROOT_DIR", "GOOGLE_CLOUD_SDK"):
         if root := environment.get(variable):
             yield Path(root)
@@ -234,24 +236,10 @@ def _cloud_cli_roots(environment: Mapping[str, str]) -> Iterator[Path]:
         yield Path(root).expanduser()
     if gcloud is not None:
         # Last, because the answer takes seconds.
-        yield from _root_that_gcloud_names(gcloud)
-
-
-def _root_that_gcloud_names(gcloud: str) -> Iterator[Path]:
-    command = [gcloud, "info", "--format=value(installation.sdk_root)"]
-    try:
-        said = subprocess.run(  # noqa: S603 - the user's own gcloud
-            command, capture_output=True, text=True, check=True, timeout=_GCLOUD_SECONDS
-        )
-    except (OSError, subprocess.SubprocessError):
-        return
-    if said.stdout.strip():
-        yield Path(said.stdout.strip())
-
-
-def _emulators_under(root: Path, java: str) -> Emulators | None:
-    firestore = root / "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar"
-    pubsub = sorted((root / "platform/pubsub-emulator/lib").glob("cloud-pubsub-emulator-*-all.jar"))
-    if not firestore.is_file() or not pubsub:
-        return None
-    return Emulators(java, firestore, pubsub[-1])
+        command = [gcloud, "info", "--format=value(installation.sdk_root)"]
+        with suppress(OSError, subprocess.SubprocessError):
+            said = subprocess.run(  # noqa: S603 - the user's own gcloud
+                command, capture_output=True, text=True, check=True, timeout=_GCLOUD_SECONDS
+            ).stdout.strip()
+            if said:
+                yield Path(said)

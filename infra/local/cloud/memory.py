@@ -14,7 +14,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from infra.local.cloud.push_flow import PushFlow
 from shared.characters.own.own_character import (
@@ -153,14 +153,19 @@ class MemoryTopics:
     async def _deliver_until_done(self, subscription: Subscription, message: _Message) -> None:
         pause = subscription.first_backoff_seconds
         for attempt in range(1, subscription.attempts + 1):
-            if await self._is_acknowledged(subscription, message):
+            if await self._push(subscription, message):
                 return
             if attempt < subscription.attempts:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, subscription.longest_backoff_seconds)
-        self._bury(subscription, message)
+        if subscription.dead_letter_topic is None:
+            _LOG.error("%s gives up message %s", subscription.name, message.message_id)
+            self.dead.append((subscription.topic, message.data))
+            return
+        origin = {"CloudPubSubDeadLetterSourceSubscription": subscription.name.rpartition("/")[2]}
+        self.publish(subscription.dead_letter_topic, message.data, {**message.attributes, **origin})
 
-    async def _is_acknowledged(self, subscription: Subscription, message: _Message) -> bool:
+    async def _push(self, subscription: Subscription, message: _Message) -> bool:
         envelope, pusher = message.envelope(subscription.name), self._pushers[subscription.name]
         await pusher.begin()
         is_acknowledged = False
@@ -173,14 +178,6 @@ class MemoryTopics:
         finally:
             pusher.end(acknowledged=is_acknowledged)
         return is_acknowledged
-
-    def _bury(self, subscription: Subscription, message: _Message) -> None:
-        if subscription.dead_letter_topic is None:
-            _LOG.error("%s gives up message %s", subscription.name, message.message_id)
-            self.dead.append((subscription.topic, message.data))
-            return
-        origin = {"CloudPubSubDeadLetterSourceSubscription": subscription.name.rpartition("/")[2]}
-        self.publish(subscription.dead_letter_topic, message.data, {**message.attributes, **origin})
 
 
 class MemoryPublisher:
@@ -195,13 +192,7 @@ class MemoryPublisher:
         """Do nothing: nothing is open."""
 
 
-def _place(snapshot: Snapshot) -> Any:
-    """Where a voice stands in a search."""
-    return snapshot.voice.updated_at, snapshot.voice.voice_id
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     voice: Voice
     revision: int
 
@@ -220,21 +211,20 @@ class MemoryVoices:
         return len(self._entries)
 
     async def create(self, voice: Voice) -> None:
-        entry = self._entries.get(voice.voice_id)
-        if entry is None:
+        there, _ = self._entries.get(voice.voice_id, (None, None))
+        if there is None:
             self._write(voice)
-        elif entry.voice != voice:
+        elif there != voice:
             raise VoiceExistsError(f"there is a voice {voice.voice_id} already")
 
     async def read(self, voice_id: str) -> Snapshot:
-        entry = self._entries.get(voice_id)
-        if entry is None:
+        if voice_id not in self._entries:
             raise UnknownVoiceError(voice_id)
-        return Snapshot(entry.voice, entry.revision, self._now())
+        return Snapshot(*self._entries[voice_id], self._now())
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
-        entry = self._entries.get(voice.voice_id)
-        if entry is None or entry.revision != snapshot.revision:
+        _, revision = self._entries.get(voice.voice_id, (None, None))
+        if revision != snapshot.revision:
             raise ConflictError(f"voice {voice.voice_id} was changed by another")
         return Snapshot(voice, self._write(voice), self._now())
 
@@ -245,22 +235,24 @@ class MemoryVoices:
     async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
+        def place(snapshot: Snapshot) -> Any:
+            return snapshot.voice.updated_at, snapshot.voice.voice_id
+
         found = [
-            Snapshot(entry.voice, entry.revision, self._now())
-            for entry in self._entries.values()
-            if entry.voice.status is status and entry.voice.updated_at < since
+            Snapshot(voice, revision, self._now())
+            for voice, revision in self._entries.values()
+            if voice.status is status and voice.updated_at < since
         ]
-        found = [each for each in sorted(found, key=_place) if not after or _place(each) > after]
+        found = [each for each in sorted(found, key=place) if not after or place(each) > after]
         return FoundVoices(
-            found[:limit], end=_place(found[limit - 1]) if len(found) >= limit else None
+            found[:limit], end=place(found[limit - 1]) if len(found) >= limit else None
         )
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
         latest = LatestState()
         self._waiters[voice_id].add(latest)
-        entry = self._entries.get(voice_id)
-        latest.put(entry.voice if entry else None)
+        latest.put(self._entries.get(voice_id, (None, 0))[0])
         try:
             async with aclosing(latest.states()) as states:
                 yield states
@@ -273,10 +265,9 @@ class MemoryVoices:
         """Do nothing: nothing is open."""
 
     def _write(self, voice: Voice) -> int:
-        revision = next(self._revisions)
-        self._entries[voice.voice_id] = _Entry(voice, revision)
+        entry = self._entries[voice.voice_id] = _Entry(voice, next(self._revisions))
         self._tell(voice.voice_id, voice)
-        return revision
+        return entry.revision
 
     def _tell(self, voice_id: str, state: Voice | None) -> None:
         for waiter in self._waiters.get(voice_id, ()):

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _SERVICE: Final = "/google.firestore.v1.Firestore/"
 """Firebase's SDK uses these paths; the emulator's own ones delete databases."""
 
-_OWNER: Final = "bearer owner"
-"""With this token the emulator skips the rules."""
+_OWNER: Final = "bearer owner"  # with this token the emulator skips the rules
 
 
 def create_app(client: httpx.AsyncClient, emulator: str, origins: Collection[str]) -> ASGIApp:
@@ -34,7 +33,7 @@ def create_app(client: httpx.AsyncClient, emulator: str, origins: Collection[str
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
-        refusal = _refusal(request, origins)
+        refusal = refusal_of(request, origins)
         if refusal is not None:
             await PlainTextResponse(refusal, 403)(scope, receive, send)
             return
@@ -49,7 +48,7 @@ def create_app(client: httpx.AsyncClient, emulator: str, origins: Collection[str
     return serve
 
 
-def _refusal(request: Request, origins: Collection[str]) -> str | None:
+def refusal_of(request: Request, origins: Collection[str]) -> str | None:
     headers = request.headers
     if not is_own_host(headers.get("host", ""), ()):
         return "expected 127.0.0.1 or localhost as Host"

@@ -72,14 +72,14 @@ async def make_buckets(
     )
     for bucket in buckets:
         url = f"{storage}/storage/v1/b?project={names.PROJECT_ID}"
-        await _send(client, "POST", url, bucket)
+        await send(client, "POST", url, bucket)
     notification = {
         "topic": f"//pubsub.googleapis.com/{names.topic_path(names.UPLOADS_TOPIC)}",
         "event_types": ["OBJECT_FINALIZE"],
         "payload_format": "JSON_API_V1",
     }
     for name in uploads:
-        await _send(
+        await send(
             client, "POST", f"{storage}/storage/v1/b/{name}/notificationConfigs", notification
         )
 
@@ -94,26 +94,26 @@ async def make_subscriptions(
     an earlier local cloud, are then replaced; the pull subscriptions keep their messages.
     """
     for subscription in subscriptions:
-        await _make(client, f"{pubsub}/v1/{subscription.topic}", {})
+        await make(client, f"{pubsub}/v1/{subscription.topic}", {})
     for subscription in subscriptions:
-        url, resource = f"{pubsub}/v1/{subscription.name}", _resource(subscription)
-        if not await _make(client, url, resource):
-            await _send(client, "DELETE", url)
-            await _send(client, "PUT", url, resource)
+        url, resource = f"{pubsub}/v1/{subscription.name}", resource_of(subscription)
+        if not await make(client, url, resource):
+            await send(client, "DELETE", url)
+            await send(client, "PUT", url, resource)
         if subscription.dead_letter_topic is None:
             topic_id = subscription.topic.rpartition("/")[2]
             retained = names.subscription_path(f"{topic_id}-retained")
-            await _make(client, f"{pubsub}/v1/{retained}", {"topic": subscription.topic})
+            await make(client, f"{pubsub}/v1/{retained}", {"topic": subscription.topic})
 
 
 async def publish(
     client: httpx.AsyncClient, pubsub: str, topic: str, data: bytes, attributes: Mapping[str, str]
 ) -> None:
     message = {"data": base64.b64encode(data).decode(), "attributes": dict(attributes)}
-    await _send(client, "POST", f"{pubsub}/v1/{topic}:publish", {"messages": [message]})
+    await send(client, "POST", f"{pubsub}/v1/{topic}:publish", {"messages": [message]})
 
 
-def _resource(subscription: Subscription) -> dict[str, Any]:
+def resource_of(subscription: Subscription) -> dict[str, Any]:
     resource: dict[str, Any] = {
         "topic": subscription.topic,
         "pushConfig": {"pushEndpoint": subscription.endpoint},
@@ -134,7 +134,7 @@ def _resource(subscription: Subscription) -> dict[str, Any]:
     return resource
 
 
-async def _make(client: httpx.AsyncClient, url: str, body: dict[str, Any]) -> bool:
+async def make(client: httpx.AsyncClient, url: str, body: dict[str, Any]) -> bool:
     """Create the resource at a URL; return False if it exists."""
     response = await client.put(url, json=body)
     if response.status_code == HTTPStatus.CONFLICT:
@@ -143,7 +143,7 @@ async def _make(client: httpx.AsyncClient, url: str, body: dict[str, Any]) -> bo
     return True
 
 
-async def _send(
+async def send(
     client: httpx.AsyncClient, method: str, url: str, body: dict[str, Any] | None = None
 ) -> None:
     response = await client.request(method, url, json=body)

@@ -63,37 +63,12 @@ def plan_jobs(
     sources = list(paths)
     if output is None and len(sources) > 1 and not sources[-1].is_file():
         output = sources.pop()
-    jobs = [job for source in sources for job in _jobs_of(source, output, suffix, character)]
+    jobs = [job for source in sources for job in jobs_of(source, output, suffix, character)]
     if not jobs:
         raise UsageError("there is no recording in " + ", ".join(map(str, sources)))
     is_for_one = output is not None and output.suffix and not output.is_dir()
     if is_for_one and (len(jobs) > 1 or any(source.is_dir() for source in sources)):
         raise UsageError(f"a folder's or several recordings cannot become {output}; name a folder")
-    _require_distinct(jobs)
-    return jobs
-
-
-def _jobs_of(source: Path, output: Path | None, suffix: str, character: str) -> Iterator[BatchJob]:
-    if source.is_file():
-        yield BatchJob(source, _target_of_file(source, output, suffix, character))
-    elif source.is_dir():
-        folder = output or source.with_name(f"{source.resolve().name}-{character}")
-        for path in sorted(source.rglob("*")):
-            if path.suffix.lower() in SOUND_SUFFIXES and path.is_file():
-                yield BatchJob(path, folder / path.relative_to(source).with_suffix(suffix))
-    else:
-        raise UsageError(f"{source} does not exist")
-
-
-def _target_of_file(source: Path, output: Path | None, suffix: str, character: str) -> Path:
-    if output is None:
-        return source.with_name(f"{source.stem}-{character}{suffix}")
-    if output.suffix and not output.is_dir():
-        return output
-    return output / f"{source.stem}{suffix}"
-
-
-def _require_distinct(jobs: Sequence[BatchJob]) -> None:
     by_target: dict[Path, Path] = {}
     for job in jobs:
         other = by_target.setdefault(job.target, job.source)
@@ -101,6 +76,24 @@ def _require_distinct(jobs: Sequence[BatchJob]) -> None:
             raise UsageError(f"{other} and {job.source} would both become {job.target}")
         if job.target.resolve() == job.source.resolve():
             raise UsageError(f"{job.source} would be overwritten by its own result")
+    return jobs
+
+
+def jobs_of(source: Path, output: Path | None, suffix: str, character: str) -> Iterator[BatchJob]:
+    if source.is_file():
+        if output is None:
+            yield BatchJob(source, source.with_name(f"{source.stem}-{character}{suffix}"))
+        elif output.suffix and not output.is_dir():
+            yield BatchJob(source, output)
+        else:
+            yield BatchJob(source, output / f"{source.stem}{suffix}")
+    elif source.is_dir():
+        folder = output or source.with_name(f"{source.resolve().name}-{character}")
+        for path in sorted(source.rglob("*")):
+            if path.suffix.lower() in SOUND_SUFFIXES and path.is_file():
+                yield BatchJob(path, folder / path.relative_to(source).with_suffix(suffix))
+    else:
+        raise UsageError(f"{source} does not exist")
 
 
 _OF_LIMITS: Final = frozenset({"text_too_long", "too_large", "too_long", "too_short"})
@@ -126,7 +119,9 @@ async def run_batch(
     console = Console()
     reports = [BatchReport(job) for job in jobs]
     note = partial(console.print, highlight=False, soft_wrap=True, markup=False)
-    with _progress(console) as progress:
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    step = TextColumn("{task.description}", markup=False)
+    with Progress(*columns, step, console=console) as progress:
         bar = progress.add_task("starting", total=len(jobs))
         convert = partial(
             convert_all,
@@ -142,7 +137,7 @@ async def run_batch(
             if api is not None:
                 note(f"the local cloud that runs already converts: {api}")
                 await convert(Visitor(client, api, ServedVoices(client, api)), left)
-                left = [each for each in reports if _is_beyond_limits(each.error)]
+                left = [each for each in reports if is_beyond_limits(each.error)]
             if left:
                 for report in left:
                     report.error = None
@@ -155,11 +150,11 @@ async def run_batch(
                 )
                 async with started as cloud:
                     await convert(Visitor(client, cloud.addresses.api, cloud.voices), left)
-    console.print(_table(reports))
+    console.print(table_of(reports))
     return reports
 
 
-def _is_beyond_limits(error: RequestRefusedError | None) -> bool:
+def is_beyond_limits(error: RequestRefusedError | None) -> bool:
     return error is not None and error.code in _OF_LIMITS
 
 
@@ -179,13 +174,13 @@ async def convert_all(
     async def convert(report: BatchReport) -> None:
         async with turn:
             started(report)
-            await _convert(visitor, report, wish, overwrite=overwrite)
+            await convert_one(visitor, report, wish, overwrite=overwrite)
             ended(report)
 
     await asyncio.gather(*(convert(report) for report in reports))
 
 
-async def _convert(
+async def convert_one(
     visitor: Visitor, report: BatchReport, wish: RecordingRequest, *, overwrite: bool
 ) -> None:
     job = report.job
@@ -208,31 +203,16 @@ async def _convert(
         report.voice = voice
 
 
-def require_free(target: Path) -> None:
-    if target.exists():
-        raise RequestRefusedError("exists", f"{target} exists; --overwrite replaces it")
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-        console=console,
-    )
-
-
-def _table(reports: Sequence[BatchReport]) -> Table:
+def table_of(reports: Sequence[BatchReport]) -> Table:
     table = Table()
     for heading in ("recording", "seconds", "result"):
         table.add_column(heading, overflow="fold")
     for report in reports:
-        table.add_row(Text(str(report.job.source)), *_outcome(report))
+        table.add_row(Text(str(report.job.source)), *outcome_of(report))
     return table
 
 
-def _outcome(report: BatchReport) -> tuple[str, Text]:
+def outcome_of(report: BatchReport) -> tuple[str, Text]:
     if report.error is not None:
         return "", Text.assemble((report.error.code, "red"), f": {report.error.detail}")
     if report.is_there:
@@ -257,8 +237,8 @@ async def run_text(
     api: str | None = None,
 ) -> None:
     """Speak a text as wished and leave the result at `output`; see `run_batch`."""
-    if not overwrite:
-        require_free(output)
+    if not overwrite and await asyncio.to_thread(output.exists):
+        raise RequestRefusedError("exists", f"{output} exists; --overwrite replaces it")
     note = partial(Console().print, highlight=False, soft_wrap=True, markup=False)
 
     async def speak(visitor: Visitor) -> None:
@@ -274,7 +254,7 @@ async def run_text(
             try:
                 await speak(Visitor(client, api, ServedVoices(client, api)))
             except RequestRefusedError as error:
-                if not _is_beyond_limits(error):
+                if not is_beyond_limits(error):
                     raise
             else:
                 return

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -25,11 +25,9 @@ from shared.runtime.logs import LOCAL_KEY, pseudonym
 if TYPE_CHECKING:
     from infra.local.cloud.local_cloud import LocalCloud
     from infra.local.configuration.options import CloudOptions
-    from shared.voices.voice import Voice
 
 
-BAR: Final = 40
-"""The characters of the longest bar."""
+BAR: Final = 40  # the characters of the longest bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,18 @@ class Span:
 def read_spans(path: Path, voice_id: str) -> list[Span]:
     trace_id = f"0x{pseudonym(voice_id, LOCAL_KEY)}"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    spans = [_span(line) for line in lines if line["context"]["trace_id"] == trace_id]
+    spans = [
+        Span(
+            line["name"],
+            line["resource"]["attributes"]["service.name"],
+            datetime.fromisoformat(line["start_time"]).timestamp(),
+            datetime.fromisoformat(line["end_time"]).timestamp(),
+            line["context"]["span_id"],
+            line["parent_id"],
+        )
+        for line in lines
+        if line["context"]["trace_id"] == trace_id
+    ]
     return sorted(spans, key=lambda span: (span.begin, -span.end))
 
 
@@ -73,17 +82,6 @@ def waterfall(spans: list[Span]) -> list[str]:
         offset, took = (span.begin - begin) * 1000, (span.end - span.begin) * 1000
         lines.append(f"{what:<42} {offset:7.0f} ms {took:7.1f} ms  {bar}")
     return lines
-
-
-def _span(line: dict[str, Any]) -> Span:
-    return Span(
-        line["name"],
-        line["resource"]["attributes"]["service.name"],
-        datetime.fromisoformat(line["start_time"]).timestamp(),
-        datetime.fromisoformat(line["end_time"]).timestamp(),
-        line["context"]["span_id"],
-        line["parent_id"],
-    )
 
 
 SAMPLE: Final = Path(__file__).parents[1] / "samples" / "hello.webm"
@@ -135,18 +133,13 @@ async def show_conversion(
         await visitor.upload(created, content)
         size = f"{len(content)} bytes"
         steps.show(f"PUT {recording.name} ({size}, {content_type}) to the signed address")
-        voice = await visitor.watch(created["voice_id"], lambda voice: _show_state(steps, voice))
+        voice = await visitor.watch(
+            created["voice_id"],
+            lambda now: steps.show(
+                f"listener: {now.status}" + (f" ({now.stage})" if now.stage else "")
+            ),
+        )
         await visitor.download(voice, output)
-        _show_result(steps, voice)
-        return voice.voice_id
-
-
-def _show_state(steps: StepPrinter, voice: Voice) -> None:
-    stage = f" ({voice.stage})" if voice.stage else ""
-    steps.show(f"listener: {voice.status}{stage}")
-
-
-def _show_result(steps: StepPrinter, voice: Voice) -> None:
     slowest_first = sorted(voice.timings.items(), key=lambda stage: -stage[1])
     stages = ", ".join(f"{name} {ms:.0f}" for name, ms in slowest_first)
     steps.show(f"stages in milliseconds: {stages}")
@@ -157,3 +150,4 @@ def _show_result(steps: StepPrinter, voice: Voice) -> None:
             f"for {voice.input.seconds:.2f} s of recording"
             + (f" (damaged: {voice.input.missing_seconds:.2f} s missing)" * voice.input.damaged)
         )
+    return voice.voice_id

@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -32,19 +32,16 @@ from shared.speech.decoding.decoder import Decoder
 from shared.speech.decoding.recording import DecodeLimits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
 
-    from infra.local.cloud.local_cloud import LocalCloud
     from infra.local.configuration.options import CloudOptions
 
 
 SUBPROTOCOL: Final = Subprotocol("voice-avatar.live.v1")
-PIECE: Final = 500
-"""The bytes of one message; a recorder gives about as many each 60 ms."""
-
+PIECE: Final = 500  # the bytes of one message; a recorder gives about as many each 60 ms
 FIRST_SAMPLE_BYTES: Final = 4
 
 OPENING_SECONDS: Final = 10.0
@@ -52,9 +49,7 @@ CLOSING_SECONDS: Final = 5.0
 PING_SECONDS: Final = 7.0
 """How often the server is asked for a sign of life, and how long it may take to give one."""
 
-ANSWER_SECONDS: Final = 600.0
-"""How long the last message may take after the end of the recording."""
-
+ANSWER_SECONDS: Final = 600.0  # how long the last message may take after the end of the recording
 ENDS: Final = frozenset({"done", "failed", "retry"})
 _BROKEN: Final = 1006
 
@@ -165,8 +160,13 @@ class LiveVisitor:
             async for message in self._socket:
                 if isinstance(message, bytes):
                     self._hear(message)
-                else:
-                    yield self._note(json.loads(message))
+                    continue
+                told = json.loads(message)
+                self.came_at.setdefault(told["type"], time.perf_counter())
+                self.messages.append(told)
+                if told["type"] == "converted":
+                    self._sound_bytes = told["bytes"]
+                yield told
         except ConnectionClosed:
             pass
         if self._socket.close_code not in {None, _BROKEN}:
@@ -174,13 +174,6 @@ class LiveVisitor:
 
     async def _say(self, kind: str, **fields: Any) -> None:
         await self._socket.send(json.dumps({"type": kind, **fields}))
-
-    def _note(self, told: dict[str, Any]) -> dict[str, Any]:
-        self.came_at.setdefault(told["type"], time.perf_counter())
-        self.messages.append(told)
-        if told["type"] == "converted":
-            self._sound_bytes = told["bytes"]
-        return told
 
     def _hear(self, piece: bytes) -> None:
         if "converted" not in self.came_at:
@@ -192,6 +185,14 @@ class LiveVisitor:
         if self._sound_bytes and len(self.sound) >= self._sound_bytes:
             self.came_at.setdefault("sound", time.perf_counter())
 
+
+SHOWN: Final = {
+    "converted": "the result begins to come",
+    "sound": "the result can be played",
+    "done": "the document is done",
+    "failed": "the document is failed",
+}
+"""The messages whose arrival is shown."""
 
 _PIECE_BYTES: Final = 4096
 """What is sent at a time: 43 ms of the microphone. Some devices give a few samples at a time, and
@@ -226,23 +227,22 @@ async def run_live(
     steps = StepPrinter(Console())
     steps.show("starting the local cloud")
     async with local_cloud(options, embedded=embedded, note=steps.show) as cloud:
-        await _speak(cloud, steps, wish, source, output)
+        content_type = "audio/wav" if source.path is None else content_type_of(source.path)
+        async with open_client() as client:
+            visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+            created = await visitor.create(wish, content_type)
+        steps.show(f"POST /api/v1/voices: voice {created['voice_id']} and a ticket")
+        sound = await speak(created, source, content_type, steps)
+    await asyncio.to_thread(output.parent.mkdir, parents=True, exist_ok=True)
+    await asyncio.to_thread(output.write_bytes, sound)
     steps.show("everything is stopped; the converted recording:")
     steps.say(str(output))
 
 
-async def _speak(
-    cloud: LocalCloud,
-    steps: StepPrinter,
-    wish: RecordingRequest,
-    source: SpeechSource,
-    output: Path,
-) -> None:
-    content_type = "audio/wav" if source.path is None else content_type_of(source.path)
-    async with open_client() as client:
-        visitor = Visitor(client, cloud.addresses.api, cloud.voices)
-        created = await visitor.create(wish, content_type)
-    steps.show(f"POST /api/v1/voices: voice {created['voice_id']} and a ticket")
+async def speak(
+    created: Mapping[str, Any], source: SpeechSource, content_type: str, steps: StepPrinter
+) -> bytes:
+    """Speak to the service `live` for a voice that was created; return the result."""
     async with LiveVisitor(created["live"]["url"], created["live"]["ticket"]) as live:
         # If the service closes the connection, what it said comes after this.
         with suppress(ConnectionClosed):
@@ -252,90 +252,55 @@ async def _speak(
                 await send_recorded(live, _recorder(source.seconds))
             else:
                 recording = await asyncio.to_thread(read_recording, source.path, created)
-                await _speak_file(live, steps, source.path, recording, content_type)
+                async with Decoder(max_processes=1) as decoder:
+                    seconds = (await decoder.decode(recording, limits=DecodeLimits())).seconds
+                name = source.path.name
+                steps.show(f"speaking: {name}, {len(recording)} bytes in {seconds:.1f} s")
+                await live.speak(recording, content_type, seconds=seconds)
         ended = time.perf_counter()
         steps.show("the speech has ended")
         last = await live.end()
-    _show_times(steps, live, ended)
+    for name, at in live.came_at.items():
+        if name in SHOWN:
+            steps.show(f"{(at - ended) * 1000:.0f} ms after the end: {SHOWN[name]}")
     if last is None or last["type"] == "retry":
         raise RequestRefusedError(
             "not_live", f"the recording has to be uploaded: {last or live.close}"
         )
     if last["type"] == "failed":
         raise RequestRefusedError(last["code"], last["message"])
-    await asyncio.to_thread(_write, output, live.sound)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def _show_times(steps: StepPrinter, live: LiveVisitor, ended: float) -> None:
-    what = {
-        "converted": "the result begins to come",
-        "sound": "the result can be played",
-        "done": "the document is done",
-        "failed": "the document is failed",
-    }
-    for name, at in live.came_at.items():
-        if name in what:
-            steps.show(f"{(at - ended) * 1000:.0f} ms after the end: {what[name]}")
-
-
-async def _speak_file(
-    live: LiveVisitor, steps: StepPrinter, path: Path, recording: bytes, content_type: str
-) -> None:
-    seconds = await _length(recording)
-    steps.show(f"speaking: {path.name}, {len(recording)} bytes in {seconds:.1f} s")
-    await live.speak(recording, content_type, seconds=seconds)
-
-
-async def _length(recording: bytes) -> float:
-    decoder = Decoder(max_processes=1)
-    try:
-        await decoder.start()
-        return (await decoder.decode(recording, limits=DecodeLimits())).seconds
-    finally:
-        await decoder.aclose()
+    return live.sound
 
 
 async def send_recorded(live: LiveVisitor, command: Sequence[str]) -> None:
     """Send what a program records to its standard output, up to its end, and `end`."""
-    async with _recording(command) as output:
-        while piece := await _next_piece(output):
-            await live.send(piece)
-    await live.finish()
-
-
-async def _next_piece(output: asyncio.StreamReader) -> bytes:
-    try:
-        async with asyncio.timeout(_RECORDER_SECONDS):
-            return await output.readexactly(_PIECE_BYTES)
-    except TimeoutError:
-        raise UsageError(f"the microphone gave no sound for {_RECORDER_SECONDS:g} s") from None
-    except asyncio.IncompleteReadError as end:
-        return end.partial
-
-
-@asynccontextmanager
-async def _recording(command: Sequence[str]) -> AsyncIterator[asyncio.StreamReader]:
     # ffmpeg would take what is typed meanwhile as commands.
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
     )
+    output, piece = cast("asyncio.StreamReader", process.stdout), b"."
+    complaint = f"the microphone gave no sound for {_RECORDER_SECONDS:g} s"
     try:
-        yield cast("asyncio.StreamReader", process.stdout)
+        while piece:
+            try:
+                async with asyncio.timeout(_RECORDER_SECONDS):
+                    piece = await output.readexactly(_PIECE_BYTES)
+            except asyncio.IncompleteReadError as end:
+                piece = end.partial
+            if piece:
+                await live.send(piece)
+        complaint = f"{command[0]} does not end"
         async with asyncio.timeout(_RECORDER_SECONDS):
             await process.wait()
     except TimeoutError:
-        raise UsageError(f"{command[0]} does not end") from None
+        raise UsageError(complaint) from None
     finally:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
     if process.returncode != 0:
         raise UsageError(f"{command[0]} could not record from the microphone")
+    await live.finish()
 
 
 def _recorder(seconds: float) -> list[str]:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 _KEYS: Final = "WATERMARK_KEYS"
 _CERTIFICATES: Final = "C2PA_CERTIFICATES"
-_SURE: Final = 1e-9
-"""Rarer than that is not told apart."""
+_SURE: Final = 1e-9  # rarer than that is not told apart
 
 
 async def run_verify(files: Sequence[Path], folder: Path) -> int:
@@ -35,12 +34,14 @@ async def run_verify(files: Sequence[Path], folder: Path) -> int:
     The keys are those of the environment (`WATERMARK_KEYS`, `C2PA_CERTIFICATES`), and without them
     those of the local cloud.
     """
-    environment = _keys(os.environ, folder)
+    environment: Mapping[str, str] = os.environ
+    if not environment.get(_KEYS):
+        environment = provenance_environment(folder / "origin")
     secrets = tuple(SecretStr(each.strip()) for each in environment[_KEYS].split(","))
     console = Console(highlight=False, soft_wrap=True)
     failed = 0
     async with Decoder() as decoder:
-        verifier = Verifier(decoder, watermark_keys(secrets), environment[_CERTIFICATES])
+        verifier = Verifier(decoder, watermark_keys(secrets), environment.get(_CERTIFICATES, ""))
         for file in files:
             try:
                 found = await verifier.verify(
@@ -51,20 +52,11 @@ async def run_verify(files: Sequence[Path], folder: Path) -> int:
                 console.print(f"{printable(str(file))}: {why}", markup=False)
                 failed = 1
             else:
-                console.print(f"{printable(str(file))}: {_told(found)}", markup=False)
+                console.print(f"{printable(str(file))}: {told_of(found)}", markup=False)
     return failed
 
 
-def _keys(environment: Mapping[str, str], folder: Path) -> Mapping[str, str]:
-    if environment.get(_KEYS):
-        return {
-            _KEYS: environment[_KEYS],
-            _CERTIFICATES: environment.get(_CERTIFICATES, ""),
-        }
-    return provenance_environment(folder / "origin")
-
-
-def _told(found: ProvenanceFinding) -> str:
+def told_of(found: ProvenanceFinding) -> str:
     answer = found.to_answer()
     mark, said = answer["watermark"], answer["credentials"]
     lines = [

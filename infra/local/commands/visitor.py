@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -79,11 +79,8 @@ class ServedVoices:
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
-        states = self._end(voice_id)
-        try:
+        async with aclosing(self._end(voice_id)) as states:
             yield states
-        finally:
-            await states.aclose()
 
     async def _end(self, voice_id: str) -> AsyncGenerator[Voice | None]:
         url = f"{self._api}/api/v1/conversion/{voice_id}"
@@ -91,7 +88,7 @@ class ServedVoices:
             answer = await self._client.get(url, timeout=2 * REQUEST_SECONDS)
             if answer.status_code != httpx.codes.GATEWAY_TIMEOUT:
                 break
-        _require_success(answer)
+        require_success(answer)
         told = answer.json()["result"]
         now = datetime.now(UTC)
         result = Result(
@@ -142,7 +139,7 @@ class Visitor:
         response = await self._client.post(
             f"{self._api}/api/v1/voices", json=body, timeout=REQUEST_SECONDS
         )
-        _require_success(response)
+        require_success(response)
         created: dict[str, Any] = response.json()
         return created
 
@@ -155,7 +152,7 @@ class Visitor:
             content=recording,
             timeout=REQUEST_SECONDS,
         )
-        _require_success(response)
+        require_success(response)
 
     async def watch(self, voice_id: str, seen: Callable[[Voice], None]) -> Voice:
         async with self._voices.watch(voice_id) as states:
@@ -184,7 +181,7 @@ class Visitor:
         if voice.result is None:
             raise RequestRefusedError("internal", "the voice is done without a result")
         response = await self._client.get(voice.result.url, timeout=REQUEST_SECONDS)
-        _require_success(response)
+        require_success(response)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.part")
         draft.write_bytes(response.content)
@@ -209,7 +206,7 @@ def content_type_of(path: Path) -> str:
     return CONTENT_TYPES[container][0]
 
 
-def _require_success(response: httpx.Response) -> None:
+def require_success(response: httpx.Response) -> None:
     if response.is_success:
         return
     if response.headers.get("content-type", "").startswith("application/problem+json"):

@@ -14,7 +14,6 @@ from shared.runtime.origins import ANY
 from shared.runtime.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from infra.local.configuration.names import Ports
@@ -82,8 +81,10 @@ def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> 
     wyoming = options.wyoming_port
     if wyoming is not None and not ports.keep(wyoming):
         (wyoming,) = ports.free(1)
-    trainer = None if options.own_characters is None else _url(ports.free(1)[0])
-    api, on_upload, convert, dead_letter, sweep, storage, live = map(_url, numbers)
+    trainer = None if options.own_characters is None else f"http://127.0.0.1:{ports.free(1)[0]}"
+    api, on_upload, convert, dead_letter, sweep, storage, live = (
+        f"http://127.0.0.1:{port}" for port in numbers
+    )
     return Addresses(
         api=api,
         on_upload=on_upload,
@@ -103,10 +104,6 @@ def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> 
 def port_of(address: str) -> int:
     """Return the port of a base URL without a path, or of `HOST:PORT`."""
     return int(address.rpartition(":")[2])
-
-
-def _url(port: int) -> str:
-    return f"http://127.0.0.1:{port}"
 
 
 # Google's client libraries find an emulator through these variables alone.
@@ -130,7 +127,11 @@ def deployable_environments(
         common["TRACES"] = str(options.traces)
     pushed_to = common | {"PUSH_VERIFICATION": "off"}
     signing = {"RESULTS_BUCKET": names.RESULTS_BUCKET, "SIGNING_KEY_FILE": str(key_file)}
-    limits = {"MAX_UPLOAD_BYTES": str(options.max_upload_bytes)} | _seconds(options)
+    limits = {
+        "MAX_UPLOAD_BYTES": str(options.max_upload_bytes),
+        "MIN_SECONDS": str(options.min_seconds),
+        "MAX_SECONDS": str(options.max_seconds),
+    }
     upload_url = {"UPLOAD_URL_SECONDS": str(options.upload_url_seconds)}
     characters = {
         "CHARACTERS_BUCKET": names.CHARACTERS_BUCKET,
@@ -148,20 +149,41 @@ def deployable_environments(
         | characters
         | publishing
         | {"MAX_TEXT_CHARACTERS": str(options.max_text_characters)}
-        | _api_environment(options, addresses, key_file),
+        | api_environment(options, addresses, key_file),
         "live": common
         | signing
         | limits
         | characters
         | origin
-        | _live_environment(options, addresses),
+        | {
+            "HOST": "127.0.0.1",
+            "PORT": str(port_of(addresses.live or addresses.convert)),
+            "VOICEVOX_ALONE": "on",
+            "FOLLOW_CHARACTERS": "on",
+            "CONCURRENCY": str(options.concurrency),
+            "ALLOWED_ORIGINS": ",".join(addresses.origins(options)),
+            "LIVE_TICKET_KEYS": names.LIVE_TICKET_KEY,
+            # Here every visitor has the same address, and a benchmark brings many.
+            "SOCKETS": "200",
+            "SOCKETS_PER_CLIENT": "0",
+            "TRUSTED_PROXIES": "0",
+        }
+        | ({"WYOMING_PORT": str(port_of(addresses.wyoming))} if addresses.wyoming else {}),
         "on_upload": pushed_to | publishing,
         "convert": pushed_to
         | signing
         | limits
         | characters
         | origin
-        | _convert_environment(options, addresses),
+        | {
+            "HOST": "127.0.0.1",
+            "PORT": str(port_of(addresses.convert)),
+            # One process on every machine, so that its process id and its log are the converter's.
+            "WORKERS": "1",
+            "CONCURRENCY": str(options.concurrency),
+            "BACKLOG": str(options.backlog),
+            "MAX_SPEECH_SECONDS": str(options.max_speech_seconds),
+        },
         "dead_letter": pushed_to | publishing | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
         "sweep": pushed_to | publishing | upload_url | patience,
     }
@@ -196,18 +218,14 @@ def page_config(
     }
 
 
-def _names_of(origins: Sequence[str]) -> Sequence[str]:
-    """Return the names of sites, which may also lead here; "*" if any may."""
-    if ANY in origins:
-        return (ANY,)
-    return sorted({urlsplit(origin).hostname or "" for origin in origins})
-
-
-def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path) -> dict[str, str]:
+def api_environment(options: CloudOptions, addresses: Addresses, key_file: Path) -> dict[str, str]:
+    origins = addresses.origins(options)
+    # The names of these sites may also lead here.
+    hosts = sorted({urlsplit(origin).hostname or "" for origin in origins})
     environment = {
         "CONVERT_URL": addresses.convert,
-        "ALLOWED_ORIGINS": ",".join(addresses.origins(options)),
-        "ALLOWED_HOSTS": ",".join(_names_of(addresses.origins(options))),
+        "ALLOWED_ORIGINS": ",".join(origins),
+        "ALLOWED_HOSTS": ANY if ANY in origins else ",".join(hosts),
         "WAIT_SECONDS": str(options.wait_seconds),
         "RATE_LIMIT_PER_MINUTE": str(options.rate_limit_per_minute),
         "WAITING_PER_CLIENT": "0",
@@ -240,38 +258,3 @@ def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path
             )
         )
     return environment
-
-
-def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[str, str]:
-    return {
-        "HOST": "127.0.0.1",
-        "PORT": str(port_of(addresses.convert)),
-        # One process on every machine, so that its process id and its log are the converter's.
-        "WORKERS": "1",
-        "CONCURRENCY": str(options.concurrency),
-        "BACKLOG": str(options.backlog),
-        "MAX_SPEECH_SECONDS": str(options.max_speech_seconds),
-    }
-
-
-def _live_environment(options: CloudOptions, addresses: Addresses) -> dict[str, str]:
-    environment = {
-        "HOST": "127.0.0.1",
-        "PORT": str(port_of(addresses.live or addresses.convert)),
-        "VOICEVOX_ALONE": "on",
-        "FOLLOW_CHARACTERS": "on",
-        "CONCURRENCY": str(options.concurrency),
-        "ALLOWED_ORIGINS": ",".join(addresses.origins(options)),
-        "LIVE_TICKET_KEYS": names.LIVE_TICKET_KEY,
-        # Here every visitor has the same address, and a benchmark brings many.
-        "SOCKETS": "200",
-        "SOCKETS_PER_CLIENT": "0",
-        "TRUSTED_PROXIES": "0",
-    }
-    if addresses.wyoming is not None:
-        environment["WYOMING_PORT"] = str(port_of(addresses.wyoming))
-    return environment
-
-
-def _seconds(options: CloudOptions) -> dict[str, str]:
-    return {"MIN_SECONDS": str(options.min_seconds), "MAX_SECONDS": str(options.max_seconds)}

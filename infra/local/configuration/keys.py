@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 import tempfile
 import time
 from dataclasses import dataclass
@@ -100,7 +101,9 @@ _ORGANIZATION: Final = "A local cloud of Voice Avatar, which nobody trusts"
 
 def provenance_environment(folder: Path) -> dict[str, str]:
     """Return the settings that mark and sign results; their keys are made if there are none."""
-    made = _read(folder) or _keep(folder, make_provenance_keys())
+    if not folder.is_dir():
+        keep(folder, make_provenance_keys())
+    made = {name: (folder / name).read_text() for name in _NAMES}
     return {
         "WATERMARK_KEYS": made[WATERMARK_KEY],
         "C2PA_CERTIFICATES": made[CERTIFICATES],
@@ -116,7 +119,11 @@ def make_provenance_keys() -> dict[str, str]:
     """
     now = datetime.now(UTC)
     authority, signer = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    issuer, subject = _name("Local authority"), _name("Local signer")
+    organization = x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANIZATION)
+    issuer, subject = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common), organization])
+        for common in ("Local authority", "Local signer")
+    )
 
     def begin(name: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         return (
@@ -136,10 +143,10 @@ def make_provenance_keys() -> dict[str, str]:
 
     root = begin(issuer, authority.public_key())
     root = root.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    root = root.add_extension(_key_usage(signs_certificates=True), critical=True)
+    root = root.add_extension(key_usage(signs_certificates=True), critical=True)
     leaf = begin(subject, signer.public_key())
     leaf = leaf.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    leaf = leaf.add_extension(_key_usage(signs_certificates=False), critical=True)
+    leaf = leaf.add_extension(key_usage(signs_certificates=False), critical=True)
     purposes = [ExtendedKeyUsageOID.EMAIL_PROTECTION]
     leaf = leaf.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
     root_pem, leaf_pem = (
@@ -159,16 +166,7 @@ def make_provenance_keys() -> dict[str, str]:
     }
 
 
-def _name(common: str) -> x509.Name:
-    return x509.Name(
-        [
-            x509.NameAttribute(NameOID.COMMON_NAME, common),
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANIZATION),
-        ]
-    )
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,
@@ -182,14 +180,8 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _read(folder: Path) -> Mapping[str, str] | None:
-    if not folder.is_dir():
-        return None
-    return {name: (folder / name).read_text() for name in _NAMES}
-
-
-def _keep(folder: Path, made: Mapping[str, str]) -> Mapping[str, str]:
-    """Write all of them at once, unless another process was first; return what is there."""
+def keep(folder: Path, made: Mapping[str, str]) -> None:
+    """Write all of them at once, unless another process was first."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     for name, content in made.items():
@@ -200,8 +192,4 @@ def _keep(folder: Path, made: Mapping[str, str]) -> Mapping[str, str]:
         # Renaming fails if the folder is there, because it is not empty.
         draft.rename(folder)
     except OSError:
-        for name in _NAMES:
-            (draft / name).unlink()
-        draft.rmdir()
-        return {name: (folder / name).read_text() for name in _NAMES}
-    return made
+        shutil.rmtree(draft)

@@ -11,9 +11,7 @@ from shared.runtime.settings import Timeouts
 if TYPE_CHECKING:
     from infra.local.configuration.keys import SigningKey
 
-ROOT: Final = Path(__file__).parents[3]
-"""The repository's root: where packages are imported from."""
-
+ROOT: Final = Path(__file__).parents[3]  # the repository's root: where packages are imported from
 RULES: Final = ROOT / "infra" / "firestore.rules"
 
 PAGE_PORT: Final = 50_010

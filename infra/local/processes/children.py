@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 
 
-STOP_SECONDS: Final = 6.0
-"""The limit of a process's stop, after which it is killed."""
-
+STOP_SECONDS: Final = 6.0  # the limit of a process's stop, after which it is killed
 READY_SECONDS: Final = 90.0
 PROBE_PAUSE_SECONDS: Final = 0.05
 _LOG_TAIL_CHARACTERS: Final = 2000
@@ -112,9 +110,12 @@ class Supervisor:
     async def _start(self, program: Program, log_mode: str) -> Process:
         self._logs.mkdir(parents=True, exist_ok=True)
         log = self._logs / f"{program.name}.log"
+        # The launcher makes a program end with this process, even if this one is killed. It needs
+        # no packages, and starts faster without looking for them (-S and -E).
+        guard = (sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid()))
         with log.open(log_mode) as output:
             running = await asyncio.create_subprocess_exec(
-                *_ending_with_us(program.command),
+                *(*(guard if sys.platform == "linux" else ()), *program.command),
                 env=dict(program.environment),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
@@ -134,12 +135,12 @@ class Supervisor:
         async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
             try:
                 async with asyncio.timeout(READY_SECONDS):
-                    while not await _is_ready(client, process, url):
+                    while not await is_ready(client, process, url):
                         require_up(process)
                         await asyncio.sleep(pause_seconds)
                     require_up(process)
             except TimeoutError:
-                raise StartError(_complaint(process, "did not get ready")) from None
+                raise StartError(complaint_of(process, "did not get ready")) from None
 
     async def stop(self, process: Process, patience_seconds: float = STOP_SECONDS) -> None:
         # First it leaves the list, so that `wait_for_an_end` does not take this for a crash.
@@ -190,31 +191,23 @@ def require_up(process: Process) -> None:
     The Pub/Sub emulator does not end then, and the other program may well answer in its place.
     """
     if _ADDRESS_IN_USE in process.log.read_text(errors="replace").lower():
-        raise AddressInUseError(_complaint(process, "could not open its port"))
+        raise AddressInUseError(complaint_of(process, "could not open its port"))
     if not process.is_running:
-        raise StartError(_complaint(process, "ended while starting"))
+        raise StartError(complaint_of(process, "ended while starting"))
 
 
-def _ending_with_us(command: Sequence[str]) -> Sequence[str]:
-    """Return the command that makes a program end with this process, even if this one is killed."""
-    if sys.platform != "linux":
-        return command
-    # -S and -E: the launcher needs no packages, and starts faster without looking for them.
-    return (sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid()), *command)
-
-
-async def _is_ready(client: httpx.AsyncClient, process: Process, url: str) -> bool:
+async def is_ready(client: httpx.AsyncClient, process: Process, url: str) -> bool:
     try:
         response = await client.get(url)
     except httpx.TransportError:
         return False
     if response.status_code == httpx.codes.INTERNAL_SERVER_ERROR:
         # Unlike 503 this does not pass: its settings or files are wrong.
-        raise StartError(_complaint(process, "is broken"))
+        raise StartError(complaint_of(process, "is broken"))
     return response.is_success
 
 
-def _complaint(process: Process, what: str) -> str:
+def complaint_of(process: Process, what: str) -> str:
     tail = process.log.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:].strip()
     return f"{process.name} {what}; the end of {process.log}:\n{tail}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final, Self
 
 import httpx
@@ -30,7 +30,10 @@ async def wait_until_stuck(url: str, probe: LivenessProbe) -> None:
     async with httpx.AsyncClient(timeout=probe.timeout_seconds) as client:
         while failures < probe.failure_threshold:
             await asyncio.sleep(probe.period_seconds)
-            failures = 0 if await _is_alive(client, url + LIVENESS_PATH) else failures + 1
+            failures += 1
+            with suppress(httpx.TransportError):
+                if (await client.get(url + LIVENESS_PATH)).is_success:
+                    failures = 0
     _LOG.warning("%s failed %d liveness probes; it is restarted", url, failures)
 
 
@@ -43,14 +46,6 @@ async def keep_alive(
             await restart()
         except Exception:  # noqa: BLE001 - the server is probed and restarted again
             _LOG.exception("%s could not be restarted", url)
-
-
-async def _is_alive(client: httpx.AsyncClient, url: str) -> bool:
-    try:
-        response = await client.get(url)
-    except httpx.TransportError:
-        return False
-    return response.is_success
 
 
 class RestartableApp:
@@ -86,8 +81,7 @@ class RestartableApp:
             self._app = await self._stack.enter_async_context(self._start())
 
 
-ANSWER_SECONDS: Final = 180.0
-"""The limit of an answer: Cloud Scheduler's default."""
+ANSWER_SECONDS: Final = 180.0  # the limit of an answer: Cloud Scheduler's default
 
 
 async def post_regularly(client: httpx.AsyncClient, url: str, period_seconds: float) -> NoReturn:

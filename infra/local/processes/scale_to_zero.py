@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import json
 import logging
 import os
 import signal
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from infra.local.processes.children import Process
 
 
-STOP_SECONDS: Final = 5.0
-"""The limit of an instance's stop: less than the autoscaler's own."""
-
+STOP_SECONDS: Final = 5.0  # the limit of an instance's stop: less than the autoscaler's own
 _PROBE_PAUSE_SECONDS: Final = 0.01
 _END_SECONDS: Final = 1.0
 
@@ -95,7 +93,7 @@ class Autoscaler:
 
     @property
     def is_ready(self) -> bool:
-        return not self._min_instances or _is_up(self._starting)
+        return not self._min_instances or is_up(self._starting)
 
     @asynccontextmanager
     async def instance(self) -> AsyncIterator[Instance]:
@@ -133,30 +131,28 @@ class Autoscaler:
 
     def _running_instance(self) -> asyncio.Task[Instance]:
         self._require_open()
-        if self._starting is None or (self._starting.done() and not _is_up(self._starting)):
+        if self._starting is None or (self._starting.done() and not is_up(self._starting)):
             self._starting = asyncio.create_task(self._start())
         return self._starting
 
     async def _start(self) -> Instance:
+        container = self._container
         # As soon as the instance listens, the port is its own.
         with Ports() as ports:
-            return await self._start_at(*ports.free(1))
-
-    async def _start_at(self, port: int) -> Instance:
-        container = self._container
-        process = await self._supervisor.start(
-            f"{container.name}-{next(self._numbers)}",
-            container.command,
-            {**container.environment, "PORT": str(port)},
-        )
-        instance = Instance(process, f"http://127.0.0.1:{port}")
-        probe = instance.url + container.probe
-        try:
-            self._require_open()
-            await self._supervisor.wait_until_ready(process, probe, _PROBE_PAUSE_SECONDS)
-        except StartError:
-            await self._supervisor.stop(process, STOP_SECONDS)
-            raise
+            (port,) = ports.free(1)
+            process = await self._supervisor.start(
+                f"{container.name}-{next(self._numbers)}",
+                container.command,
+                {**container.environment, "PORT": str(port)},
+            )
+            instance = Instance(process, f"http://127.0.0.1:{port}")
+            probe = instance.url + container.probe
+            try:
+                self._require_open()
+                await self._supervisor.wait_until_ready(process, probe, _PROBE_PAUSE_SECONDS)
+            except StartError:
+                await self._supervisor.stop(process, STOP_SECONDS)
+                raise
         self._run_in_background(self._watch(instance))
         return instance
 
@@ -173,7 +169,7 @@ class Autoscaler:
         if not process.is_running:
             return
         starting = self._starting
-        if starting is not None and _is_up(starting) and starting.result() is instance:
+        if starting is not None and is_up(starting) and starting.result() is instance:
             # The next request must not be sent to it.
             self._starting = None
         await self._supervisor.stop(process, STOP_SECONDS)
@@ -198,7 +194,7 @@ class Autoscaler:
 
     def _scale_to_zero(self) -> None:
         starting = self._starting
-        if starting is None or not _is_up(starting):
+        if starting is None or not is_up(starting):
             # Its client has gone before it was ready: it becomes idle only when it is ready.
             if starting is not None and not starting.done():
                 self._begin_idleness()
@@ -208,7 +204,7 @@ class Autoscaler:
         self._run_in_background(self._supervisor.stop(process, STOP_SECONDS))
 
 
-def _is_up(starting: asyncio.Task[Instance] | None) -> bool:
+def is_up(starting: asyncio.Task[Instance] | None) -> bool:
     if starting is None or not starting.done() or starting.cancelled():
         return False
     return starting.exception() is None and starting.result().process.is_running
@@ -218,34 +214,6 @@ _LOG = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 3600.0
 """The limit of an instance's silence: Cloud Run's longest request. Clients give up earlier."""
-
-
-class ScaleToZeroProxy:
-    def __init__(self, autoscaler: Autoscaler, client: httpx.AsyncClient) -> None:
-        self._autoscaler = autoscaler
-        self._client = client
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        async with AsyncExitStack() as stack:
-            try:
-                answer = await self._ask(stack, request)
-            except (StartError, httpx.TransportError, ClientDisconnect) as error:
-                _LOG.warning("%s %s: %r", request.method, request.url.path, error)
-                await PlainTextResponse("no instance", 503)(scope, receive, send)
-                return
-            await pass_on(answer, send)
-
-    async def _ask(self, stack: AsyncExitStack, request: Request) -> httpx.Response:
-        instance = await stack.enter_async_context(self._autoscaler.instance())
-        address = instance.url.removeprefix("http://")
-        asked = forwarded(self._client, request, address)
-        try:
-            return await stack.enter_async_context(asked)
-        except httpx.TransportError:
-            # Most likely the process has ended: the next request must not be sent to it.
-            await instance.may_have_ended()
-            raise
 
 
 def create_app(autoscaler: Autoscaler, client: httpx.AsyncClient) -> Starlette:
@@ -258,7 +226,26 @@ def create_app(autoscaler: Autoscaler, client: httpx.AsyncClient) -> Starlette:
     async def healthz(_request: Request) -> Response:
         return Response(status_code=204 if autoscaler.is_ready else 503)
 
-    proxy = ScaleToZeroProxy(autoscaler, client)
+    async def proxy(scope: Scope, receive: Receive, send: Send) -> None:
+        """Hold a request until an instance is ready, and pass it on."""
+        request = Request(scope, receive)
+        async with AsyncExitStack() as stack:
+            try:
+                instance = await stack.enter_async_context(autoscaler.instance())
+                address = instance.url.removeprefix("http://")
+                try:
+                    asked = forwarded(client, request, address)
+                    answer = await stack.enter_async_context(asked)
+                except httpx.TransportError:
+                    # Most likely the process has ended: the next request must not be sent to it.
+                    await instance.may_have_ended()
+                    raise
+            except (StartError, httpx.TransportError, ClientDisconnect) as error:
+                _LOG.warning("%s %s: %r", request.method, request.url.path, error)
+                await PlainTextResponse("no instance", 503)(scope, receive, send)
+                return
+            await pass_on(answer, send)
+
     return Starlette(routes=[Route("/healthz", healthz), Mount("/", proxy)])
 
 
@@ -272,16 +259,9 @@ def command(
     liveness: LivenessProbe,
 ) -> list[str]:
     """Return the command of a proxy; the container's own command has to follow."""
-    return [
-        *(sys.executable, "-m", "infra.local.processes.scale_to_zero", name),
-        *("--port", str(port), "--logs", str(logs), "--probe", ready_path),
-        *("--idle-seconds", str(scaling.idle_seconds)),
-        *("--min-instances", str(scaling.min_instances)),
-        *("--liveness-period", str(liveness.period_seconds)),
-        *("--liveness-timeout", str(liveness.timeout_seconds)),
-        *("--liveness-failures", str(liveness.failure_threshold)),
-        "--",
-    ]
+    options = {"name": name, "port": port, "logs": str(logs), "probe": ready_path}
+    options |= {"scaling": asdict(scaling), "liveness": asdict(liveness)}
+    return [sys.executable, "-m", "infra.local.processes.scale_to_zero", json.dumps(options)]
 
 
 async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
@@ -311,30 +291,17 @@ async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
         keeping.result()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="scale_to_zero_proxy", description=__doc__)
-    parser.add_argument("name", help="of the service")
-    parser.add_argument("--port", type=int, required=True, help="where to listen")
-    parser.add_argument("--logs", type=Path, required=True, help="folder for the instances' logs")
-    parser.add_argument("--probe", default="/readyz", help="answers when an instance is ready")
-    parser.add_argument("--idle-seconds", type=float, default=900.0)
-    parser.add_argument("--min-instances", type=int, choices=(0, 1), default=0)
-    parser.add_argument("--liveness-period", type=float, default=10.0)
-    parser.add_argument("--liveness-timeout", type=float, default=5.0)
-    parser.add_argument("--liveness-failures", type=int, default=3)
-    parser.add_argument("command", nargs="+", help="of the container")
-    parsed = parser.parse_args(arguments)
-    environment: dict[str, Any] = dict(os.environ)
+def main(options: str, *container: str) -> int:
+    """Run a proxy with the options that `command` wrote."""
+    told = json.loads(options)
     autoscaler = Autoscaler(
-        Supervisor(parsed.logs),
-        ContainerProgram(parsed.name, parsed.command, environment, parsed.probe),
-        scaling=Scaling(parsed.idle_seconds, parsed.min_instances),
-        liveness=LivenessProbe(
-            parsed.liveness_period, parsed.liveness_timeout, parsed.liveness_failures
-        ),
+        Supervisor(Path(told["logs"])),
+        ContainerProgram(told["name"], container, os.environ, told["probe"]),
+        scaling=Scaling(**told["scaling"]),
+        liveness=LivenessProbe(**told["liveness"]),
     )
     try:
-        asyncio.run(serve_proxy(autoscaler, parsed.port))
+        asyncio.run(serve_proxy(autoscaler, told["port"]))
     except StartError as error:
         print(error, file=sys.stderr)  # noqa: T201 - this goes to its log
         return 1
@@ -342,4 +309,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import httpx
@@ -61,7 +62,10 @@ class Servers:
         for serving, url in self._serving.items():
             try:
                 async with asyncio.timeout(READY_SECONDS):
-                    while not await _answers(client, url):
+                    while True:
+                        with suppress(httpx.TransportError):
+                            await client.get(f"{url}/healthz")
+                            break
                         if serving.done():
                             serving.result()
                         await asyncio.sleep(0)
@@ -73,14 +77,6 @@ class Servers:
         return self._serving[done.pop()]
 
 
-async def _answers(client: httpx.AsyncClient, url: str) -> bool:
-    try:
-        await client.get(f"{url}/healthz")
-    except httpx.TransportError:
-        return False
-    return True
-
-
 def forwarded(
     client: httpx.AsyncClient, request: Request, address: str
 ) -> AbstractAsyncContextManager[httpx.Response]:
@@ -89,13 +85,13 @@ def forwarded(
     return client.stream(
         request.method,
         str(request.url.replace(scheme="http", netloc=address)),
-        headers=_message_headers(request.headers.raw),
+        headers=message_headers(request.headers.raw),
         content=request.stream() if has_body else None,
     )
 
 
 async def pass_on(answer: httpx.Response, send: Send) -> None:
-    headers = _message_headers(answer.headers.raw)
+    headers = message_headers(answer.headers.raw)
     start = {"type": "http.response.start", "status": answer.status_code, "headers": headers}
     await send(start)
     async for chunk in answer.aiter_raw():
@@ -103,7 +99,7 @@ async def pass_on(answer: httpx.Response, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _message_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def message_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the headers that describe a message, not its connection."""
     lowered = ((name.lower(), value) for name, value in headers)
     return [(name, value) for name, value in lowered if name not in _CONNECTION_HEADERS]

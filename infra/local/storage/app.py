@@ -7,9 +7,10 @@ origin sends Origin or Sec-Fetch-Site. The unmodified client libraries send neit
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import tempfile
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -30,14 +31,14 @@ from infra.local.storage.uploads import UploadApi
 from infra.local.storage.xml_api import XmlApi
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from infra.local.storage.signed_urls import HmacKey
 
-_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 def create_app(
@@ -48,45 +49,35 @@ def create_app(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     patience: PublishPatience | None = None,
 ) -> Starlette:
-    """Return the storage server, which needs the lifespan protocol and is empty at each start.
-
-    Args:
-        patience: how long to wait for and between attempts to publish.
-    """
+    """Return the storage server, which needs the lifespan protocol and is empty at each start."""
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, ASGIApp]]:
-        notifications = Notifications(
-            publish, patience or PublishPatience(), logging.getLogger(__name__)
-        )
+        log = logging.getLogger(__name__)
+        notifications = Notifications(publish, patience or PublishPatience(), log)
         buckets = Buckets(notifications, now)
-        with _folder_in(root) as folder:
+        await asyncio.to_thread(root.mkdir, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            prefix="contents-", dir=root, ignore_cleanup_errors=True
+        ) as name:
+            folder = Path(name)
             try:
                 xml_api = XmlApi(buckets, folder, keys, now)
-                yield {"api": _routed(buckets, UploadApi(buckets, folder), xml_api)}
+                yield {"api": routed(buckets, UploadApi(buckets, folder), xml_api)}
             finally:
                 await notifications.aclose()
 
-    return Starlette(routes=[Mount("/", app=_guarded(_serve, _check_host))], lifespan=lifespan)
+    return Starlette(routes=[Mount("/", app=guarded(serve, check_host))], lifespan=lifespan)
 
 
-@contextmanager
-def _folder_in(root: Path) -> Iterator[Path]:
-    root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix="contents-", dir=root, ignore_cleanup_errors=True
-    ) as folder:
-        yield Path(folder)
-
-
-async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
+async def serve(scope: Scope, receive: Receive, send: Send) -> None:
     """Route by the undecoded path: a %2F in an object's name is no separator."""
     raw_path = cast("bytes", scope["raw_path"]).partition(b"?")[0].decode("latin-1")
     api: ASGIApp = scope["state"]["api"]
     await api({**scope, "path": raw_path, "root_path": ""}, receive, send)
 
 
-def _routed(buckets: Buckets, uploads: UploadApi, xml_api: XmlApi) -> ASGIApp:
+def routed(buckets: Buckets, uploads: UploadApi, xml_api: XmlApi) -> ASGIApp:
     def xml_error(error: errors.StorageError, request: Request) -> Response:
         response = errors.xml_answer(error)
         if request.path_params.get("object"):
@@ -94,8 +85,8 @@ def _routed(buckets: Buckets, uploads: UploadApi, xml_api: XmlApi) -> ASGIApp:
         return response
 
     def json_app(routes: list[Route]) -> ASGIApp:
-        app = _app(routes, lambda error, _request: errors.json_answer(error))
-        return _guarded(app, _check_not_a_web_page)
+        app = answering_errors(routes, lambda error, _request: errors.json_answer(error))
+        return guarded(app, check_no_web_page)
 
     json_routes = JsonApi(buckets).routes()
     return Starlette(
@@ -103,19 +94,20 @@ def _routed(buckets: Buckets, uploads: UploadApi, xml_api: XmlApi) -> ASGIApp:
             Mount("/storage/v1", json_app(json_routes)),
             Mount("/download/storage/v1", json_app(json_routes)),
             Mount("/upload/storage/v1", json_app(uploads.routes())),
-            Mount("/", _app(xml_api.routes(), xml_error)),
+            Mount("/", answering_errors(xml_api.routes(), xml_error)),
         ]
     )
 
 
-def _app(
+def answering_errors(
     routes: list[Route], answer: Callable[[errors.StorageError, Request], Response]
 ) -> Starlette:
     # Coroutines, because plain functions would run in a thread of their own.
     async def refused(request: Request, error: Exception) -> Response:
-        if isinstance(error, errors.NotModifiedError):
-            return Response(status_code=error.status)
-        return answer(cast("errors.StorageError", error), request)
+        refusal = cast("errors.StorageError", error)
+        if refusal.code == "NotModified":
+            return Response(status_code=refusal.status)
+        return answer(refusal, request)
 
     async def not_routed(request: Request, error: Exception) -> Response:
         return answer(errors.routing_error(cast("HTTPException", error)), request)
@@ -133,10 +125,10 @@ def _app(
     )
 
 
-def _guarded(app: ASGIApp, check: Callable[[Mapping[str, str]], None]) -> ASGIApp:
+def guarded(app: ASGIApp, check: Callable[[Mapping[str, str]], None]) -> ASGIApp:
     """Return an application that answers only requests whose headers pass a check."""
 
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve_checked(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             check(Headers(scope=scope))
         except errors.StorageError as error:
@@ -144,17 +136,17 @@ def _guarded(app: ASGIApp, check: Callable[[Mapping[str, str]], None]) -> ASGIAp
         else:
             await app(scope, receive, send)
 
-    return guarded
+    return serve_checked
 
 
-def _check_host(headers: Mapping[str, str]) -> None:
+def check_host(headers: Mapping[str, str]) -> None:
     check_framing(headers)
     host = headers.get("host", "")
     name = host if host.endswith("]") else host.rsplit(":", 1)[0]
-    if name.lower() not in _LOOPBACK_HOSTS:
-        raise errors.AccessDeniedError(f"This server answers 127.0.0.1, not {host!r}.")
+    if name.lower() not in LOOPBACK_HOSTS:
+        raise errors.access_denied(f"This server answers 127.0.0.1, not {host!r}.")
 
 
-def _check_not_a_web_page(headers: Mapping[str, str]) -> None:
+def check_no_web_page(headers: Mapping[str, str]) -> None:
     if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
-        raise errors.AccessDeniedError("The JSON API is not for web pages: use a signed URL.")
+        raise errors.access_denied("The JSON API is not for web pages: use a signed URL.")

@@ -60,7 +60,7 @@ class ExpectedDigests:
             if algorithm in {"crc32c", "md5"} and digest:
                 found[algorithm] = digest
             elif item.strip():
-                raise errors.InvalidArgumentError(f"Unknown x-goog-hash: {item.strip()!r}.")
+                raise errors.invalid_argument(f"Unknown x-goog-hash: {item.strip()!r}.")
         return cls(**found)
 
     def check(self, content: StoredContent) -> None:
@@ -71,7 +71,7 @@ class ExpectedDigests:
         )
         for label, provided, calculated in pairs:
             if provided is not None and provided != calculated:
-                raise errors.BadDigestError(
+                raise errors.bad_digest(
                     f'Provided {label} "{provided}" doesn\'t match '
                     f'calculated {label} "{calculated}".'
                 )
@@ -93,7 +93,22 @@ class IncomingContent:
         self.size = size
 
     async def finish(self) -> StoredContent:
-        return await asyncio.to_thread(_measured, self._path)
+        return await asyncio.to_thread(self._measure)
+
+    def _measure(self) -> StoredContent:
+        crc32c = google_crc32c.Checksum()  # type: ignore[no-untyped-call] # has no types
+        md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
+        with self._path.open("rb") as file:
+            while data := file.read(_READ_BYTES):
+                for each in (crc32c, md5, sha256):
+                    each.update(data)
+        return StoredContent(
+            path=self._path,
+            size=self.size,
+            crc32c=base64.b64encode(crc32c.digest()).decode(),  # type: ignore[no-untyped-call]
+            md5=base64.b64encode(md5.digest()).decode(),
+            sha256=sha256.hexdigest(),
+        )
 
     def delete(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -115,31 +130,15 @@ class ContentResponse(StreamingResponse):
     def __init__(
         self, file: BinaryIO, positions: range, status_code: int, headers: dict[str, str]
     ) -> None:
-        super().__init__(_pieces(file, positions), status_code, headers)
+        async def pieces() -> AsyncIterator[bytes]:
+            file.seek(positions.start)
+            for start in range(0, len(positions), _READ_BYTES):
+                size = min(len(positions) - start, _READ_BYTES)
+                yield await asyncio.to_thread(file.read, size)
+
+        super().__init__(pieces(), status_code, headers)
         self._file = file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._file:
             await super().__call__(scope, receive, send)
-
-
-async def _pieces(file: BinaryIO, positions: range) -> AsyncIterator[bytes]:
-    file.seek(positions.start)
-    for start in range(0, len(positions), _READ_BYTES):
-        yield await asyncio.to_thread(file.read, min(len(positions) - start, _READ_BYTES))
-
-
-def _measured(path: Path) -> StoredContent:
-    crc32c = google_crc32c.Checksum()  # type: ignore[no-untyped-call] # has no types
-    md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
-    with path.open("rb") as file:
-        while data := file.read(_READ_BYTES):
-            for each in (crc32c, md5, sha256):
-                each.update(data)
-    return StoredContent(
-        path=path,
-        size=path.stat().st_size,
-        crc32c=base64.b64encode(crc32c.digest()).decode(),  # type: ignore[no-untyped-call]
-        md5=base64.b64encode(md5.digest()).decode(),
-        sha256=sha256.hexdigest(),
-    )

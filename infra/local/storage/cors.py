@@ -21,11 +21,11 @@ def check_rules(rules: object) -> None:
     """Refuse a `cors` field that is not a list of rules of lists of strings."""
     for rule in rules if isinstance(rules, list) else [None]:
         if not isinstance(rule, dict) or not isinstance(rule.get("maxAgeSeconds", 0), int):
-            raise errors.InvalidArgumentError("cors must be a list of rules.")
+            raise errors.invalid_argument("cors must be a list of rules.")
         for name in ("origin", "method", "responseHeader"):
             texts = rule.get(name, [])
             if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-                raise errors.InvalidArgumentError(f"cors: {name} must be a list of strings.")
+                raise errors.invalid_argument(f"cors: {name} must be a list of strings.")
 
 
 def response_headers(

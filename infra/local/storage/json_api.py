@@ -27,7 +27,7 @@ from infra.local.storage.requests import (
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from infra.local.storage.objects import Buckets, StoredBucket, StoredObject
+    from infra.local.storage.objects import Buckets, StoredObject
 
 _MOST_PER_PAGE = 1000
 # Listing something else than was asked for would be worse than not listing.
@@ -56,47 +56,51 @@ class JsonApi:
 
     async def list_buckets(self, request: Request) -> Response:
         query = request.query_params
-        found = self._buckets.list_buckets(_project(request), query.get("prefix", ""))
+        found = self._buckets.list_buckets(project_of(request), query.get("prefix", ""))
         items = [bucket.resource(base_url(request)) for bucket in found]
         return JSONResponse({"kind": "storage#buckets", "items": items})
 
     async def create_bucket(self, request: Request) -> Response:
-        bucket = self._buckets.create_bucket(_project(request), await json_body(request))
+        bucket = self._buckets.create_bucket(project_of(request), await json_body(request))
         return JSONResponse(bucket.resource(base_url(request)))
 
     async def get_bucket(self, request: Request) -> Response:
-        return JSONResponse(self._bucket(request).resource(base_url(request)))
+        return JSONResponse(self._buckets.bucket_of(request).resource(base_url(request)))
 
     async def delete_bucket(self, request: Request) -> Response:
         self._buckets.delete_bucket(path_segment(request, "bucket"))
         return Response(status_code=204)
 
     async def list_notifications(self, request: Request) -> Response:
-        configs = self._bucket(request).notifications.values()
+        configs = self._buckets.bucket_of(request).notifications.values()
         items = [config.resource(base_url(request)) for config in configs]
         return JSONResponse({"kind": "storage#notifications", "items": items})
 
     async def add_notification(self, request: Request) -> Response:
-        body, bucket = await json_body(request), self._bucket(request)
+        body, bucket = (
+            await json_body(request),
+            self._buckets.bucket_of(request),
+        )
         config = NotificationConfig.parse(bucket.name, str(next(self._config_ids)), body)
         bucket.notifications[config.config_id] = config
         return JSONResponse(config.resource(base_url(request)))
-
-    def _bucket(self, request: Request) -> StoredBucket:
-        return self._buckets.bucket(path_segment(request, "bucket"))
 
     async def list_objects(self, request: Request) -> Response:
         query = request.query_params
         for name in _REFUSED_LISTINGS:
             if query.get(name, "false") != "false":
-                raise errors.NotOfferedError(f"The local cloud does not offer {name} in listings.")
-        most = optional_number(query, "maxResults")
+                raise errors.not_offered(f"The local cloud does not offer {name} in listings.")
+        most, token = optional_number(query, "maxResults"), query.get("pageToken", "")
+        try:
+            after = base64.b64decode(token, altchars=b"-_", validate=True).decode()
+        except ValueError:
+            raise errors.invalid_argument(f"Invalid pageToken: {token!r}.") from None
         listing = Listing(
             prefix=query.get("prefix", ""),
             delimiter=query.get("delimiter", ""),
             start=query.get("startOffset", ""),
             end=query.get("endOffset", ""),
-            after=_decoded_token(query.get("pageToken")),
+            after=after,
             limit=min(most or _MOST_PER_PAGE, _MOST_PER_PAGE),
         )
         entries, last = self._buckets.list_page(path_segment(request, "bucket"), listing)
@@ -131,15 +135,8 @@ class JsonApi:
         return self._buckets.find(request, conditions, reading=reading)
 
 
-def _project(request: Request) -> str:
+def project_of(request: Request) -> str:
     project = request.query_params.get("project", "")
     if not project:
-        raise errors.InvalidArgumentError("Required parameter: project", parameter="project")
+        raise errors.invalid_argument("Required parameter: project", parameter="project")
     return project
-
-
-def _decoded_token(token: str | None) -> str:
-    try:
-        return base64.b64decode(token or "", altchars=b"-_", validate=True).decode()
-    except ValueError:
-        raise errors.InvalidArgumentError(f"Invalid pageToken: {token!r}.") from None

@@ -60,13 +60,18 @@ class NotificationConfig:
         payload_format = body.get("payload_format") or "JSON_API_V1"
         attributes = body.get("custom_attributes") or {}
         if not isinstance(event_types, list) or not all(one in _EVENT_TYPES for one in event_types):
-            raise errors.InvalidArgumentError(f"event_types must be of {', '.join(_EVENT_TYPES)}.")
+            raise errors.invalid_argument(f"event_types must be of {', '.join(_EVENT_TYPES)}.")
         if payload_format not in {"JSON_API_V1", "NONE"} or not isinstance(attributes, dict):
-            raise errors.InvalidArgumentError("payload_format or custom_attributes is not valid.")
+            raise errors.invalid_argument("payload_format or custom_attributes is not valid.")
+        topic = str(body.get("topic")).removeprefix(_TOPIC_SERVICE)
+        if not re.fullmatch("projects/[^/]+/topics/[^/]+", topic):
+            raise errors.invalid_argument(
+                f"topic must look like {_TOPIC_SERVICE}projects/P/topics/T, not {topic!r}."
+            )
         return cls(
             bucket=bucket,
             config_id=config_id,
-            topic=_parsed_topic(body.get("topic")),
+            topic=topic,
             event_types=tuple(event_types),
             object_name_prefix=str(body.get("object_name_prefix") or ""),
             payload_format=payload_format,
@@ -143,12 +148,3 @@ class Notifications:
                 await asyncio.sleep(self._patience.pause)
             else:
                 return
-
-
-def _parsed_topic(value: object) -> str:
-    topic = value.removeprefix(_TOPIC_SERVICE) if isinstance(value, str) else ""
-    if not re.fullmatch("projects/[^/]+/topics/[^/]+", topic):
-        raise errors.InvalidArgumentError(
-            f"topic must look like {_TOPIC_SERVICE}projects/PROJECT/topics/TOPIC, not {value!r}."
-        )
-    return topic

@@ -68,7 +68,7 @@ class StoredObject:
 
     @property
     def etag(self) -> str:
-        return _etag(self.generation, self.metageneration)
+        return etag_of(self.generation, self.metageneration)
 
     @property
     def xml_etag(self) -> str:
@@ -116,11 +116,11 @@ class StoredObject:
         } | self.version_headers()
         for name, header in FIELD_HEADERS.items():
             if name in self.fields:
-                headers[header] = _latin1(self.fields[name])
+                headers[header] = latin1(self.fields[name])
         # A key that cannot be a header name is in the resource only.
         for key, value in self.fields.get("metadata", {}).items():
             if _HEADER_NAME.fullmatch(key):
-                headers[f"x-goog-meta-{key}"] = _latin1(value)
+                headers[f"x-goog-meta-{key}"] = latin1(value)
         return headers
 
     def answer(self, request: Request, headers: dict[str, str]) -> Response:
@@ -166,7 +166,7 @@ class StoredBucket:
             "name": self.name,
             "selfLink": f"{base_url}/storage/v1/b/{self.name}",
             "metageneration": "1",
-            "etag": _etag(_microseconds(self.created)),
+            "etag": etag_of(microseconds(self.created)),
             "timeCreated": rfc3339(self.created),
             "updated": rfc3339(self.created),
         }
@@ -211,8 +211,11 @@ class Buckets:
 
     def bucket(self, name: str) -> StoredBucket:
         if name not in self._buckets:
-            raise errors.BucketNotFoundError(f"No such bucket: {name}")
+            raise errors.bucket_not_found(f"No such bucket: {name}")
         return self._buckets[name]
+
+    def bucket_of(self, request: Request) -> StoredBucket:
+        return self.bucket(path_segment(request, "bucket"))
 
     def list_buckets(self, project: str, prefix: str) -> list[StoredBucket]:
         found = (self._buckets[name] for name in sorted(self._buckets) if name.startswith(prefix))
@@ -221,14 +224,20 @@ class Buckets:
     def create_bucket(self, project: str, body: Json) -> StoredBucket:
         name = checked_bucket_name(body.get("name"))
         if name in self._buckets:
-            raise errors.BucketConflictError(f"The bucket {name} exists already.")
-        bucket = StoredBucket(name, project, self._now(), _checked_bucket_fields(body))
+            raise errors.bucket_conflict(f"The bucket {name} exists already.")
+        for refused in _REFUSED_BUCKET_FIELDS:
+            if any((body.get(refused) or {}).values()):
+                raise errors.not_offered(f"The local cloud does not offer {refused} of buckets.")
+        if body.get("cors") is not None:
+            cors.check_rules(body["cors"])
+        fields = {name: value for name, value in body.items() if value is not None}
+        bucket = StoredBucket(name, project, self._now(), fields)
         self._buckets[name] = bucket
         return bucket
 
     def delete_bucket(self, name: str) -> None:
         if self.bucket(name).objects:
-            raise errors.BucketConflictError(f"The bucket {name} is not empty.")
+            raise errors.bucket_conflict(f"The bucket {name} is not empty.")
         del self._buckets[name]
 
     def find(
@@ -241,7 +250,7 @@ class Buckets:
         stored = self.bucket(bucket).objects.get(name)
         if stored is None or generation not in {None, stored.generation}:
             wanted = f"{bucket}/{name}" + (f"#{generation}" if generation else "")
-            raise errors.ObjectNotFoundError(f"No such object: {wanted}")
+            raise errors.object_not_found(f"No such object: {wanted}")
         conditions.check(stored.generation, stored.metageneration, reading=reading)
         return stored
 
@@ -255,7 +264,7 @@ class Buckets:
         """Make a complete content the live object; if refused, it still belongs to the caller."""
         self.check(draft)
         now = self._now()
-        self._last_generation = max(self._last_generation + 1, _microseconds(now))
+        self._last_generation = max(self._last_generation + 1, microseconds(now))
         stored = StoredObject(
             bucket=draft.bucket,
             name=draft.name,
@@ -340,38 +349,29 @@ def object_fields(body: Json) -> Json:
     """Return the writable fields of an object resource that a client sent, nulls left out."""
     for name in _REFUSED_OBJECT_FIELDS:
         if body.get(name):
-            raise errors.NotOfferedError(f"The local cloud does not offer {name} of objects.")
+            raise errors.not_offered(f"The local cloud does not offer {name} of objects.")
     fields = {name: body[name] for name in _WRITABLE_OBJECT_FIELDS if body.get(name) is not None}
     metadata = fields.get("metadata", {})
     if not isinstance(metadata, dict):
-        raise errors.InvalidArgumentError("metadata must be an object of strings.")
+        raise errors.invalid_argument("metadata must be an object of strings.")
     metadata = {key: value for key, value in metadata.items() if value is not None}
     fields |= {"metadata": metadata} if "metadata" in fields else {}
     texts = [*metadata.values(), *(fields[name] for name in fields if name != "metadata")]
     if not all(isinstance(text, str) for text in texts):
-        raise errors.InvalidArgumentError("Object fields and metadata values must be strings.")
+        raise errors.invalid_argument("Object fields and metadata values must be strings.")
     if any("\r" in text or "\n" in text for text in [*texts, *metadata]):
-        raise errors.InvalidArgumentError("Object fields must not contain line breaks.")
+        raise errors.invalid_argument("Object fields must not contain line breaks.")
     return fields
 
 
-def _checked_bucket_fields(body: Json) -> Json:
-    for name in _REFUSED_BUCKET_FIELDS:
-        if any((body.get(name) or {}).values()):
-            raise errors.NotOfferedError(f"The local cloud does not offer {name} of buckets.")
-    if body.get("cors") is not None:
-        cors.check_rules(body["cors"])
-    return {name: value for name, value in body.items() if value is not None}
-
-
-def _microseconds(moment: datetime) -> int:
+def microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def _etag(*numbers: int) -> str:
+def etag_of(*numbers: int) -> str:
     return base64.b64encode(".".join(map(str, numbers)).encode()).decode()
 
 
-def _latin1(text: str) -> str:
+def latin1(text: str) -> str:
     """Return UTF-8 as HTTP libraries write header values: as Latin-1."""
     return text.encode().decode("latin-1")

@@ -39,7 +39,7 @@ def number_in(text: str, name: str) -> int:
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     if not is_number or int(text) >= 2**63:
         message = f"{name} must be a number below 2**63, not {text[:40]!r}."
-        raise errors.InvalidArgumentError(message, parameter=name)
+        raise errors.invalid_argument(message, parameter=name)
     return int(text)
 
 
@@ -68,7 +68,7 @@ def requested_range(header: str | None, size: int) -> range | None:
     else:
         positions = range(first, min(size, last + 1))
     if not positions:
-        raise errors.RangeNotSatisfiableError(
+        raise errors.range_not_satisfiable(
             f"{header} of {size} bytes", headers={"Content-Range": f"bytes */{size}"}
         )
     return positions
@@ -85,7 +85,7 @@ class ContentRange:
     def parse(cls, header: str) -> Self:
         match = _CONTENT_RANGE.fullmatch(header.strip())
         if match is None:
-            raise errors.InvalidArgumentError(f"Malformed Content-Range: {header[:80]!r}.")
+            raise errors.invalid_argument(f"Malformed Content-Range: {header[:80]!r}.")
         first, last, total = (
             None if text in {None, "*"} else number_in(text, "Content-Range")
             for text in match.groups()
@@ -95,7 +95,7 @@ class ContentRange:
         # `len` of a range fails beyond 2**63 - 1.
         positions = range(first, min(last + 1, 2**63 - 1))
         if not positions or (total is not None and positions.stop > total):
-            raise errors.InvalidArgumentError(f"Contradictory Content-Range: {header!r}.")
+            raise errors.invalid_argument(f"Contradictory Content-Range: {header!r}.")
         return cls(positions, total)
 
 
@@ -135,27 +135,27 @@ class Preconditions:
         )
         for name, wanted, actual in pairs:
             if wanted not in {None, actual}:
-                raise errors.PreconditionFailedError(
+                raise errors.precondition_failed(
                     f"The {name} is {actual}, not {wanted}.", parameter=name
                 )
         unchanged = self.generation_not_match == generation or (
             generation != 0 and self.metageneration_not_match == metageneration
         )
         if unchanged:
-            raise errors.NotModifiedError if reading else errors.PreconditionFailedError
+            raise errors.not_modified() if reading else errors.precondition_failed()
 
 
 def checked_object_name(name: object) -> str:
     """Return a name that https://cloud.google.com/storage/docs/objects#naming allows."""
     if not isinstance(name, str) or not name:
-        raise errors.InvalidArgumentError("The object has no name.")
+        raise errors.invalid_argument("The object has no name.")
     size = len(name.encode(errors="surrogatepass"))
     if size > _MOST_NAME_BYTES:
-        raise errors.InvalidArgumentError(
+        raise errors.invalid_argument(
             f"The object name has {size} bytes of UTF-8; {_MOST_NAME_BYTES} are allowed."
         )
     if name in {".", ".."} or _DISALLOWED.search(name):
-        raise errors.InvalidArgumentError(f"Disallowed object name: {name!r}.")
+        raise errors.invalid_argument(f"Disallowed object name: {name!r}.")
     return name
 
 
@@ -163,7 +163,7 @@ def checked_bucket_name(name: object) -> str:
     """Return a name that https://cloud.google.com/storage/docs/buckets#naming allows."""
     is_allowed = isinstance(name, str) and _BUCKET_NAME.fullmatch(name)
     if not isinstance(name, str) or not is_allowed or name in _RESERVED_BUCKET_NAMES:
-        raise errors.InvalidArgumentError(
+        raise errors.invalid_argument(
             f"Invalid bucket name: {name!r}. Use 3-63 of a-z, 0-9, '-' and '_', starting and "
             "ending with a letter or a digit, or several such parts with '.' between them."
         )
@@ -180,13 +180,13 @@ def path_segment(request: Request, name: str) -> str:
     try:
         return unquote(segment, errors="strict")
     except UnicodeDecodeError as error:
-        raise errors.InvalidArgumentError(f"The path segment {segment!r} is not UTF-8.") from error
+        raise errors.invalid_argument(f"The path segment {segment!r} is not UTF-8.") from error
 
 
 def check_framing(headers: Mapping[str, str]) -> None:
     """Refuse a request that gives its length in two ways: servers disagree where it ends."""
     if "content-length" in headers and "transfer-encoding" in headers:
-        raise errors.InvalidArgumentError(
+        raise errors.invalid_argument(
             "Send a Content-Length or a Transfer-Encoding, not both.",
             headers={"Connection": "close"},
         )
@@ -215,7 +215,7 @@ async def json_body(request: Request) -> Json:
     async for piece in request.stream():
         content += piece
         if len(content) > _MOST_RESOURCE_BYTES:
-            raise errors.InvalidArgumentError("The object resource is too large.")
+            raise errors.invalid_argument("The object resource is too large.")
     return parsed_json(bytes(content))
 
 
@@ -224,7 +224,7 @@ def parsed_json(data: bytes) -> Json:
     try:
         value = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise errors.InvalidArgumentError(f"The body is not JSON: {error}") from error
+        raise errors.invalid_argument(f"The body is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise errors.InvalidArgumentError("The body must be a JSON object.")
+        raise errors.invalid_argument("The body must be a JSON object.")
     return value

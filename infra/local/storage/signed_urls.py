@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from infra.local.storage import errors
-from infra.local.storage.requests import number_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,6 +39,7 @@ _PARAMETERS = tuple(
 _SCOPE_SUFFIX = ("auto", "storage", "goog4_request")
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})+")
 _DATE = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+_SECONDS = re.compile(r"[0-9]{1,6}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +79,34 @@ class SignedUrl:
     @classmethod
     def parse(cls, raw_query: str) -> Self:
         """Read the signature's parameters; each must be there once and well-formed."""
-        values = _signature_parameters(raw_query)
+        values = signature_parameters(raw_query)
         if values["x-goog-algorithm"] not in _ALGORITHMS:
             known = " or ".join(_ALGORITHMS)
-            raise _malformed("X-Goog-Algorithm", f"The algorithm must be {known}.")
+            raise malformed("X-Goog-Algorithm", f"The algorithm must be {known}.")
         email, _, scope = values["x-goog-credential"].partition("/")
         date = values["x-goog-date"]
         if tuple(scope.split("/")) != (date[:8], *_SCOPE_SUFFIX):
-            raise _malformed(
+            raise malformed(
                 "X-Goog-Credential", "Its scope is not DATE/auto/storage/goog4_request."
             )
         if not _HEXADECIMAL.fullmatch(values["x-goog-signature"]):
-            raise _malformed("X-Goog-Signature", "It must be in hexadecimal.")
+            raise malformed("X-Goog-Signature", "It must be in hexadecimal.")
+        seconds = values["x-goog-expires"]
+        if not _SECONDS.fullmatch(seconds) or not 0 < int(seconds) <= MOST_SECONDS:
+            raise malformed("X-Goog-Expires", f"It must be a number from 1 to {MOST_SECONDS}.")
+        signed_headers = values["x-goog-signedheaders"]
+        names = signed_headers.split(";")
+        is_lower = signed_headers == signed_headers.lower()
+        if names != sorted(set(names)) or not is_lower or "host" not in names:
+            raise malformed("X-Goog-SignedHeaders", "Give each name once, sorted, in lower case.")
         return cls(
             algorithm=values["x-goog-algorithm"],
             email=email,
             scope=scope,
             date=date,
-            signed_at=_parsed_date(date),
-            lifetime=_parsed_lifetime(values["x-goog-expires"]),
-            signed_headers=_parsed_signed_headers(values["x-goog-signedheaders"]),
+            signed_at=parsed_date(date),
+            lifetime=timedelta(seconds=int(seconds)),
+            signed_headers=tuple(names),
             signature=bytes.fromhex(values["x-goog-signature"]),
         )
 
@@ -106,23 +114,23 @@ class SignedUrl:
         """Require each signed header, and a signature of each `x-goog-` header."""
         for name in self.signed_headers:
             if name not in headers:
-                raise _malformed(name, "The header was signed, but is not in the request.")
+                raise malformed(name, "The header was signed, but is not in the request.")
         for name in headers:
             if name.startswith("x-goog-") and name not in self.signed_headers:
-                raise _malformed(name, "The header is in the request, but was not signed.")
+                raise malformed(name, "The header is in the request, but was not signed.")
 
     def check_time(self, now: datetime) -> None:
         if self.signed_at > now + MOST_CLOCK_SKEW:
-            raise errors.RequestTimeTooSkewedError(f"Signed at {self.date}, in the future.")
+            raise errors.request_time_too_skewed(f"Signed at {self.date}, in the future.")
         expires_at = self.signed_at + self.lifetime
         if now >= expires_at:
-            raise errors.ExpiredTokenError(f"Expired at: {expires_at.isoformat()}")
+            raise errors.expired_token(f"Expired at: {expires_at.isoformat()}")
 
     def string_to_sign(self, request: ReceivedRequest, headers: Mapping[str, str]) -> bytes:
         """Return the bytes that the account has signed, if it has signed this request."""
         pairs = sorted(
             (quote(name, safe="~"), quote(value, safe="~"))
-            for name, value in _query_pairs(request.raw_query)
+            for name, value in query_pairs(request.raw_query)
             if name.lower() != "x-goog-signature"
         )
         lines = [
@@ -148,7 +156,7 @@ class SignedUrl:
             except InvalidSignature:
                 is_right = False
         if not is_right:
-            raise errors.SignatureDoesNotMatchError
+            raise errors.signature_does_not_match()
 
 
 def verify(
@@ -167,56 +175,39 @@ def verify(
     url.check_headers(headers)
     url.check_time(now)
     if url.email not in keys:
-        raise errors.InvalidSecurityError(f"The service account {url.email!r} is not known here.")
+        raise errors.invalid_security(f"The service account {url.email!r} is not known here.")
     url.check_signature(keys[url.email], url.string_to_sign(request, headers))
     return {name: headers[name] for name in url.signed_headers}
 
 
-def _signature_parameters(raw_query: str) -> dict[str, str]:
+def signature_parameters(raw_query: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, value in _query_pairs(raw_query):
+    for name, value in query_pairs(raw_query):
         if name.lower() in found:
-            raise _malformed(name, "The parameter was given twice.")
+            raise malformed(name, "The parameter was given twice.")
         if name.lower() in _PARAMETERS:
             found[name.lower()] = value
     if not found:
-        raise errors.AccessDeniedError("The bucket is private: use a signed URL.")
+        raise errors.access_denied("The bucket is private: use a signed URL.")
     for name in _PARAMETERS:
         if not found.get(name):
-            raise _malformed(name, "The parameter is missing.")
+            raise malformed(name, "The parameter is missing.")
     return found
 
 
-def _query_pairs(raw_query: str) -> list[tuple[str, str]]:
+def query_pairs(raw_query: str) -> list[tuple[str, str]]:
     pairs = (item.partition("=") for item in raw_query.split("&") if item)
     return [(unquote_plus(name), unquote_plus(value)) for name, _, value in pairs]
 
 
-def _parsed_date(text: str) -> datetime:
+def parsed_date(text: str) -> datetime:
     try:
         if _DATE.fullmatch(text):
             return datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
         pass
-    raise _malformed("X-Goog-Date", "It must be a date like 20300131T235959Z.")
+    raise malformed("X-Goog-Date", "It must be a date like 20300131T235959Z.")
 
 
-def _parsed_lifetime(text: str) -> timedelta:
-    try:
-        seconds = number_in(text, "X-Goog-Expires")
-    except errors.InvalidArgumentError:
-        seconds = 0
-    if not 0 < seconds <= MOST_SECONDS:
-        raise _malformed("X-Goog-Expires", f"It must be a number from 1 to {MOST_SECONDS}.")
-    return timedelta(seconds=seconds)
-
-
-def _parsed_signed_headers(text: str) -> tuple[str, ...]:
-    names = text.split(";")
-    if names != sorted(set(names)) or text != text.lower() or "host" not in names:
-        raise _malformed("X-Goog-SignedHeaders", "Give each name once, sorted, in lower case.")
-    return tuple(names)
-
-
-def _malformed(parameter: str, details: str) -> errors.MalformedSecurityHeaderError:
-    return errors.MalformedSecurityHeaderError(details, parameter=parameter)
+def malformed(parameter: str, details: str) -> errors.StorageError:
+    return errors.malformed_security_header(details, parameter=parameter)

@@ -54,10 +54,10 @@ def split_related(content_type: str, body: bytes) -> tuple[Json, bytes]:
     media_type, options = parse_options_header(content_type)
     boundary = options.get(b"boundary")
     if not media_type.startswith(b"multipart/") or not boundary:
-        raise errors.InvalidArgumentError(f"{content_type!r} is no multipart type with a boundary.")
+        raise errors.invalid_argument(f"{content_type!r} is no multipart type with a boundary.")
     _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary)
     if len(parts) != _PARTS + 1 or not parts[-1].startswith(b"--"):
-        raise errors.InvalidArgumentError("The multipart body must have two complete parts.")
+        raise errors.invalid_argument("The multipart body must have two complete parts.")
     (_, _, metadata), (head, _, content) = (part.partition(b"\r\n\r\n") for part in parts[:_PARTS])
     resource = parsed_json(metadata)
     for line in head.decode("latin-1").splitlines():
@@ -82,16 +82,16 @@ class UploadSession:
         """Append the bytes at these positions that are not there yet."""
         persisted, received, is_last = self.content.size, 0, False
         if positions.start > persisted:
-            raise errors.BusyError(f"The next bytes begin at {persisted}, not {positions.start}.")
+            raise errors.busy(f"The next bytes begin at {persisted}, not {positions.start}.")
         present = persisted - positions.start
         try:
             async for piece in body:
                 if received + len(piece) > len(positions):
-                    raise errors.InvalidArgumentError("More bytes than the Content-Range says.")
+                    raise errors.invalid_argument("More bytes than the Content-Range says.")
                 self.content.write(piece[max(0, present - received) :])
                 received += len(piece)
             if received != len(positions):
-                raise errors.IncompleteBodyError(f"{received} of {len(positions)} bytes arrived.")
+                raise errors.incomplete_body(f"{received} of {len(positions)} bytes arrived.")
             is_last = positions.stop == total
         finally:
             if not is_last:
@@ -119,27 +119,27 @@ class UploadApi:
             with incoming_content(self._folder) as incoming:
                 if upload_type == "media":
                     resource = {"contentType": request.headers.get("content-type")}
-                    self._buckets.check(_draft(request, resource))
+                    self._buckets.check(draft_of(request, resource))
                     async for piece in body:
                         incoming.write(piece)
                 elif upload_type == "multipart":
                     content_type = request.headers.get("content-type", "")
-                    resource, data = split_related(content_type, await _whole(body))
+                    resource, data = split_related(content_type, await whole(body))
                     incoming.write(data)
                 else:
-                    raise errors.InvalidArgumentError(
+                    raise errors.invalid_argument(
                         f"uploadType must be media, multipart or resumable, not {upload_type!r}."
                     )
-                draft, content = _draft(request, resource), await incoming.finish()
+                draft, content = draft_of(request, resource), await incoming.finish()
                 ExpectedDigests.from_headers(request.headers).check(content)
-                _resource_digests(resource).check(content)
+                digests_of(resource).check(content)
                 stored = self._buckets.write(draft, content, base_url(request))
         return JSONResponse(stored.resource(base_url(request)))
 
     async def resume(self, request: Request) -> Response:
         """Receive the next bytes of a session, or tell how far it is."""
         async with received_body(request) as body, self._session(request) as session:
-            content_range = _content_range(request)
+            content_range = announced_range(request)
             if session.result is None:
                 await self._advance(request, session, content_range, body)
         if session.result is not None:
@@ -152,12 +152,12 @@ class UploadApi:
         content_type = request.headers.get("x-upload-content-type")
         if content_type:
             resource.setdefault("contentType", content_type)
-        draft = _draft(request, resource)
+        draft = draft_of(request, resource)
         self._buckets.check(draft)
         total = optional_number(request.headers, "x-upload-content-length")
         session_id = secrets.token_urlsafe(32)
         self._sessions[session_id] = UploadSession(
-            draft, _resource_digests(resource), total, IncomingContent(self._folder)
+            draft, digests_of(resource), total, IncomingContent(self._folder)
         )
         location = f"{base_url(request)}{request.scope['path']}?uploadType=resumable"
         headers = {"Location": f"{location}&upload_id={session_id}"}
@@ -169,15 +169,15 @@ class UploadApi:
         session_id = request.query_params.get("upload_id", "")
         session = self._sessions.get(session_id)
         if session is None or session.draft.bucket != path_segment(request, "bucket"):
-            raise errors.NotFoundError("There is no such upload session.")
+            raise errors.not_found("There is no such upload session.")
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await session.lock.acquire()
         except TimeoutError:
-            raise errors.BusyError("Another request is writing to this upload session.") from None
+            raise errors.busy("Another request is writing to this upload session.") from None
         try:
             if session_id not in self._sessions:
-                raise errors.NotFoundError("The upload session has ended.")
+                raise errors.not_found("The upload session has ended.")
             yield session
         finally:
             session.lock.release()
@@ -191,7 +191,7 @@ class UploadApi:
     ) -> None:
         positions, totals = content_range.positions, {session.total, content_range.total} - {None}
         if len(totals) > 1:
-            raise errors.InvalidArgumentError(f"{session.total} bytes were announced.")
+            raise errors.invalid_argument(f"{session.total} bytes were announced.")
         total = next(iter(totals), None)
         if positions is not None:
             await session.take(positions, body, total)
@@ -200,32 +200,28 @@ class UploadApi:
         if claimed is None or persisted < claimed:
             return
         if persisted != total:
-            raise errors.InvalidArgumentError(f"{persisted} bytes are here, more than {total}.")
+            raise errors.invalid_argument(f"{persisted} bytes are here, more than {total}.")
         content = await session.content.finish()
         try:
             session.expected.check(content)
             ExpectedDigests.from_headers(request.headers).check(content)
             session.result = self._buckets.write(session.draft, content, base_url(request))
         except errors.StorageError:
-            self._discard(session)
+            del self._sessions[request.query_params["upload_id"]]
+            session.content.delete()
             raise
 
-    def _discard(self, session: UploadSession) -> None:
-        self._sessions = {key: one for key, one in self._sessions.items() if one is not session}
-        if session.result is None:
-            session.content.delete()
 
-
-async def _whole(body: AsyncIterator[bytes]) -> bytes:
+async def whole(body: AsyncIterator[bytes]) -> bytes:
     data = bytearray()
     async for piece in body:
         data += piece
         if len(data) > _MOST_MULTIPART_BYTES:
-            raise errors.EntityTooLargeError("Use a resumable upload for a larger object.")
+            raise errors.entity_too_large("Use a resumable upload for a larger object.")
     return bytes(data)
 
 
-def _draft(request: Request, resource: Json) -> ObjectDraft:
+def draft_of(request: Request, resource: Json) -> ObjectDraft:
     name = request.query_params.get("name") or resource.get("name")
     return ObjectDraft(
         bucket=path_segment(request, "bucket"),
@@ -235,16 +231,16 @@ def _draft(request: Request, resource: Json) -> ObjectDraft:
     )
 
 
-def _content_range(request: Request) -> ContentRange:
+def announced_range(request: Request) -> ContentRange:
     header = request.headers.get("content-range")
     if header is not None:
         return ContentRange.parse(header)
     length = optional_number(request.headers, "content-length")
     if length is None:
-        raise errors.InvalidArgumentError("Send a Content-Range or a Content-Length.")
+        raise errors.invalid_argument("Send a Content-Range or a Content-Length.")
     return ContentRange(range(length), length)
 
 
-def _resource_digests(resource: Json) -> ExpectedDigests:
+def digests_of(resource: Json) -> ExpectedDigests:
     values = (resource.get("crc32c"), resource.get("md5Hash"))
     return ExpectedDigests(*(value if isinstance(value, str) else None for value in values))

@@ -13,7 +13,13 @@ from starlette.routing import Route
 
 from infra.local.storage import cors, errors
 from infra.local.storage.contents import ExpectedDigests, incoming_content
-from infra.local.storage.objects import FIELD_HEADERS, ObjectDraft, StoredObject, object_fields
+from infra.local.storage.objects import (
+    FIELD_HEADERS,
+    ObjectDraft,
+    StoredObject,
+    latin1,
+    object_fields,
+)
 from infra.local.storage.requests import (
     Json,
     Preconditions,
@@ -76,7 +82,7 @@ class XmlApi:
         """Return the CORS headers of an answer or error, where the bucket's rules give some."""
         try:
             rules = self._rules(request)
-        except (errors.BucketNotFoundError, errors.InvalidArgumentError):
+        except errors.StorageError:
             return {}
         return cors.response_headers(rules, request.method, request.headers)
 
@@ -87,27 +93,38 @@ class XmlApi:
     async def read(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
         stored = self._found(request, reading=True)
         if stored.xml_etag in request.headers.get("if-none-match", "").split(", "):
-            raise errors.NotModifiedError
-        return stored.answer(request, _overrides(request))
+            raise errors.not_modified()
+        query = request.query_params
+        overrides = {
+            header: query[name] for name, header in _RESPONSE_OVERRIDES.items() if name in query
+        }
+        if any(not value.isprintable() for value in overrides.values()):
+            raise errors.invalid_argument("No header can hold this response override.")
+        return stored.answer(request, {name: latin1(text) for name, text in overrides.items()})
 
     async def write(self, request: Request, body: AsyncIterator[bytes]) -> Response:
         """Receive an object; nothing is stored unless everything arrived and fits."""
         for name in _REFUSED_HEADERS:
             if name in request.headers:
-                raise errors.NotOfferedError(f"{name} is not offered.", parameter=name)
+                raise errors.not_offered(f"{name} is not offered.", parameter=name)
         bucket, name = path_segment(request, "bucket"), path_segment(request, "object")
         conditions = Preconditions.from_headers(request.headers)
-        draft = ObjectDraft(bucket, name, _fields(request), conditions)
-        shortest, longest = _allowed_length(request)
+        draft = ObjectDraft(bucket, name, fields_of(request), conditions)
+        shortest, longest = 0, None
+        if _LENGTH_RANGE in request.headers:
+            least, _, most = request.headers[_LENGTH_RANGE].strip().partition(",")
+            shortest, longest = number_in(least, _LENGTH_RANGE), number_in(most, _LENGTH_RANGE)
         announced = optional_number(request.headers, "content-length")
-        _check_length(shortest if announced is None else announced, shortest, longest)
+        check_length(shortest if announced is None else announced, shortest, longest)
         self._buckets.check(draft)
-        expected = _expected_digests(request)
+        sha256 = request.headers.get("x-goog-content-sha256", UNSIGNED_PAYLOAD)
+        known = None if sha256 == UNSIGNED_PAYLOAD else sha256.lower()
+        expected = ExpectedDigests.from_headers(request.headers, known)
         with incoming_content(self._folder) as incoming:
             async for piece in body:
                 incoming.write(piece)
-                _check_length(incoming.size, 0, longest)
-            _check_length(incoming.size, shortest, longest)
+                check_length(incoming.size, 0, longest)
+            check_length(incoming.size, shortest, longest)
             content = await incoming.finish()
             expected.check(content)
             stored = self._buckets.write(draft, content, base_url(request))
@@ -140,19 +157,11 @@ class XmlApi:
         return endpoint
 
     def _rules(self, request: Request) -> list[cors.Rule]:
-        bucket = self._buckets.bucket(path_segment(request, "bucket"))
+        bucket = self._buckets.bucket_of(request)
         return list(bucket.fields.get("cors", []))
 
 
-def _overrides(request: Request) -> dict[str, str]:
-    query = request.query_params
-    headers = {header: query[name] for name, header in _RESPONSE_OVERRIDES.items() if name in query}
-    if any(not value.isprintable() for value in headers.values()):
-        raise errors.InvalidArgumentError("No header can hold this response override.")
-    return {header: value.encode().decode("latin-1") for header, value in headers.items()}
-
-
-def _fields(request: Request) -> Json:
+def fields_of(request: Request) -> Json:
     # Header values are UTF-8 that HTTP read as Latin-1.
     headers = {
         name: value.encode("latin-1").decode(errors="replace")
@@ -169,22 +178,8 @@ def _fields(request: Request) -> Json:
     return object_fields(fields | {"metadata": metadata or None})
 
 
-def _allowed_length(request: Request) -> tuple[int, int | None]:
-    header = request.headers.get(_LENGTH_RANGE)
-    if header is None:
-        return 0, None
-    shortest, _, longest = header.strip().partition(",")
-    return number_in(shortest, _LENGTH_RANGE), number_in(longest, _LENGTH_RANGE)
-
-
-def _check_length(size: int, shortest: int, longest: int | None) -> None:
+def check_length(size: int, shortest: int, longest: int | None) -> None:
     if longest is not None and size > longest:
-        raise errors.EntityTooLargeError(f"Content-length is above the upper bound: {longest}")
+        raise errors.entity_too_large(f"Content-length is above the upper bound: {longest}")
     if size < shortest:
-        raise errors.EntityTooSmallError(f"Content-length is below the lower bound: {shortest}")
-
-
-def _expected_digests(request: Request) -> ExpectedDigests:
-    sha256 = request.headers.get("x-goog-content-sha256", UNSIGNED_PAYLOAD)
-    known = None if sha256 == UNSIGNED_PAYLOAD else sha256.lower()
-    return ExpectedDigests.from_headers(request.headers, known)
+        raise errors.entity_too_small(f"Content-length is below the lower bound: {shortest}")

@@ -13,9 +13,9 @@ from infra.local.commands.batch import (
     BatchJob,
     BatchReport,
     UsageError,
-    _table,
     convert_all,
     plan_jobs,
+    table_of,
 )
 from infra.local.commands.visitor import RecordingRequest, RequestRefusedError, Visitor
 from shared.voices.store import StoreUnavailableError
@@ -166,7 +166,7 @@ def test_the_table_shows_names_as_they_are_and_what_is_missing_of_a_recording(
     ]
 
     reports = [BatchReport(job, voice=voice) for voice in damaged]
-    Console().print(_table([refused, BatchReport(job, is_there=True), *reports]))
+    Console().print(table_of([refused, BatchReport(job, is_there=True), *reports]))
 
     said = capsys.readouterr().out
     assert said.count("song [live].wav") == 4

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.local.__main__ import _parser, main
+from infra.local.__main__ import main, make_parser
 from infra.local.cloud.trainer import training_program
 from infra.local.commands import batch, demo, live
 from infra.local.processes.children import StartError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
-    return _parser().parse_args(arguments)
+    return make_parser().parse_args(arguments)
 
 
 def test_every_command_may_choose_between_emulators_and_memory() -> None:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from infra.local.storage import errors
+from infra.local.storage.errors import StorageError
 from infra.local.storage.signed_urls import ReceivedRequest, verify
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def test_a_signature_is_valid_from_a_quarter_of_an_hour_before_its_date_until_it
 ) -> None:
     for moment in (-15 * 60, 60 - 1e-6):
         Signer(key).check(SIGNED_AT + timedelta(seconds=moment))
-    with pytest.raises(errors.ExpiredTokenError, match="2030-02-01T00:00:30"):
+    with pytest.raises(StorageError, match=r"^ExpiredToken: .*2030-02-01T00:00:30"):
         Signer(key).check(SIGNED_AT + timedelta(seconds=60))
-    with pytest.raises(errors.RequestTimeTooSkewedError):
+    with pytest.raises(StorageError, match=r"^RequestTimeTooSkewed: "):
         Signer(key).check(SIGNED_AT - timedelta(minutes=15, seconds=1))
     Signer(key, parameters={"Expires=60": "Expires=604800"}).check(SIGNED_AT + timedelta(days=6))
 
@@ -108,7 +108,7 @@ def test_a_signature_is_valid_from_a_quarter_of_an_hour_before_its_date_until_it
 def test_even_a_well_signed_request_must_have_the_documented_parameters(
     key: rsa.RSAPrivateKey, old: str, new: str
 ) -> None:
-    with pytest.raises(errors.MalformedSecurityHeaderError):
+    with pytest.raises(StorageError, match=r"^MalformedSecurityHeader: "):
         Signer(key, parameters={old: new}).check()
 
 
@@ -125,13 +125,13 @@ def test_even_a_well_signed_request_must_have_the_documented_parameters(
 def test_signed_headers_must_be_sorted_lower_case_present_and_include_the_host(
     key: rsa.RSAPrivateKey, names: str, canonical_headers: str
 ) -> None:
-    with pytest.raises(errors.MalformedSecurityHeaderError):
+    with pytest.raises(StorageError, match=r"^MalformedSecurityHeader: "):
         Signer(key, names=names, canonical_headers=canonical_headers).check()
 
 
 def test_a_goog_header_must_be_signed_and_another_need_not(key: rsa.RSAPrivateKey) -> None:
     Signer(key, headers=(*HEADERS, ("Accept", "*/*"))).check()
-    with pytest.raises(errors.MalformedSecurityHeaderError) as caught:
+    with pytest.raises(StorageError, match=r"^MalformedSecurityHeader: ") as caught:
         Signer(key, headers=(*HEADERS, ("X-Goog-Meta-A", "b"))).check()
     assert caught.value.parameter == "x-goog-meta-a"
 
@@ -148,7 +148,7 @@ def test_the_payload_hash_is_part_of_the_signature(key: rsa.RSAPrivateKey) -> No
     )
 
     assert signer.check()["x-goog-content-sha256"] == "abc"
-    with pytest.raises(errors.SignatureDoesNotMatchError):
+    with pytest.raises(StorageError, match=r"^SignatureDoesNotMatch: "):
         replace(signer, payload="UNSIGNED-PAYLOAD").check()
 
 
@@ -168,7 +168,7 @@ def test_no_signed_part_may_be_altered(
 ) -> None:
     request = replace(Signer(key).request(), **change)  # type: ignore[arg-type]
 
-    with pytest.raises(errors.SignatureDoesNotMatchError):
+    with pytest.raises(StorageError, match=r"^SignatureDoesNotMatch: "):
         verify(request, {EMAIL: key.public_key()}, SIGNED_AT)
 
 
