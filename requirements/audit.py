@@ -17,12 +17,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 WEB: Final = ROOT / "web"
@@ -46,8 +44,8 @@ class Ended:
     errors: str
 
 
-class RunProgram(Protocol):
-    def __call__(self, command: Sequence[str], folder: Path) -> Ended: ...
+RunProgram = Callable[[Sequence[str], Path], Ended]
+"""Runs a program in a folder and returns how it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +66,20 @@ def audit_python(requirements: Sequence[Path], run: RunProgram) -> AuditReport:
     """Ask for what locked requirement files name."""
     subject = "Python packages of the deployables"
     options = [part for path in requirements for part in ("--requirement", str(path))]
-    answer = _ask([*_PIP_AUDIT, *options], ROOT, run)
+    answer = ask([*_PIP_AUDIT, *options], ROOT, run)
     if isinstance(answer, str):
         return AuditReport(subject, unchecked=answer)
     packages = answer.content.get("dependencies")
     if not packages:
         return AuditReport(subject, unchecked="pip-audit names no package")
     skipped = [package["name"] for package in packages if "skip_reason" in package]
-    found = _vulnerabilities(packages)
+    unknown = ", ".join(skipped[:_MANY]) + (", ..." if len(skipped) > _MANY else "")
+    unchecked = f"nothing is known of {len(skipped)} of {len(packages)} packages ({unknown})"
+    found = vulnerabilities(packages)
     return AuditReport(
         subject,
         found=found,
-        unchecked=_skipped(skipped, packages) or answer.failure_beside(found),
+        unchecked=unchecked if skipped else answer.failure_beside(found),
         checked=sum("skip_reason" not in package for package in packages),
     )
 
@@ -89,12 +89,15 @@ def audit_page(npm: str | None, run: RunProgram) -> AuditReport:
     subject = "npm packages of the page"
     if npm is None:
         return AuditReport(subject, unchecked="npm was not found; install Node.js 20 or newer")
-    answer = _ask([npm, "audit", "--json"], WEB, run)
+    answer = ask([npm, "audit", "--json"], WEB, run)
     if isinstance(answer, str):
         return AuditReport(subject, unchecked=answer)
     vulnerable = answer.content.get("vulnerabilities")
     if not isinstance(vulnerable, dict):
-        return AuditReport(subject, unchecked=_reason(answer.content))
+        error = answer.content.get("error")
+        summary = error.get("summary") if isinstance(error, dict) else None
+        why = answer.content.get("message") or summary or "npm answers without saying why"
+        return AuditReport(subject, unchecked=str(why))
     found = tuple(
         f"{name} {entry.get('range', '')}: {entry.get('severity', 'of unknown severity')}"
         for name, entry in vulnerable.items()
@@ -136,7 +139,7 @@ class _Answer:
         return "" if found or self.code == 0 else f"exit code {self.code} without a reason"
 
 
-def _ask(command: Sequence[str], folder: Path, run: RunProgram) -> _Answer | str:
+def ask(command: Sequence[str], folder: Path, run: RunProgram) -> _Answer | str:
     """Return the JSON object that a program writes, or why there is none."""
     try:
         ended = run(command, folder)
@@ -152,7 +155,7 @@ def _ask(command: Sequence[str], folder: Path, run: RunProgram) -> _Answer | str
     return f"exit code {ended.code}, {said.splitlines()[-1]}"
 
 
-def _vulnerabilities(packages: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+def vulnerabilities(packages: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(
         f"{package['name']} {package['version']}: {vulnerability['id']}, "
         f"fixed in {', '.join(vulnerability.get('fix_versions') or ['no version'])}"
@@ -161,20 +164,7 @@ def _vulnerabilities(packages: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def _skipped(names: Sequence[str], packages: Sequence[object]) -> str:
-    if not names:
-        return ""
-    shown = ", ".join(names[:_MANY]) + (", ..." if len(names) > _MANY else "")
-    return f"nothing is known of {len(names)} of {len(packages)} packages ({shown})"
-
-
-def _reason(answer: dict[str, Any]) -> str:
-    error = answer.get("error")
-    summary = error.get("summary") if isinstance(error, dict) else None
-    return str(answer.get("message") or summary or "npm answers without saying why")
-
-
-def _run(command: Sequence[str], folder: Path) -> Ended:
+def run_program(command: Sequence[str], folder: Path) -> Ended:
     ended = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS
     )
@@ -183,7 +173,10 @@ def _run(command: Sequence[str], folder: Path) -> Ended:
 
 def main() -> int:
     requirements = sorted(ROOT.glob("functions/*/requirements.txt"))
-    reports = [audit_python(requirements, _run), audit_page(shutil.which("npm"), _run)]
+    reports = [
+        audit_python(requirements, run_program),
+        audit_page(shutil.which("npm"), run_program),
+    ]
     return conclude(reports, required=bool(os.environ.get(REQUIRED)), say=print)
 
 

@@ -25,12 +25,9 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 MODULE: Final = ROOT / "infra/terraform"
@@ -56,13 +53,8 @@ STEPS: Final = (
 
 PASSED, FOUND, NOT_CHECKED = 0, 1, 2
 
-
-class RunCommand(Protocol):
-    """Runs a command in the foreground."""
-
-    def __call__(self, command: Sequence[str], environment: Mapping[str, str], /) -> int:
-        """Return its exit code; `environment` is added to this process's own."""
-        ...
+RunCommand = Callable[[Sequence[str], Mapping[str, str]], int]
+"""Runs a command in the foreground with additional variables; returns its exit code."""
 
 
 def check(
@@ -85,9 +77,11 @@ def check(
         print("FOUND: run terraform fmt -recursive in infra/terraform.")
         return FOUND
     if registry_answers():
-        return _check_with_providers(terraform, run)
+        return check_with_providers(terraform, run)
     if stand_in is not None:
-        return _check_with_stand_in(stand_in, run)
+        print(f"No provider registry answers; checking with the schema check {stand_in.name}.")
+        with tempfile.TemporaryDirectory() as scratch:
+            return check_with_stand_in(stand_in, run, copy_of_module(Path(scratch)))
     print(
         "NOT CHECKED beyond the formatting: no provider registry answers, and there is no schema "
         f"check in its place. Run this again where {REGISTRY} can be reached, or set "
@@ -115,35 +109,25 @@ def find_stand_in(environment: Mapping[str, str], shared_tools: Path = SHARED_TO
     return program
 
 
-def _check_with_providers(terraform: str, run: RunCommand) -> int:
+def check_with_providers(terraform: str, run: RunCommand) -> int:
     print("Checking with the real providers from the registry.")
     for folder in FOLDERS:
-        with tempfile.TemporaryDirectory() as data, _without_new_lock_file(folder):
-            for step in STEPS:
-                print(f"== terraform {step[0]} in {folder.relative_to(ROOT)}", flush=True)
-                if run([terraform, f"-chdir={folder}", *step], {"TF_DATA_DIR": data}):
-                    print(f"FOUND: terraform {step[0]} in {folder.relative_to(ROOT)}, see above.")
-                    return FOUND
+        # The lock file that `init` writes is deleted, unless the operator had one: that is theirs.
+        lock = folder / ".terraform.lock.hcl"
+        existed = lock.exists()
+        try:
+            with tempfile.TemporaryDirectory() as data:
+                for step in STEPS:
+                    print(f"== terraform {step[0]} in {folder.relative_to(ROOT)}", flush=True)
+                    if run([terraform, f"-chdir={folder}", *step], {"TF_DATA_DIR": data}):
+                        where = folder.relative_to(ROOT)
+                        print(f"FOUND: terraform {step[0]} in {where}, see above.")
+                        return FOUND
+        finally:
+            if not existed:
+                lock.unlink(missing_ok=True)
     print("PASSED with the real providers.")
     return PASSED
-
-
-@contextmanager
-def _without_new_lock_file(folder: Path) -> Iterator[None]:
-    """Delete the lock file that `init` writes, unless the operator had one: that one is theirs."""
-    lock = folder / ".terraform.lock.hcl"
-    existed = lock.exists()
-    try:
-        yield
-    finally:
-        if not existed:
-            lock.unlink(missing_ok=True)
-
-
-def _check_with_stand_in(program: Path, run: RunCommand) -> int:
-    print(f"No provider registry answers; checking with the schema check {program.name}.")
-    with tempfile.TemporaryDirectory() as scratch:
-        return _check_folders(program, run, copy_of_module(Path(scratch)))
 
 
 def copy_of_module(tree: Path) -> Path:
@@ -162,7 +146,7 @@ def copy_of_module(tree: Path) -> Path:
     return copied
 
 
-def _check_folders(program: Path, run: RunCommand, module: Path) -> int:
+def check_with_stand_in(program: Path, run: RunCommand, module: Path) -> int:
     environment = {"CHECK_TERRAFORM_PYTHON": sys.executable}
     for folder in FOLDERS:
         values = [] if folder == FULL else ["--var-file", str(TRIAL)]
@@ -180,16 +164,12 @@ def _check_folders(program: Path, run: RunCommand, module: Path) -> int:
     return PASSED
 
 
-def _registry_answers() -> bool:
+def registry_answers() -> bool:
     try:
         with urllib.request.urlopen(REGISTRY, timeout=REGISTRY_SECONDS) as answer:
             return bool(answer.status == 200)  # noqa: PLR2004 - OK
     except (OSError, urllib.error.URLError):
         return False
-
-
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
 
 
 def main() -> int:
@@ -200,9 +180,9 @@ def main() -> int:
         return FOUND
     return check(
         terraform=shutil.which("terraform"),
-        registry_answers=_registry_answers,
+        registry_answers=registry_answers,
         stand_in=stand_in,
-        run=_run,
+        run=lambda command, more: subprocess.call(command, env={**os.environ, **more}),
     )
 
 

@@ -17,7 +17,6 @@ from tools.benchmarks.pipeline_counts import (
     WRITE,
     CountingProxy,
     Deliveries,
-    counted_signatures,
     watched_deliveries,
 )
 from tools.benchmarks.report import PERCENTILES, Cell, Report, Table
@@ -55,8 +54,7 @@ async def run(*, quick: bool) -> Report:
     warm_ups, idle, traced, counted = (5, 8, 5, 2) if quick else (20, 100, 40, 10)
     async with visited_cloud(embedded=True) as visitors:
         await visitors.send_one_by_one(warm_ups)
-        with counted_signatures() as signatures:
-            in_memory = await visitors.send_one_by_one(idle)
+        in_memory = await visitors.send_one_by_one(idle)
     async with visited_cloud() as visitors:
         await visitors.send_one_by_one(warm_ups)
         before = _cpu_milliseconds(visitors)
@@ -71,7 +69,7 @@ async def run(*, quick: bool) -> Report:
         (
             _overhead_table({EMULATORS_PUSH: pushed, IN_MEMORY: in_memory}),
             _hops_table([_hops_of(each, deliveries) for each in followed]),
-            _counts_table(counts, signatures.total() / idle),
+            _counts_table(counts),
             Table("Processor time per voice of 3 s, ms", ("service", "time"), processor),
         ),
         facts={
@@ -144,12 +142,11 @@ def _hops_table(voices: Sequence[Sequence[float]]) -> Table:
     return Table(title, ("hop", EMULATORS_PUSH, "step"), rows)
 
 
-def _counts_table(counts: Counts, signed: float) -> Table:
+def _counts_table(counts: Counts) -> Table:
     rows: tuple[tuple[Cell, ...], ...] = (
         ("Firestore documents written", counts.writes),
         ("Firestore documents read by the service", counts.reads),
         ("Firestore documents read by the visitor's listener", counts.listened),
         ("Pub/Sub messages", counts.messages),
-        ("addresses signed, each a call of signBlob unless signing is hmac", signed),
     )
     return Table("What one voice asks for", ("what", "per voice"), rows)

@@ -1,4 +1,4 @@
-"""Counts a voice's calls of Firestore, its messages and its signed addresses."""
+"""Counts a voice's calls of Firestore and its messages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
 
-from google.cloud.storage import Blob
 from hpack import Decoder
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
@@ -22,7 +21,6 @@ from starlette.routing import Route
 
 from infra.local.configuration import names
 from infra.local.configuration.names import Ports
-from shared.google.storage import Signer
 from tools.benchmarks.voice_journeys import Visitors
 
 WRITE: Final = "Commit"
@@ -172,23 +170,3 @@ async def watched_deliveries(visitors: Visitors) -> AsyncIterator[Deliveries]:
                 await push_to(topic, endpoint)
             stop.set()
             await serving
-
-
-@contextmanager
-def counted_signatures() -> Iterator[Counter[str]]:
-    """Count the addresses that `Signer` signs in this process, by the method of the request.
-
-    The local cloud signs with a key; where IAM signs, each is a call of signBlob.
-    """
-    counts: Counter[str] = Counter()
-    sign_url = Signer.sign_url
-
-    def counting(signer: Signer, blob: Blob, method: str, expires_at: datetime, **more: Any) -> str:
-        counts[method] += 1
-        return sign_url(signer, blob, method, expires_at, **more)
-
-    Signer.sign_url = counting  # type: ignore[assignment, method-assign] # the services make their own signers
-    try:
-        yield counts
-    finally:
-        Signer.sign_url = sign_url  # type: ignore[method-assign]

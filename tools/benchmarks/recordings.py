@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import math
-from typing import Final, cast
+from typing import Final
 
 import av
 import numpy as np
@@ -15,7 +14,6 @@ from infra.local.commands.demo import SAMPLE
 SAMPLE_RATE: Final = 48_000
 CONTENT_TYPE: Final = "audio/webm;codecs=opus"
 _BITS_PER_SECOND: Final = 64_000
-_ROUNDING: Final = 1e-3
 
 
 def speech(seconds: float) -> npt.NDArray[np.float32]:
@@ -46,19 +44,3 @@ def encoded(samples: npt.NDArray[np.float32]) -> bytes:
         target.mux(stream.encode(frame))
         target.mux(stream.encode(None))
     return file.getvalue()
-
-
-def slices(recording: bytes, seconds: float) -> list[bytes]:
-    """Cut a recording as a recorder hands it out: after each interval, all complete packets.
-
-    Equal parts of the bytes would come up to a quarter of a second too early or too late.
-    """
-    with av.open(io.BytesIO(recording), "r") as source:
-        packets = [packet for packet in source.demux(audio=0) if packet.pts is not None]
-    ends = [cast("int", packet.pos) for packet in packets[1:]] + [len(recording)]
-    cuts: dict[int, int] = {}
-    for packet, end in zip(packets, ends, strict=True):
-        spoken = float((packet.pts or 0) + (packet.duration or 0)) * float(packet.time_base)
-        cuts[math.ceil(spoken / seconds - _ROUNDING)] = end
-    begins = [0, *list(cuts.values())[:-1]]
-    return [recording[begin:end] for begin, end in zip(begins, cuts.values(), strict=True)]

@@ -1,16 +1,15 @@
-"""Servers and emulators as processes, their processor time, and quiet measurements of them."""
+"""Servers and emulators as processes, and their processor time."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 import httpx
 import psutil
@@ -26,13 +25,7 @@ from infra.local.configuration.options import ROOT, RULES
 from infra.local.processes.children import Supervisor
 from shared.google.storage import CloudStorageBucket, Signer
 
-_Result = TypeVar("_Result")
-
 NOWHERE: Final = "127.0.0.1:9"  # an address where nothing listens
-TOLERATED: Final = 0.05
-"""The share of the processors that other programs may take during a measurement."""
-
-TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,33 +126,3 @@ def changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-async def measure_quietly(
-    server: Server, measure: Callable[[], Awaitable[_Result]]
-) -> tuple[_Result, float]:
-    """Measure a server, and again if other programs were busy meanwhile.
-
-    Returns:
-        The result of the quietest try, and the share of the processors, 0 to 1, that programs
-        other than the server and this process took meanwhile.
-    """
-    tries: list[tuple[_Result, float]] = []
-    for _ in range(TRIES):
-        begin, busy, own = time.perf_counter(), _busy_seconds(), _own_seconds(server)
-        result = await measure()
-        others = (_busy_seconds() - busy) - (_own_seconds(server) - own)
-        available = (time.perf_counter() - begin) * (psutil.cpu_count() or 1)
-        tries.append((result, max(0.0, others / available)))
-        if tries[-1][1] <= TOLERATED:
-            break
-    return min(tries, key=lambda each: each[1])
-
-
-def _busy_seconds() -> float:
-    times = psutil.cpu_times()
-    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
-
-
-def _own_seconds(server: Server) -> float:
-    return cpu_seconds(server.pid) + time.process_time()

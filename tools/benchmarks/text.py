@@ -10,8 +10,7 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -21,7 +20,7 @@ import numpy as np
 
 from tools.benchmarks.random_text_voice import CHARACTER, LAYERS, write_characters
 from tools.benchmarks.report import PERCENTILES, Report, Table
-from tools.benchmarks.servers import Server, cpu_seconds, measure_quietly, running
+from tools.benchmarks.servers import Server, cpu_seconds, running
 
 TEXTS: Final = (
     "おはよう！",
@@ -89,12 +88,9 @@ class Saturation(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The figures of a voice, and the largest share of the processors that other programs took."""
-
     load: Load
     saturation: Saturation
     first_sound: float
-    others: float
 
 
 async def run(*, quick: bool) -> Report:
@@ -126,15 +122,8 @@ async def run(*, quick: bool) -> Report:
         ),
         tuple((plan.voice, *each.saturation, each.first_sound) for plan, each in measured.items()),
     )
-    others = max(each.others for each in measured.values())
-    return Report(
-        "text",
-        (loads, saturations),
-        facts={
-            "memory with both voices loaded, MB": megabytes,
-            "largest share of the processors that other programs took during a row": others,
-        },
-    )
+    facts = {"memory with both voices loaded, MB": megabytes}
+    return Report("text", (loads, saturations), facts)
 
 
 def _command(_port: int) -> tuple[str, ...]:
@@ -145,14 +134,10 @@ async def _measure(plan: TextPlan, server: Server, client: httpx.AsyncClient) ->
     speakers = (await client.get("/speakers")).json()
     (style,) = (each["styles"][0]["id"] for each in speakers if each["name"] == plan.voice)
     bot = _Bot(client, style)
-    first, *shares = await measure_quietly(server, partial(bot.first_sound, plan.first_sounds))
-    load, share = await measure_quietly(
-        server, partial(apply_load, bot.ask, plan.rate, plan.seconds)
-    )
-    saturation, last = await measure_quietly(
-        server, partial(saturate, server, bot.ask, itertools.count(), plan.saturated)
-    )
-    return Measured(load, saturation, first, max(*shares, share, last))
+    first_sound = await bot.first_sound(plan.first_sounds)
+    load = await apply_load(bot.ask, plan.rate, plan.seconds)
+    saturation = await saturate(server, bot.ask, plan.saturated)
+    return Measured(load, saturation, first_sound)
 
 
 class _Bot:
@@ -204,13 +189,13 @@ async def apply_load(ask: Callable[[int], Awaitable[object]], rate: float, secon
 
 
 async def saturate(
-    server: Server, ask: Callable[[int], Awaitable[object]], numbers: Iterator[int], seconds: float
+    server: Server, ask: Callable[[int], Awaitable[object]], seconds: float
 ) -> Saturation:
     """Let each client ask again as soon as it has an answer; begin nothing after `seconds`.
 
     The answers of a client count until its last one, so that none counts in part.
     """
-    begin, spent = time.perf_counter(), cpu_seconds(server.pid)
+    begin, spent, numbers = time.perf_counter(), cpu_seconds(server.pid), itertools.count()
 
     async def client() -> tuple[int, float]:
         answers = 0

@@ -10,11 +10,12 @@ import base64
 import logging
 import math
 from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from infra.local.cloud.push_flow import PushFlow
 from shared.characters.own.own_character import (
@@ -38,7 +39,7 @@ from shared.voices.store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from shared.characters.own.own_character import OwnCharacter
     from shared.characters.own.store import DayLimits
@@ -51,10 +52,8 @@ ACKNOWLEDGING: Final = frozenset({102, 200, 201, 202, 204})
 """The statuses that acknowledge a push; after any other one the message is delivered again."""
 
 
-class Deliver(Protocol):
-    async def __call__(self, endpoint: str, envelope: Mapping[str, Any]) -> int:
-        """POST `envelope` as JSON and return the status; raise OSError if there is no answer."""
-        ...
+Deliver = Callable[[str, Mapping[str, Any]], Awaitable[int]]
+"""POSTs an envelope as JSON to an endpoint; returns the status, OSError if no answer comes."""
 
 
 @dataclass(frozen=True, slots=True)

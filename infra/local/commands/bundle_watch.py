@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from google.api_core.exceptions import GoogleAPICallError
 
@@ -17,20 +17,12 @@ from shared.speech.engines.registry import ENGINES
 from shared.speech.graphs.bundle_folders import WatchedFolder, load_character
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
-    from shared.characters.manifest import CharacterManifest
+    from shared.characters.folder import CharacterFolder
 
 LOOK_SECONDS: Final = 1.0
-
-
-class CharacterOffers(Protocol):
-    """The bucket of characters; see tools.importing.publication.CharacterFolder."""
-
-    def put(self, manifest: CharacterManifest) -> None: ...
-
-    def remove(self, character_id: str) -> Sequence[str]: ...
 
 
 @dataclass
@@ -38,7 +30,7 @@ class BundleWatch:
     """Compares the folder of characters with what is offered."""
 
     folder: Path
-    bucket: Callable[[], CharacterOffers]
+    bucket: Callable[[], CharacterFolder]
     say: Callable[[str], None]
     _followed: WatchedFolder = field(init=False)
     _served: set[str] = field(init=False)

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -38,22 +37,20 @@ class AddressInUseError(StartError):
     """Another program has the port that a process was to open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    name: str
-    command: Sequence[str]
-    environment: Mapping[str, str]
-
-
 class Process:
-    def __init__(self, program: Program, process: asyncio.subprocess.Process, log: Path) -> None:
-        self.program = program
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        process: asyncio.subprocess.Process,
+    ) -> None:
+        self.name = name
+        self.command = command
+        self.environment = environment
         self.log = log
         self._process = process
-
-    @property
-    def name(self) -> str:
-        return self.program.name
 
     @property
     def pid(self) -> int:
@@ -95,9 +92,32 @@ class Supervisor:
         self.processes: list[Process] = []
 
     async def start(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str]
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log_mode: str = "wb",
     ) -> Process:
-        return await self._start(Program(name, command, environment), "wb")
+        """Start a process; its output goes to `NAME.log`."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        log = self._logs / f"{name}.log"
+        # The launcher makes a program end with this process, even if this one is killed. It needs
+        # no packages, and starts faster without looking for them (-S and -E).
+        guard = (sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid()))
+        with log.open(log_mode) as output:
+            running = await asyncio.create_subprocess_exec(
+                *(*(guard if sys.platform == "linux" else ()), *command),
+                env=dict(environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                # Ctrl-C reaches only us, so that everything is stopped in order.
+                start_new_session=True,
+            )
+        process = Process(name, command, environment, log, running)
+        self.processes.append(process)
+        self._changed.set()
+        return process
 
     async def restart(self, process: Process) -> Process:
         """Stop a process and start its program again; the output is added to the same log.
@@ -105,28 +125,7 @@ class Supervisor:
         `wait_for_an_end` does not return for a process that is stopped in this way.
         """
         await self.stop(process)
-        return await self._start(process.program, "ab")
-
-    async def _start(self, program: Program, log_mode: str) -> Process:
-        self._logs.mkdir(parents=True, exist_ok=True)
-        log = self._logs / f"{program.name}.log"
-        # The launcher makes a program end with this process, even if this one is killed. It needs
-        # no packages, and starts faster without looking for them (-S and -E).
-        guard = (sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid()))
-        with log.open(log_mode) as output:
-            running = await asyncio.create_subprocess_exec(
-                *(*(guard if sys.platform == "linux" else ()), *program.command),
-                env=dict(program.environment),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=asyncio.subprocess.STDOUT,
-                # Ctrl-C reaches only us, so that everything is stopped in order.
-                start_new_session=True,
-            )
-        process = Process(program, running, log)
-        self.processes.append(process)
-        self._changed.set()
-        return process
+        return await self.start(process.name, process.command, process.environment, "ab")
 
     async def wait_until_ready(
         self, process: Process, url: str, pause_seconds: float = PROBE_PAUSE_SECONDS
