@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.integration.storage.serving import SITE, Server, Visitor, error_code
+from tests.integration.storage.serving import SITE, Server, SignedAddressUser, error_code
 
 if TYPE_CHECKING:
     import requests
@@ -24,7 +24,9 @@ def cors_headers(response: requests.Response) -> dict[str, str]:
     return {name: headers[name] for name in headers if name.startswith("access-control")}
 
 
-def test_a_preflight_allows_what_the_bucket_allows_and_nothing_else(visitor: Visitor) -> None:
+def test_a_preflight_allows_what_the_bucket_allows_and_nothing_else(
+    visitor: SignedAddressUser,
+) -> None:
     url = visitor.url(method="PUT")
     response = preflight(visitor.http, url)
 

@@ -49,7 +49,7 @@ def test_a_signed_put_stores_the_object(visitor: SignedAddressUser) -> None:
     assert (blob.metadata, blob.download_as_bytes()) == ({"character": "robot"}, SOUND)
 
 
-def test_signed_requests_read_and_delete_the_object(visitor: Visitor) -> None:
+def test_signed_requests_read_and_delete_the_object(visitor: SignedAddressUser) -> None:
     blob = visitor.bucket.blob("a")
     blob.metadata = {"character": "robot"}
     blob.upload_from_string(SOUND, content_type="audio/wav")
@@ -111,7 +111,9 @@ def test_the_signed_response_headers_are_sent(visitor: SignedAddressUser) -> Non
     assert (error_code(smuggled), "X-Evil" in smuggled.headers) == ("InvalidArgument", False)
 
 
-def test_a_request_without_its_own_signature_is_refused(visitor: Visitor, server: Server) -> None:
+def test_a_request_without_its_own_signature_is_refused(
+    visitor: SignedAddressUser, server: Server
+) -> None:
     visitor.url(content=SOUND)
     for method in ("GET", "HEAD", "PUT", "DELETE"):
         signed = visitor.url(method="DELETE" if method == "GET" else "GET")
@@ -153,7 +155,7 @@ def test_a_url_for_one_object_does_not_serve_another(
     ],
 )
 def test_a_changed_signed_url_is_refused(
-    visitor: Visitor, changes: dict[str, str], code: str
+    visitor: SignedAddressUser, changes: dict[str, str], code: str
 ) -> None:
     url = visitor.url(content=SOUND)
 
@@ -247,7 +249,7 @@ def test_signing_with_an_hmac_key_makes_no_request_and_the_signer_hides_its_secr
     ],
 )
 def test_a_signed_header_may_not_be_changed_or_left_out_and_a_goog_header_not_be_added(
-    visitor: Visitor, name: str, value: str
+    visitor: SignedAddressUser, name: str, value: str
 ) -> None:
     changed = visitor.put(sent={name: value})
     url, headers = upload_url(visitor.bucket.blob("a"), visitor.credentials)
@@ -265,7 +267,7 @@ def test_a_signed_header_may_not_be_changed_or_left_out_and_a_goog_header_not_be
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_the_signed_range_of_sizes_is_held(
-    visitor: Visitor, server: Server, *, chunked: bool
+    visitor: SignedAddressUser, server: Server, *, chunked: bool
 ) -> None:
     for size, code in (
         (0, "EntityTooSmall"),
@@ -304,7 +306,7 @@ def test_a_wrong_checksum_stores_nothing(visitor: SignedAddressUser) -> None:
 
 
 def test_a_signed_header_or_name_that_makes_no_sense_here_is_refused(
-    visitor: Visitor, server: Server
+    visitor: SignedAddressUser, server: Server
 ) -> None:
     for header, value, status, code in (
         ("x-goog-acl", "public-read", 501, "NotImplemented"),
