@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from array import array
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from tools.capacity.parameters import PlanningError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tools.capacity.parameters import Parameters
@@ -34,9 +33,7 @@ CURVE: Final = (
 An assumption: the shape that public sites of one time zone commonly have.
 """
 
-COLUMNS: Final = ("seconds", "spoken")
-MOST_SIMULATED: Final = 150_000
-SAMPLE: Final = 10
+MOST_SIMULATED: Final = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,7 @@ class Arrivals:
         times: seconds from the begin, ascending.
         spoken: seconds of speech of each.
         begin: second of the day.
+        weight: the visitors that each one stands for.
     """
 
     times: Times
@@ -55,18 +53,12 @@ class Arrivals:
     begin: float = 0.0
     weight: int = 1
 
-    @property
-    def visitors(self) -> int:
-        """The visitors that are stood for."""
-        return self.weight * len(self.times)
-
     def sample(self, most: int = MOST_SIMULATED) -> Arrivals:
-        """Return a sample in which a tenth stands for all, where there are more than `most`."""
-        if len(self.times) <= most:
-            return self
-        part = slice(0, None, SAMPLE)
-        times, spoken = self.times[part], self.spoken[part]
-        return replace(self, times=times, spoken=spoken, weight=SAMPLE * self.weight)
+        """Return at most so many visitors, of whom each one stands for others as well."""
+        weight = max(1, -(-len(self.times) // most))
+        return replace(
+            self, times=self.times[::weight], spoken=self.spoken[::weight], weight=weight
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +76,11 @@ class CrowdForecast:
     minutes: float | None = None
 
     def __post_init__(self) -> None:
-        for name, number in (
-            ("--per-day", self.per_day),
-            ("--peak", self.peak),
-            ("--minutes", self.minutes),
-        ):
+        for name in ("per_day", "peak", "minutes"):
+            number = getattr(self, name)
             if number is not None and not (np.isfinite(number) and number > 0):
-                raise PlanningError(f"{name} is {number:g}; it must be a number above 0.")
+                option = f"--{name.replace('_', '-')}"
+                raise PlanningError(f"{option} is {number:g}; it must be a number above 0.")
         if self.flash is not None and not (np.isfinite(self.flash) and self.flash >= 1):
             raise PlanningError(
                 f"--flash is {self.flash:g}x; it must be 1x or more, as in --flash 100x."
@@ -99,12 +89,12 @@ class CrowdForecast:
             raise PlanningError("Say how many come: either --per-day N or --peak R, not both.")
 
     def arrivals(self, parameters: Parameters, chance: np.random.Generator) -> Arrivals:
-        """Draw the visitors at random.
+        """Draw the visitors at random, as a Poisson process.
 
         Raises:
             PlanningError: there are more than fit into memory.
         """
-        begin, seconds, rates = self._rates(parameters)
+        begin, rates = self.rates(parameters)
         expected = float(rates.sum())
         if expected > MOST_VOICES:
             raise PlanningError(
@@ -112,65 +102,47 @@ class CrowdForecast:
                 "at once. Add --minutes 5 to look at the busiest minutes alone."
             )
         count = round(expected) if self.per_day is not None else int(chance.poisson(expected))
-        return Arrivals(
-            _draw(rates, count, chance), speak(parameters, count, chance), seconds, begin
-        )
+        cumulated = np.concatenate(([0.0], np.cumsum(rates)))
+        points = np.sort(chance.random(count)) * cumulated[-1]
+        times = np.interp(points, cumulated, np.arange(len(cumulated), dtype=float))
+        return Arrivals(times, speak(parameters, count, chance), float(len(rates)), begin)
 
-    def _rates(self, parameters: Parameters) -> tuple[float, float, Times]:
-        """Return begin, length, and the visitors of each second."""
-        rates = daily_rates() * self._surge(parameters)
-        if self.peak is not None:
-            rates = daily_rates() * self.peak / daily_rates().max() * self._surge(parameters)
-        elif self.per_day is not None:
-            rates *= self.per_day / rates.sum()
+    def rates(self, parameters: Parameters) -> tuple[float, Times]:
+        """Return the begin, in seconds of the day, and the visitors of each second from there."""
+        usual = daily_rates()
+        rates = usual * self.peak / usual.max() if self.peak is not None else usual
+        flash_begin = parameters["arrivals.flash_hour"] * HOUR
+        if self.flash is not None:
+            rise = parameters["arrivals.flash_rise"]
+            since = np.arange(DAY) + 0.5 - flash_begin
+            rising = np.clip(since / rise, 0.0, 1.0)
+            half_lives = np.maximum(0.0, since - rise) / parameters["arrivals.flash_half_life"]
+            rates = rates * (1.0 + (self.flash - 1.0) * rising * 0.5**half_lives)
+        if self.per_day is not None:
+            rates = rates * self.per_day / rates.sum()
         if self.minutes is None:
-            return 0.0, DAY, rates
+            return 0.0, rates
         seconds = round(60 * self.minutes)
-        middle = int(rates.argmax())
         if self.flash is None:
-            return float(middle), float(seconds), np.full(seconds, rates.max())
+            return float(rates.argmax()), np.full(seconds, rates.max())
         # A little of what was before, so that the crowd does not find everything empty.
-        first = max(
-            0, min(int(parameters["arrivals.flash_hour"] * HOUR) - seconds // 4, int(DAY) - seconds)
-        )
-        return float(first), float(seconds), rates[first : first + seconds]
-
-    def _surge(self, parameters: Parameters) -> Times:
-        """Return the flash's factor for each second of the day."""
-        surge = np.ones(int(DAY))
-        if self.flash is None:
-            return surge
-        begin = parameters["arrivals.flash_hour"] * HOUR
-        rise, half_life = parameters["arrivals.flash_rise"], parameters["arrivals.flash_half_life"]
-        since = np.arange(int(DAY)) + 0.5 - begin
-        rising = np.clip(since / rise, 0.0, 1.0)
-        falling = 0.5 ** (np.maximum(0.0, since - rise) / half_life)
-        return np.asarray(surge + (self.flash - 1.0) * rising * falling)
+        first = max(0, min(int(flash_begin) - seconds // 4, int(DAY) - seconds))
+        return float(first), rates[first : first + seconds]
 
 
 def daily_rates() -> Times:
     """Return a day's curve: 86 400 rates whose mean is 1, without steps from hour to hour."""
-    hours = np.array(CURVE)
     middles = (np.arange(-1, 25) + 0.5) * HOUR
-    around = np.concatenate((hours[-1:], hours, hours[:1]))
-    rates = np.interp(np.arange(DAY) + 0.5, middles, around)
+    rates = np.interp(np.arange(DAY) + 0.5, middles, (CURVE[-1], *CURVE, CURVE[0]))
     return np.asarray(rates / rates.mean())
 
 
 def speak(parameters: Parameters, count: int, chance: np.random.Generator) -> Times:
     """Draw the seconds that visitors speak."""
-    spoken = parameters.duration("visitor.spoken")
+    spoken = parameters.durations["visitor.spoken"]
     drawn = spoken.median * np.exp(spoken.sigma * chance.standard_normal(count))
     least, most = parameters["visitor.spoken_least"], parameters["visitor.spoken_most"]
     return np.asarray(np.clip(drawn, least, most))
-
-
-def _draw(rates: Times, count: int, chance: np.random.Generator) -> Times:
-    """Draw `count` moments of a Poisson process with these rates, ascending."""
-    cumulated = np.concatenate(([0.0], np.cumsum(rates)))
-    points = chance.random(count) * cumulated[-1]
-    points.sort()
-    return np.asarray(np.interp(points, cumulated, np.arange(len(cumulated), dtype=float)))
 
 
 def read_arrivals(path: Path, parameters: Parameters, chance: np.random.Generator) -> Arrivals:
@@ -188,55 +160,42 @@ def read_arrivals(path: Path, parameters: Parameters, chance: np.random.Generato
     try:
         # Spreadsheets write a mark before the first column.
         with path.open(newline="", encoding="utf-8-sig") as file:
-            columns = _read_columns(path, csv.DictReader(file, strict=True), limits)
+            reader = csv.reader(file, strict=True)
+            columns = next(reader, ["seconds"])
+            rows = [(f"{path}, line {reader.line_num}", row) for row in reader if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PlanningError(f"{path} cannot be read: {error}") from error
-    times = columns["seconds"]
-    order = np.argsort(times, kind="stable")
-    spoken = columns.get("spoken")
-    if spoken is None:
-        spoken = speak(parameters, len(times), chance)
-    return Arrivals(times[order], spoken[order], DAY)
-
-
-def _read_columns(
-    path: Path, rows: csv.DictReader[str], limits: Mapping[str, tuple[float, float]]
-) -> Mapping[str, Times]:
-    """Read the numbers of each column, row by row: a file may be larger than the memory."""
-    numbers: dict[str, array[float]] = {name: array("d") for name in rows.fieldnames or ()}
-    for count, row in enumerate(rows):
-        if count == 0:
-            _check_columns(path, rows.fieldnames or ())
-        if count == MOST_VOICES:
-            raise PlanningError(
-                f"{path} has more than the {MOST_VOICES:,} voices that can be simulated at once."
-            )
-        where = f"{path}, line {rows.line_num}"
-        if len(row) != len(numbers) or None in row.values():
-            raise PlanningError(
-                f"{where}: expected {len(numbers)} cells, found another number; only"
-                f" {' and '.join(COLUMNS)} are known."
-            )
-        for name, values in numbers.items():
-            values.append(_number(f"{where}: {name}", row[name], *limits[name]))
-    if not any(numbers.values()):
+    check_columns(path, columns, " and ".join(limits))
+    if not rows:
         raise PlanningError(f"{path} has no visitors: it needs a line of columns and one for each.")
-    return {name: np.asarray(values) for name, values in numbers.items()}
+    numbers: dict[str, list[float]] = {name: [] for name in columns}
+    for where, row in rows:
+        if len(row) != len(columns):
+            raise PlanningError(
+                f"{where}: expected {len(columns)} cells, found another number; only "
+                f"{' and '.join(limits)} are known."
+            )
+        for name, text in zip(columns, row, strict=True):
+            numbers[name].append(read_number(f"{where}: {name}", text, *limits[name]))
+    times = np.array(numbers["seconds"])
+    order = np.argsort(times, kind="stable")
+    spoken = numbers.get("spoken")
+    drawn = speak(parameters, len(times), chance) if spoken is None else np.array(spoken)
+    return Arrivals(times[order], drawn[order], DAY)
 
 
-def _check_columns(path: Path, columns: Sequence[str]) -> None:
-    unknown = [column for column in columns if column not in COLUMNS]
-    if unknown:
-        raise PlanningError(
-            f"{path} has the column {unknown[0]!r}; only {' and '.join(COLUMNS)} are known."
-        )
+def check_columns(path: Path, columns: Sequence[str], known: str) -> None:
+    for column in columns:
+        if column not in known.split(" and "):
+            raise PlanningError(f"{path} has the column {column!r}; only {known} are known.")
     if "seconds" not in columns:
         raise PlanningError(f"{path} has no column 'seconds', which says when a visitor comes.")
     if len(set(columns)) < len(columns):
         raise PlanningError(f"{path} has a column twice; name each once.")
 
 
-def _number(what: str, text: str, least: float, most: float) -> float:
+def read_number(what: str, text: str, least: float, most: float) -> float:
+    """Return the number in a cell."""
     try:
         number = float(text)
     except ValueError:

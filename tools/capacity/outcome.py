@@ -57,28 +57,8 @@ class Target:
     def __str__(self) -> str:
         return f"p{self.percentile} <= {self.seconds:g} s"
 
-    def holds(self, waits: Mapping[int, float]) -> bool:
-        """Return whether percentiles of the wait are within the bound."""
-        return waits[self.percentile] <= self.seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Curves:
-    """Values over the simulated time, one for each interval of `interval` seconds.
-
-    Attributes:
-        begin: second of the day.
-        arrivals: visitors a second.
-        p95: the wait of those who finished speaking then, in seconds; NaN where there were none.
-        lost: voices refused or given up, a second.
-    """
-
-    interval: float
-    begin: float
-    arrivals: Numbers
-    p95: Numbers
-    instances: Numbers
-    lost: Numbers
+    def holds(self, waits: Numbers) -> bool:
+        return percentiles(waits)[self.percentile] <= self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +66,10 @@ class Summary:
     """The outcome of one simulation.
 
     Attributes:
-        waits: percentiles of the wait in seconds; a lost voice waits forever.
+        waits: of the visitors who stayed, in seconds; a lost voice waits forever.
+        bill: US dollars of the simulated time.
+        begin: second of the day.
+        curves: values over the time by what they are, one for each `interval` of seconds.
     """
 
     settings: Settings
@@ -94,57 +77,59 @@ class Summary:
     counts: Mapping[VoiceEnd, int]
     late: int
     in_line: int
-    waits: Mapping[int, float]
+    waits: Numbers
     bill: Mapping[str, float]
-    idle_day: float
     seconds: float
     most_instances: Instances
     quotas: Mapping[Quota, RateLimit]
-    curves: Curves
+    begin: float
+    interval: float
+    curves: Mapping[str, Numbers]
 
     @property
-    def lost(self) -> int:
-        """Voices of visitors who stayed that were never converted."""
-        lost = (VoiceEnd.REFUSED, VoiceEnd.DEAD, VoiceEnd.UNDER_WAY)
-        return sum(self.counts[outcome] for outcome in lost)
+    def percentiles(self) -> Mapping[int, float]:
+        return percentiles(self.waits)
+
+    @property
+    def given_up(self) -> int:
+        """Voices that were created and never converted."""
+        return self.counts[VoiceEnd.DEAD] + self.counts[VoiceEnd.UNDER_WAY]
 
     @property
     def dollars(self) -> float:
-        """The cost of the simulated time."""
         return sum(self.bill.values())
 
 
 def summarise(simulation: Simulation) -> Summary:
     """Return the outcome of a simulation that is over."""
-    weight, visits = simulation.arrivals.weight, simulation.visits
-    ends = [visit.outcome for visit in visits]
-    _, waits = waits_of(simulation)
+    arrivals, weight = simulation.arrivals, simulation.arrivals.weight
+    stayed = [visit for visit in simulation.visits if visit.outcome is not VoiceEnd.LEFT]
+    waits = np.array(
+        [
+            visit.ended - visit.released if visit.outcome is VoiceEnd.DONE else np.inf
+            for visit in stayed
+        ]
+    )
+    ends = [visit.outcome for visit in simulation.visits]
     patience = simulation.parameters["visitor.patience"]
-    met = [(quota, use) for quota, use in simulation.quotas.items() if use.first_met is not None]
+    met = {quota: use for quota, use in simulation.quotas.items() if use.first_met is not None}
+    interval = max(5.0, arrivals.seconds / CURVE_POINTS)
+    moments = np.array([visit.arrived for visit in stayed])
     return Summary(
         settings=simulation.settings,
-        visitors=simulation.arrivals.visitors,
+        visitors=weight * len(arrivals.times),
         counts={outcome: weight * ends.count(outcome) for outcome in VoiceEnd},
         late=weight * int(((waits > patience) & np.isfinite(waits)).sum()),
-        in_line=weight * sum(visit.turns > 0 for visit in visits),
-        waits=percentiles(waits),
+        in_line=weight * sum(visit.turns > 0 for visit in simulation.visits),
+        waits=waits,
         bill=bill(simulation),
-        idle_day=_idle_day(simulation.parameters, simulation.settings),
-        seconds=simulation.arrivals.seconds,
+        seconds=arrivals.seconds,
         most_instances=simulation.most_instances,
-        quotas=dict(sorted(met, key=lambda each: each[1].first_met or 0.0)),
-        curves=_curves(simulation),
+        quotas=dict(sorted(met.items(), key=lambda each: each[1].first_met or 0.0)),
+        begin=arrivals.begin,
+        interval=interval,
+        curves=curves(simulation, interval, moments, waits),
     )
-
-
-def waits_of(simulation: Simulation) -> tuple[Numbers, Numbers]:
-    """Return arrival and wait of each visitor who stayed, in seconds; infinite if lost."""
-    stayed = [visit for visit in simulation.visits if visit.outcome is not VoiceEnd.LEFT]
-    waits = [
-        visit.ended - visit.released if visit.outcome is VoiceEnd.DONE else np.inf
-        for visit in stayed
-    ]
-    return np.array([visit.arrived for visit in stayed]), np.array(waits, dtype=np.float64)
 
 
 def percentiles(waits: Numbers) -> dict[int, float]:
@@ -160,33 +145,31 @@ def bill(simulation: Simulation) -> dict[str, float]:
     """Compute the cost of the simulated time in US dollars, without the free quotas."""
     prices, settings = simulation.parameters, simulation.settings
     weight = simulation.arrivals.weight
-    done = [visit for visit in simulation.visits if visit.outcome is VoiceEnd.DONE]
-    voices = weight * len(done)
-    container = (float(settings.convert_cpu), settings.gib)
-    function = (prices["deployed.function_cpus"], prices["deployed.function_gib"])
-    functions, containers = simulation.services[:2], simulation.services[2:]
+    done = [visit.spoken for visit in simulation.visits if visit.outcome is VoiceEnd.DONE]
+    voices, spoken = weight * len(done), weight * sum(done)
+    functions, containers = (
+        (simulation.api, simulation.on_upload),
+        (simulation.convert, simulation.live),
+    )
+    idle = simulation.convert.idle_area, sum(each.idle_area for each in functions)
     objects = OBJECT_WRITES * prices["price.object_write"]
     objects += OBJECT_READS * prices["price.object_read"]
     reads = prices["voice.documents_read"] + prices["voice.documents_listened"]
     later_writes = prices["voice.documents_written"] - 1
     created = prices["price.document_write"] + prices["price.document_expiry"]
-    spoken = weight * sum(visit.spoken for visit in done)
-    training = _second(prices, "job_", prices["training.cpus"], prices["training.gib"])
-    character = prices["training.seconds"] * training + prices["training.besides"]
+    written = later_writes * prices["price.document_write"] + reads * prices["price.document_read"]
     found = {
-        "converters at work": sum(each.active_area for each in containers)
-        * _second(prices, "", *container),
-        "idle minimum instances": simulation.convert.idle_area
-        * _second(prices, "idle_", *container)
-        + sum(each.idle_area for each in functions) * _second(prices, "idle_", *function),
-        "functions at work": sum(each.active_area for each in functions)
-        * _second(prices, "", *function),
+        "converters at work": seconds_cost(
+            prices, settings, "", sum(each.active_area for each in containers), 0.0
+        ),
+        "idle minimum instances": seconds_cost(prices, settings, "idle_", *idle),
+        "functions at work": seconds_cost(
+            prices, settings, "", 0.0, sum(each.active_area for each in functions)
+        ),
         "requests": weight
-        * sum(each.requests for each in simulation.services)
+        * sum(each.requests for each in simulation.services.values())
         * prices["price.request"],
-        "Firestore": simulation.arrivals.visitors * created
-        + voices
-        * (later_writes * prices["price.document_write"] + reads * prices["price.document_read"]),
+        "Firestore": weight * len(simulation.visits) * created + voices * written,
         "Cloud Storage": voices * objects,
         "Pub/Sub": voices
         * prices["voice.messages"]
@@ -197,40 +180,44 @@ def bill(simulation: Simulation) -> dict[str, float]:
         * prices["price.gib_to_the_internet"],
     }
     if characters := prices["visitor.own_characters"]:
+        training = prices["training.cpus"] * prices["price.job_cpu_second"]
+        training += prices["training.gib"] * prices["price.job_gib_second"]
+        character = prices["training.seconds"] * training + prices["training.besides"]
         found["characters of visitors' own voices"] = characters * character
     return found
 
 
-def _second(prices: Parameters, kind: str, cpus: float, gib: float) -> float:
-    cpu, memory = prices[f"price.{kind}cpu_second"], prices[f"price.{kind}gib_second"]
-    return cpus * cpu + gib * memory
-
-
-def _idle_day(prices: Parameters, settings: Settings) -> float:
-    converter = _second(prices, "idle_", settings.convert_cpu, settings.gib)
-    function = _second(
-        prices, "idle_", prices["deployed.function_cpus"], prices["deployed.function_gib"]
+def seconds_cost(
+    parameters: Parameters, settings: Settings, kind: str, converters: float, functions: float
+) -> float:
+    """Return the price of so many seconds of converters and of functions."""
+    cpu, gib = (parameters[f"price.{kind}{name}_second"] for name in ("cpu", "gib"))
+    converter = settings.convert_cpu * cpu + settings.gib * gib
+    function = (
+        parameters["deployed.function_cpus"] * cpu + parameters["deployed.function_gib"] * gib
     )
-    hours, minimum = settings.busy_hours, settings.minimum
-    more = 0.0 if hours is None else (hours.end - hours.begin) * 3600.0 * hours.min_instances
-    functions = minimum.api + minimum.on_upload
-    return converter * (86_400.0 * minimum.convert + more) + function * 86_400.0 * functions
+    return converters * converter + functions * function
 
 
-def _curves(simulation: Simulation) -> Curves:
+def curves(
+    simulation: Simulation, interval: float, moments: Numbers, waits: Numbers
+) -> dict[str, Numbers]:
+    """Return the values of the picture for each interval, by the moments of arrival."""
     arrivals, weight = simulation.arrivals, simulation.arrivals.weight
-    interval = max(5.0, arrivals.seconds / CURVE_POINTS)
     count = int(np.ceil(arrivals.seconds / interval))
     arrived = np.histogram(arrivals.times, bins=count, range=(0, count * interval))[0]
-    moments, waits = waits_of(simulation)
-    bins = np.minimum((moments / interval).astype(np.int64), count - 1)
+    places = np.minimum((moments / interval).astype(np.int64), count - 1)
     p95, instances = np.full(count, np.nan), np.zeros(count)
-    for index in np.unique(bins):
-        p95[index] = np.percentile(waits[bins == index], 95, method="inverted_cdf")
-    tick = simulation.parameters["cloud_run.tick"]
-    for index, sample in enumerate(simulation.convert.samples):
-        place = int(index * tick / interval)
-        if place < count:
-            instances[place] = max(instances[place], weight * sample)
-    lost = weight * np.bincount(bins[np.isinf(waits)], minlength=count) / interval
-    return Curves(interval, arrivals.begin, weight * arrived / interval, p95, instances, lost)
+    for place in np.unique(places):
+        p95[place] = percentiles(waits[places == place])[95]
+    samples = weight * np.array(simulation.convert.samples)
+    ticks = simulation.parameters["cloud_run.tick"] * np.arange(len(samples))
+    is_in = ticks < count * interval
+    np.maximum.at(instances, (ticks[is_in] / interval).astype(np.int64), samples[is_in])
+    lost = np.bincount(places[np.isinf(waits)], minlength=count)
+    return {
+        "visitors a second": weight * arrived / interval,
+        "wait p95, s": p95,
+        "converters": instances,
+        "voices lost a second": weight * lost / interval,
+    }

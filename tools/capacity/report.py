@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import matplotlib as mpl
 import numpy as np
-import rich.table
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -18,120 +17,100 @@ from tools.capacity.parameters import PlanningError
 from tools.capacity.simulation import VoiceEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from tools.capacity.outcome import Summary, Target
-    from tools.capacity.parameters import Parameters
     from tools.capacity.search import Found
 
 COLOURS: Final = ("#b3541e", "#2a6f97", "#3a7d44", "#6d3a8c")
 LEAST_SECONDS: Final = 0.2
 SECONDS_OF_A_MONTH: Final = 30 * 86_400.0
 NOTICE: Final = "# Written by nox -s capacity; a later call with --write-tfvars writes it anew.\n"
+WAITS: Final = tuple(f"wait p{which}, s" for which in PERCENTILES)
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of cells; the first column is text, the others are numbers."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def markdown(self) -> str:
-        """Return the table as Markdown."""
-        marks = ("---", *("---:" for _ in self.columns[1:]))
-        lines = [f"| {' | '.join(row)} |" for row in (self.columns, marks, *self.rows)]
-        return "\n".join((f"**{self.title}**", "", *lines))
-
-    def rich(self) -> rich.table.Table:
-        """Return the table for the terminal."""
-        table = rich.table.Table(title=self.title, title_justify="left")
-        for index, column in enumerate(self.columns):
-            table.add_column(column, justify="right" if index else "left", no_wrap=not index)
-        for row in self.rows:
-            table.add_row(*(re.sub(r"^\*\*(.*)\*\*$", r"[bold]\1[/bold]", cell) for cell in row))
-        return table
+def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table as Markdown; the first column is text, the others are numbers."""
+    marks = ("---" + ":" * (index > 0) for index, _ in enumerate(columns))
+    lines = (f"| {' | '.join(row)} |" for row in (columns, marks, *rows))
+    return "\n".join((f"**{title}**", "", *lines))
 
 
-def study_tables(summaries: Mapping[str, Summary], found: Found | None) -> list[Table]:
-    """Return the comparison of deployments, and the quotas that bound."""
+def study(summaries: Mapping[str, Summary], found: Found | None, target: Target | None) -> str:
+    """Return the comparison of deployments, the quotas that bound, and the settings found."""
     named = dict(summaries)
     if found is not None:
         name = "cheapest that keeps the target" if found.holds else "best that was found"
         named[name] = found.summary
-    rows = tuple(
+    columns = ("deployment", *WAITS, "converters, most", "late", "in line", "refused", "given up")
+    rows = (
         (
             name,
-            *(seconds(each.waits[which]) for which in PERCENTILES),
-            f"{each.most_instances.convert:,}",
+            *map(seconds, each.percentiles.values()),
+            f"{each.most_instances['convert']:,}",
             f"{each.late:,}",
             f"{each.in_line:,}",
             f"{each.counts[VoiceEnd.REFUSED]:,}",
-            f"{each.lost - each.counts[VoiceEnd.REFUSED]:,}",
+            f"{each.given_up:,}",
             f"{each.dollars:,.2f}",
         )
         for name, each in named.items()
     )
-    waits = tuple(f"wait p{which}, s" for which in PERCENTILES)
-    columns = ("deployment", *waits, "converters, most", "late", "in line", "refused", "given up")
-    tables = [Table("The same visitors, one deployment a row", (*columns, "US$"), rows)]
-    met = tuple(
+    parts = [table("The same visitors, one deployment a row", (*columns, "US$"), rows)]
+    met = [
         (
             f"{quota}, {name}",
-            f"{use.most_in_second:,.0f}",
+            f"{use.most_in_second:,}",
             f"{use.delayed:,}",
             f"{use.refused:,}",
-            _moment((use.first_met or 0.0) + each.curves.begin),
+            time.strftime("%H:%M:%S", time.gmtime((use.first_met or 0.0) + each.begin)),
         )
         for name, each in summaries.items()
         for quota, use in each.quotas.items()
-    )
-    columns = ("quota", "most in a second", "delayed", "refused", "first met at")
-    return [*tables, Table("Quotas that were met", columns, met)] if met else tables
+    ]
+    if met:
+        columns = ("quota", "most in a second", "delayed", "refused", "first met at")
+        parts.append(table("Quotas that were met", columns, met))
+    chosen = list(named.values())[-1]
+    if found is not None and target is not None:
+        parts += advice(summaries, found, target)
+        parts.append(f"```hcl\n{chosen.settings.terraform(chosen.most_instances)}\n```")
+    bill = {**chosen.bill, "**together**": chosen.dollars}
+    costs = ((name, f"{dollars:,.2f}") for name, dollars in bill.items())
+    return "\n\n".join((*parts, table("What it costs, US$", ("for", "US$"), costs)))
 
 
-def costs(summary: Summary) -> Table:
-    """Return the table of costs."""
-    named = {**summary.bill, "**together**": summary.dollars}
-    rows = tuple((name, f"{dollars:,.2f}") for name, dollars in named.items())
-    return Table("What it costs, US$", ("for", "US$"), rows)
-
-
-def advice(summaries: Mapping[str, Summary], found: Found, target: Target) -> str:
+def advice(summaries: Mapping[str, Summary], found: Found, target: Target) -> list[str]:
     """Describe the result of a search."""
-    lines = []
-    summary = found.summary
+    lines, summary = [], found.summary
     if summary.settings.signing not in {each.settings.signing for each in summaries.values()}:
         lines.append(
             "The quota of signBlob calls is in the way. These settings sign with an HMAC key "
             "instead, which needs no such calls."
         )
     if found.in_the_way:
-        named = " and ".join(str(quota) for quota in found.in_the_way)
-        lines.append(f"No settings keep {target} within these quotas: {named}. Raise them first.")
+        quotas = " and ".join(found.in_the_way)
+        lines.append(f"No settings keep {target} within these quotas: {quotas}. Raise them first.")
     if found.holds:
-        lines.append(f"The cheapest settings found that keep {target}, as Terraform variables:")
-    else:
-        reached = seconds(summary.waits[target.percentile])
-        lines.append(
-            f"No settings that were tried keep {target}; the best have "
-            f"p{target.percentile} = {reached} s:"
-        )
-    return "\n\n".join(lines)
+        return [
+            *lines,
+            f"The cheapest settings found that keep {target}, as Terraform variables:",
+        ]
+    reached = seconds(summary.percentiles[target.percentile])
+    return [
+        *lines,
+        (
+            f"No settings that were tried keep {target}; the best have p{target.percentile} = "
+            f"{reached} s:"
+        ),
+    ]
 
 
 def seconds(number: float) -> str:
-    """Return a wait as text."""
     if math.isinf(number):
         return "never"
     return "-" if math.isnan(number) else f"{number:.2f}"
-
-
-def _moment(second: float) -> str:
-    whole = int(second)
-    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 def with_part(text: str, name: str, part: str) -> str:
@@ -145,27 +124,23 @@ def with_part(text: str, name: str, part: str) -> str:
 
 def draw(path: Path, title: str, summaries: Mapping[str, Summary]) -> None:
     """Write an SVG file with visitors, waits, converters and lost voices over the time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     # The salt makes the same figures the same file.
     with mpl.rc_context({"svg.hashsalt": "capacity", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(9, 10), layout="constrained")
         figure.suptitle(title)
-        visitors, waits, converters, lost = figure.subplots(4, 1, sharex=True)
-        first = next(iter(summaries.values()))
-        _plot(visitors, first, first.curves.arrivals, "#444444", None)
-        for colour, (name, summary) in zip(COLOURS, summaries.items(), strict=False):
-            _plot(waits, summary, np.minimum(summary.curves.p95, 1e3), colour, name)
-            _plot(converters, summary, summary.curves.instances, colour, name)
-            _plot(lost, summary, summary.curves.lost, colour, name)
-        for axes, label in (
-            (visitors, "visitors a second"),
-            (waits, "wait p95, s"),
-            (converters, "converters"),
-            (lost, "voices lost a second"),
-        ):
+        labels = list(next(iter(summaries.values())).curves)
+        plots: Any = figure.subplots(len(labels), 1, sharex=True)
+        for axes, label in zip(plots, labels, strict=True):
+            for colour, (name, summary) in zip(COLOURS, summaries.items(), strict=False):
+                curve = np.minimum(summary.curves[label], 1e6)
+                hours = (summary.begin + summary.interval * np.arange(len(curve))) / 3600.0
+                axes.plot(hours, curve, color=colour, linewidth=1.0, label=name)
             axes.set_ylabel(label)
             axes.grid(visible=True, alpha=0.3)
             axes.spines[["top", "right"]].set_visible(False)
             axes.set_ylim(bottom=0)
+        visitors, waits, converters, lost = plots
         for axes in (visitors, converters):
             axes.set_yscale("symlog", linthresh=1.0)
         waits.set_yscale("log")
@@ -173,12 +148,6 @@ def draw(path: Path, title: str, summaries: Mapping[str, Summary]) -> None:
         waits.legend(loc="upper left", frameon=False)
         lost.set_xlabel("hour of the day")
         FigureCanvasSVG(figure).print_svg(path, metadata={"Date": None})
-
-
-def _plot(axes: Any, summary: Summary, values: Any, colour: str, name: str | None) -> None:
-    curves = summary.curves
-    hours = (curves.begin + curves.interval * np.arange(len(values))) / 3600.0
-    axes.plot(hours, values, color=colour, linewidth=1.0, label=name)
 
 
 def check_variables_file(path: Path) -> None:
@@ -212,81 +181,19 @@ def write_variables(path: Path, title: str, found: Found) -> str:
     return f'{path}: Terraform reads it with -var-file="{path.name}".'
 
 
-def size_tables(parameters: Parameters, found: Mapping[int, Summary]) -> list[Table]:
-    """Return the tables of instances, calls and quotas by voices a second."""
-    limits = _limits(parameters, found[100])
-    rows = []
-    for rate, each in found.items():
-        most = each.most_instances
-        month = each.dollars * SECONDS_OF_A_MONTH / each.seconds
-        met = next((f"{name} ({at:,.0f})" for name, at, _ in limits if at <= rate), "none")
-        instances = f"{most.api:,} / {most.on_upload:,} / {most.convert:,}"
-        cpus = f"{2 * most.convert + most.api + most.on_upload:,}"
-        waits = seconds(each.waits[50]), seconds(each.waits[95])
-        rows.append((f"{rate:,}", instances, cpus, *waits, f"{month:,.0f}", met))
-    columns = (
-        *("voices a second", "instances of api / on_upload / convert", "vCPU", "wait p50, s"),
-        *("wait p95, s", "US$ a month at this rate"),
-        "default quota that is met first (at voices a second)",
+def sizes(found: Mapping[int, Summary]) -> str:
+    """Return the table of instances, waits and costs by voices a second."""
+    rows = (
+        (
+            f"{rate:,}",
+            " / ".join(f"{most[name]:,}" for name in ("api", "on_upload", "convert")),
+            f"{2 * most['convert'] + most['api'] + most['on_upload']:,}",
+            seconds(each.percentiles[50]),
+            seconds(each.percentiles[95]),
+            f"{each.dollars * SECONDS_OF_A_MONTH / each.seconds:,.0f}",
+        )
+        for rate, each in found.items()
+        for most in (each.most_instances,)
     )
-    calls = {
-        "Cloud Run requests (api, warm-up at most, on_upload, convert)": 4.0,
-        "Firestore documents written": parameters["voice.documents_written"],
-        "Firestore documents read by the services": parameters["voice.documents_read"],
-        "Firestore documents sent to listeners": parameters["voice.documents_listened"],
-        "signBlob": 2.0,
-        "Cloud Storage writes, two buckets together": 3.0,
-        "Cloud Storage reads, two buckets together": 2.0,
-        "Pub/Sub messages": parameters["voice.messages"],
-    }
-    a_second = tuple(
-        (name, *(f"{count * rate:,.0f}" for rate in found)) for name, count in calls.items()
-    )
-    rates = ("calls a second at", *(f"{rate:,} voices/s" for rate in found))
-    bounds = tuple((name, f"{at:,.0f}", remedy) for name, at, remedy in limits)
-    return [
-        Table("Sizes, no quota binding", columns, tuple(rows)),
-        Table("Calls a second", rates, a_second),
-        Table(
-            "Quotas in the order in which they are met",
-            ("quota, by default", "met at voices a second", "can it be raised"),
-            bounds,
-        ),
-    ]
-
-
-def _limits(parameters: Parameters, at_100: Summary) -> Sequence[tuple[str, float, str]]:
-    """Return name, voices a second and remedy of the quotas, the first one met first."""
-    written, most = parameters["voice.documents_written"], at_100.most_instances
-    cpus = (2 * most.convert + most.api + most.on_upload) / 100
-    index = parameters["quota.firestore_index"] * parameters["deployed.index_parts"]
-    ramp = parameters["quota.firestore_ramp"] * parameters["deployed.collections"]
-    limits = (
-        (
-            "vCPU of a new project in a region",
-            parameters["cloud_run.new_project_cpus"] / cpus,
-            "yes: `quota`",
-        ),
-        ("Firestore writes under the sweep's index", index / written, "no: `SHARDS`, up to 30"),
-        (
-            "Firestore's ramp from a cold start",
-            ramp / written,
-            "passes: half as much again every five minutes",
-        ),
-        (
-            "signBlob calls, two a voice",
-            parameters["quota.sign_blob"] / 60.0 / 2.0,
-            'yes; none at all with `signing = "hmac"`',
-        ),
-        (
-            "writes to the bucket uploads from a cold start, two a voice",
-            parameters["quota.storage_writes"] / 2.0,
-            "`upload_shards`, by so many times; and passes: twice as much every twenty minutes",
-        ),
-        (
-            "reads of one bucket from a cold start",
-            parameters["quota.storage_reads"],
-            "`upload_shards`; and passes: twice as much every twenty minutes",
-        ),
-    )
-    return sorted(limits, key=lambda limit: limit[1])
+    columns = ("voices a second", "instances of api / on_upload / convert", "vCPU", *WAITS[:2])
+    return table("Sizes, no quota binding", (*columns, "US$ a month at this rate"), rows)

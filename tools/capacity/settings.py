@@ -1,24 +1,27 @@
-"""The settings of a deployment, named like Terraform's variables."""
+"""The settings of a deployment, named like the command's options and Terraform's variables."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final
 
 from tools.capacity.parameters import PlanningError
 
-CONVERSIONS_PER_CPU: Final = 2
-PLACES_PER_CONVERSION: Final = 2
-"""Messages in a converter, of which the others wait for their turn."""
+Instances = Mapping[str, int]
+"""A number of instances of each service, by its name."""
 
+CONVERSIONS_PER_CPU: Final = 2
 MOST_INSTANCES: Final = 1000
 """The most that Terraform's variable allows."""
 
+MOST_SHARDS: Final = 32
+"""The most that Terraform's `upload_shards` allows."""
+
 GIB_OF_CPUS: Final = {1: 1.0, 2: 1.0, 4: 2.0, 8: 4.0}
 """Memory of a converter with so many CPUs: the module's default, or the least Cloud Run gives."""
-
 
 OTHER_FUNCTIONS: Final = 2
 """Instances of dead_letter and sweep, each with one CPU and half a GiB."""
@@ -43,16 +46,6 @@ class Quota(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Instances:
-    """A number of instances of each service."""
-
-    api: int
-    on_upload: int
-    convert: int
-    live: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class BusyHours:
     """Full hours of the day with more warm instances of the converter."""
 
@@ -66,7 +59,7 @@ class Settings:
     """A deployment.
 
     Attributes:
-        minimum: warm instances at any hour.
+        max_instances: of each service.
         convert_concurrency: slots of a converter; twice its CPUs if None.
         warm_ups_at_once: the most warm-ups that one instance of the api has under way.
         upload_shards: the number of buckets for recordings, and for results.
@@ -75,8 +68,10 @@ class Settings:
     """
 
     warm_up: bool = True
-    minimum: Instances = Instances(api=0, on_upload=1, convert=1)
-    maximum: Instances = Instances(MOST_INSTANCES, MOST_INSTANCES, MOST_INSTANCES)
+    min_instances: int = 1
+    api_min_instances: int = 0
+    on_upload_min_instances: int = 1
+    max_instances: int = MOST_INSTANCES
     busy_hours: BusyHours | None = None
     convert_cpu: int = 2
     convert_concurrency: int | None = None
@@ -85,20 +80,24 @@ class Settings:
     upload_shards: int = 1
     signing: Signing = Signing.IAM
     delivery_attempts: int = 30
-    lifted: frozenset[Quota] = field(default_factory=frozenset)
+    lifted: frozenset[Quota] = frozenset()
 
     def __post_init__(self) -> None:
-        if self.convert_cpu not in GIB_OF_CPUS:
-            raise PlanningError(
-                f"convert_cpu is {self.convert_cpu}; Cloud Run has 1, 2, 4 and 8 CPUs."
-            )
-        for name in ("api", "on_upload", "convert"):
-            least, most = getattr(self.minimum, name), getattr(self.maximum, name)
-            if not 0 <= least <= most or most < 1:
-                raise PlanningError(
-                    f"{name} has at least {least} and at most {most} instances; "
-                    "the least must not be negative or more than the most."
-                )
+        most = self.max_instances
+        for name, least, highest in (
+            ("min_instances", 0, most),
+            ("api_min_instances", 0, most),
+            ("on_upload_min_instances", 0, most),
+            ("max_instances", 1, math.inf),
+            ("convert_concurrency", 1, 1000),
+            ("api_concurrency", 1, 1000),
+            ("upload_shards", 1, MOST_SHARDS),
+            ("warm_ups_at_once", 1, 1000),
+        ):
+            number = getattr(self, name)
+            if number is not None and not least <= number <= highest:
+                option = f"--{name.replace('_', '-')}"
+                raise PlanningError(f"{option} is {number}; it must be from {least} to {highest}.")
 
     @property
     def slots(self) -> int:
@@ -106,73 +105,46 @@ class Settings:
         return self.convert_concurrency or CONVERSIONS_PER_CPU * self.convert_cpu
 
     @property
-    def places(self) -> int:
-        """The messages at once in one converter."""
-        return PLACES_PER_CONVERSION * self.slots
-
-    @property
     def gib(self) -> float:
         """The memory of a converter."""
         return GIB_OF_CPUS[self.convert_cpu]
 
-    def without_warm_up(self) -> Self:
-        """Return the deployment with neither a warm-up nor warm converters."""
-        return replace(self.with_warm_up_only(), warm_up=False)
-
-    def with_warm_up_only(self) -> Self:
-        """Return the deployment without warm converters."""
-        minimum = replace(self.minimum, convert=0)
-        return replace(self, warm_up=True, minimum=minimum, busy_hours=None)
-
-    def with_minimum(self, convert: int) -> Self:
-        """Return the deployment with this many warm converters at any hour."""
-        return replace(self, minimum=replace(self.minimum, convert=convert))
-
-    def terraform(self, used: Instances | None = None) -> str:
+    def terraform(self, used: Instances) -> str:
         """Return these settings as Terraform variables.
 
         `used` is the most instances of the simulation; `max_instances` is a fifth above it.
         """
-        most = self.maximum if used is None else _with_room(used, self.maximum)
-        lines = [
-            f"min_instances          = {self.minimum.convert}",
-            (
-                f"max_instances          = {{ api = {most.api}, convert = {most.convert}, "
-                f"on_upload = {most.on_upload} }}"
-            ),
-            (
-                f"function_min_instances = {{ api = {self.minimum.api}, "
-                f"on_upload = {self.minimum.on_upload} }}"
-            ),
-            f"quota                  = {self._quota(most)}",
-            f'convert_cpu            = "{self.convert_cpu}"',
-            f'convert_memory         = "{self.gib:g}Gi"',
-            f"convert_concurrency    = {self.slots}",
-            f"api_concurrency        = {self.api_concurrency}",
-            f'signing                = "{self.signing}"',
-            f"upload_shards          = {self.upload_shards}",
-            f"warm_ups_at_once       = {self.warm_ups_at_once}",
-        ]
+        most = {
+            name: min(self.max_instances, used[name] + math.ceil(used[name] / 5) + 1)
+            for name in ("api", "convert", "on_upload")
+        }
+        containers = most["convert"] + used["live"] + math.ceil(used["live"] / 5)
+        functions = most["api"] + most["on_upload"] + OTHER_FUNCTIONS
+        functions_least = {"api": self.api_min_instances, "on_upload": self.on_upload_min_instances}
+        quota = {
+            "cpus": functions + self.convert_cpu * containers,
+            "memory_gib": math.ceil(functions / 2 + self.gib * containers),
+        }
+        variables = {
+            "min_instances": self.min_instances,
+            "max_instances": in_braces(most),
+            "function_min_instances": in_braces(functions_least),
+            "quota": in_braces(quota),
+            "convert_cpu": f'"{self.convert_cpu}"',
+            "convert_memory": f'"{self.gib:g}Gi"',
+            "convert_concurrency": self.slots,
+            "api_concurrency": self.api_concurrency,
+            "signing": f'"{self.signing}"',
+            "upload_shards": self.upload_shards,
+            "warm_ups_at_once": self.warm_ups_at_once,
+        }
         if self.busy_hours is not None:
             hours = self.busy_hours
-            lines.append(
-                f"busy_hours             = {{ crowd = {{ from = {hours.begin}, to = {hours.end}, "
-                f"min_instances = {hours.min_instances} }} }}"
-            )
-        return "\n".join(lines)
-
-    def _quota(self, most: Instances) -> str:
-        functions = most.api + most.on_upload + OTHER_FUNCTIONS
-        containers = most.convert + most.live
-        cpus = functions + self.convert_cpu * containers
-        memory = math.ceil(functions / 2 + self.gib * containers)
-        return f"{{ cpus = {cpus}, memory_gib = {memory} }}"
+            crowd = {"from": hours.begin, "to": hours.end, "min_instances": hours.min_instances}
+            variables["busy_hours"] = in_braces({"crowd": in_braces(crowd)})
+        return "\n".join(f"{name:22} = {value}" for name, value in variables.items())
 
 
-def _with_room(used: Instances, most: Instances) -> Instances:
-    def room(name: str) -> int:
-        count = int(getattr(used, name))
-        return min(int(getattr(most, name)), count + -(-count // 5) + 1)
-
-    live = used.live + -(-used.live // 5)
-    return Instances(room("api"), room("on_upload"), room("convert"), live)
+def in_braces(values: Mapping[str, object]) -> str:
+    """Return an object of Terraform's language."""
+    return f"{{ {', '.join(f'{name} = {value}' for name, value in values.items())} }}"
