@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import hcl2
 import pytest
@@ -50,13 +49,6 @@ def test_wrong_input_gets_one_clear_sentence(
     assert "\n" not in message
 
 
-def declared(name: str) -> dict[str, Any]:
-    """Return a variable of the root that an operator applies."""
-    with DEPLOYMENT.open() as file:
-        blocks = hcl2.load(file)["variable"]
-    return next(block[f'"{name}"'] for block in blocks if f'"{name}"' in block)
-
-
 def test_a_plan_is_printed_drawn_and_written_as_variables_that_the_deployment_has(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -72,12 +64,14 @@ def test_a_plan_is_printed_drawn_and_written_as_variables_that_the_deployment_ha
     assert "Terraform reads it after terraform.tfvars" in printed
     for expected in ("with minimum instances", "cheapest that keeps the target", "together"):
         assert expected in printed
-    with file.open() as opened:
-        written = hcl2.load(opened)
+    written = hcl2.loads(file.read_text())
+    # The root that an operator applies.
+    variables = hcl2.loads(DEPLOYMENT.read_text())["variable"]
+    declared = {name.strip('"'): body for each in variables for name, body in each.items()}
     for name, value in written.items():
         if name.startswith("__"):
             continue  # the parser's own
-        kind = str(declared(name)["type"])
+        kind = str(declared[name]["type"])
         if kind in KINDS:
             assert isinstance(value, KINDS[kind]), (name, kind)
         elif kind.startswith("${map("):
