@@ -45,17 +45,13 @@ def new_character_id() -> str:
 
 
 def is_own_character(character_id: str) -> bool:
-    """Return whether an id is that of a visitor's own character."""
     return _ID.fullmatch(character_id) is not None
 
 
 _LOG = logging.getLogger(__name__)
 
-MOST_OBJECTS: Final = 50_000
-"""The most objects of the bucket that are listed, so that a full bucket does not fill memory."""
-
-ID: Final = re.compile("[a-z][a-z0-9-]{0,31}")
-"""The form of a character's id; a folder of another name is no character."""
+MOST_OBJECTS: Final = 50_000  # that are listed, so that a full bucket does not fill memory
+ID: Final = re.compile("[a-z][a-z0-9-]{0,31}")  # a folder of another name is no character
 
 
 class NoSuchCharacterError(LookupError):
@@ -230,13 +226,14 @@ def _published(
     found: ObjectFacts, manifest: CharacterManifest, objects: Mapping[str, ObjectFacts]
 ) -> PublishedCharacter:
     graphs = {
-        role: _find_graph(manifest.id, graph, objects) for role, graph in manifest.graphs.items()
+        role: find_stored_graph(manifest.id, graph, objects)
+        for role, graph in manifest.graphs.items()
     }
     portrait = objects.get(f"{manifest.id}/{manifest.preview.portrait}")
     return PublishedCharacter(manifest, found.generation, MappingProxyType(graphs), portrait)
 
 
-def _find_graph(
+def find_stored_graph(
     character_id: str, graph: GraphFile, objects: Mapping[str, ObjectFacts]
 ) -> ObjectFacts:
     """Find a graph where the command puts it, or under its own name where it was copied."""

@@ -22,11 +22,9 @@ def find_graph(folder: Path, name: str, sha256: str) -> Path:
     """Return the path of a graph: in the bundle's folder, or among the shared encoders."""
     shared = folder.parent / ENCODERS / f"{sha256}.onnx"
     is_elsewhere = not (folder / name).exists() and not (folder / name).is_symlink()
-    return (
-        find_file(shared.parent, shared.name)
-        if is_elsewhere and shared.is_file()
-        else (find_file(folder, name))
-    )
+    if is_elsewhere and shared.is_file():
+        folder, name = shared.parent, shared.name
+    return find_file(folder, name)
 
 
 def read_file(folder: Path, name: str, max_bytes: int) -> bytes:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 Language = Literal["en", "ja", "fr", "es", "de", "it"]
 
-HOLDS_DAYS: Final = 7
-"""The days after it was drawn on which a sentence may be spoken."""
-
+HOLDS_DAYS: Final = 7  # the days after it was drawn on which a sentence may be spoken
 _WORDS_DRAWN: Final = 4
 # Common words of two syllables or more, none of which sounds like another.
 _ENGLISH: Final = """
@@ -131,10 +129,11 @@ class ConsentSentence:
     @property
     def date(self) -> str:
         """The day as it is said."""
-        month = "" if self.language == "ja" else self.month
+        # French and Italian have a word for the first day.
+        first = {"fr": "1er", "it": "1º"}.get(self.language, "1")
         return _DATES[self.language].format(
-            day=_day(self.language, self.day.day),
-            month=month,
+            day=first if self.day.day == 1 else self.day.day,
+            month="" if self.language == "ja" else self.month,
             number=self.day.month,
             year=self.day.year,
         )
@@ -150,7 +149,6 @@ class ConsentSentence:
 
     @property
     def last_day(self) -> dt.date:
-        """The last day on which it may be spoken."""
         return self.day + dt.timedelta(days=HOLDS_DAYS)
 
     def to_json(self) -> str:
@@ -179,9 +177,3 @@ def draw_sentence(
     """Draw a sentence; without `chance`, the system's source makes it unpredictable."""
     words = (chance or random.SystemRandom()).sample(_WORDS[language], _WORDS_DRAWN)
     return ConsentSentence(language, day, tuple(words))
-
-
-def _day(language: Language, number: int) -> str:
-    """Return the number of a day; French and Italian have a word for the first."""
-    first = {"fr": "1er", "it": "1º"}
-    return first.get(language, "1") if number == 1 else str(number)

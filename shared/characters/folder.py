@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ class CharacterFolder:
 
     def __init__(self, bucket: Bucket, say: Callable[[str], None] | None = None) -> None:
         self._bucket = bucket
-        self._say = say or _say
+        self._say = say or print
 
     def put(self, manifest: CharacterManifest) -> None:
         """Upload a checked bundle: the graphs first, the manifest last.
@@ -43,7 +42,10 @@ class CharacterFolder:
         """
         files = graph_files(manifest)
         for name, path in files.items():
-            self._upload_once(name, path)
+            try:
+                self._upload(name, path, _ONNX, if_generation_match=0)
+            except google_errors.PreconditionFailed:
+                self._say(f"{name} is there already")
         names = {*files, manifest_name(manifest.id)}
         if manifest.preview.portrait is not None:
             portrait = f"{manifest.id}/{manifest.preview.portrait}"
@@ -69,12 +71,6 @@ class CharacterFolder:
         except ManifestError:
             # The needs of a wrong manifest are unknown.
             return ()
-
-    def _upload_once(self, name: str, path: Path) -> None:
-        try:
-            self._upload(name, path, _ONNX, if_generation_match=0)
-        except google_errors.PreconditionFailed:
-            self._say(f"{name} is there already")
 
     def _upload(
         self, name: str, path: Path, content_type: str, if_generation_match: int | None = None
@@ -112,7 +108,3 @@ def graph_files(manifest: CharacterManifest) -> Mapping[str, Path]:
         name = shared_graph_name(graph) if is_shared else graph_name(manifest.id, graph)
         files[name] = path
     return files
-
-
-def _say(sentence: str) -> None:
-    sys.stdout.write(f"{sentence}\n")

@@ -47,9 +47,14 @@ def _described_fields() -> dict[str, dict[str, str]]:
     Pydantic can read them, too, but then it reads the source at every start of a service.
     """
     tree = ast.parse(inspect.getsource(manifest))
+
+    def name_in_json(model: str, field: str) -> str:
+        fields = getattr(manifest, model).model_fields
+        return fields[field].alias or field if field in fields else field
+
     return {
         model.name: {
-            _name_in_json(model.name, field.target.id): inspect.cleandoc(text.value.value)
+            name_in_json(model.name, field.target.id): inspect.cleandoc(text.value.value)
             for field, text in zip(model.body, model.body[1:], strict=False)
             if isinstance(field, ast.AnnAssign)
             and isinstance(field.target, ast.Name)
@@ -60,11 +65,6 @@ def _described_fields() -> dict[str, dict[str, str]]:
         for model in tree.body
         if isinstance(model, ast.ClassDef)
     }
-
-
-def _name_in_json(model: str, field: str) -> str:
-    fields = getattr(manifest, model).model_fields
-    return fields[field].alias or field if field in fields else field
 
 
 if __name__ == "__main__":

@@ -37,14 +37,6 @@ class CacheFullError(PassingError):
     """The characters that are in use leave no memory for another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLimits:
-    """Limits of the cache: bytes of all graphs, and seconds until the bucket is asked again."""
-
-    memory_bytes: int
-    refresh_seconds: float
-
-
 @dataclass(eq=False)
 class _Copy:
     """One revision of a character in this process; `graphs` are its sizes by SHA-256 once known."""
@@ -61,20 +53,28 @@ class _Copy:
 
 
 class BucketCharacters:
-    """The built-in characters and those in the bucket; see CharacterLender."""
+    """The built-in characters and those in the bucket; see CharacterLender.
+
+    Args:
+        memory_bytes: the most bytes of all graphs from the bucket.
+        refresh_seconds: the time until the bucket is asked for a newer revision.
+    """
 
     def __init__(
         self,
         built_in: BuiltInCharacters,
         bucket: CharacterBucket,
         loader: CharacterLoader,
-        limits: CacheLimits,
+        *,
+        memory_bytes: int,
+        refresh_seconds: float,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._built_in = built_in
         self._bucket = bucket
         self._loader = loader
-        self._limits = limits
+        self._memory_bytes = memory_bytes
+        self._refresh_seconds = refresh_seconds
         self._now = now
         # The least recently used is the first.
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
@@ -103,7 +103,7 @@ class BucketCharacters:
     async def _current(self, character_id: str) -> _Copy:
         """Return the copy of the revision in the bucket; its load may not be finished."""
         copy = self._copies.get(character_id)
-        fresh_since = self._now() - self._limits.refresh_seconds
+        fresh_since = self._now() - self._refresh_seconds
         if copy is None or (copy.is_loaded and copy.checked_at <= fresh_since):
             revision = await self._ask_revision(character_id)
             # Another voice may have asked at the same time.
@@ -111,7 +111,7 @@ class BucketCharacters:
             if copy is None or copy.revision != revision:
                 known, until = self._broken.get(character_id, (None, 0.0))
                 if known == revision and self._now() < until:
-                    raise _broken_character(character_id)
+                    raise broken_character(character_id)
                 self._drop(character_id)
                 return self._begin_load(character_id, revision)
             copy.checked_at = self._now()
@@ -161,7 +161,7 @@ class BucketCharacters:
                 self._broken[character_id] = (copy.revision, self._now() + BROKEN_SECONDS)
                 broken = {"event": "character_broken", "character": character_id}
                 _LOG.error("character %s does not work: %s", character_id, error, extra=broken)
-                raise _broken_character(character_id) from error
+                raise broken_character(character_id) from error
             extra = {
                 "event": "character_loaded",
                 "character": character_id,
@@ -174,14 +174,14 @@ class BucketCharacters:
     async def _free_memory(self, found: PublishedCharacter, copy: _Copy) -> None:
         """Drop the characters that were used longest ago until this one fits."""
         graphs = {each.sha256: each.bytes for each in found.manifest.graphs.values()}
-        if (needed := sum(graphs.values())) > self._limits.memory_bytes:
+        if (needed := sum(graphs.values())) > self._memory_bytes:
             raise BundleError(
-                f"expected at most {self._limits.memory_bytes} bytes in all graphs together, found"
+                f"expected at most {self._memory_bytes} bytes in all graphs together, found"
                 f" {needed}; raise CHARACTERS_MEMORY_BYTES"
             )
         try:
             async with asyncio.timeout(MEMORY_WAIT_SECONDS):
-                while self._bytes_with(graphs) > self._limits.memory_bytes:
+                while self._bytes_with(graphs) > self._memory_bytes:
                     await self._drop_idle()
         except TimeoutError as error:
             name = found.manifest.id
@@ -212,6 +212,6 @@ class BucketCharacters:
             self._replaced.add(copy)
 
 
-def _broken_character(character_id: str) -> VoiceError:
+def broken_character(character_id: str) -> VoiceError:
     message = f"The character {character_id!r} does not work just now; choose another one."
     return VoiceError(ErrorCode.INTERNAL, message)

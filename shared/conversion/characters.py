@@ -79,10 +79,10 @@ class LoadedCharacter:
 
 
 class CharacterLender(Protocol):
-    """A lender of characters; one that is lent stays as it is, whatever happens meanwhile."""
-
     def lend(self, character_id: str) -> AbstractAsyncContextManager[LoadedCharacter]:
-        """Lend a character for the time inside the context; it may have to be loaded first.
+        """Lend a character, which may have to be loaded, for the time inside the context.
+
+        It stays as it is until it is returned.
 
         Raises:
             VoiceError: `unknown_character`, or the character will not work.
@@ -133,9 +133,16 @@ class CharacterLoader:
         self._engines = engines
         self._marker = marker
 
-    def hold_shared(self, character: PublishedCharacter) -> object:
-        """Hold the networks that a character shares with loaded ones while the result lives."""
-        return self._running(character.manifest)
+    def hold_shared(self, character: PublishedCharacter) -> Mapping[str, GraphSession]:
+        """Return the sessions of loaded characters that this one shares, by SHA-256.
+
+        They stay open while the result lives.
+        """
+        found = {
+            graph.sha256: find_session(graph.sha256, self._settings)
+            for graph in character.manifest.graphs.values()
+        }
+        return {sha256: session for sha256, session in found.items() if session is not None}
 
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:
         """Load a character.
@@ -146,39 +153,27 @@ class CharacterLoader:
         """
         manifest = character.manifest
         check_size(manifest, self._max_bytes)
-        # Held until the engine is built, so that the graphs that are not read stay open.
-        running = self._running(manifest)
+        running = self.hold_shared(character)
         roles = {graph.sha256: role for role, graph in manifest.graphs.items()}
         contents = {
             sha256: await self._bucket.read_graph(character, role)
             for sha256, role in roles.items()
             if sha256 not in running
         }
-        loaded = await asyncio.to_thread(self._build, manifest, running, contents)
-        await asyncio.to_thread(return_memory)
-        return loaded
 
-    def _running(self, manifest: CharacterManifest) -> dict[str, GraphSession]:
-        found = {
-            graph.sha256: find_session(graph.sha256, self._settings)
-            for graph in manifest.graphs.values()
-        }
-        return {sha256: session for sha256, session in found.items() if session is not None}
-
-    def _build(
-        self,
-        manifest: CharacterManifest,
-        running: Mapping[str, GraphSession],
-        contents: Mapping[str, bytes],
-    ) -> LoadedCharacter:
         def find(graph: GraphFile) -> Graph:
             session = running.get(graph.sha256)
             if session is not None:
                 return Graph(graph.file, b"", session.facts, graph.sha256)
             return verify_graph(graph, contents[graph.sha256])
 
-        character = assemble_character(manifest, self._engines, find, self._max_bytes)
-        return build_character(character, self._settings, self._engines, self._marker)
+        def build() -> LoadedCharacter:
+            character = assemble_character(manifest, self._engines, find, self._max_bytes)
+            return build_character(character, self._settings, self._engines, self._marker)
+
+        loaded = await asyncio.to_thread(build)
+        await asyncio.to_thread(return_memory)
+        return loaded
 
 
 def build_character(

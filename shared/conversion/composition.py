@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 
 from shared.characters.bucket import CharacterBucket
 from shared.container.server import Work, serve_until_signal
-from shared.conversion.bucket_characters import BucketCharacters, CacheLimits
+from shared.conversion.bucket_characters import BucketCharacters
 from shared.conversion.characters import BuiltInCharacters, CharacterLoader, connect
 from shared.conversion.provenance import ResultCredentials, open_notice
 from shared.conversion.stages import Conversion
@@ -63,8 +63,6 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class ConversionServices:
-    """The collaborators of an application."""
-
     stores: Stores
     tools: ConversionTools
 
@@ -106,8 +104,13 @@ def lend_characters(
         return built_in
     bucket = CharacterBucket(open_bucket)
     loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes, marker=tools.marker)
-    limits = CacheLimits(config.characters_memory_bytes, config.characters_refresh_seconds)
-    return BucketCharacters(built_in, bucket, loader, limits)
+    return BucketCharacters(
+        built_in,
+        bucket,
+        loader,
+        memory_bytes=config.characters_memory_bytes,
+        refresh_seconds=config.characters_refresh_seconds,
+    )
 
 
 def build_conversion(
@@ -138,21 +141,21 @@ def open_credentials(config: CredentialSettings) -> ResultCredentials | None:
     """Open the signer of results and load its library in the background; None without one."""
     if not config.c2pa_certificates:
         return None
-    try:
-        sign = _open_key(config)
-    except ValueError as error:
-        raise SettingsError(f"C2PA_KEY is wrong: {error}") from None
+    if config.c2pa_key is not None:
+        try:
+            sign = sign_with(config.c2pa_key.get_secret_value().encode())
+        except ValueError as error:
+            raise SettingsError(f"C2PA_KEY is wrong: {error}") from None
+    else:
+        kms_key = clients.open_kms_key(str(config.c2pa_kms_key), config.c2pa_seconds)
+
+        def sign(data: bytes) -> bytes:
+            return raw_signature(kms_key.sign(data))
+
     signer = CredentialSigner(config.c2pa_certificates, sign, config.c2pa_time_stamp_url)
     credentials = ResultCredentials(signer, config.c2pa_seconds)
     credentials.load()
     return credentials
-
-
-def _open_key(config: CredentialSettings) -> Callable[[bytes], bytes]:
-    if config.c2pa_key is not None:
-        return sign_with(config.c2pa_key.get_secret_value().encode())
-    kms_key = clients.open_kms_key(str(config.c2pa_kms_key), config.c2pa_seconds)
-    return lambda data: raw_signature(kms_key.sign(data))
 
 
 @asynccontextmanager

@@ -46,7 +46,6 @@ _KMS_KEY: Final = (
 
 NoticePlace = Literal["off", "before", "after"]
 
-# The notice by language.
 TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {"ja": "これは、合成音声です。", "en": "This is a synthetic voice."}
 )
@@ -76,7 +75,7 @@ class NoticeSettings(EnvironmentSettings):
 
 
 class SpokenNotice:
-    """The notice in results; each character speaks it once, and it is kept."""
+    """The notice in results; each character speaks it once."""
 
     def __init__(self, place: Literal["before", "after"], languages: Sequence[str]) -> None:
         self._place: Literal["before", "after"] = place
@@ -103,13 +102,14 @@ class SpokenNotice:
         async with self._one_at_a_time:
             spoken = self._spoken.get(engine)
             if spoken is None:
-                spoken = self._spoken[engine] = await run(self._speak, engine)
+                spoken = self._spoken[engine] = await run(self.speak, engine)
         heard = resample(spoken, engine.sample_rate, sample_rate)
         pause = np.zeros(round(NOTICE_PAUSE_SECONDS * sample_rate), np.float32)
         parts = [heard, pause, samples] if self._place == "before" else [samples, pause, heard]
         return np.concatenate(parts), self._place
 
-    def _speak(self, engine: PhraseEngine) -> Samples:
+    def speak(self, engine: PhraseEngine) -> Samples:
+        """Return the notice in all languages, at the engine's sample rate."""
         pause = np.zeros(round(NOTICE_PAUSE_SECONDS * engine.sample_rate), np.float32)
         pieces: list[Samples] = []
         for text in self._texts:

@@ -41,35 +41,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A conversion that succeeded.
-
-    Attributes:
-        seconds: the recording's length; None for a text.
-        missing_seconds: of a damaged recording; None if it is undamaged, and for a text.
-        timings: milliseconds of each stage.
-    """
+    """A conversion that succeeded."""
 
     result: Result
-    seconds: float | None
-    timings: Mapping[str, float]
+    seconds: float | None  # the recording's length; None for a text
+    timings: Mapping[str, float]  # milliseconds of each stage
     laps: Sequence[Lap] = ()
-    missing_seconds: float | None = None
+    missing_seconds: float | None = None  # of a damaged recording
 
 
 @dataclass(frozen=True, slots=True)
 class UnstoredResult:
-    """A converted recording, or a spoken text, that is not stored yet.
-
-    Attributes:
-        seconds: the recording's length; None for a text.
-        missing_seconds: of a damaged recording; None if it is undamaged, and for a text.
-    """
-
     encoded: EncodedResult
     marking: Marking
-    seconds: float | None
+    seconds: float | None  # the recording's length; None for a text
     phones: str = ""
-    missing_seconds: float | None = None
+    missing_seconds: float | None = None  # of a damaged recording
 
 
 class EarlyResult(Protocol):
@@ -79,16 +66,10 @@ class EarlyResult(Protocol):
 
     async def decoded(self) -> Recording | None:
         """Return the recording as `Decoder.decode` would; None to call that instead."""
-        ...
 
 
 class Conversion:
-    """The conversion of voices; all conversions of the process share its parts.
-
-    Args:
-        credentials: signs statements in results; None for none.
-        notice: tells in each result that it is synthetic; None for none.
-    """
+    """The conversion of voices; all conversions of the process share its parts."""
 
     def __init__(
         self,
@@ -165,7 +146,7 @@ class Conversion:
             if recording.damaged:
                 missing = round(recording.missing_seconds, 3)
         else:
-            speech = SpeechOptions(**asdict(voice.options.speaking), seed=_seed(voice))
+            speech = SpeechOptions(**asdict(voice.options.speaking), seed=seed_of(voice))
             with stages.enter("speaking", timed_as="speak"):
                 spoken = await speak(
                     self.threads,
@@ -196,7 +177,9 @@ class Conversion:
         if self._credentials is not None:
             with stages.stopwatch.stage("sign"):
                 encoded = await self._credentials.add(encoded, character.manifest, marking, notice)
-        return UnstoredResult(encoded, marking, seconds, _write_phones(marks, late), missing)
+        phones = (mark.later(late) for mark in marks if mark.kind == "phone")
+        said = " ".join(f"{phone.text}:{phone.begin * 1000:.0f}" for phone in phones)
+        return UnstoredResult(encoded, marking, seconds, said, missing)
 
     async def store(self, voice: Voice, made: UnstoredResult, stages: Stages) -> Outcome:
         """Store the result of a leased voice's present attempt; raises StorageUnavailableError."""
@@ -226,18 +209,16 @@ class Conversion:
     async def _read(self, voice: Voice, upload: Input) -> bytes:
         most = self._limits.max_bytes
         if upload.bytes > most:
-            raise _too_large(upload.bytes, most)
+            raise too_large(upload.bytes, most)
         try:
             data = await self._uploads.read(upload.object, upload.generation, max_bytes=most)
         except ObjectMissingError as error:
-            message = (
-                "The text is gone; please send it again."
-                if voice.is_text
-                else "The recording is gone; please record again."
-            )
+            message = "The recording is gone; please record again."
+            if voice.is_text:
+                message = "The text is gone; please send it again."
             raise VoiceError(ErrorCode.SOURCE_MISSING, message) from error
         if len(data) > most:
-            raise _too_large(len(data), most)
+            raise too_large(len(data), most)
         return data
 
     async def _decode(self, data: bytes, content_type: str, early: EarlyResult | None) -> Recording:
@@ -294,21 +275,15 @@ class Conversion:
 
 
 def conversion_options(voice: Voice, ahead: EarlyPieces | None = None) -> ConversionOptions:
-    """Build the options of a voice's conversion; they are the same in every attempt."""
-    return ConversionOptions(voice.options.pitch_shift, _seed(voice), ahead)
+    return ConversionOptions(voice.options.pitch_shift, seed_of(voice), ahead)
 
 
-def _seed(voice: Voice) -> int:
+def seed_of(voice: Voice) -> int:
     """Return a number that depends on the voice alone, so that all attempts sound the same."""
     return zlib.crc32(voice.voice_id.encode())
 
 
-def _write_phones(marks: Sequence[Mark], late: float) -> str:
-    phones = (mark.later(late) for mark in marks if mark.kind == "phone")
-    return " ".join(f"{phone.text}:{phone.begin * 1000:.0f}" for phone in phones)
-
-
-def _too_large(size: int, most: int) -> VoiceError:
+def too_large(size: int, most: int) -> VoiceError:
     message = f"The recording has {size} bytes; at most {most} are converted."
     return VoiceError(ErrorCode.TOO_LARGE, message)
 
@@ -347,14 +322,14 @@ async def speak(
     try:
         text = data.decode()
         if await threads.run(engine.estimate, text, options) > max_seconds:
-            raise _too_long(max_seconds)
+            raise too_long(max_seconds)
         spoken = await threads.run(speak_marked, engine, text, options)
         while (piece := await threads.run(next, spoken, None)) is not None:
             marks += [mark.later(begin / engine.sample_rate) for mark in piece.marks]
             pieces.append(piece.samples)
             begin += len(piece.samples)
             if begin > most:
-                raise _too_long(max_seconds)
+                raise too_long(max_seconds)
             await pass_on()
     except UnicodeDecodeError as error:
         message = "The text is not in UTF-8; send it again."
@@ -364,6 +339,6 @@ async def speak(
     return MarkedPiece(np.concatenate(pieces), tuple(marks))
 
 
-def _too_long(max_seconds: float) -> VoiceError:
+def too_long(max_seconds: float) -> VoiceError:
     message = f"The text takes more than {max_seconds:g} seconds to say; send it in parts."
     return VoiceError(ErrorCode.TOO_LONG, message)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConversionTools:
-    """The tools with which an instance converts; without a marker results have no watermark."""
-
     decoder: Decoder
     characters: Mapping[str, LoadedCharacter]
     session: SessionSettings = field(default_factory=SessionSettings)

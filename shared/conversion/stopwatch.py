@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 # The field "starttime", counted from the field after the command's name (proc_pid_stat(5)).
 _START: Final = 19
 
-# The laps that a stopwatch remembers; a recording of minutes has its stages many times.
-MOST_LAPS: Final = 100
+MOST_LAPS: Final = 100  # a recording of minutes has its stages many times
 
 
 class Lap(NamedTuple):

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 class ProvenanceVerdict(StrEnum):
-    """The verdict in one word; SENTENCES explains each."""
-
     UNCHANGED = "unchanged"
     CHANGED = "changed"
     COPY = "copy"
@@ -103,19 +101,17 @@ class ProvenanceFinding:
                 if uses := uses_for_people(self.credentials.forbidden_uses, language):
                     sentences[language] += f"{before}{between.join(uses)}{after}"
         mark = self.watermark
-        state = "not_searched" if mark is None else "found" if mark.is_found else "not_found"
-        is_found = mark is not None and mark.is_found
+        watermark: dict[str, Any] = {"state": "not_found", "bits": None, "chance": None}
+        if mark is None:
+            watermark["state"] = "not_searched"
+        elif mark.is_found:
+            chance = min(step for step in _CHANCES if mark.chance <= step)
+            watermark = {"state": "found", "bits": mark.payload, "chance": chance}
         return {
             "verdict": self.verdict.value,
             "sentences": sentences,
             "credentials": asdict(self.credentials) | {"state": self.credentials.state.value},
-            "watermark": {
-                "state": state,
-                "bits": mark.payload if mark is not None and is_found else None,
-                "chance": min(step for step in _CHANCES if mark.chance <= step)
-                if mark is not None and is_found
-                else None,
-            },
+            "watermark": watermark,
         }
 
 
@@ -161,9 +157,8 @@ class Verifier:
             DecoderUnavailableError: trying again may help.
         """
         if len(data) > MOST_BYTES:
-            raise VoiceError(
-                ErrorCode.TOO_LARGE, f"The file has more than the {MOST_BYTES} bytes accepted."
-            )
+            message = f"The file has more than the {MOST_BYTES} bytes accepted."
+            raise VoiceError(ErrorCode.TOO_LARGE, message)
         if self._admitted > _MOST_WAITING:
             raise VerifierBusyError(f"{self._admitted} files are verified or wait")
         self._admitted += 1

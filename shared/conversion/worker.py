@@ -216,11 +216,10 @@ class Worker:
     async def carry_out(self, attempt: Attempt) -> Voice | None:
         """Lease a voice, convert it and commit the outcome.
 
+        Raises like `handle`, without MalformedMessageError.
+
         Returns:
             The voice in its final state, or None if it was deleted.
-
-        Raises:
-            Exception: as `handle` says, without MalformedMessageError.
         """
         if self._is_draining or self.is_stuck:
             # A stuck process is killed and could not hand the voice back.
@@ -256,11 +255,11 @@ class Worker:
         try:
             with self._traces.step(attempt.voice_id, "lease"):
                 lease = await self._lease_or_give_up(attempt)
-        except ForbiddenTransitionError as reason:
-            _log_duplicate(reason)
-            return await self._end(attempt, reason.voice)
-        except UnknownVoiceError as reason:
-            _log_duplicate(reason)
+        except (ForbiddenTransitionError, UnknownVoiceError) as reason:
+            duplicate = {"event": "duplicate", "reason": str(reason)}
+            _LOG.info("message ignored: %s", reason, extra=duplicate)
+            if isinstance(reason, ForbiddenTransitionError):
+                return await self._end(attempt, reason.voice)
             # It was erased, perhaps while it was owned by a worker that died before cleaning up.
             await self._conversion.discard_all(attempt.voice_id)
             return None
@@ -326,18 +325,19 @@ class Worker:
     async def _convert_in_turn(
         self, lease: Lease, attempt: Attempt, held: AsyncExitStack
     ) -> Outcome:
-        voice, begin = lease.voice, _now()
+        voice, now = lease.voice, asyncio.get_running_loop().time
+        begin = now()
         # A voice that waits for its character keeps no other voice from being converted.
         character = await self._borrow(voice.character, held)
-        seconds = self._deadline_seconds - (_now() - begin)
+        seconds = self._deadline_seconds - (now() - begin)
         turn = await held.enter_async_context(attempt.turn())
 
         async def pass_on() -> None:
             if turn is not None:
-                left = (deadline.when() or 0.0) - _now()
+                left = (deadline.when() or 0.0) - now()
                 deadline.reschedule(None)
                 await turn.pass_on()
-                deadline.reschedule(_now() + left)
+                deadline.reschedule(now() + left)
 
         try:
             async with asyncio.timeout(seconds) as deadline:
@@ -401,19 +401,9 @@ class Worker:
             await self._conversion.discard(voice)
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def _log_duplicate(reason: Exception) -> None:
-    extra = {"event": "duplicate", "reason": str(reason)}
-    _LOG.info("message ignored: %s", reason, extra=extra)
-
-
 def _log_start(lease: Lease, *, cold: bool) -> None:
-    event = "conversion_started" if lease.attempt == 1 else "lease_taken_over"
     extra: dict[str, Any] = {
-        "event": event,
+        "event": "conversion_started" if lease.attempt == 1 else "lease_taken_over",
         "attempt": lease.attempt,
         "character": lease.voice.character,
         "cold": cold,
@@ -445,17 +435,8 @@ def _log_end(lease: Lease, end: Outcome | VoiceError, uploaded_at: str | None) -
     }
     if end.missing_seconds is not None:
         extra["missing_seconds"] = end.missing_seconds
-    if (wait_ms := _milliseconds_since(uploaded_at)) is not None:
-        extra["wait_ms"] = wait_ms
+    # There may be no time of the upload, or one without its zone, which cannot be compared.
+    with suppress(TypeError, ValueError):
+        waited = datetime.now(UTC) - datetime.fromisoformat(uploaded_at or "")
+        extra["wait_ms"] = round(waited / timedelta(milliseconds=1), 1)
     _LOG.info("converted", extra=extra)
-
-
-def _milliseconds_since(moment: str | None) -> float | None:
-    if moment is None:
-        return None
-    try:
-        waited = datetime.now(UTC) - datetime.fromisoformat(moment)
-    except (TypeError, ValueError):
-        # A time without its zone cannot be compared.
-        return None
-    return round(waited / timedelta(milliseconds=1), 1)

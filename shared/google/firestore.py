@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-LEAST_SECONDS: Final = 3.0
-"""The least life of a connection: many calls that fail together need one new connection."""
-
-GRACE_SECONDS: Final = 60.0
-"""The time for the calls under way on an old connection."""
+LEAST_SECONDS: Final = 3.0  # of a connection's life: calls that fail together share the new one
+GRACE_SECONDS: Final = 60.0  # the time for the calls under way on an old connection
 
 
 _CHANNEL_OPTIONS: Final = (
@@ -101,8 +98,8 @@ class RenewableClient(AsyncClient):
         self.close()  # type: ignore[no-untyped-call]  # the library's is untyped
 
 
-CALL_SECONDS: Final = 10.0
-"""The time limit of a call with its retries; after that, Pub/Sub delivers the message again."""
+CALL_SECONDS: Final = 10.0  # of a call with its retries; then Pub/Sub delivers the message again
+ATTEMPT_SECONDS: Final = 4.0  # of one try of a call; the next one goes over a new connection
 
 # Every write names the state that it replaces, or says that there is none, so the second try shows
 # whether the first one was applied. Calls whose connection is reset end with Unknown or Cancelled.
@@ -117,9 +114,6 @@ _RETRIED: Final = (
 _PASSING: Final = (*_RETRIED, google_errors.Aborted, google_errors.RetryError)
 _FIRST_PAUSE_SECONDS: Final = 0.1
 
-ATTEMPT_SECONDS: Final = 4.0
-"""The time limit of one try of a call; the next one goes over a new connection."""
-
 _Answer = TypeVar("_Answer")
 
 
@@ -130,12 +124,15 @@ class Calls:
     """
 
     def __init__(self, client: RenewableClient) -> None:
-        self._client = client
+        def take_new_connection(error: Exception) -> None:
+            if isinstance(error, google_errors.DeadlineExceeded):
+                client.renew()
+
         self._retry = AsyncRetry(
             if_exception_type(*_RETRIED),
             initial=_FIRST_PAUSE_SECONDS,
             timeout=CALL_SECONDS,
-            on_error=self._take_new_connection,
+            on_error=take_new_connection,
         )
 
     async def call(
@@ -143,10 +140,6 @@ class Calls:
     ) -> _Answer:
         attempt = partial(call, *arguments, retry=None, timeout=ATTEMPT_SECONDS, **options)
         return await self._retry(attempt)()
-
-    def _take_new_connection(self, error: Exception) -> None:
-        if isinstance(error, google_errors.DeadlineExceeded):
-            self._client.renew()
 
 
 def moment_of(time: Any) -> datetime:

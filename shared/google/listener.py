@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from google.api_core.grpc_helpers_async import GrpcAsyncStream
     from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
-    from google.cloud.firestore_v1.types import Document, DocumentChange, ListenResponse
+    from google.cloud.firestore_v1.types import Document, ListenResponse
 
     from shared.google.firestore import RenewableClient
     from shared.voices.voice import Voice
@@ -41,27 +41,17 @@ _LOG = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 5.0
-RECONNECTIONS: Final = 8
-"""The most connections in a row that may fail before the waiting clients get an error."""
+RECONNECTIONS: Final = 8  # that may fail in a row before the waiting clients get an error
 
+# The longest silence of a stream while an answer is due; after that it is opened again. A
+# connection can break without an error: a network drops it, or the instance was frozen meanwhile.
 SILENCE_SECONDS: Final = 10.0
-"""The longest silence of a stream while an answer is due; after that it is opened again.
 
-A connection can break without an error: a network drops it, or the instance was frozen meanwhile.
-"""
-
+# A stream can be open, answer for other documents, and still miss a change. So a document that is
+# not final is read after a time without news, which doubles with each read.
 FIRST_CHECK_SECONDS: Final = 10.0
-"""The time without news after which a document that is not final is read.
-
-A stream can be open, answer for other documents, and still miss a change.
-"""
-
 LONGEST_CHECK_SECONDS: Final = 60.0
-"""The time between two such reads doubles up to this: at most two reads in a minute."""
-
-CHECK_SECONDS: Final = 4.0
-"""The time limit of such a read; after that the stream is opened again."""
-
+CHECK_SECONDS: Final = 4.0  # the time limit of such a read; after that the stream is opened again
 _TICK_SECONDS: Final = 1.0  # documents that are due in the same second are read together
 
 _PERMANENT: Final = (
@@ -134,7 +124,11 @@ class DocumentListener:
         finally:
             document.waiters.discard(latest)
             if not document.waiters:
-                await self._stop_watching(document)
+                if self._documents.get(voice_id) is document:
+                    del self._documents[voice_id]
+                document.stream.remove(document)
+                if not len(document.stream):
+                    await self._close(document.stream)
 
     async def aclose(self) -> None:
         """Close every stream; clients that still wait get an error."""
@@ -144,26 +138,17 @@ class DocumentListener:
         self._documents.clear()
 
     def _start_watching(self, voice_id: str) -> _WatchedDocument:
-        stream = self._stream_with_space()
+        with_space = (
+            each for each in self._streams if each.is_open and len(each) < self._targets_per_stream
+        )
+        stream = next(with_space, None)
+        if stream is None:
+            stream = _Stream(self._connection)
+            self._streams.append(stream)
         document = _WatchedDocument(voice_id, next(self._target_ids), stream)
         self._documents[voice_id] = document
         stream.add(document)
         return document
-
-    def _stream_with_space(self) -> _Stream:
-        for stream in self._streams:
-            if stream.is_open and len(stream) < self._targets_per_stream:
-                return stream
-        stream = _Stream(self._connection)
-        self._streams.append(stream)
-        return stream
-
-    async def _stop_watching(self, document: _WatchedDocument) -> None:
-        if self._documents.get(document.voice_id) is document:
-            del self._documents[document.voice_id]
-        document.stream.remove(document)
-        if not len(document.stream):
-            await self._close(document.stream)
 
     async def _close(self, stream: _Stream) -> None:
         if stream in self._streams:
@@ -286,12 +271,11 @@ class _Stream:
         for document in self._documents.values():
             document.seen = False
             self._requests.put_nowait(self._connection.request(add=document))
-        requests = _items_of(self._requests)
         try:
             async with asyncio.timeout(None) as self._timeout:
                 self._expect_answers()
-                async with self._connection.listen(requests) as responses:
-                    await _until_one_ends(self._handle_all(responses), self._find_missed_changes())
+                async with self._connection.listen(items_of(self._requests)) as responses:
+                    await until_one_ends(self._handle_all(responses), self._find_missed_changes())
         finally:
             self._timeout = None
 
@@ -341,7 +325,13 @@ class _Stream:
 
     def _handle(self, response: ListenResponse) -> None:
         if "document_change" in response:
-            self._handle_document(response.document_change)
+            change = response.document_change
+            try:
+                self._put_state(change.target_ids, self._connection.voice(change.document))
+            except (KeyError, TypeError, ValueError) as error:
+                # One unreadable document must not end the stream of the others.
+                for document in self._documents_of(change.target_ids):
+                    document.fail(UnreadableVoiceError(document.voice_id, error))
         elif "document_delete" in response:
             self._put_state(response.document_delete.removed_target_ids, None)
         elif "document_remove" in response:
@@ -350,16 +340,6 @@ class _Stream:
             self._put_state([response.filter.target_id], None)
         elif "target_change" in response:
             self._handle_target_change(response.target_change)
-
-    def _handle_document(self, change: DocumentChange) -> None:
-        try:
-            voice = self._connection.voice(change.document)
-        except (KeyError, TypeError, ValueError) as error:
-            # One unreadable document must not end the stream of the others.
-            for document in self._documents_of(change.target_ids):
-                document.fail(UnreadableVoiceError(document.voice_id, error))
-            return
-        self._put_state(change.target_ids, voice)
 
     def _handle_target_change(self, change: TargetChange) -> None:
         kind = change.target_change_type
@@ -386,12 +366,12 @@ class _Stream:
             document.put_state(state)
 
 
-async def _items_of(queue: asyncio.Queue[ListenRequest]) -> AsyncIterator[ListenRequest]:
+async def items_of(queue: asyncio.Queue[ListenRequest]) -> AsyncIterator[ListenRequest]:
     while True:
         yield await queue.get()
 
 
-async def _until_one_ends(*coroutines: Coroutine[Any, Any, None]) -> None:
+async def until_one_ends(*coroutines: Coroutine[Any, Any, None]) -> None:
     """Run coroutines side by side until one ends or fails, and stop the others."""
     tasks = [asyncio.create_task(each) for each in coroutines]
     try:

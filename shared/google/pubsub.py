@@ -43,14 +43,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-TRY_SECONDS: Final = 4.0
-"""The time limit of one try to publish a message."""
-
-TRIES: Final = 3
-"""The most tries to publish a message."""
-
-CLOSE_SECONDS: Final = 10.0
-"""The time for the messages on an old connection, and for closing the publisher."""
+TRY_SECONDS: Final = 4.0  # the time limit of one try to publish a message
+TRIES: Final = 3  # the most tries to publish a message
+CLOSE_SECONDS: Final = 10.0  # for the messages on an old connection, and for closing the publisher
 
 _NO_ANSWER: Final = (DeadlineExceeded, RetryError, ServiceUnavailable, TimeoutError)
 
@@ -119,7 +114,16 @@ class PubSubPublisher:
             return
         _LOG.warning("Pub/Sub does not answer; a new connection is opened")
         self._client = self._open_client()
-        closing = asyncio.create_task(_close(old, CLOSE_SECONDS))
+
+        async def close() -> None:
+            old.stop()
+            try:
+                # Other messages may still wait for their answers.
+                await asyncio.sleep(CLOSE_SECONDS)
+            finally:
+                old.transport.close()
+
+        closing = asyncio.create_task(close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -129,12 +133,3 @@ class PubSubPublisher:
             closing.cancel()
         async with asyncio.timeout(CLOSE_SECONDS):
             await asyncio.to_thread(self._client.stop)
-
-
-async def _close(client: PublisherClient, after_seconds: float) -> None:
-    client.stop()
-    try:
-        # Other messages may still wait for their answers.
-        await asyncio.sleep(after_seconds)
-    finally:
-        client.transport.close()

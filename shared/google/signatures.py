@@ -14,7 +14,7 @@ import hmac
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,9 +61,7 @@ class HmacSigner:
         }
         if response_disposition is not None:
             query["response-content-disposition"] = response_disposition
-        canonical_query = "&".join(
-            f"{_quoted(name)}={_quoted(value)}" for name, value in sorted(query.items())
-        )
+        canonical_query = urlencode(sorted(query.items()), safe="~", quote_via=quote)
         lines = (f"{name}:{' '.join(str(signed[name]).split())}" for name in names)
         request = (method, path, canonical_query, *lines, "", ";".join(names), "UNSIGNED-PAYLOAD")
         digest = hashlib.sha256("\n".join(request).encode()).hexdigest()
@@ -77,10 +75,6 @@ def signature_of(secret: str, scope: str, string_to_sign: str) -> bytes:
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), hashlib.sha256)
     return hmac.digest(key, string_to_sign.encode(), hashlib.sha256)
-
-
-def _quoted(text: str) -> str:
-    return quote(text, safe="~")
 
 
 ADDRESS: Final = "https://cloudkms.googleapis.com/v1"

@@ -42,31 +42,17 @@ if TYPE_CHECKING:
     from shared.google.signatures import HmacSigner
 
 
-CONNECT_SECONDS: Final = 3.0
-"""The time limit of connecting, and of a pause in sending."""
-
-SILENCE_SECONDS: Final = 6.0
-"""The longest wait for the next byte of a response."""
-
+CONNECT_SECONDS: Final = 3.0  # the time limit of connecting, and of a pause in sending
+SILENCE_SECONDS: Final = 6.0  # the longest wait for the next byte of a response
+# The time for retries of a failed call; after that, Pub/Sub delivers the message again. With the
+# last try's connection and silence it stays below 20 s. The library's default of two minutes is
+# longer than a conversion may take, so that an outage would fail voices.
 RETRY_SECONDS: Final = 10.0
-"""The time for retries of a failed call; after that, Pub/Sub delivers the message again.
 
-With the last try's connection and silence it stays below 20 s. The library's default of two minutes
-is longer than a conversion may take, so that an outage would fail voices.
-"""
-
-CALL_SECONDS: Final = 120.0
-"""The time limit of a whole call, for example for a large network, while bytes keep coming."""
-
-WRITE_END_SECONDS: Final = 3.0
-"""The longest wait for a cancelled write to end; a stopping instance has ten seconds in all."""
-
-SIGN_SECONDS: Final = RETRY_SECONDS
-"""The longest wait for a signature; the library's request to IAM has no time limit to set."""
-
-CALLS_AT_ONCE: Final = 10
-"""The most concurrent calls to a bucket, and the connections that its client keeps open."""
-
+CALL_SECONDS: Final = 120.0  # of a whole call, as for a large network, while bytes keep coming
+WRITE_END_SECONDS: Final = 3.0  # for a cancelled write; a stopping instance has ten in all
+SIGN_SECONDS: Final = RETRY_SECONDS  # the library's request to IAM has no time limit to set
+CALLS_AT_ONCE: Final = 10  # to a bucket, and the connections that its client keeps open
 SIGNATURES_AT_ONCE: Final = 32
 
 _Answer = TypeVar("_Answer")
@@ -198,7 +184,7 @@ class CloudStorageBucket:
         if metadata:
             blob.metadata = dict(metadata)
         with _storage_errors(f"{self.name}/{name}"):
-            await _uninterrupted(
+            await uninterrupted(
                 self._call(
                     blob.upload_from_file,
                     file_obj=content,
@@ -275,7 +261,7 @@ async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], _Answer]) -
     return await asyncio.get_running_loop().run_in_executor(threads, run, work)
 
 
-async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
+async def uninterrupted(work: Coroutine[Any, Any, None]) -> None:
     """Await a coroutine; when cancelled, let it end within `WRITE_END_SECONDS`."""
     working = asyncio.ensure_future(work)
     try:
@@ -332,7 +318,7 @@ def open_storage_client(project: str) -> Client:
     return client
 
 
-def _require_whole_head(response: requests.Response) -> None:
+def require_whole_head(response: requests.Response) -> None:
     # http.client takes the end of the connection for the end of the headers.
     if response.status_code in _WITHOUT_BODY:
         return
@@ -350,7 +336,7 @@ class RenewingAdapter(HTTPAdapter):
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
         try:
             response = super().send(request, **options)
-            _require_whole_head(response)
+            require_whole_head(response)
         except (requests.ConnectionError, requests.Timeout):
             self.poolmanager.clear()
             raise

@@ -46,18 +46,14 @@ https://cloud.google.com/run/docs/troubleshooting#signature-removed
 
 CLOCK_SKEW_SECONDS: Final = 60
 FETCH_SECONDS: Final = 5.0
-_FIRST_WORDS: Final = re.compile(r"[A-Za-z' ]{1,60}")
-LEAST_SECONDS_BETWEEN_FETCHES: Final = 30.0
-"""The least time between fetches for unknown key ids, which strangers can invent."""
+LEAST_SECONDS_BETWEEN_FETCHES: Final = 30.0  # for unknown key ids, which strangers can invent
+SECONDS_AFTER_A_FAILURE: Final = 5.0  # requests in that time fail at once
 
+# Expired certificates serve so long while new ones can't be fetched; Google changes its keys far
+# less often.
 GRACE_SECONDS: Final = 3600.0
-"""The time for which expired certificates serve while new ones can't be fetched.
 
-Google changes its keys far less often.
-"""
-
-SECONDS_AFTER_A_FAILURE: Final = 5.0
-"""The pause after a failed fetch; requests in that time fail at once."""
+_FIRST_WORDS: Final = re.compile(r"[A-Za-z' ]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +141,9 @@ class GoogleTokenVerifier:
     signature_may_be_removed: bool = False
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
-
         token = _token(authorization)
         if self.signature_may_be_removed and token.endswith(f".{REMOVED_SIGNATURE}"):
-            claims = _unexpired_claims(token, self.audience)
+            claims = unexpired_claims(token, self.audience)
         else:
             claims = await verified_claims(token, self.certificates, self.audience)
         if claims.get("iss") not in GOOGLE_ISSUERS:
@@ -176,11 +171,11 @@ class FirebaseTokenVerifier:
         return claims
 
 
-def _unexpired_claims(token: str, audience: str) -> Mapping[str, Any]:
+def unexpired_claims(token: str, audience: str) -> Mapping[str, Any]:
     """Return the claims of a token whose signature Cloud Run has checked and removed."""
     # The library decodes the signature's base64 even if it does not verify the signature.
     unsigned = token.removesuffix(REMOVED_SIGNATURE)
-    claims = _read(lambda: jwt.decode(unsigned, verify=False))
+    claims = read_token(lambda: jwt.decode(unsigned, verify=False))
     if not isinstance(claims, dict) or claims.get("aud") != audience:
         raise TokenRefusedError(f"the token is not made out to {audience}")
     expiry = claims.get("exp")
@@ -205,11 +200,11 @@ async def verified_claims(
         token: without any scheme before it.
         audience: None if the caller checks it.
     """
-    key_id = str(_read(lambda: jwt.decode_header(token).get("kid", "")))
+    key_id = str(read_token(lambda: jwt.decode_header(token).get("kid", "")))
     known = await certificates.for_key(key_id)
     if key_id not in known:
         raise TokenRefusedError("the token was signed with an unknown key")
-    claims = _read(
+    claims = read_token(
         lambda: jwt.decode(
             token, certs=known, audience=audience, clock_skew_in_seconds=CLOCK_SKEW_SECONDS
         )
@@ -219,7 +214,7 @@ async def verified_claims(
     return claims
 
 
-def _read(use_library: Callable[[], Any]) -> Any:
+def read_token(use_library: Callable[[], Any]) -> Any:
     """Return the library's reading of a token; any of its errors refuses the token.
 
     The library's messages can contain the token or other text of the sender, which must not appear
@@ -266,7 +261,15 @@ class AppCheckTokenVerifier:
 
 def keys_of_set(answer: Any) -> Mapping[str, str]:
     """Return the RSA keys (PEM) of a JSON Web Key Set (RFC 7517) by key id."""
-    return {key["kid"]: _pem(key) for key in answer["keys"] if key["kty"] == "RSA"}
+
+    def number(text: str) -> int:
+        return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+
+    def pem(key: Mapping[str, str]) -> str:
+        public = RSAPublicNumbers(number(key["e"]), number(key["n"])).public_key()
+        return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+    return {key["kid"]: pem(key) for key in answer["keys"] if key["kty"] == "RSA"}
 
 
 def read_own_key(path: Path) -> Certificates:
@@ -275,12 +278,3 @@ def read_own_key(path: Path) -> Certificates:
     private = load_pem_private_key(fields["private_key"].encode(), None)
     public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return Certificates({fields["private_key_id"]: public.decode()}, math.inf)
-
-
-def _pem(key: Mapping[str, str]) -> str:
-    public = RSAPublicNumbers(_number(key["e"]), _number(key["n"])).public_key()
-    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

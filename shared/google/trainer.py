@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import requests
@@ -31,14 +32,11 @@ class TrainerStart:
         self._url = url
 
     async def __call__(self) -> None:
-        await asyncio.to_thread(self._post)
-
-    def _post(self) -> None:
         # Imported here: the local cloud needs none of it.
         from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415
 
+        post = partial(self.session.post, self._url, json={}, timeout=ANSWER_SECONDS)
         try:
-            answer = self.session.post(self._url, json={}, timeout=ANSWER_SECONDS)
-            answer.raise_for_status()
+            (await asyncio.to_thread(post)).raise_for_status()
         except (requests.RequestException, GoogleAuthError) as error:
             raise TrainerUnavailableError(f"the trainer was not started: {error!r}") from error

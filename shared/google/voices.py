@@ -29,7 +29,7 @@ from shared.voices.store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
@@ -116,7 +116,11 @@ class FirestoreVoices:
                 snapshots.append(_snapshot(document))
             except UnreadableVoiceError as error:
                 unreadable.append(error)
-        return FoundVoices(snapshots, unreadable, _end_of(documents, limit))
+        # A page that is not full is the last one.
+        end = None
+        if len(documents) == limit:
+            end = [documents[-1].get("updated_at"), documents[-1].reference]
+        return FoundVoices(snapshots, unreadable, end)
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
         if self._listener is None:
@@ -138,11 +142,3 @@ def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableVoiceError(document.id, error) from error
     return Snapshot(voice, moment_of(document.update_time), moment_of(document.read_time))
-
-
-def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any] | None:
-    """Return the cursor after a page; None if the page is not full and therefore the last."""
-    if len(documents) < limit:
-        return None
-    last = documents[-1]
-    return [last.get("updated_at"), last.reference]

@@ -20,14 +20,9 @@ if TYPE_CHECKING:
     from shared.characters.consent import ConsentSentence
 
 
-MAX_TRIES: Final = 2
-"""The most tries of one training: a killed trainer gets one more."""
-
-MAX_TRAININGS: Final = 3
-"""The most trainings of a character, the failed ones included."""
-
-COLLECTING_DAYS: Final = 7
-"""The time for reading aloud; the sentence of the consent holds as long."""
+MAX_TRIES: Final = 2  # the most tries of one training: a killed trainer gets one more
+MAX_TRAININGS: Final = 3  # the most trainings of a character, the failed ones included
+COLLECTING_DAYS: Final = 7  # the time for reading aloud; the sentence of the consent holds as long
 
 
 class OwnCharacterStatus(StrEnum):
@@ -45,14 +40,9 @@ _OPEN: Final = frozenset({OwnCharacterStatus.COLLECTING, OwnCharacterStatus.FAIL
 class Visibility(StrEnum):
     """The people who may speak with a character, besides its owner."""
 
-    PRIVATE = "private"
-    """Nobody."""
-
-    LINK = "link"
-    """Everybody who knows the id."""
-
-    PUBLIC = "public"
-    """Everybody: it is in the list, where the operator allows that."""
+    PRIVATE = "private"  # nobody
+    LINK = "link"  # everybody who knows the id
+    PUBLIC = "public"  # everybody: it is in the list, where the operator allows that
 
 
 class TrainingErrorCode(StrEnum):
@@ -63,9 +53,7 @@ class TrainingErrorCode(StrEnum):
     """Somebody else speaks in so many of the recordings that too little is left, or whose they are
     is doubtful."""
 
-    ECHO = "echo"
-    """Too little is left without those in which a room resounds."""
-
+    ECHO = "echo"  # too little is left without those in which a room resounds
     CONSENT_REFUSED = "consent_refused"
     """The spoken consent is another's, has other words, or cannot be understood."""
 

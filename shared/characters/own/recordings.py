@@ -126,9 +126,9 @@ class OwnCharacterCleaner:
             kept = await self._still_wants_recordings(character_id)
             for each in recordings_over_limits(recordings_among(all_of_it)) if kept else all_of_it:
                 await self.recordings.delete(each.name, each.generation)
-        await self._withdraw_orphans()
+        await self.withdraw_orphans()
 
-    async def _withdraw_orphans(self) -> None:
+    async def withdraw_orphans(self) -> None:
         """Remove bundles whose characters were deleted during publication.
 
         A trainer that finds the document gone does that itself, unless it is killed before. Bundles

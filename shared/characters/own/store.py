@@ -181,7 +181,7 @@ def to_document(character: OwnCharacter) -> dict[str, Any]:
     if character.error is not None:
         document["error"]["code"] = character.error.code.value
     moments = {
-        "train_at": _train_at(character),
+        "train_at": train_at(character),
         "clean_at": clean_at(character),
         "public_at": character.updated_at if is_public(character) else None,
         "delete_at": character.expire_at and character.expire_at + _KEPT_LONGER,
@@ -197,14 +197,19 @@ def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacte
     known = {
         each.name: document[each.name] for each in fields(OwnCharacter) if each.name in document
     }
-    error = document["error"]
+    failure = None
+    if error := document["error"]:
+        # Older documents name no recordings.
+        recordings = tuple(error.get("recordings", ()))
+        code = TrainingErrorCode(error["code"])
+        failure = TrainingFailure(code, error["message"], recordings)
     parts = {
         "character_id": character_id,
         "status": OwnCharacterStatus(document["status"]),
         "visibility": Visibility(document["visibility"]),
         "consent": TypedConsent(**document["consent"]),
         "sentence": ConsentSentence.from_json(document["sentence"]),
-        "error": error and _failure(error),
+        "error": failure,
     }
     return OwnCharacter(**known | parts)
 
@@ -215,13 +220,7 @@ def starts_since(document: Mapping[str, Any], since: datetime) -> Sequence[Chara
     return [each for each in begun if each.at > since]
 
 
-def _failure(error: Mapping[str, Any]) -> TrainingFailure:
-    # Older documents name no recordings.
-    recordings = tuple(error.get("recordings", ()))
-    return TrainingFailure(TrainingErrorCode(error["code"]), error["message"], recordings)
-
-
-def _train_at(character: OwnCharacter) -> datetime | None:
+def train_at(character: OwnCharacter) -> datetime | None:
     if character.status is OwnCharacterStatus.TRAINING:
         return character.lease_expires_at or character.updated_at
     return character.updated_at if character.status is OwnCharacterStatus.QUEUED else None

@@ -12,7 +12,7 @@ from infra.local.cloud.memory import MemoryVoices
 from shared.characters.bucket import CharacterBucket, IncompleteCharacterError
 from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.container.admission import Admission
-from shared.conversion.bucket_characters import BucketCharacters, CacheLimits
+from shared.conversion.bucket_characters import BucketCharacters
 from shared.conversion.characters import BuiltInCharacters, CharacterLoader
 from shared.conversion.worker import Worker
 from shared.speech.graphs.sessions import SessionSettings
@@ -53,7 +53,8 @@ class CharacterConverter:
                 BuiltInCharacters({"mei": MEI}),
                 bucket,
                 CharacterLoader(bucket, SessionSettings(), MAX_BUNDLE_BYTES),
-                CacheLimits(MAX_BUNDLE_BYTES, refresh_seconds=20.0),
+                memory_bytes=MAX_BUNDLE_BYTES,
+                refresh_seconds=20.0,
             ),
             cast("Conversion", self.conversion),
             Admission(running=1, waiting=4),
