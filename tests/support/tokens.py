@@ -76,16 +76,6 @@ class CertificateServer:
         return Certificates(dict(self.by_key_id), self.lifetime_seconds)
 
 
-@dataclass
-class Monotonic:
-    """A clock that the test sets."""
-
-    seconds: float = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 def push_claims(**changes: Any) -> dict[str, Any]:
     """Return the claims of Pub/Sub's token; a change to None leaves a claim out."""
     now = int(time.time())

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,19 +9,15 @@ import pytest
 from shared.voices import voice as voices_of
 from shared.voices.store import (
     ConflictError,
-    StoreUnavailableError,
-    UnreadableVoiceError,
-    document_path,
 )
 from shared.voices.voice import Status
 from tests.integration.firestore.conftest import TARGETS_PER_STREAM
+from tests.support.proxy import FAULTS
 from tests.support.store_contract import until
 from tests.support.voices import NOW, a_waiting, an_upload, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from google.cloud.firestore_v1 import AsyncClient
+    from collections.abc import Callable
 
     from shared.google.listener import DocumentListener
     from shared.google.voices import FirestoreVoices
@@ -100,44 +96,12 @@ async def test_every_waiter_hears_the_change_although_the_network_forgot_its_con
     assert found == queued
 
 
-async def forget_after_all_were_seen(proxy: Proxy) -> None:
-    proxy.forget()
-
-
-async def forget_while_it_connects_again(proxy: Proxy) -> None:
-    opened = proxy.connections
-    proxy.cut()
-    await proxy.until_connected(opened + 1)
-    proxy.forget()
-
-
-async def delay(proxy: Proxy) -> None:
-    proxy.delay_seconds = 2.0  # longer than the second between a listener's checks
-
-
-async def cut_in_the_next_message(proxy: Proxy) -> None:
-    proxy.cut_in_the_answer(20)
-
-
-async def reset(proxy: Proxy) -> None:
-    proxy.reset()
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        forget_after_all_were_seen,
-        forget_while_it_connects_again,
-        delay,
-        cut_in_the_next_message,
-        reset,
-    ],
-)
+@pytest.mark.parametrize("spoil", FAULTS)
 async def test_every_waiter_hears_each_change_whatever_the_network_does_between_them(
     store: FirestoreVoices,
     store_behind_proxy: FirestoreVoices,
     proxy: Proxy,
-    spoil: Callable[[Proxy], Awaitable[None]],
+    spoil: Callable[[Proxy], None],
 ) -> None:
     """Nothing is asked for after the fault, which could show it: the waiters only listen."""
     snapshots = [await stored(store, a_waiting()) for _ in range(3)]
@@ -149,29 +113,13 @@ async def test_every_waiter_hears_each_change_whatever_the_network_does_between_
         ]
         for states in waiting:
             assert await until(states, Status.WAITING)
-        await spoil(proxy)
+        spoil(proxy)
         queued = [await queue(store, snapshot) for snapshot in snapshots]
         async with asyncio.timeout(20):
             found = await asyncio.gather(*(until(states, Status.QUEUED) for states in waiting))
         proxy.delay_seconds = 0.0
 
     assert found == queued
-
-
-async def test_calls_go_on_although_the_network_forgot_their_connection(
-    store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
-) -> None:
-    snapshot = await stored(store, a_waiting())
-    assert (await store_behind_proxy.read(snapshot.voice.voice_id)).voice == snapshot.voice
-    proxy.forget()
-
-    async def read() -> Voice:
-        while True:
-            with suppress(StoreUnavailableError):
-                return (await store_behind_proxy.read(snapshot.voice.voice_id)).voice
-
-    async with asyncio.timeout(20):
-        assert await read() == snapshot.voice
 
 
 async def test_a_voice_is_created_although_the_network_forgot_the_answer(
@@ -187,23 +135,6 @@ async def test_a_voice_is_created_although_the_network_forgot_the_answer(
     assert (await store.read(voice.voice_id)).voice == voice
 
 
-async def test_a_watched_voice_goes_on_after_the_connection_broke(
-    store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
-) -> None:
-    snapshot = await stored(store, a_waiting())
-
-    async with store_behind_proxy.watch(snapshot.voice.voice_id) as states:
-        assert await anext(states) == snapshot.voice
-        proxy.refuse(True)
-        proxy.cut()
-        queued = await queue(store, snapshot)
-        await proxy.until_refused(1)
-        proxy.refuse(False)
-        assert await until(states, Status.QUEUED) == queued
-
-    assert proxy.connections >= 2
-
-
 async def test_a_deletion_while_the_connection_was_broken_is_noticed(
     store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
 ) -> None:
@@ -216,19 +147,3 @@ async def test_a_deletion_while_the_connection_was_broken_is_noticed(
         await store.delete(snapshot.voice.voice_id)
         proxy.refuse(False)
         assert await until(states, None) is None
-
-
-async def test_one_unreadable_document_does_not_disturb_other_watchers(
-    store: FirestoreVoices, client: AsyncClient
-) -> None:
-    snapshot, broken = await stored(store, a_waiting()), a_waiting()
-    await client.document(document_path(broken.voice_id)).set({"status": "lost"})
-
-    async with (
-        store.watch(broken.voice_id) as unreadable,
-        store.watch(snapshot.voice.voice_id) as states,
-    ):
-        with pytest.raises(UnreadableVoiceError, match=broken.voice_id):
-            await anext(unreadable)
-        assert await anext(states) == snapshot.voice
-        assert await queue(store, snapshot) == await until(states, Status.QUEUED)

@@ -15,7 +15,7 @@ from google.cloud import storage
 from shared.google.storage import SILENCE_SECONDS, CloudStorageBucket, open_storage_client
 from shared.voices.objects import ObjectExistsError
 from tests.integration.storage.serving import PROJECT, RecordingTopic, Server, served
-from tests.support.proxy import Proxy
+from tests.support.proxy import FAULTS, Proxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -24,28 +24,6 @@ SECONDS = 20
 """How long whoever waits may have to wait."""
 
 DATA = bytes(range(256)) * 1024
-
-
-def forgotten(proxy: Proxy) -> None:
-    proxy.forget()
-
-
-def delayed(proxy: Proxy) -> None:
-    proxy.delay_seconds = 1.0
-
-
-def cut_in_the_answer(proxy: Proxy) -> None:
-    proxy.cut_in_the_answer(100)
-
-
-def reset(proxy: Proxy) -> None:
-    proxy.reset()
-
-
-def reset_while_it_waits(proxy: Proxy) -> None:
-    """The client has sent what it wants and has no answer yet: it learns of the reset only then."""
-    proxy.delay_seconds = 0.3
-    asyncio.get_running_loop().call_later(0.2, proxy.reset)
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +60,7 @@ async def write_once(bucket: CloudStorageBucket, name: str, size: int | None) ->
         await write(bucket, name, size)
 
 
-@pytest.mark.parametrize(
-    "spoil", [forgotten, delayed, cut_in_the_answer, reset, reset_while_it_waits]
-)
+@pytest.mark.parametrize("spoil", FAULTS)
 async def test_every_call_to_cloud_storage_goes_on_over_a_new_connection(
     bucket: CloudStorageBucket, proxy: Proxy, spoil: Callable[[Proxy], None]
 ) -> None:

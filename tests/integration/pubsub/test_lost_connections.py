@@ -12,7 +12,7 @@ from shared.google.pubsub import PubSubPublisher, open_publisher_client
 from shared.ports import NoTokenNeeded
 from shared.runtime.push import push_app
 from tests.integration.pubsub.test_publishing import Receiver, a_subscription, served, subscribe
-from tests.support.proxy import Proxy
+from tests.support.proxy import FAULTS, Proxy, cut_in_the_answer, forgotten, reset
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -23,28 +23,6 @@ SECONDS = 20
 """How long whoever waits may have to wait."""
 
 
-def forgotten(proxy: Proxy) -> None:
-    proxy.forget()
-
-
-def delayed(proxy: Proxy) -> None:
-    proxy.delay_seconds = 1.0
-
-
-def cut_in_the_answer(proxy: Proxy) -> None:
-    proxy.cut_in_the_answer(10)
-
-
-def reset(proxy: Proxy) -> None:
-    proxy.reset()
-
-
-def reset_while_it_waits(proxy: Proxy) -> None:
-    """The client has sent what it wants and has no answer yet: it learns of the reset only then."""
-    proxy.delay_seconds = 0.3
-    asyncio.get_running_loop().call_later(0.2, proxy.reset)
-
-
 @pytest_asyncio.fixture
 async def proxy(pubsub_emulator: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
     async with Proxy(pubsub_emulator) as running:
@@ -52,9 +30,7 @@ async def proxy(pubsub_emulator: str, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         yield running
 
 
-@pytest.mark.parametrize(
-    "spoil", [forgotten, delayed, cut_in_the_answer, reset, reset_while_it_waits]
-)
+@pytest.mark.parametrize("spoil", FAULTS)
 async def test_messages_are_published_over_a_new_connection(
     pubsub_emulator: str, proxy: Proxy, spoil: Callable[[Proxy], None]
 ) -> None:

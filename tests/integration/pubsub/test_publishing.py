@@ -28,16 +28,15 @@ from shared.google.pubsub import PubSubPublisher
 from shared.ports import NoTokenNeeded
 from shared.runtime.push import push_app
 from shared.runtime.settings import Timeouts
-from shared.voices.messages import ConversionMessage, PushMessage, parse_conversion_message
 from shared.voices.store import StoreUnavailableError
-from shared.voices.voice import new_voice_id
 from tests.support.publisher_contract import PublisherContract, Topic
-from tests.support.voices import an_upload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from starlette.applications import Starlette
+
+    from shared.voices.messages import PushMessage
 
 pytestmark = pytest.mark.emulators
 
@@ -115,26 +114,6 @@ class TestPubSubPublisher(PublisherContract):
             publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
             yield Topic(publisher, receive)
             await publisher.aclose()
-
-
-async def test_a_conversion_message_is_pushed_to_the_endpoint(
-    pubsub_emulator: str, publisher_client: PublisherClient
-) -> None:
-    receiver, voice_id = Receiver(), new_voice_id()
-    wish = ConversionMessage(voice_id, an_upload(voice_id))
-    async with served(push_app(NoTokenNeeded(), receiver)) as url:
-        subscription = a_subscription(url)
-        await subscribe(pubsub_emulator, subscription)
-        publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
-
-        await publisher.publish(wish.encode(), {})
-
-        message = await receiver.messages.get()
-        await publisher.aclose()
-
-    assert parse_conversion_message(message) == wish
-
-    assert message.subscription == subscription.name
 
 
 async def test_a_message_that_is_not_acknowledged_is_pushed_again(

@@ -20,7 +20,7 @@ from tests.support.logs import log_book
 from tests.unit.characters.character_objects import GRAPH, put_character, put_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from shared.characters.manifest import GraphFile
 
@@ -47,10 +47,6 @@ class BucketStage:
 @pytest.fixture
 def stage() -> BucketStage:
     return BucketStage()
-
-
-def test_the_bucket_is_opened_when_something_is_asked_for() -> None:
-    assert BucketStage().opened == 0
 
 
 async def test_the_complete_characters_are_listed_by_id(stage: BucketStage) -> None:
@@ -141,32 +137,6 @@ async def test_a_bucket_that_somebody_fills_is_read_to_a_limit(
     with log_book() as book:
         assert list(await stage.characters.list()) == ["ada"]
     assert len(book.of("character_not_listed")) == 1
-
-
-async def test_thousands_of_manifests_are_listed_in_a_time_that_grows_with_their_number(
-    stage: BucketStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each was looked up in a table of all objects that was made for it alone."""
-    stage.put("ada")
-    for number in range(50):
-        stage.put(f"a{number}")
-    looked_at = 0
-    really_list = stage.objects.list
-
-    class Counted(tuple[Any, ...]):
-        __slots__ = ()
-
-        def __iter__(self) -> Iterator[Any]:
-            nonlocal looked_at
-            looked_at += 1
-            return super().__iter__()
-
-    async def listed(prefix: str = "", *, most: int | None = None) -> Sequence[Any]:
-        return Counted(await really_list(prefix, most=most))
-
-    monkeypatch.setattr(stage.objects, "list", listed)
-    assert len(await stage.characters.list()) == 51
-    assert looked_at <= 3
 
 
 async def test_a_manifest_under_another_name_is_not_listed(stage: BucketStage) -> None:

@@ -45,11 +45,6 @@ def test_the_words_of_a_sentence_are_drawn_by_chance_and_differ(language: Langua
     assert len(set(drawn)) == 50
 
 
-def test_a_sentence_is_read_as_it_was_written() -> None:
-    sentence = draw_sentence("ja", DAY)
-    assert ConsentSentence.from_json(sentence.to_json()) == sentence
-
-
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", '{"language":"en","day":"2026-11-23","words":[]}']
 )

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -131,49 +129,31 @@ def test_a_manifest_is_never_changed() -> None:
         ("id", ..., "field 'id': expected a value, found nothing."),
         ("languages", ["en"], """field 'languages': expected ["ja"], ["ja", "en"] or"""),
         ("languages", ["ja", "ja"], "field 'languages': expected"),
-        ("languages", ["ja", "de"], "field 'languages': expected"),
         ("id", "Mei!", "field 'id': expected lower-case letters, digits and hyphens after a"),
-        (
-            "schema_version",
-            2,
-            "field 'schema_version': expected a whole number from 1 to 1, found 2.",
-        ),
-        (
-            "sample_rate",
-            24_000.5,
-            "field 'sample_rate': expected a whole number from 8000 to 96000",
-        ),
-        ("sample_rate", True, "field 'sample_rate': expected a whole number"),
         ("name", "Mei", "field 'name': expected an object, found \"Mei\"."),
         ("name.ja", "", "field 'name.ja': expected a text of 1 to 64 characters, found \"\"."),
         ("name.en", "Mei\x00", r"field 'name.en': expected a text without control characters"),
-        ("name.ja", "\u202eiem", r"without control characters, found '\u202e'."),
         ("credit", "\x1b[2J", r"field 'credit': expected a text without control characters"),
         ("name.fr", "Mei", "field 'name.fr': expected only the fields 'ja', 'en', found \"fr\"."),
+        ("schema_version", 2, "expected a whole number from 1 to 1, found 2."),
+        ("sample_rate", 24_000.5, "expected a whole number from 8000 to 96000"),
         ("graphs", {}, "field 'graphs': expected 1 to 8 graphs, found 0."),
         ("graphs.harmonic.file", "../a.onnx", "field 'graphs.harmonic.file': expected the plain"),
         ("graphs.harmonic.sha256", "A" * 64, "expected 64 lower-case hexadecimal digits"),
         ("graphs.harmonic.bytes", 10**12, "field 'graphs.harmonic.bytes': expected a whole number"),
         ("pitch.median_hz", 900, "field 'pitch.median_hz': expected a number from 150 to 700"),
-        ("pitch.policy", "high", "field 'pitch.policy': expected \"auto\" or semitones"),
         ("pitch.policy", 25, "field 'pitch.policy': expected \"auto\" or semitones from -24 to 24"),
         ("pitch", [1], "field 'pitch': expected an object, found a list."),
         ("limits.max_seconds", -1, "field 'limits.max_seconds': expected a number from 0 to 3600"),
-        ("terms_url", "http://example.org", "field 'terms_url': expected an https address"),
         ("licence.url", "javascript:alert(1)", "field 'licence.url': expected an https address"),
         ("contact", "nobody", "field 'contact': expected an https or mailto address"),
         ("preview.colour", "red", "field 'preview.colour': expected a colour as #rrggbb"),
         ("preview.portrait", "a/b.svg", "field 'preview.portrait': expected the plain name"),
         ("settings", {"deep": {}}, "field 'settings.deep': expected a text, a number or true or"),
         ("takes", "song", 'field \'takes\': expected "speech", "text" or "both", found "song".'),
-        ("options", 3, "field 'options': expected an object, found 3."),
-        ("origin", {"epoch": -1}, "field 'origin.epoch': expected a whole number from 0 to"),
         ("origin", {"date": "May 2026"}, "field 'origin.date': expected a date as YYYY-MM-DD"),
-        ("origin", {"sha256": "A" * 64}, "expected 64 lower-case hexadecimal digits"),
         ("uses", {"commercial": "yes"}, "field 'uses.commercial': expected true or false"),
-        ("uses", {"war": True}, "field 'uses.war': expected only the fields 'commercial',"),
         ("licence.text", " ", "field 'licence.text': expected a text of 1 to 30000 characters"),
-        ("folder", "mei", "field 'folder': expected only the fields 'schema_version', 'id',"),
         ("speaker", 3, "field 'speaker': expected only the fields 'schema_version', 'id',"),
     ],
 )
@@ -238,18 +218,11 @@ def write(folder: Path, **changes: Any) -> None:
     (folder / "character.json").write_text(json.dumps(manifest(**changes)), "utf-8")
 
 
-def test_a_new_character_does_not_become_the_first_one_by_its_name(tmp_path: Path) -> None:
+def test_the_manifests_of_a_folder_are_read_the_built_in_ones_first(tmp_path: Path) -> None:
     for name in ("zoe", "ada", "ned", "mei"):
         write(tmp_path / name, id=name)
-
-    assert list(read_manifests(tmp_path)) == ["mei", "ned", "ada", "zoe"]
-
-
-def test_the_manifests_of_a_folder_are_read_by_id_in_order(tmp_path: Path) -> None:
-    for name in ("zoe", "ada", "max"):
-        write(tmp_path / name, id=name)
     manifests = read_manifests(tmp_path)
-    assert list(manifests) == ["ada", "max", "zoe"]
+    assert list(manifests) == ["mei", "ned", "ada", "zoe"]
     assert manifests["ada"].folder == tmp_path / "ada"
 
 
@@ -296,7 +269,7 @@ VALUES = st.one_of(
 
 @given(path=st.sampled_from(PLACES), value=VALUES)
 @example(path="schema_version", value=1.0)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_the_schema_for_editors_agrees_with_the_code(path: str, value: object) -> None:
     if value is ... and path in OPTIONAL:
         return
@@ -312,16 +285,6 @@ def test_the_schema_for_editors_is_what_the_command_writes() -> None:
     command = "python -m shared.characters.manifest_schema > characters/character.schema.json"
 
     assert SCHEMA_FILE.read_text("utf-8") == render_schema(), command
-
-
-def test_reading_manifests_needs_neither_numpy_nor_a_runtime() -> None:
-    code = (
-        "import sys, shared.characters.manifest; print({'numpy', 'onnxruntime'} & set(sys.modules))"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
-    assert result.stdout == "set()\n"
 
 
 def test_a_manifest_that_is_wrong_is_set_aside_unless_it_is_the_first(tmp_path: Path) -> None:

@@ -172,21 +172,6 @@ async def test_only_one_of_several_simultaneous_workers_gets_the_voice() -> None
 
 
 @in_virtual_time
-async def test_a_kept_lease_never_ends_and_is_written_seldom() -> None:
-    store, lease = await a_lease()
-
-    async with lease.hold():
-        for _ in range(100):
-            await asyncio.sleep(1)
-            assert (await stored(store, lease)).lease_remaining(loop_now()) > LEASE / 2
-
-    assert 20 <= len(store.writes) <= 40
-    writes = len(store.writes)
-    await asyncio.sleep(60)
-    assert len(store.writes) == writes
-
-
-@in_virtual_time
 async def test_a_lease_is_renewed_four_times_in_its_length_however_old_the_process_is() -> None:
     await asyncio.sleep(1000)
     store, lease = await a_lease()
@@ -255,18 +240,6 @@ async def test_a_deleted_voice_stops_the_work() -> None:
 
     with pytest.raises(LeaseLostError, match="was deleted"):
         await work()
-
-
-@in_virtual_time
-async def test_a_store_out_of_reach_for_a_while_does_not_stop_the_work(book: LogBook) -> None:
-    store, lease = await a_lease()
-    store.unavailable = 3
-
-    async with lease.hold():
-        await asyncio.sleep(30)
-
-    assert len(book.of("lease_not_renewed")) == 3
-    assert (await stored(store, lease)).attempt == 1
 
 
 @pytest.mark.parametrize("error", [ConflictError("others were faster"), RuntimeError("surprise")])

@@ -8,28 +8,20 @@ import logging
 import threading
 from dataclasses import replace
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import c2pa
-import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from infra.local.configuration.keys import CERTIFICATES
-from shared.conversion.characters import build_character
 from shared.conversion.provenance import (
     SIGNING_PAUSE_SECONDS,
     NoticePlace,
     NoticeSettings,
     ResultCredentials,
-    SpokenNotice,
     open_notice,
 )
-from shared.conversion.stopwatch import ThreadWork
-from shared.speech.engines.registry import ENGINES
-from shared.speech.graphs.bundle_folders import load_characters
-from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.results.credentials import Credentials, read_credentials
 from shared.speech.results.statement import CHARACTER_LABEL
 from shared.voices.voice import OutputFormat
@@ -120,9 +112,6 @@ async def test_a_signer_that_refuses_is_told_apart_from_a_conversion_that_fails(
     credentials.close()
 
 
-CHARACTERS = Path(__file__).parents[3] / "characters"
-
-
 def test_there_is_no_notice_unless_it_is_asked_for() -> None:
     assert open_notice(NoticeSettings()) is None
     assert open_notice(NoticeSettings(notice="after", notice_languages=("en",))) is not None
@@ -147,17 +136,3 @@ async def test_the_statement_says_where_the_notice_is(place: NoticePlace) -> Non
     assertions = report["manifests"][report["active_manifest"]]["assertions"]
     (said,) = (each["data"] for each in assertions if each["label"] == CHARACTER_LABEL)
     assert said["notice"] == place
-
-
-async def test_a_character_says_the_notice_in_both_languages_in_its_own_voice() -> None:
-    mei = build_character(load_characters(CHARACTERS, ENGINES)["mei"], SessionSettings())
-    run = ThreadWork().run
-    result = np.zeros(100, np.float32)
-    speaker = mei.text_engine
-    both, place = await SpokenNotice("before", ["ja", "en"]).add(result, 48_000, speaker, run)
-    english, _ = await SpokenNotice("before", ["en"]).add(result, 48_000, speaker, run)
-
-    assert place == "before"
-    assert 1.0 < len(english) / 48_000 < 4.0
-    assert len(english) / 48_000 + 1.0 < len(both) / 48_000 < 8.0
-    assert np.square(both).mean() > 1e-4

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -27,12 +24,10 @@ from shared.speech.results.credentials import (
     read_credentials,
 )
 from shared.voices.voice import OutputFormat
-from tests.support.signers import KEY_NAME, KeyServer, TimeStampAuthority, serving
+from tests.support.http_server import Answer, Asked, serving
+from tests.support.signers import KEY_NAME, KeyServer, TimeStampAuthority
 from tests.unit.results.test_credentials import KEYS, MARKING, MEI, SIGNER
 from tests.unit.results.test_credentials import encoded as encoded_as
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WAV = encoded_as(OutputFormat.WAV)
 LATER = make_provenance_keys()
@@ -53,20 +48,6 @@ def kms_signer(address: str, version: int, certificates: str) -> CredentialSigne
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> TimeStampAuthority:
     return TimeStampAuthority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """A server that takes requests and answers none until the test is over."""
-    over = threading.Event()
-
-    def answer(path: str, body: bytes) -> tuple[int, str, bytes]:
-        over.wait(30)
-        return 503, "text/plain", path.encode() + body[:0]
-
-    with serving(answer) as address:
-        yield address
-        over.set()
 
 
 async def test_a_key_in_cloud_kms_signs_and_a_newer_version_takes_over() -> None:
@@ -111,32 +92,9 @@ async def test_a_time_stamp_says_when_a_result_was_signed(authority: TimeStampAu
     assert found.signed_at.startswith(time.strftime("%Y-", time.gmtime()))
 
 
-@pytest.mark.parametrize("hangs", ["Cloud KMS", "the time-stamp authority"])
-async def test_a_server_that_hangs_delays_a_result_by_no_more_than_the_limit(
-    hangs: str, silent: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    signer = replace(SIGNER, time_stamp_url=silent)
-    if hangs == "Cloud KMS":
-        signer = kms_signer(silent, 1, KEYS[CERTIFICATES])
-    credentials = ResultCredentials(signer, LIMIT)
-    await asyncio.to_thread(signer.load)
-    with caplog.at_level(logging.WARNING):
-        began = time.monotonic()
-        first = await credentials.add(WAV, MEI, MARKING)
-        waited = time.monotonic() - began
-        second = await credentials.add(WAV, MEI, MARKING)
-        again = time.monotonic() - began - waited
-    credentials.close()
-    assert first is second is WAV
-    assert 0.8 * LIMIT <= waited < LIMIT + 2.0
-    assert again < LIMIT
-    # Terraform counts these in the metric `results_unsigned`.
-    assert events(caplog) == ["result_unsigned"] * 2
-
-
 async def test_a_time_stamp_authority_that_answers_nonsense_costs_the_statement_alone() -> None:
-    def echo(path: str, body: bytes) -> tuple[int, str, bytes]:
-        return 200, "application/timestamp-reply", path.encode() + body
+    def echo(asked: Asked) -> Answer:
+        return Answer(asked.body, headers={"Content-Type": "application/timestamp-reply"})
 
     with serving(echo) as url:
         credentials = ResultCredentials(replace(SIGNER, time_stamp_url=url), 10.0)

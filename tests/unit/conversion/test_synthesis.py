@@ -13,7 +13,7 @@ from shared.conversion.stages import speak
 from shared.conversion.stopwatch import ThreadWork
 from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
 from shared.voices.voice import ErrorCode, VoiceError
-from tests.support.conversion import FakeSpeaker, MarkingSpeaker
+from tests.support.conversion import FakeSpeaker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,13 +44,6 @@ async def test_a_text_is_spoken_as_was_asked() -> None:
     assert len(said.samples) == 200
     assert said.marks == ()
     assert engine.asked == [(TEXT, SpeechOptions(speed=1.5, style=3, seed=7))]
-
-
-async def test_the_marks_of_all_pieces_are_told_from_the_first_sample_on() -> None:
-    said = await spoken(MarkingSpeaker(pieces=3))
-
-    assert [mark.begin for mark in said.marks if mark.kind == "phone"] == [0.5, 1.5, 2.5]
-    assert len(said.samples) == 300
 
 
 @pytest.mark.parametrize("code", list(TextErrorCode))

@@ -42,13 +42,17 @@ async def test_a_mistake_after_the_result_was_stored_leaves_no_result(stage: Wor
 
 
 @in_virtual_time
-async def test_the_result_of_a_dead_worker_is_deleted_with_its_voice() -> None:
-    stage, erased, other = WorkerStage(), a_waiting().voice_id, a_waiting().voice_id
+async def test_a_message_of_an_erased_voice_is_over_and_deletes_what_a_dead_worker_left(
+    stage: WorkerStage, book: LogBook
+) -> None:
+    erased, other = a_waiting().voice_id, a_waiting().voice_id
     stage.conversion.results = {f"{erased}/1.wav", f"{erased}/2.wav", f"{other}/1.wav"}
 
     await stage.worker.handle(conversion_message(erased))
 
     assert stage.conversion.results == {f"{other}/1.wav"}
+    (entry,) = book.of("duplicate")
+    assert ("there is no voice" in entry["reason"], stage.conversion.attempts) == (True, [])
 
 
 @pytest.mark.parametrize("outcome", [None, ERROR])

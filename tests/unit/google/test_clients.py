@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -109,17 +107,3 @@ def test_without_a_key_the_machines_own_account_signs(
 
     assert isinstance(signer, Signer)
     assert signer.service_account == "signer@p.example"
-
-
-def test_importing_the_openers_loads_no_client_library() -> None:
-    program = (
-        "import sys, shared.google.clients, shared.voices.voice, shared.voices.store\n"
-        "print([m for m in ('google.auth', 'google.api_core', 'grpc', 'requests', 'httpx')"
-        " if m in sys.modules])"
-    )
-
-    said = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-
-    assert said.stdout.strip() == "[]"

@@ -389,12 +389,12 @@ async def test_a_silent_stream_is_replaced_even_while_watchers_are_added() -> No
 
 
 @in_virtual_time
-async def test_a_stream_may_be_silent_for_hours_when_nothing_is_due() -> None:
+async def test_a_stream_may_be_silent_for_an_hour_when_nothing_is_due() -> None:
     client, voice = FakeFirestore(), a_waiting()
     async with watched(listening(client), client, voice) as (states, stream):
         stream.answer(told("CURRENT"))
         client.stored[voice.voice_id] = voice
-        await asyncio.sleep(10 * 3600)
+        await asyncio.sleep(3600)
         stream.answer(changed(voice, stream.target_of(voice)))
         assert await anext(states) == voice
     assert client.attempts == 1
@@ -409,15 +409,7 @@ async def test_a_firestore_that_never_answers_ends_every_watch_with_an_error() -
     assert client.attempts == RECONNECTIONS + 1
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        google_errors.PermissionDenied,
-        google_errors.Unauthenticated,
-        google_errors.InvalidArgument,
-        google_errors.NotFound,
-    ],
-)
+@pytest.mark.parametrize("kind", [google_errors.PermissionDenied, google_errors.NotFound])
 def test_a_permanent_error_is_reported_at_once(kind: type[Exception]) -> None:
     @in_virtual_time
     async def run() -> None:

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.runtime.quoting import printable, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -56,27 +46,3 @@ def test_no_text_has_more_than_one_line_or_steers_a_terminal(text: str) -> None:
 
 def test_what_is_printable_stays_as_it_is_and_the_rest_is_escaped() -> None:
     assert printable("found `\x7f` at 3\n2: 声") == r"found `\x7f` at 3\n2: 声"
-
-
-def hand_made(path: Path) -> Iterator[str]:
-    """Every placeholder with quotes around it that were written by hand."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.JoinedStr) and re.search(r"'\{.*?\}'", text_of(node)):
-            yield f"{path.relative_to(ROOT)}:{node.lineno}"
-
-
-def text_of(node: ast.JoinedStr) -> str:
-    return "".join(
-        str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
-    )
-
-
-def test_names_in_messages_are_quoted_by_the_function_alone() -> None:
-    found = [
-        place
-        for folder in ("tools/importing", "tools/bundles", "shared")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        for place in hand_made(path)
-    ]
-
-    assert not found
