@@ -322,21 +322,6 @@ def _parse_morae(text: str) -> Iterator[Mora]:
         raise KanaError(KanaErrorCode.UNKNOWN_TEXT, text=text)
 
 
-def write_kana(phrases: Sequence[AccentPhrase]) -> str:
-    """Write accent phrases as kana; signs become pauses and question marks."""
-    spoken = [phrase for phrase in phrases if phrase.sounding]
-    written = ""
-    for number, phrase in enumerate(spoken, start=1):
-        accent = min(phrase.accent, len(phrase.sounding))
-        for place, mora in enumerate(phrase.sounding, start=1):
-            written += _DEVOICE * mora.is_devoiced + mora.kana + _ACCENT * (place == accent)
-        written += _KANA_QUESTION * phrase.is_question
-        if number < len(spoken):
-            has_pause = len(phrase.sounding) < len(phrase.morae)
-            written += _KANA_PAUSE if has_pause else _NO_PAUSE
-    return written
-
-
 _ANY = "*"
 
 

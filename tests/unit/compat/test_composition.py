@@ -290,8 +290,6 @@ async def test_archives_and_files_are_written_outside_of_the_loop(
         (speech_routes, "connect_waves"),
         (elevenlabs, "wav_file"),
         (encoders.PcmEncoder, "encode"),
-        (encoders._Mp3Encoder, "encode"),  # noqa: SLF001 - it is what takes long
-        (encoders._FfmpegEncoder, "encode"),  # noqa: SLF001 - likewise
     ]
     for owner, name in writers:
         watch(owner, name)

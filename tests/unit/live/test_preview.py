@@ -1,4 +1,4 @@
-"""The preview that a visitor hears while speaking, and everything that ends it."""
+"""The preview that a visitor hears while speaking, and the phrases that are converted ahead."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ MEI = ROOT / "characters/mei"
 RATE = 24_000
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 TENTH = np.full(RATE // 10, 0.25, np.float32)
+PAUSE = np.zeros(RATE, np.float32)
 
 
 class FakeDecoded:
-    """Decodes each piece of bytes to a tenth of a second, and raises an error for `!`."""
+    """Decodes each piece of bytes to a tenth of a second, `p` to a pause, and `!` to an error."""
 
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
@@ -76,7 +77,7 @@ class FakeDecoded:
                 raise VoiceError(ErrorCode.CORRUPT, "It is damaged.")
             if data == b"?":
                 raise RuntimeError("a mistake of ours")
-            yield DecodedPiece(TENTH, RATE)
+            yield DecodedPiece(PAUSE if data == b"p" else TENTH, RATE)
 
 
 class StreamDecoder:
@@ -115,6 +116,26 @@ class StreamEngine:
         return DoublingStream(self._wanted) if self._hears else None
 
 
+class EarlyEngine(StreamEngine):
+    """Remembers how many seconds it is asked to convert ahead, and with which options."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self.asked: asyncio.Queue[tuple[float, ConversionOptions]] = asyncio.Queue()
+        self.error: Exception | None = None
+
+    def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
+        asked = (len(samples) / sample_rate, options)
+        self._loop.call_soon_threadsafe(self.asked.put_nowait, asked)
+        if self.error is not None:
+            raise self.error
+
+    async def next(self) -> tuple[float, ConversionOptions]:
+        async with asyncio.timeout(30):
+            return await self.asked.get()
+
+
 class Listener:
     """Keeps what is sent, and takes nothing while `is_slow`."""
 
@@ -142,14 +163,15 @@ class PreviewStage:
     def __init__(self, executor: ThreadPoolExecutor, engine: Engine, places: int = 1) -> None:
         self.decoder = StreamDecoder()
         self.visitor = Listener()
-        self.voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
+        options = Options(pitch_shift=3)
+        self.voice = voices_of.create(voices_of.new_voice_id(), "mei", options, now=NOW)
         character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
         self.characters = LendingCharacters({"mei": character})
         self.streams = RecordingStreams(self.tools(self.decoder.open_stream, executor), places)
 
     def tools(self, open_stream: Any, executor: ThreadPoolExecutor) -> StreamDependencies:
-        admission = Admission(running=2, waiting=0)
-        return StreamDependencies(open_stream, self.characters, admission, executor, executor)
+        self.admission = Admission(running=2, waiting=0)
+        return StreamDependencies(open_stream, self.characters, self.admission, executor, executor)
 
     def open(self) -> RecordingStream:
         return self.streams.open(self.voice, self.visitor.send)
@@ -365,3 +387,77 @@ async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Pre
 
     assert first == 0
     assert len(stage.decoder.streams) == 1
+
+
+async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_options(
+    executor: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    engine = EarlyEngine()
+    stage = PreviewStage(executor, engine)
+    stream = stage.streams.open(stage.voice, None)
+    heard = []
+    for _ in range(2):
+        stream.feed(b"a")
+        stream.feed(b"p")
+        heard.append(await engine.next())
+        # Until one has given its place back, a pause is let pass.
+        async with asyncio.timeout(30):
+            while caplog.text.count("converted a phrase ahead") < len(heard):  # noqa: ASYNC110 - a log sets no event
+                await asyncio.sleep(0.01)
+    assert stage.streams.places_left == 0
+    await close(stream)
+
+    assert [seconds for seconds, _ in heard] == pytest.approx([1.1, 2.2])
+    assert all(options.ahead is stream.ahead for _, options in heard)
+    assert heard[0][1].pitch_shift == 3
+    assert stage.streams.places_left == 1
+
+
+@pytest.mark.parametrize("places", [0, 1])
+async def test_for_a_fast_character_or_without_a_place_nothing_is_decoded(
+    executor: ThreadPoolExecutor, places: int
+) -> None:
+    engine = StreamEngine() if places else EarlyEngine()
+    stage = PreviewStage(executor, engine, places)
+    stream = stage.streams.open(stage.voice, None)
+    stream.feed(b"a")
+    stream.end()
+
+    assert (await stream.character(), await stream.decoded()) == (None, None)
+    assert stage.streams.places_left == places
+    assert not stage.decoder.streams
+    await close(stream)
+
+
+async def test_while_others_are_converted_nothing_is_converted_ahead(
+    executor: ThreadPoolExecutor,
+) -> None:
+    engine = EarlyEngine()
+    stage = PreviewStage(executor, engine)
+    stream = stage.streams.open(stage.voice, None)
+    async with stage.admission.turn():
+        stream.feed(b"a")
+        stream.feed(b"p")
+        await asyncio.sleep(0.1)
+    await close(stream)
+
+    assert engine.asked.empty()
+
+
+async def test_an_error_is_logged_and_the_next_pause_is_tried(
+    executor: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = EarlyEngine()
+    engine.error = RuntimeError("a mistake of ours")
+    stage = PreviewStage(executor, engine)
+    stream = stage.streams.open(stage.voice, None)
+    for _ in range(2):
+        stream.feed(b"a")
+        stream.feed(b"p")
+        await engine.next()
+        # Until one has given its place back, a pause is let pass.
+        async with asyncio.timeout(30):
+            while "a mistake of ours" not in caplog.text:  # noqa: ASYNC110 - a log sets no event
+                await asyncio.sleep(0.01)
+    await close(stream)
