@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from functions.compat import elevenlabs, openai, text_socket
@@ -13,7 +13,7 @@ from functions.compat.elevenlabs import RecordingLimits, Recordings, refuse_elev
 from functions.compat.openai import refuse_openai
 from functions.compat.service import keys
 from functions.compat.service.http_messages import DialectRouter, SlowReadersMiddleware
-from functions.compat.service.keys import OPERATOR, Access, AccessMiddleware, Meter
+from functions.compat.service.keys import OPERATOR, Access, AccessMiddleware, KeyLimits, Meter
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.service.voices import TextSpeakers, names_of, text_speakers_of
 from functions.compat.voicevox import app as voicevox
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from functions.compat.service.keys import Refuse
+    from functions.compat.service.shared_files import LockedJsonFile
     from functions.compat.settings import DialectSettings
     from functions.compat.voicevox.user_data import UserData
     from shared.container.admission import Admission
@@ -44,18 +45,6 @@ _HEADERS: Final = ("Authorization", "Content-Type", "X-API-Key", "xi-api-key")
 
 
 @dataclass(frozen=True, slots=True)
-class CompatOptions:
-    """Options of all dialects; `is_alone`: no other instance serves clients of VOICEVOX."""
-
-    access: Access
-    max_seconds: float = 300.0
-    numbers: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    is_alone: bool = True
-    recordings: RecordingLimits = field(default_factory=RecordingLimits)
-
-
-@dataclass(frozen=True, slots=True)
 class SpeechResources:
     """The characters and the tools that all dialects speak with."""
 
@@ -64,20 +53,7 @@ class SpeechResources:
     decoder: Decoder
     admission: Admission
     characters_dir: Path
-    meter: Meter = field(default_factory=Meter)
-
-
-def options_of(
-    config: DialectSettings, allowed_hosts: tuple[str, ...], *, is_alone: bool = True
-) -> CompatOptions:
-    keys = keys_of(config.voicevox_key, config.api_keys)
-    return CompatOptions(
-        access=Access(keys, config.allowed_origins, allowed_hosts),
-        max_seconds=config.max_speech_seconds,
-        numbers=config.voicevox_speakers,
-        names=config.openai_voices,
-        is_alone=is_alone,
-    )
+    usage_file: LockedJsonFile | None = None  # in which several processes count together
 
 
 def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str, str]:
@@ -108,20 +84,33 @@ class Compat:
         await asyncio.gather(self.sockets.retire(), self.wyoming.retire())
 
 
-def compose(options: CompatOptions, resources: SpeechResources) -> Compat:
-    """Build all dialects; raise BundleError if no character takes text, or one is unknown."""
-    characters, meter = dict(resources.characters), resources.meter
+def compose(
+    config: DialectSettings,
+    resources: SpeechResources,
+    allowed_hosts: tuple[str, ...],
+    *,
+    is_alone: bool = True,
+) -> Compat:
+    """Build all dialects; raise BundleError if no character takes text, or one is unknown.
+
+    `is_alone` says that no other instance serves clients of VOICEVOX.
+    """
+    characters = dict(resources.characters)
+    limits = KeyLimits(config.key_characters_per_day, config.key_seconds_per_day)
+    meter = Meter(limits, resources.usage_file)
+    keys_by_owner = keys_of(config.voicevox_key, config.api_keys)
+    access = Access(keys_by_owner, config.allowed_origins, allowed_hosts)
     speakers = speakers_of_characters(characters)
     if not speakers:
         raise BundleError(f"{resources.characters_dir}: expected a character that takes text.")
-    synthesis = Synthesis(resources.admission, SpeechLimits(options.max_seconds))
-    voicevox_speakers = VoicevoxSpeakers(speakers, aliases_of(options.numbers, characters))
-    text_speakers = TextSpeakers(text_speakers_of(characters), names_of(options.names))
-    recordings = Recordings(resources.decoder, resources.admission, options.recordings)
+    synthesis = Synthesis(resources.admission, SpeechLimits(config.max_speech_seconds))
+    voicevox_speakers = VoicevoxSpeakers(speakers, aliases_of(config.voicevox_speakers, characters))
+    text_speakers = TextSpeakers(text_speakers_of(characters), names_of(config.openai_voices))
+    recordings = Recordings(resources.decoder, resources.admission, RecordingLimits())
     sockets = text_socket.SpeechSockets(text_speakers, synthesis, meter=meter)
     voicevox_app = voicevox.build(
         voicevox.VoicevoxServices(voicevox_speakers, resources.user_data, synthesis, meter),
-        is_alone=options.is_alone,
+        is_alone=is_alone,
     )
     elevenlabs_app = elevenlabs.build(characters, text_speakers, recordings, synthesis, meter)
     dialects: list[tuple[tuple[str, ...], ASGIApp, Refuse]] = [
@@ -132,11 +121,9 @@ def compose(options: CompatOptions, resources: SpeechResources) -> Compat:
         (("/",), voicevox_app, refuse_voicevox),
     ]
     router = DialectRouter(
-        [(paths, AccessMiddleware(app, options.access, refuse)) for paths, app, refuse in dialects]
+        [(paths, AccessMiddleware(app, access, refuse)) for paths, app, refuse in dialects]
     )
-    app = AllowedOriginsMiddleware(
-        SlowReadersMiddleware(router), options.access.allowed_origins, _HEADERS
-    )
+    app = AllowedOriginsMiddleware(SlowReadersMiddleware(router), config.allowed_origins, _HEADERS)
     wyoming = WyomingServer(text_speakers, synthesis, meter)
     offered = OfferedCharacters(characters, voicevox_speakers, text_speakers)
     return Compat(app, wyoming, offered, sockets)

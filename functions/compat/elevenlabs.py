@@ -302,9 +302,9 @@ class ElevenLabsRoutes:
         ]
 
     async def convert(self, request: Request) -> Response:
-        sound, character = _find_format(request), self._find(request)
+        sound, character = find_format(request), self._find(request)
         async with self._recordings.read_form(request) as form:
-            options = _options_in(form)
+            options = options_in(form)
             recording = await self._recordings.decode(form)
         engine, headers = character.engine, dict(MARKED)
         if recording.damaged:
@@ -320,7 +320,7 @@ class ElevenLabsRoutes:
             ),
             engine.sample_rate,
             partial(
-                open_encoder, _spoken_format(request, sound), engine.sample_rate, character.marking
+                open_encoder, spoken_format(request, sound), engine.sample_rate, character.marking
             ),
         )
         return await self._answer(
@@ -329,14 +329,14 @@ class ElevenLabsRoutes:
 
     async def speak(self, request: Request) -> Response:
         name = request.path_params["voice_id"]
-        speaker, sound = self._speakers.find(name), _find_format(request)
+        speaker, sound = self._speakers.find(name), find_format(request)
         if speaker is None:
             raise UnknownElevenLabsVoiceError(
                 f"There is no voice {name!r} for texts; choose one of {self._speakers.ids}."
             )
         asked = TextToSpeechRequest.model_validate_json(await read_body(request, _LARGEST_BODY))
         options, text = asked.options(), asked.text
-        speech = speech_of(speaker, text, options, _spoken_format(request, sound))
+        speech = speech_of(speaker, text, options, spoken_format(request, sound))
         headers = MARKED | unread_header(speaker.engine.divide(text, options))
         marking = speaker.character.text_marking
         return await self._answer(request, speech, sound, marking, headers, characters=len(text))
@@ -353,7 +353,7 @@ class ElevenLabsRoutes:
         """Answer each piece as soon as it is made, unless the whole file states its length."""
         owner = key_owner_of(request.scope)
         async with self._meter.count(owner, "elevenlabs", left=(ClientLeftError,), **used):
-            if _spoken_format(request, sound) is sound:
+            if spoken_format(request, sound) is sound:
                 stream = await self._synthesis.stream(speech, owner)
                 return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=headers)
             (pcm,) = await self._synthesis.speak([speech], request.is_disconnected, owner)
@@ -370,13 +370,13 @@ class ElevenLabsRoutes:
         return known[name]
 
     async def list_voices(self, request: Request) -> Response:
-        voices = [_voice_body(character) for character in self._loaded.values()]
+        voices = [voice_body(character) for character in self._loaded.values()]
         more = {"has_more": False, "total_count": len(voices)}
         return JSONResponse({"voices": voices, **(more if "/v2/" in request.url.path else {})})
 
     async def show_voice(self, request: Request) -> Response:
         character = self._loaded.get(request.path_params["voice_id"])
-        return JSONResponse(_voice_body(character or self._find(request)))
+        return JSONResponse(voice_body(character or self._find(request)))
 
 
 def build(
@@ -418,7 +418,7 @@ def build(
                 lambda error: refuse_elevenlabs(refused, error.message, code=error.code.value)
             ),
             TextError: refuse_text,
-            ValidationError: answer_with(_refuse_fields),
+            ValidationError: answer_with(refuse_fields),
             DecoderUnavailableError: answer_busy(refuse_elevenlabs, "system_busy"),
             ResourceLimitError: answer(
                 refused,
@@ -429,13 +429,13 @@ def build(
     )
 
 
-def _refuse_fields(error: ValidationError) -> Response:
+def refuse_fields(error: ValidationError) -> Response:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     detail = {"loc": ["body", *first["loc"]], "msg": first["msg"], "type": first["type"]}
     return JSONResponse({"detail": [detail]}, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
-def _find_format(request: Request) -> SoundFormat:
+def find_format(request: Request) -> SoundFormat:
     name = request.query_params.get("output_format") or _USUAL
     sound = FORMATS.get(name)
     if sound is None:
@@ -443,14 +443,14 @@ def _find_format(request: Request) -> SoundFormat:
     return sound
 
 
-def _spoken_format(request: Request, sound: SoundFormat) -> SoundFormat:
+def spoken_format(request: Request, sound: SoundFormat) -> SoundFormat:
     """Return the format in which speech is made: a WAV file that states its length comes last."""
     if sound.codec is Codec.WAV and not request.url.path.endswith("/stream"):
         return SoundFormat(Codec.PCM, sound.sample_rate)
     return sound
 
 
-def _options_in(form: FormData) -> ConversionOptions:
+def options_in(form: FormData) -> ConversionOptions:
     """Read the options of a conversion; those without a meaning here are checked and ignored."""
     seed = str(form.get("seed") or "0")
     # The length first: Python makes no number of more than some thousand digits.
@@ -468,7 +468,7 @@ def _options_in(form: FormData) -> ConversionOptions:
     return ConversionOptions(seed=int(seed))
 
 
-def _voice_body(character: LoadedCharacter) -> dict[str, Any]:
+def voice_body(character: LoadedCharacter) -> dict[str, Any]:
     manifest, engine = character.manifest, character.text_engine
     return {
         "voice_id": manifest.id,

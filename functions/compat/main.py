@@ -12,8 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from functions.compat.character_watch import CharacterWatch, load_bundle
-from functions.compat.composition import Compat, SpeechResources, compose, options_of
-from functions.compat.service.keys import KeyLimits, Meter
+from functions.compat.composition import Compat, SpeechResources, compose
 from functions.compat.service.shared_files import LockedJsonFile
 from functions.compat.settings import CompatSettings
 from functions.compat.voicevox.user_data import UserData
@@ -48,13 +47,12 @@ def build(
     decoder: Decoder,
     admission: Admission,
 ) -> Compat:
-    limits = KeyLimits(config.key_characters_per_day, config.key_seconds_per_day)
     # Several processes always have a folder that they share.
     file = None if config.data_dir is None else LockedJsonFile(config.data_dir / "usage.json")
     resources = SpeechResources(
-        characters, user_data, decoder, admission, config.characters_dir, Meter(limits, file)
+        characters, user_data, decoder, admission, config.characters_dir, file
     )
-    return compose(options_of(config, config.allowed_hosts), resources)
+    return compose(config, resources, config.allowed_hosts)
 
 
 def open_admission(config: CompatSettings) -> Admission:

@@ -171,7 +171,7 @@ class OpenAiRoutes:
         headers = MARKED | unread_header(voice.engine.divide(asked.input, options))
         if asked.stream_format == "audio":
             return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=headers)
-        events = partial(_events, tokens=len(asked.input))
+        events = partial(speech_events, tokens=len(asked.input))
         return SpokenAnswer(self._synthesis, stream, "text/event-stream", events, headers)
 
     async def list_voices(self, _: Request) -> Response:
@@ -186,14 +186,14 @@ class OpenAiRoutes:
     async def list_models(self, request: Request) -> Response:
         if is_elevenlabs(request):
             return JSONResponse(elevenlabs_models(self._voices))
-        return JSONResponse({"object": "list", "data": [_model_body(name) for name in MODELS]})
+        return JSONResponse({"object": "list", "data": [model_body(name) for name in MODELS]})
 
     async def show_model(self, request: Request) -> Response:
         name = request.path_params["model"]
         if name not in MODELS:
             message = f"There is no model {name!r}; choose one of {', '.join(MODELS)}."
             raise OpenAiRequestError(message, "model", "model_not_found", HTTPStatus.NOT_FOUND)
-        return JSONResponse(_model_body(name))
+        return JSONResponse(model_body(name))
 
 
 def build(voices: TextSpeakers, synthesis: Synthesis, meter: Meter | None = None) -> Starlette:
@@ -217,11 +217,11 @@ def build(voices: TextSpeakers, synthesis: Synthesis, meter: Meter | None = None
     )
 
 
-def _model_body(name: str) -> dict[str, Any]:
+def model_body(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "voice-avatar"}
 
 
-async def _events(pieces: AsyncIterator[bytes], tokens: int) -> AsyncIterator[bytes]:
+async def speech_events(pieces: AsyncIterator[bytes], tokens: int) -> AsyncIterator[bytes]:
     """Send pieces as OpenAI's events; its clients expect tokens, which are characters here."""
 
     def event(kind: str, **body: Any) -> bytes:

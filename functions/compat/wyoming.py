@@ -74,14 +74,14 @@ async def read_event(reader: StreamReader) -> WyomingEvent | None:
         line = await reader.readline()
         if not line:
             return None
-        header = _read_object(line)
+        header = read_object(line)
         found = header.get("data") or {}
         if not isinstance(found, dict):
             raise WyomingError("Expected an object in 'data'.")
-        data, size = dict(found), _length_in(header, "data_length")
+        data, size = dict(found), length_in(header, "data_length")
         if size:
-            data |= _read_object(await reader.readexactly(size))
-        payload = await reader.readexactly(_length_in(header, "payload_length"))
+            data |= read_object(await reader.readexactly(size))
+        payload = await reader.readexactly(length_in(header, "payload_length"))
     except ValueError as error:
         raise WyomingError(f"A line may have at most {MOST_BYTES} bytes.") from error
     except IncompleteReadError as error:
@@ -92,7 +92,7 @@ async def read_event(reader: StreamReader) -> WyomingEvent | None:
     return WyomingEvent(kind, data, payload)
 
 
-def _read_object(content: bytes) -> dict[str, Any]:
+def read_object(content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -102,7 +102,7 @@ def _read_object(content: bytes) -> dict[str, Any]:
     return found
 
 
-def _length_in(header: Mapping[str, Any], name: str) -> int:
+def length_in(header: Mapping[str, Any], name: str) -> int:
     found = header.get(name) or 0
     if not isinstance(found, int) or not 0 <= found <= MOST_BYTES:
         raise WyomingError(f"{name!r} may be at most {MOST_BYTES}.")
@@ -118,7 +118,7 @@ class SynthesizeRequest:
     whole: str | None
 
 
-def _find_voice(voices: TextSpeakers, data: Mapping[str, Any]) -> TextSpeaker:
+def find_voice(voices: TextSpeakers, data: Mapping[str, Any]) -> TextSpeaker:
     asked = data.get("voice") or {}
     name = asked.get("name") if isinstance(asked, dict) else None
     if name is None:
@@ -132,7 +132,7 @@ def _find_voice(voices: TextSpeakers, data: Mapping[str, Any]) -> TextSpeaker:
     raise WyomingError(f"There is no voice {name!r}; choose one of {voices.ids}.")
 
 
-def _text_in(data: Mapping[str, Any]) -> str:
+def text_in(data: Mapping[str, Any]) -> str:
     text = data.get("text")
     # JSON can name half of a surrogate pair, which no engine reads.
     if not isinstance(text, str) or _HALF_A_PAIR.search(text):
@@ -239,18 +239,18 @@ class WyomingSession:
             # pieces.
             if self._coming is not None:
                 return None
-            voice, whole = _find_voice(self._voices, event.data), _text_in(event.data)
+            voice, whole = find_voice(self._voices, event.data), text_in(event.data)
             text = TextUtterance()
             text.push(whole)
             text.end()
             return SynthesizeRequest(voice, text, whole)
         if event.type == "synthesize-start":
-            voice = _find_voice(self._voices, event.data)
+            voice = find_voice(self._voices, event.data)
             self._end_text()
             self._coming = TextUtterance()
             return SynthesizeRequest(voice, self._coming, None)
         if event.type == "synthesize-chunk" and self._coming is not None:
-            self._coming.push(_text_in(event.data))
+            self._coming.push(text_in(event.data))
         if event.type == "synthesize-stop":
             self._end_text()
         return None

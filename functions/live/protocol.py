@@ -115,15 +115,15 @@ def parse(text: str) -> StartRecording | EndRecording | CancelRecording:
         raise MalformedError("a control message is a JSON object")
     match fields.get("type"):
         case "start":
-            return _parse_start(fields)
+            return parse_start(fields)
         case "end":
-            return _parse_end(fields)
+            return parse_end(fields)
         case "cancel":
             return CancelRecording()
     raise MalformedError("`type` is none of start, end and cancel")
 
 
-def _parse_start(fields: Mapping[str, Any]) -> StartRecording:
+def parse_start(fields: Mapping[str, Any]) -> StartRecording:
     ticket, content_type, hear = (fields.get(name) for name in ("ticket", "content_type", "hear"))
     if not isinstance(ticket, str) or not isinstance(content_type, str):
         raise MalformedError("`start` needs the texts `ticket` and `content_type`")
@@ -135,7 +135,7 @@ def _parse_start(fields: Mapping[str, Any]) -> StartRecording:
     return StartRecording(ticket, content_type, bool(hear))
 
 
-def _parse_end(fields: Mapping[str, Any]) -> EndRecording:
+def parse_end(fields: Mapping[str, Any]) -> EndRecording:
     size, digest = fields.get("bytes"), fields.get("sha256")
     if type(size) is not int or size < 0:
         raise MalformedError("`end` needs the number `bytes`")

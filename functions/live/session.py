@@ -79,7 +79,7 @@ class Session:
                     self._reported_at = now
                 # If the store did not answer, `end` will show it.
                 if reading.done() and not isinstance(reading.exception(), PassingError):
-                    self._feed_stream((await _require_waiting(reading)).voice, piece)
+                    self._feed_stream((await require_waiting(reading)).voice, piece)
 
             recording, reading = None, asyncio.create_task(read())
             try:
@@ -90,7 +90,7 @@ class Session:
                     _LOG.warning("bytes are missing", extra={"event": "live_mismatch"})
                     self._answer.send_retry(RetryReason.MISMATCH)
                     return None
-                voice, data = await _require_waiting(reading), bytes(self._intake.data)
+                voice, data = await require_waiting(reading), bytes(self._intake.data)
                 recording = CompleteRecording(
                     voice, self._read_at, data, start.content_type, self._stream
                 )
@@ -142,7 +142,7 @@ class Session:
             self._stream.close()
 
 
-async def _require_waiting(reading: asyncio.Task[Snapshot]) -> Snapshot:
+async def require_waiting(reading: asyncio.Task[Snapshot]) -> Snapshot:
     """Return the voice that is being read, if it waits for its recording."""
     try:
         snapshot = await reading

@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.compat.character_watch import CharacterWatch, load_bundle
-from functions.compat.composition import SpeechResources, compose, options_of
-from functions.compat.service.keys import KeyLimits, Meter
+from functions.compat.composition import SpeechResources, compose
 from functions.compat.voicevox.user_data import UserData
 from functions.live import main as live
 from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
@@ -35,13 +34,12 @@ async def build_with_compat(
     Raises BundleError if no character takes text.
     """
     hosts = () if config.host == "127.0.0.1" else ("*",)
-    options = options_of(config, hosts, is_alone=config.voicevox_alone is Switch.ON)
     admission, tools = live.open_admission(config), services.tools
-    meter = Meter(KeyLimits(config.key_characters_per_day, config.key_seconds_per_day))
     resources = SpeechResources(
-        tools.characters, user_data, tools.decoder, admission, config.characters_dir, meter
+        tools.characters, user_data, tools.decoder, admission, config.characters_dir
     )
-    compat = compose(options, resources)
+    is_alone = config.voicevox_alone is Switch.ON
+    compat = compose(config, resources, hosts, is_alone=is_alone)
     async with AsyncExitStack() as stack:
         if config.follow_characters is Switch.ON:
             load = partial(

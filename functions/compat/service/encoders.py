@@ -131,7 +131,7 @@ class _Mp3Encoder:
         if sound.bit_rate is not None:
             self._encoder.set_bit_rate(sound.bit_rate // 1000)
         self._encoder.set_quality(_LAME_QUALITY)
-        self._header = b"" if marking is None else _id3(marking)
+        self._header = b"" if marking is None else id3_of(marking)
 
     def encode(self, samples: Samples) -> bytes:
         header, self._header = self._header, b""
@@ -142,7 +142,7 @@ class _Mp3Encoder:
 
 
 @lru_cache(maxsize=64)
-def _id3(marking: Marking) -> bytes:
+def id3_of(marking: Marking) -> bytes:
     """Write the statement as an ID3 tag, with which an MP3 file begins."""
     import av  # noqa: PLC0415 - loading it takes long
 
@@ -150,7 +150,7 @@ def _id3(marking: Marking) -> bytes:
     # The length that a Xing header states is not known when the file begins.
     options = {"fflags": "+bitexact", "id3v2_version": "3", "write_xing": "0"}
     with av.open(sink, mode="w", format="mp3", options=options) as file:
-        file.metadata.update(_tags(Codec.MP3, marking))
+        file.metadata.update(tags_of(Codec.MP3, marking))
         file.add_stream("libmp3lame", rate=24_000, layout="mono")
         file.start_encoding()
         return sink.take()
@@ -220,7 +220,7 @@ class _FfmpegEncoder:
         self._encoder = FfmpegEncoder(
             self._sink,
             _RECIPES[sound.codec],
-            {} if marking is None else _tags(sound.codec, marking),
+            {} if marking is None else tags_of(sound.codec, marking),
             input_rate=sound.sample_rate,
             rate=sound.sample_rate,
             bit_rate=sound.bit_rate,
@@ -235,7 +235,7 @@ class _FfmpegEncoder:
         return self._sink.take()
 
 
-def _tags(codec: Codec, marking: Marking) -> dict[str, str]:
+def tags_of(codec: Codec, marking: Marking) -> dict[str, str]:
     tags = marking.tags()
     if codec in {Codec.MP3, Codec.AAC}:
         tags["id3v2_priv.XMP"] = marking.xmp().decode()

@@ -98,7 +98,7 @@ class AccessMiddleware:
         # A browser's question whether it may call carries no key.
         if not access.keys or scope.get("method") == "OPTIONS":
             return None
-        owner = access.owner_of(_key_in(headers))
+        owner = access.owner_of(key_in(headers))
         if owner is None:
             detail = "Not authenticated; send the key that the operator has given you."
             return self._refuse(HTTPStatus.UNAUTHORIZED, detail)
@@ -106,7 +106,7 @@ class AccessMiddleware:
         return None
 
 
-def _key_in(headers: Headers) -> str:
+def key_in(headers: Headers) -> str:
     key = headers.get("xi-api-key") or headers.get("x-api-key")
     if key:
         return key

@@ -29,6 +29,7 @@ from functions.compat.voicevox.requests import (
     read_style,
     read_text,
     unknown_preset,
+    unknown_word,
 )
 from functions.compat.voicevox.speech_routes import QueryRoutes, SynthesisRoutes
 from functions.compat.voicevox.user_data import MOST_WORDS
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from functions.compat.service.synthesis import Synthesis
     from functions.compat.voicevox.speakers import VoicevoxSpeakers
-    from functions.compat.voicevox.user_data import Presets, UserData, UserDictionary
+    from functions.compat.voicevox.user_data import UserData
     from shared.speech.text.dictionary import DictionaryWord
 
 
@@ -75,30 +76,49 @@ _MANIFEST: Final = {
 }
 
 
-def _always(body: object) -> Callable[[Request], Awaitable[Response]]:
+def always(body: object) -> Callable[[Request], Awaitable[Response]]:
     async def answer(_: Request) -> Response:
         return JSONResponse(body)
 
     return answer
 
 
-class InfoRoutes:
-    """The service and its speakers."""
+_WORDS = TypeAdapter(
+    Annotated[dict[UUID, queries.UserDictWord], Field(max_length=MOST_WORDS), FailFast()]
+)
+_ANY_WORDS = TypeAdapter(dict[str, queries.UserDictWord])
+_Result = TypeVar("_Result")
 
-    def __init__(self, version: str, voices: VoicevoxSpeakers) -> None:
+
+class DataRoutes:
+    """The service, its speakers, and the presets and words that clients leave with it."""
+
+    def __init__(self, services: VoicevoxServices, version: str) -> None:
         self._version = version
-        self._voices = voices
+        self._voices, self._synthesis = services.voices, services.synthesis
+        self._presets = services.user_data.presets
+        self._dictionary = services.user_data.dictionary
 
     def routes(self) -> list[Route]:
+        word = "/user_dict_word/{number}"
         return [
-            Route("/version", _always(self._version)),
-            Route("/core_versions", _always([self._version])),
-            Route("/supported_devices", _always({"cpu": True, "cuda": False, "dml": False})),
-            Route("/engine_manifest", _always(_MANIFEST)),
+            Route("/version", always(self._version)),
+            Route("/core_versions", always([self._version])),
+            Route("/supported_devices", always({"cpu": True, "cuda": False, "dml": False})),
+            Route("/engine_manifest", always(_MANIFEST)),
             Route("/speakers", self.list_speakers),
             Route("/speaker_info", self.show_speaker),
             Route("/initialize_speaker", self.initialize, methods=["POST"]),
             Route("/is_initialized_speaker", self.is_initialized),
+            Route("/presets", self.list_presets),
+            Route("/add_preset", self.add_preset, methods=["POST"]),
+            Route("/update_preset", self.update_preset, methods=["POST"]),
+            Route("/delete_preset", self.delete_preset, methods=["POST"]),
+            Route("/user_dict", self.list_words),
+            Route("/user_dict_word", self.add_word, methods=["POST"]),
+            Route(word, self.update_word, methods=["PUT"]),
+            Route(word, self.delete_word, methods=["DELETE"]),
+            Route("/import_user_dict", self.import_words, methods=["POST"]),
         ]
 
     async def list_speakers(self, _: Request) -> Response:
@@ -118,31 +138,6 @@ class InfoRoutes:
         read_style(self._voices, request)
         return JSONResponse(content=True)
 
-
-_WORDS = TypeAdapter(
-    Annotated[dict[UUID, queries.UserDictWord], Field(max_length=MOST_WORDS), FailFast()]
-)
-_ANY_WORDS = TypeAdapter(dict[str, queries.UserDictWord])
-_Result = TypeVar("_Result")
-
-
-class DictionaryRoutes:
-    """The words that clients add; reading and writing many of them takes its turn."""
-
-    def __init__(self, dictionary: UserDictionary, synthesis: Synthesis) -> None:
-        self._dictionary = dictionary
-        self._synthesis = synthesis
-
-    def routes(self) -> list[Route]:
-        word = "/user_dict_word/{number}"
-        return [
-            Route("/user_dict", self.list_words),
-            Route("/user_dict_word", self.add_word, methods=["POST"]),
-            Route(word, self.update_word, methods=["PUT"]),
-            Route(word, self.delete_word, methods=["DELETE"]),
-            Route("/import_user_dict", self.import_words, methods=["POST"]),
-        ]
-
     async def list_words(self, request: Request) -> Response:
         def write() -> bytes:
             self._dictionary.refresh()
@@ -154,18 +149,20 @@ class DictionaryRoutes:
         return Response(await self._in_turn(request, write), media_type="application/json")
 
     async def add_word(self, request: Request) -> Response:
-        word = _read_word(request)
+        word = read_word(request)
         return JSONResponse(await self._in_turn(request, lambda: self._dictionary.add(word)))
 
     async def update_word(self, request: Request) -> Response:
-        number, word = request.path_params["number"], _read_word(request)
-        is_known = await self._in_turn(request, lambda: self._dictionary.update(number, word))
-        return _answer_known_word(is_known)
+        number, word = request.path_params["number"], read_word(request)
+        if not await self._in_turn(request, lambda: self._dictionary.update(number, word)):
+            raise unknown_word()
+        return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def delete_word(self, request: Request) -> Response:
         number = request.path_params["number"]
-        is_known = await self._in_turn(request, lambda: self._dictionary.delete(number))
-        return _answer_known_word(is_known)
+        if not await self._in_turn(request, lambda: self._dictionary.delete(number)):
+            raise unknown_word()
+        return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def import_words(self, request: Request) -> Response:
         override = read_flag(request, "override", default=False)
@@ -183,40 +180,6 @@ class DictionaryRoutes:
 
     async def _in_turn(self, request: Request, act: Callable[[], _Result]) -> _Result:
         return await self._synthesis.compute(act, key_owner_of(request.scope))
-
-
-def _answer_known_word(is_known: bool) -> Response:  # noqa: FBT001
-    if not is_known:
-        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当する単語が見つかりません")
-    return Response(status_code=HTTPStatus.NO_CONTENT)
-
-
-def _read_word(request: Request) -> DictionaryWord:
-    kind = request.query_params.get("word_type", WordType.PROPER_NOUN)
-    if kind not in set(WordType):
-        raise WordError(f"word_type: expected one of {', '.join(WordType)}, found {kind[:40]!r}.")
-    return make_word(
-        read_text(request, "surface"),
-        read_text(request, "pronunciation"),
-        read_number(request, "accent_type"),
-        WordType(kind),
-        read_number(request, "priority", default=5),
-    )
-
-
-class PresetRoutes:
-    """The settings that clients save."""
-
-    def __init__(self, presets: Presets) -> None:
-        self._presets = presets
-
-    def routes(self) -> list[Route]:
-        return [
-            Route("/presets", self.list_presets),
-            Route("/add_preset", self.add_preset, methods=["POST"]),
-            Route("/update_preset", self.update_preset, methods=["POST"]),
-            Route("/delete_preset", self.delete_preset, methods=["POST"]),
-        ]
 
     async def list_presets(self, _: Request) -> Response:
         presets = await asyncio.to_thread(self._presets.all)
@@ -236,6 +199,19 @@ class PresetRoutes:
         if not await asyncio.to_thread(self._presets.delete, read_number(request, "id")):
             raise unknown_preset()
         return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def read_word(request: Request) -> DictionaryWord:
+    kind = request.query_params.get("word_type", WordType.PROPER_NOUN)
+    if kind not in set(WordType):
+        raise WordError(f"word_type: expected one of {', '.join(WordType)}, found {kind[:40]!r}.")
+    return make_word(
+        read_text(request, "surface"),
+        read_text(request, "pronunciation"),
+        read_number(request, "accent_type"),
+        WordType(kind),
+        read_number(request, "priority", default=5),
+    )
 
 
 VERSION: Final = "0.24.1"
@@ -272,22 +248,15 @@ class VoicevoxServices:
 def build(
     services: VoicevoxServices, *, version: str = VERSION, is_alone: bool = True
 ) -> Starlette:
-    """Build the application.
-
-    Args:
-        is_alone: whether there is no other instance, so that presets and words can be kept; if not,
-            requests that change them answer 501.
-    """
+    """Build the application; beside other instances requests that leave data answer 501."""
     voices, user_data, synthesis = services.voices, services.user_data, services.synthesis
     left_out = _LEFT_OUT if is_alone else (*_LEFT_OUT, *_CHANGES)
     return Starlette(
         routes=[
             *(Route(path, _left_out, methods=["DELETE", "POST", "PUT"]) for path in left_out),
-            *InfoRoutes(version, voices).routes(),
+            *DataRoutes(services, version).routes(),
             *QueryRoutes(voices, user_data, synthesis).routes(),
             *SynthesisRoutes(voices, synthesis, services.meter).routes(),
-            *PresetRoutes(user_data.presets).routes(),
-            *DictionaryRoutes(user_data.dictionary, synthesis).routes(),
             *(Route(path, _left_out) for path in _LEFT_OUT),
         ],
         exception_handlers=exception_handlers(),

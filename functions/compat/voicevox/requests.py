@@ -45,6 +45,10 @@ def unknown_preset() -> HTTPException:
     return HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当するプリセットIDが見つかりません")
 
 
+def unknown_word() -> HTTPException:
+    return HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当する単語が見つかりません")
+
+
 def refuse(status: HTTPStatus, message: str, *, code: str | None = None) -> Response:
     """Write an error, without its code; clients of VOICEVOX send a key that the address holds."""
     del code
@@ -56,9 +60,9 @@ def refuse(status: HTTPStatus, message: str, *, code: str | None = None) -> Resp
 def exception_handlers() -> dict[type[Exception], Handler]:
     unusable = answer_with(lambda error: refuse(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)))
     return {
-        HTTPException: answer_with(_refuse_http),
-        ValidationError: answer_with(_refuse_body),
-        KanaError: answer_with(_refuse_kana),
+        HTTPException: answer_with(refuse_http),
+        ValidationError: answer_with(refuse_body),
+        KanaError: answer_with(refuse_kana),
         TextError: unusable,
         WordError: unusable,
         UserDataFullError: unusable,
@@ -71,12 +75,12 @@ def exception_handlers() -> dict[type[Exception], Handler]:
     }
 
 
-def _refuse_http(error: HTTPException) -> Response:
+def refuse_http(error: HTTPException) -> Response:
     detail = error.details if isinstance(error, UnusableParameterError) else error.detail
     return JSONResponse({"detail": detail}, error.status_code, error.headers)
 
 
-def _refuse_body(error: ValidationError) -> Response:
+def refuse_body(error: ValidationError) -> Response:
     details = []
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         # A key of the body may be as long as the body.
@@ -85,7 +89,7 @@ def _refuse_body(error: ValidationError) -> Response:
     return JSONResponse({"detail": details}, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
-def _refuse_kana(error: KanaError) -> Response:
+def refuse_kana(error: KanaError) -> Response:
     detail = {"text": str(error), "error_name": error.code.name, "error_args": error.arguments}
     return JSONResponse({"detail": detail}, HTTPStatus.BAD_REQUEST)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shared.characters.manifest import CharacterManifest
     from shared.conversion.characters import LoadedCharacter
-    from shared.speech.engines.aivmx import AivmxFacts
+    from shared.speech.engines.aivmx import AivmxFacts, StyleSample
     from shared.speech.engines.text_interface import PhraseEngine
     from shared.speech.results.statement import Marking
 
@@ -28,27 +28,15 @@ _TALK = "talk"
 
 
 @dataclass(frozen=True)
-class SpeakerSample:
-    """A recording of a style, WAV or M4A, and its words."""
-
-    sound: bytes
-    transcript: str
-
-
-@dataclass(frozen=True)
 class SpeakerStyle:
-    """A style that clients can ask for.
-
-    Attributes:
-        marking: the statement in its speech; None for none.
-    """
+    """A style that clients can ask for, and the statement in its speech."""
 
     id: int
     name: str
     engine: PhraseEngine
     engine_style: int
     icon: bytes = b""
-    samples: tuple[SpeakerSample, ...] = ()
+    samples: tuple[StyleSample, ...] = ()
     marking: Marking | None = None
 
 
@@ -78,17 +66,17 @@ class VoicevoxSpeaker:
         styles = [
             {
                 "id": style.id,
-                "icon": _base64(style.icon or self.portrait),
-                "voice_samples": [_base64(sample.sound) for sample in style.samples],
+                "icon": base64_of(style.icon or self.portrait),
+                "voice_samples": [base64_of(sample.sound.content) for sample in style.samples],
                 "voice_sample_transcripts": [sample.transcript for sample in style.samples],
             }
             for style in self.styles
         ]
-        portrait = _base64(self.portrait)
+        portrait = base64_of(self.portrait)
         return {"policy": self.policy, "portrait": portrait, "style_infos": styles}
 
 
-def _base64(content: bytes) -> str:
+def base64_of(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
@@ -127,7 +115,7 @@ def speakers_of_characters(characters: Mapping[str, LoadedCharacter]) -> list[Vo
         speaker
         for character in characters.values()
         if character.text_engine is not None
-        for speaker in _speakers_of(character, character.text_engine)
+        for speaker in speakers_of(character, character.text_engine)
     ]
 
 
@@ -141,7 +129,7 @@ def aliases_of(entries: Iterable[str], characters: Mapping[str, LoadedCharacter]
         BundleError: an entry has another form, or no character takes text that has this id.
     """
     first = {
-        name: _speakers_of(character, character.text_engine)[0].styles[0].id
+        name: speakers_of(character, character.text_engine)[0].styles[0].id
         for name, character in characters.items()
         if character.text_engine is not None
     }
@@ -158,14 +146,16 @@ def aliases_of(entries: Iterable[str], characters: Mapping[str, LoadedCharacter]
     return aliases
 
 
-def _speakers_of(character: LoadedCharacter, engine: PhraseEngine) -> list[VoicevoxSpeaker]:
+def speakers_of(character: LoadedCharacter, engine: PhraseEngine) -> list[VoicevoxSpeaker]:
     """Return the speakers in an AIVMX file, or the character as the only one."""
     manifest, marking = character.manifest, character.text_marking
     facts: AivmxFacts | None = getattr(engine, "facts", None)
-    policy = _policy(manifest, None if facts is None else facts.licence)
+    terms = ": ".join(filter(None, (manifest.licence.name, manifest.terms_url)))
+    licence = "" if facts is None else facts.licence
+    policy = "\n\n".join(filter(None, (manifest.credit, terms, licence)))
     if facts is None:
         number = str(uuid.uuid5(uuid.NAMESPACE_URL, f"urn:voice-avatar:character:{manifest.id}"))
-        icon = _picture_of(manifest) or plain_png(manifest.preview.colour)
+        icon = picture_of(manifest) or plain_png(manifest.preview.colour)
         only = style_id(number, 0)
         normal = SpeakerStyle(only, USUAL_STYLE, engine, 0, icon=icon, marking=marking)
         return [VoicevoxSpeaker(number, manifest.name.ja, _VERSION, policy, icon, (normal,))]
@@ -175,12 +165,8 @@ def _speakers_of(character: LoadedCharacter, engine: PhraseEngine) -> list[Voice
         for style in speaker.styles:
             media = facts.media[style.id]
             icon = b"" if media.icon is None else media.icon.content
-            samples = tuple(
-                SpeakerSample(each.sound.content, each.transcript) for each in media.samples
-            )
-            styles.append(
-                SpeakerStyle(style.id, style.name, engine, style.id, icon, samples, marking)
-            )
+            named = (style.id, style.name, engine, style.id)
+            styles.append(SpeakerStyle(*named, icon, media.samples, marking))
         portrait = facts.icons[speaker.uuid].content
         speakers.append(
             VoicevoxSpeaker(
@@ -190,17 +176,11 @@ def _speakers_of(character: LoadedCharacter, engine: PhraseEngine) -> list[Voice
     return speakers
 
 
-def _picture_of(manifest: CharacterManifest) -> bytes | None:
+def picture_of(manifest: CharacterManifest) -> bytes | None:
     """Return the bitmap in a character's portrait, if there is one: clients show no SVG."""
     if manifest.preview.portrait is None:
         return None
     return picture_in((manifest.folder / manifest.preview.portrait).read_bytes())
-
-
-def _policy(manifest: CharacterManifest, licence: str | None) -> str:
-    terms = ": ".join(filter(None, (manifest.licence.name, manifest.terms_url)))
-    lines = [manifest.credit, terms, licence or ""]
-    return "\n\n".join(line for line in lines if line)
 
 
 def plain_png(colour: str) -> bytes:

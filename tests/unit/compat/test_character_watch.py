@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from functions.compat.character_watch import CharacterWatch
-from functions.compat.composition import Compat, CompatOptions, SpeechResources, compose
-from functions.compat.service.keys import Access
+from functions.compat.composition import Compat, SpeechResources, compose
+from functions.compat.settings import DialectSettings
 from functions.compat.voicevox.user_data import UserData
 from shared.characters.bundle_files import BundleError
 from shared.container.admission import Admission
@@ -44,7 +44,7 @@ def compat(tmp_path: Path) -> Compat:
         Admission(running=1, waiting=4),
         tmp_path,
     )
-    return compose(CompatOptions(Access({}, (), ("*",))), resources)
+    return compose(DialectSettings(), resources, ("*",))
 
 
 async def offered(compat: Compat) -> list[set[str]]:

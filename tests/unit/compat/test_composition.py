@@ -21,11 +21,10 @@ from wyoming.client import AsyncTcpClient
 from wyoming.tts import Synthesize
 
 from functions.compat import elevenlabs
-from functions.compat.composition import Compat, CompatOptions, SpeechResources, compose
+from functions.compat.composition import Compat, SpeechResources, compose
 from functions.compat.service import encoders
 from functions.compat.service.http_messages import PIECE_BYTES
-from functions.compat.service.keys import Access
-from functions.compat.settings import CompatSettings
+from functions.compat.settings import CompatSettings, DialectSettings
 from functions.compat.text_socket import PATH
 from functions.compat.voicevox import queries, speech_routes
 from functions.compat.voicevox.queries import AudioQuery
@@ -76,7 +75,7 @@ async def decoder() -> AsyncIterator[Decoder]:
 def compat_of(mei: LoadedCharacter, decoder: Decoder | None, admission: Admission) -> Compat:
     decodes = cast("Decoder", decoder)
     resources = SpeechResources({"mei": mei}, UserData.open(), decodes, admission, Path())
-    return compose(CompatOptions(Access({}, (), ("*",))), resources)
+    return compose(DialectSettings(), resources, ("*",))
 
 
 async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
