@@ -116,8 +116,7 @@ class Recordings:
     async def read_form(self, request: Request) -> AsyncIterator[FormData]:
         """Read a form with a recording; its files are gone at the end of the context.
 
-        Raises:
-            OverloadedError: all places for recordings are taken, or the client has half of them.
+        Raises OverloadedError if all places are taken, or the client has half of them.
         """
         client, places = key_owner_of(request.scope), self._limits.at_once
         most_of_one = places if client is None else max(1, places // 2)

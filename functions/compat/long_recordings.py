@@ -27,13 +27,10 @@ if TYPE_CHECKING:
     from shared.speech.signal.analysis import Chunk
     from shared.speech.signal.sound import Samples
 
+# Up to this length a recording is converted in one piece, exactly as everywhere else.
 WHOLE_SECONDS: Final = 10.0
-"""Up to this length a recording is converted in one piece, exactly as everywhere else."""
-
 _PIECE_FRAMES: Final = 8 * FRAMES_PER_SECOND
-_HEARD_SECONDS: Final = 60.0
-"""The part of a long recording from which its speaker's pitch is measured."""
-
+_HEARD_SECONDS: Final = 60.0  # of a long recording, from which its speaker's pitch is measured
 _CROSSFADE_SECONDS: Final = 0.02
 _SEMITONES: Final = 12 / math.log(2.0)
 
@@ -45,16 +42,10 @@ def convert_in_pieces(
     sample_rate: int,
     options: ConversionOptions,
 ) -> Iterator[Samples]:
-    """Convert a recording of any length.
+    """Convert a recording of any length, float32 [N], to as many samples as `Engine.convert` gives.
 
     A long one is cut in its quietest places. Each piece is converted with 0.6 s of its neighbours
     and faded into the next within 20 ms; all pieces are moved by the same semitones.
-
-    Args:
-        samples: mono audio, float32 [N].
-
-    Returns:
-        Pieces of float32 at the engine's rate, together as many samples as `Engine.convert` gives.
     """
     if len(samples) <= WHOLE_SECONDS * sample_rate:
         yield engine.convert(samples, sample_rate, options)
@@ -97,8 +88,7 @@ def _shift(
 def _fit(converted: Samples, chunk: Chunk, hop: float, held: Samples) -> tuple[Samples, Samples]:
     """Fade the held end of the piece before into this one, and hold this one's end back.
 
-    Args:
-        hop: samples per frame of `converted`, which goes from the chunk's `first` to its `last`.
+    `converted` goes from the chunk's `first` to its `last` frame, each of `hop` samples.
     """
     is_last = chunk.last == chunk.end
     begin = round((chunk.begin - chunk.first) * hop)

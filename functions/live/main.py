@@ -18,8 +18,7 @@ from starlette.routing import WebSocketRoute
 from functions.live.conversion import LiveConversion
 from functions.live.messages import ConnectionLimits, HeldBytes
 from functions.live.protocol import PATH
-from functions.live.service import ConnectionAdmission, LiveService
-from functions.live.session import SessionDependencies
+from functions.live.service import ConnectionAdmission, LiveService, SessionDependencies
 from functions.live.settings import LiveSettings
 from functions.live.stream import RecordingStreams, StreamDependencies
 from shared.container.admission import Admission

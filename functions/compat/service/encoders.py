@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 class Codec(Enum):
     """The ways to write samples, with their media types.
 
-    PCM has 16 bits, little-endian; mu-law and A-law are those of telephones (ITU-T G.711). These
-    have no header.
+    PCM of 16 bits, little-endian, and the mu-law and A-law of ITU-T G.711 have no header.
     """
 
     PCM = "audio/pcm"

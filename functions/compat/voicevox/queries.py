@@ -218,11 +218,7 @@ def characters_of(query: AudioQuery) -> int:
 
 
 def estimate(engine: PhraseEngine, query: AudioQuery, style: int) -> float:
-    """Estimate the seconds of a query before anything is spoken.
-
-    The engine estimates a query whose phrases nobody has changed; others are judged by their
-    phones.
-    """
+    """Estimate the seconds of a query: the engine does if nobody has changed its phrases."""
     options, phrases = options_of(query, style), phrases_of(query.accent_phrases)
     text = query.kana if any(phrase.sounding for phrase in phrases) else None
     if text is not None and phrases == engine.read_phrases(text):

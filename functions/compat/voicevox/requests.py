@@ -17,7 +17,6 @@ from functions.compat.service.keys import LimitReachedError
 from functions.compat.service.synthesis import ClientLeftError
 from functions.compat.voicevox.queries import KanaError
 from functions.compat.voicevox.user_data import UserDataFullError
-from functions.compat.voicevox.waves import WavesError
 from shared.runtime.push import OverloadedError
 from shared.speech.engines.text_interface import TextError
 from shared.speech.text.dictionary import WordError
@@ -39,6 +38,10 @@ class UnusableParameterError(HTTPException):
         detail = {"type": kind, "loc": ["query", name], "msg": message, "input": value}
         super().__init__(HTTPStatus.UNPROCESSABLE_ENTITY, "unusable")
         self.details = [detail]
+
+
+class WavesError(Exception):
+    """WAV files that cannot be joined."""
 
 
 def unknown_preset() -> HTTPException:

@@ -120,14 +120,7 @@ def speakers_of_characters(characters: Mapping[str, LoadedCharacter]) -> list[Vo
 
 
 def aliases_of(entries: Iterable[str], characters: Mapping[str, LoadedCharacter]) -> dict[int, int]:
-    """Read further numbers of characters.
-
-    Args:
-        entries: each NUMBER=CHARACTER, such as `3=mei`.
-
-    Raises:
-        BundleError: an entry has another form, or no character takes text that has this id.
-    """
+    """Read further numbers of characters that take text, such as `3=mei`; raise BundleError."""
     first = {
         name: speakers_of(character, character.text_engine)[0].styles[0].id
         for name, character in characters.items()

@@ -44,11 +44,7 @@ class UserDataFullError(Exception):
 
 
 class _Entries(ABC, Generic[_Id, _Entry]):
-    """Entries of clients; any number of threads use them.
-
-    Args:
-        file: shared by all processes; None for one process.
-    """
+    """Entries of clients; any number of threads use them, and processes that share the file."""
 
     def __init__(self, file: LockedJsonFile | None = None) -> None:
         self._file = file

@@ -32,8 +32,7 @@ from functions.dead_letter.dead_letters import DeadLetterHandler
 from functions.live.conversion import LiveConversion
 from functions.live.messages import ConnectionLimits, HeldBytes
 from functions.live.protocol import SUBPROTOCOL
-from functions.live.service import ConnectionAdmission, LiveService
-from functions.live.session import SessionDependencies
+from functions.live.service import ConnectionAdmission, LiveService, SessionDependencies
 from functions.on_upload.uploads import UploadHandler
 from functions.sweep.sweeper import Patience, Sweeper
 from infra.local.cloud.memory import MemoryTopics, MemoryVoices, Subscription

@@ -14,8 +14,7 @@ from starlette.routing import WebSocketRoute
 from functions.live.conversion import LiveConversion
 from functions.live.messages import ConnectionLimits, HeldBytes
 from functions.live.protocol import PATH, SUBPROTOCOL
-from functions.live.service import ConnectionAdmission, LiveService
-from functions.live.session import SessionDependencies
+from functions.live.service import ConnectionAdmission, LiveService, SessionDependencies
 from shared.container.admission import Admission
 from shared.conversion.composition import ConvertingApp
 from shared.conversion.worker import Worker

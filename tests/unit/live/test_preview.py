@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import pytest
 
-from functions.live import preview as hearings
 from functions.live import stream
 from functions.live.stream import (
     MOST_WAITING_BYTES,
@@ -339,7 +338,7 @@ async def test_what_cannot_be_heard_is_told(
 async def test_when_converting_takes_too_long_hearing_ends(
     stage: PreviewStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearings, "MOST_WAITING_SECONDS", 0.0)
+    monkeypatch.setattr(stream, "MOST_WAITING_SECONDS", 0.0)
     hearing = stage.open()
     hearing.feed(b"a")
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}

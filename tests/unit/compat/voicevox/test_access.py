@@ -17,9 +17,9 @@ from starlette.routing import Route
 from functions.compat.service.keys import Access, AccessMiddleware
 from functions.compat.settings import CompatSettings
 from functions.compat.voicevox.queries import Preset
-from functions.compat.voicevox.requests import refuse
+from functions.compat.voicevox.requests import WavesError, refuse
+from functions.compat.voicevox.speech_routes import connect_waves
 from functions.compat.voicevox.user_data import UserData, UserDictionary
-from functions.compat.voicevox.waves import WavesError, connect_waves
 from shared.speech.results.audio_files import write_wav
 from shared.speech.text.dictionary import DictionaryWord, make_word
 from tests.support.compat import KEY, client_of
