@@ -120,10 +120,7 @@ class FairQueue:
 
     @asynccontextmanager
     async def slot(self, client: Client = None, text: Share | None = None) -> AsyncIterator[None]:
-        """Wait for a place, and have it inside the context; None is a client, too.
-
-        A text that queues again and again has a share of its own.
-        """
+        """Have a place inside the context; None is a client. A text that queues again has a share`"""
         self._recent.see(client)
         text = text or Share()
         share = text.whole = self._clients.setdefault(client, Share())
@@ -183,8 +180,6 @@ class FairQueue:
 
 
 class Slots(Protocol):
-    """A limit of work that is done at once; see `FairQueue`."""
-
     def slot(
         self, client: str | None = None, text: Share | None = None
     ) -> AbstractAsyncContextManager[None]: ...
@@ -193,10 +188,7 @@ class Slots(Protocol):
 
 
 class Turn:
-    """Work of a client that runs piece by piece and takes turns; in the context it has a place.
-
-    Entering the context raises OverloadedError if the place does not come within `patience`.
-    """
+    """A place for work in pieces; OverloadedError if none comes within `patience`."""
 
     def __init__(
         self,
@@ -238,13 +230,7 @@ class Turn:
 
 
 class Admission:
-    """The limits of accepted requests, and of the conversions that run at the same time.
-
-    Args:
-        slots: limit the work of several processes; None for a queue of this one alone.
-        most_of_one: conversions of one client at once, while others come.
-        patience: seconds for which a conversion waits for a place; None for ever.
-    """
+    """The limits of accepted requests, and of conversions at once; `slots` of all processes."""
 
     def __init__(
         self,
@@ -272,13 +258,7 @@ class Admission:
 
     @contextmanager
     def admit(self, client: str | None = None) -> Iterator[None]:
-        """Accept one request, for as long as it is handled.
-
-        A client has half of all places while others come.
-
-        Raises:
-            OverloadedError: all places are taken, or all of this client.
-        """
+        """Accept a request while it is handled, or OverloadedError; others leave a client half."""
         self._recent.see(client)
         if self._admitted >= self._most:
             raise OverloadedError(f"all {self._most} places are taken")

@@ -69,12 +69,10 @@ class MemoryNeeds:
 
 
 def memory_needs(limits: DecodeLimits, fetched: int | None = None) -> MemoryNeeds:
-    """Return the memory that is needed with as many hostile recordings as are decoded at once.
+    """Return the memory with as many hostile recordings as are decoded at once.
 
     Terraform calculates the same in `infra/terraform/convert.tf`; a test compares the two.
-
-    Args:
-        fetched: bytes in one process of the characters from the bucket, and of one more's load.
+    `fetched` are the bytes of the bucket's characters in one process, and of one more's load.
     """
     conversion = max(CONVERSION_BYTES, limits.peak_bytes)
     if fetched is None:
@@ -107,11 +105,7 @@ def plan(
 
 
 def read_resources(root: Path = Path("/")) -> Resources:
-    """Read the limits of this process's cgroup and its parents, and its affinity.
-
-    This works with both versions of cgroups (https://docs.kernel.org/admin-guide/cgroup-v2.html and
-    https://docs.kernel.org/admin-guide/cgroup-v1/). A limit that cannot be read does not count.
-    """
+    """Read the limits of this process's cgroup and its parents (both versions) and affinity."""
     has_affinity = hasattr(os, "sched_getaffinity")
     cpus = float(len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1)
     memory = _UNLIMITED

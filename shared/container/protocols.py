@@ -11,10 +11,9 @@ nothing (CVE-2023-44487); here its connection is closed after some hundred.
 Hypercorn 0.18 also ends a connection, and with it the requests of everybody whose front end shares
 it, when the body of one request goes on after its answer, and for a method or a path that it cannot
 read. Here the one request is reset. It cuts all answers under way when a connection has had its
-number of requests; in a process that ends, its error about a request of a closed connection ended
-the process. Here such requests are refused, which lets clients send them again over another
-connection (RFC 9113, section 6.8). And it lets the application go on with the answer to a request
-that was taken back, until that answer counts as unread; here nothing waits for such an answer.
+number of requests. Here further requests are refused, which lets clients send them again over
+another connection (RFC 9113, section 6.8). And it lets the application go on with the answer to a
+request that was taken back; here nothing waits for such an answer.
 """
 
 from __future__ import annotations
@@ -116,13 +115,11 @@ class BoundedH2Protocol(H2Protocol):
             if isinstance(event, h2.events.RequestReceived) and event.stream_id in ended:
                 continue
             if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
-                self._reset(event.stream_id, ErrorCodes.NO_ERROR)
                 size = event.flow_controlled_length
                 self.connection.acknowledge_received_data(size, event.stream_id)
-                await self._flush()
+                await self._reset(event.stream_id, ErrorCodes.NO_ERROR)
             elif isinstance(event, h2.events.RequestReceived) and not is_readable(event):
-                self._reset(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
-                await self._flush()
+                await self._reset(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
             elif isinstance(event, h2.events.RequestReceived) and takes_no_more:
                 await self._refuse(event.stream_id)
             else:
@@ -156,16 +153,15 @@ class BoundedH2Protocol(H2Protocol):
             # Not with h2, which would send nothing more of the answers under way.
             last = GoAwayFrame(0, last_stream_id=max(0, stream_id - 2))
             await self.send(RawData(last.serialize()))
-        self._reset(stream_id, ErrorCodes.REFUSED_STREAM)
-        await self._flush()
+        await self._reset(stream_id, ErrorCodes.REFUSED_STREAM)
 
-    def _reset(self, stream_id: int, reason: ErrorCodes) -> None:
+    async def _reset(self, stream_id: int, reason: ErrorCodes) -> None:
         with suppress(ProtocolError):
             self.connection.reset_stream(stream_id, reason)
+        await self._flush()
 
 
 def is_readable(event: h2.events.RequestReceived) -> bool:
-    """Return whether a request has a method and a path that can be read."""
     headers = dict(event.headers)
     return all(headers.get(name, b"\xff").isascii() for name in (b":method", b":path"))
 
@@ -196,8 +192,6 @@ class BoundedRequest(HTTPStream):
 
 
 class BoundedConnection(TCPServer):
-    """A connection of Hypercorn to which nothing is written when it is gone."""
-
     async def run(self) -> None:
         try:
             await super().run()
@@ -265,10 +259,7 @@ class BoundedStream(WSStream):
 
 
 def limit_clients(server: Config) -> None:
-    """Bound what clients cost, for every Hypercorn server of this process.
-
-    Hypercorn has no setting for its classes.
-    """
+    """Bound what clients cost, for every Hypercorn server of this process."""
     for module in (h11, protocol_h2):
         module.WSStream = BoundedStream  # type: ignore[attr-defined]
         module.HTTPStream = BoundedRequest  # type: ignore[attr-defined]

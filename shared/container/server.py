@@ -39,8 +39,7 @@ class UnreadBodies:
 
     Hypercorn 0.18 queues the body for the application. When the application has answered and the
     queue is full, neither the end of the request nor that of the connection is noticed any more:
-    the connection stays open for ever, and a client that uses it again waits in vain. A recording
-    that was refused for its key or its voice was enough for that.
+    the connection stays open for ever, and a client that uses it again waits in vain.
 
     The answer leaves at once. A client that then has sent everything can use the connection again;
     otherwise the connection ends.
@@ -109,16 +108,14 @@ RETIRING_SECONDS: Final = 3600.0  # for a worn process: as long as the longest s
 LINGER_SECONDS: Final = 1.0  # for requests on connections that a worn process has accepted
 
 
-async def _do_nothing() -> None:
+async def do_nothing() -> None:
     pass
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of a process, as its server sees it."""
-
-    drain: Callable[[], Awaitable[None]] = _do_nothing  # hands the work under way back
-    retire: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
+    drain: Callable[[], Awaitable[None]] = do_nothing  # hands the work under way back
+    retire: Callable[[], Coroutine[Any, Any, None]] = do_nothing
     is_stuck: Callable[[], bool] = lambda: False
     seconds: Callable[[], float] = lambda: 0.0  # the time that all of it has taken
 
@@ -189,7 +186,7 @@ async def serve_until_signal(
 
 
 class _Shutdown:
-    """The end of a server: at a signal, or when its process is worn and its successor serves."""
+    """The end of a server: at a signal, or when the successor of its worn process serves."""
 
     def __init__(
         self,
@@ -210,14 +207,14 @@ class _Shutdown:
         self._stack.push_async_callback(self._work.drain)
         if self._supervision is not None:
             self._supervision.on_retire(self._retires.set)
-            self._begin(self._send_heartbeats(self._supervision))
+            self.begin(self.send_heartbeats(self._supervision))
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
         await self._stack.aclose()
 
     def install_signals(self, *, finishes_when_interrupted: bool) -> None:
-        interrupt = self._stops.set if finishes_when_interrupted else self._interrupt
+        interrupt = self._stops.set if finishes_when_interrupted else self.interrupt
         on_signal(signal.SIGTERM, self._stops.set)
         # Gunicorn passes SIGINT on as SIGQUIT.
         passed_on = () if self._supervision is None else (signal.SIGQUIT,)
@@ -225,11 +222,10 @@ class _Shutdown:
             on_signal(number, interrupt)
 
     async def wait(self) -> None:
-        """Wait until the server is to close its connections and wait for the work under way."""
         waits = [asyncio.create_task(each.wait()) for each in (self._stops, self._retires)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if self._supervision is not None and not self._stops.is_set():
-            await self._retire(self._supervision)
+            await self.retire(self._supervision)
         if self._stops.is_set():
             most = self._config.graceful_timeout
             self._server.graceful_timeout = min(self._server.graceful_timeout, most)
@@ -237,31 +233,31 @@ class _Shutdown:
         for each in waits:
             each.cancel()
 
-    async def _retire(self, supervision: Supervision) -> None:
+    async def retire(self, supervision: Supervision) -> None:
         for descriptor in supervision.sockets:
             asyncio.get_running_loop().remove_reader(descriptor)
         # Each answer says "Connection: close"; HTTP/2 refuses further requests (see http2.py).
         self._server.keep_alive_max_requests = 0
         self._server.graceful_timeout = RETIRING_SECONDS
-        self._begin(self._work.retire())
+        self.begin(self._work.retire())
 
         async def drain_when_stopped() -> None:
             await self._stops.wait()
             await self._work.drain()
 
-        self._begin(drain_when_stopped())
+        self.begin(drain_when_stopped())
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
                 await self._stops.wait()
 
-    async def _send_heartbeats(self, supervision: Supervision) -> None:
+    async def send_heartbeats(self, supervision: Supervision) -> None:
         most = self._config.max_work_seconds
         await supervision.send_heartbeats(
             self._work.is_stuck, lambda: self._work.seconds() > most > 0
         )
         self._stops.set()
 
-    def _interrupt(self) -> None:
+    def interrupt(self) -> None:
         most = INTERRUPTED_SECONDS / 2
         self._server.graceful_timeout = min(self._server.graceful_timeout, most)
         # Not the event loop's: it would wait for the threads that compute.
@@ -270,7 +266,7 @@ class _Shutdown:
         ending.start()
         self._stops.set()
 
-    def _begin(self, task: Coroutine[Any, Any, None]) -> None:
+    def begin(self, task: Coroutine[Any, Any, None]) -> None:
         self._stack.callback(asyncio.create_task(task).cancel)
 
 

@@ -213,7 +213,6 @@ class _Queue:
         return min(self._texts, key=lambda each: each.seconds)
 
     def served(self) -> float:
-        """Return the time of the text that was served last, in any process."""
         return _read(self._served, 0.0)
 
     def serve(self, text: Share) -> None:
@@ -253,7 +252,7 @@ def _name_of(client: str | None) -> str:
 
 
 def _lock(file: Path) -> int | None:
-    """Lock a file; return its descriptor, None if it is locked."""
+    """Lock a file; None if it is locked."""
     # Opened anew: locks of one opened file do not exclude each other.
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -57,8 +57,6 @@ _Config = TypeVar("_Config", bound="ServingSettings")
 
 
 class Supervision:
-    """A process's link to Gunicorn, which supervises it."""
-
     def __init__(
         self,
         sockets: Sequence[int],
@@ -74,7 +72,6 @@ class Supervision:
         self._report_condition = report_condition
 
     def on_retire(self, retire: Callable[[], None]) -> None:
-        """Call a function when a successor serves."""
         on_signal(RETIRE, retire)
 
     async def send_heartbeats(
@@ -151,7 +148,6 @@ class ConvertWorker(Worker):
         return time.monotonic() - self._made_at
 
     def init_signals(self) -> None:
-        """Let signals end a process at once, until `serve_until_signal` installs its handlers."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, lambda *_: os._exit(0))
         # SIGABRT then prints where each thread of a hanging process is.
@@ -184,12 +180,10 @@ class _Supervisor(Arbiter):
         self._is_retiring = False
 
     def manage_workers(self) -> None:
-        """Start missing processes, and let a worn one retire."""
         self._replace_worn()
         super().manage_workers()  # type: ignore[no-untyped-call] # likewise
 
     def murder_workers(self) -> None:
-        """End processes that are silent or load for too long."""
         workers: list[ConvertWorker] = list(self.WORKERS.values())
         for worker in workers:
             if worker.condition is not Condition.STARTING or worker.aborted:
@@ -228,10 +222,7 @@ class _Supervisor(Arbiter):
 
 
 def _end_at_once(_arbiter: object, worker: Any) -> None:
-    """End a process whose work is done: freeing its networks one by one takes seconds.
-
-    Gunicorn calls this in the process while its exception is handled, and in its own process.
-    """
+    """End a process whose work is done, called in it: freeing its networks takes seconds."""
     if os.getpid() != worker.pid:
         return
     error = sys.exc_info()[1]

@@ -10,12 +10,13 @@ import io
 import shutil
 import subprocess
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import av
 import numpy as np
+
+from tests.integration.audio.recordings import encoded_sound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +36,6 @@ PAUSE_SECONDS: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One recording: who says what, and how a browser sends it."""
-
     path: Path
     command: tuple[str, ...]
     muxer: str
@@ -76,7 +75,6 @@ SAMPLES: Final = (
 
 
 def main() -> None:
-    """Write every sample to its place."""
     for sample in SAMPLES:
         speech = synthesize(sample.command)
         audio = in_a_room(speech, np.random.default_rng(sample.seed))
@@ -124,23 +122,12 @@ def encode(sample: Sample, audio: npt.NDArray[np.float32]) -> bytes:
     """Encode float32 [N] at `RATE` as a browser's recorder does: live, without a length."""
     file = io.BytesIO()
     options = {"fflags": "+bitexact", **sample.options}
+    exact = {"flags": "+bitexact"}
     with av.open(file, "w", format=sample.muxer, options=options) as container:
-        stream = cast(
-            "AudioStream",
-            container.add_stream(
-                sample.codec,
-                rate=RATE,
-                layout="mono",
-                bit_rate=sample.bit_rate,
-                options={"flags": "+bitexact"},
-            ),
+        stream = container.add_stream(
+            sample.codec, rate=RATE, layout="mono", bit_rate=sample.bit_rate, options=exact
         )
-        frame = av.AudioFrame.from_ndarray(audio[np.newaxis], format="fltp", layout="mono")
-        frame.sample_rate, frame.pts, frame.time_base = RATE, 0, Fraction(1, RATE)
-        resampler = av.AudioResampler(format=stream.format, layout="mono", rate=RATE)
-        for piece in (*resampler.resample(frame), *resampler.resample(None)):
-            container.mux(stream.encode(piece))
-        container.mux(stream.encode(None))
+        container.mux(list(encoded_sound(cast("AudioStream", stream), audio[np.newaxis], RATE)))
     return file.getvalue()
 
 

@@ -36,10 +36,7 @@ def decode_into(
 def decode_stream(
     answer: BinaryIO, recording: IncomingFile, job: DecodingJob, *, confined: bool
 ) -> None:
-    """Write the samples of a recording to `answer` as they come, in pieces (see wire.py).
-
-    `recording` flushes `answer` before it waits for more; OSError means nobody listens.
-    """
+    """Write the samples of a recording to `answer` as they come, in pieces (see wire.py)."""
     demuxer = Demuxer(recording, job.container)
 
     def write_piece(piece: bytes | memoryview) -> None:

@@ -45,10 +45,7 @@ def missing_protection(statm: Path = _MEMORY_OF_PROCESS) -> tuple[str, ...]:
 
 
 class Decoder:
-    """Decodes recordings, several at a time, each in a limited process of its own.
-
-    Use as an asynchronous context manager, or call `start` and `aclose`.
-    """
+    """Decodes recordings, several at a time, each in a limited process of its own."""
 
     def __init__(
         self, *, max_processes: int = 4, on_process: Callable[[int], None] | None = None

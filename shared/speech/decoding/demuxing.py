@@ -79,7 +79,6 @@ class DecodingBudget:
         self._check()
 
     def count_file(self, size: int) -> None:
-        """Count a streamed file by its real size."""
         self._bytes -= _BYTES_SHARE * (self._file_bytes - size)
         self._file_bytes = size
         self._check()
@@ -200,12 +199,7 @@ _SILENT_WAV: Final = (
 
 
 class Timeline:
-    """Finds the time that is missing in a stream: its decoded frames against their timestamps.
-
-    Args:
-        has_times: the container has timestamps; otherwise its bytes are counted.
-        is_damaged: shorter gaps count, too.
-    """
+    """Finds the time that is missing: frames against timestamps, or bytes where there are none."""
 
     def __init__(self, *, has_times: bool, is_damaged: bool) -> None:
         self._has_times = has_times
@@ -405,7 +399,6 @@ class Demuxer:
         return frames
 
     def _adapt(self, frame: AudioFrame, expected: Format, begin: int, end: int) -> Iterator[Buffer]:
-        """Yield a part of a frame in the format of the first one."""
         is_same_type = sample_type(frame.format.name) == expected.sample_type
         if frame.sample_rate == expected.sample_rate and is_same_type:
             yield from self._flush()
@@ -542,10 +535,7 @@ def _corrupt(why: str) -> VoiceError:
 
 
 def warm_up() -> None:
-    """Open every codec, which fills its tables, and decode a little silence.
-
-    This is done before processes are forked, until the interpreter has specialised its code.
-    """
+    """Fill the codecs' tables and specialise Python's code, before processes are forked."""
     av.logging.set_level(None)
     for codec in _CODECS:
         context = av.CodecContext.create(codec, "r")

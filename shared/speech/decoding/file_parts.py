@@ -37,11 +37,7 @@ _LAST_TAG_BYTES: Final = 128
 
 
 def split_links(data: bytes, container: Container) -> Iterator[bytes]:
-    """Yield each of the files that were joined to this one, without what stands before the first.
-
-    Raises:
-        VoiceError: `too_complex`, there are very many.
-    """
+    """Yield each of the files that were joined to this one; `too_complex` if they are many."""
     begins = list(_find_begins(data, container))
     if begins == [0]:
         yield data
@@ -53,7 +49,7 @@ def split_links(data: bytes, container: Container) -> Iterator[bytes]:
 
 
 def begins_another_link(piece: bytes, container: Container) -> bool:
-    """Return whether another file may begin in a piece of a recording that is not its first."""
+    """Return whether another file may begin in a piece that is not the first."""
     pattern = _BEGINNINGS.get(container)
     return pattern is not None and pattern.search(piece) is not None
 

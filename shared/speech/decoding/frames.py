@@ -93,7 +93,6 @@ def frame_energy(frame: AudioFrame) -> float:
 
 
 def cut_frame(frame: AudioFrame, begin: int, end: int) -> AudioFrame:
-    """Copy a part of a frame, without its time."""
     name = frame.format.name
     part = av.AudioFrame(format=name, layout=frame.layout, samples=end - begin)
     part.sample_rate = frame.sample_rate

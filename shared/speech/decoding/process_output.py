@@ -84,21 +84,12 @@ class DecoderUnavailableError(PassingError):
 
 
 class ResourceLimitError(DecoderUnavailableError):
-    """The decoding process got too little time or was killed, perhaps for lack of memory.
-
-    If that happens again at another time, the recording is the reason.
-    """
+    """The process got too little time or was killed; if again, the recording is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessAnswer:
-    """The answer of one decoding process.
-
-    Attributes:
-        body: interleaved samples.
-        verdict: None if the process ended before it could give one.
-        exit: None if nobody could tell because the zygote ended, too.
-    """
+    """The samples, verdict and end of a process; `exit` is None if the zygote ended, too."""
 
     body: memoryview
     verdict: DecodingVerdict | None
@@ -121,10 +112,7 @@ class ProcessAnswer:
         return await asyncio.to_thread(self.conclude, container, limits)
 
     def conclude(self, container: Container, limits: DecodeLimits) -> Recording:
-        """Turn the answer into a recording, or raise the error it means.
-
-        A hostile recording may have taken over the process, so everything in the answer is checked.
-        """
+        """Check everything, as a hostile recording may have taken the process over."""
         if self.exit is None or self.exit.status or self.verdict is None or self.verdict.code:
             raise self.error(limits)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -199,8 +187,6 @@ def mix_samples(
 
 
 class ProcessSockets(NamedTuple):
-    """The service's ends of what connects it with one decoding process."""
-
     content: socket.socket
     answer: socket.socket
     status: socket.socket
@@ -245,11 +231,7 @@ class DecodedStream:
             self._sockets.content.shutdown(socket.SHUT_WR)
 
     async def pieces(self) -> AsyncIterator[DecodedPiece]:
-        """Yield the samples as they are decoded, until the recording ends.
-
-        Everything from the process is checked: a hostile recording may have taken it over. Errors
-        are those of `Decoder.decode`.
-        """
+        """Yield the samples as they come, checked; the errors are those of `Decoder.decode`."""
         if first := await self._receive(LONGEST_MESSAGE):
             form = read_verdict(first)
             if form is None:
@@ -263,11 +245,7 @@ class DecodedStream:
             raise (await self._answer()).error(self._limits)
 
     async def whole(self) -> Recording | None:
-        """Return the recording, whose pieces have ended, as `Decoder.decode` would.
-
-        Returns None if it is damaged, unusually large, or of a kind whose end says more; then only
-        `Decoder.decode` can tell.
-        """
+        """Return the recording after its pieces; None if only `Decoder.decode` can tell."""
         is_whole = len(self._kept) <= self._most_kept and self._job.container not in _ENDS_ELSEWHERE
         told = self._verdict
         if told is None or told.damaged or told.needs_whole or not is_whole:

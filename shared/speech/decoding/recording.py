@@ -44,10 +44,7 @@ _LOUD_SHARE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class DecodeLimits:
-    """The limits of one recording; half a second more than `max_seconds` is accepted.
-
-    With `takes_beginning`, a longer one is not refused, but decoded up to there.
-    """
+    """The limits of one recording; of a longer one, the beginning is decoded if it is allowed."""
 
     min_seconds: float = 1.0
     max_seconds: float = 10.0
@@ -67,10 +64,7 @@ class DecodeLimits:
 
     @property
     def memory_allowance(self) -> int:
-        """Address space in bytes of the decoding process beyond what it starts with.
-
-        Measured with 10 s in every format that is accepted: at most 4 MiB beside the recording.
-        """
+        """Bytes beyond the start; measured with 10 s in every format: 4 MiB and the recording."""
         return self.memory_bytes + 2 * self.max_bytes
 
     @property

@@ -56,7 +56,6 @@ class _Zygote:
 
     @classmethod
     async def start(cls) -> Self:
-        """Start a zygote and wait until it has imported everything and is ready."""
         control, theirs = socket.socketpair()
         control.setblocking(False)
         try:
@@ -96,10 +95,7 @@ class _Zygote:
             return False
 
     def fork(self, start: bytes, *ends: BinaryIO | socket.socket) -> None:
-        """Start a process on its ends for recording, answer and status; OSError if it is gone.
-
-        The process alone has the sockets then; a file stays open.
-        """
+        """Start a process that alone has its sockets then; OSError if the zygote is gone."""
         socket.send_fds(self._control, [start], [end.fileno() for end in ends])
         for end in ends:
             if isinstance(end, socket.socket):

@@ -47,11 +47,7 @@ _LONGEST_SENTENCE: Final = 160
 
 @dataclass(frozen=True, slots=True)
 class DecodingJob:
-    """The order to a decoding process.
-
-    If the recording is decoded while it comes, at most `incoming_bytes` come; otherwise this is 0.
-    Of a recording that is too long, the beginning is decoded if it `takes_beginning`.
-    """
+    """The order to a decoding process; `incoming_bytes` is 0 unless they come while it decodes."""
 
     container: Container
     max_seconds: float

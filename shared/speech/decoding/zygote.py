@@ -93,7 +93,6 @@ class Confinement:
             signal.signal(ends_a_process, signal.SIG_DFL)
 
     def die_with_parent(self, parent: int) -> None:
-        """End this process as soon as its parent, the process `parent`, ends."""
         self._control(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
@@ -102,13 +101,19 @@ class Confinement:
         self, *, cpu_seconds: int, memory_bytes: int, wall_seconds: float, answer_bytes: int = 0
     ) -> None:
         """Set the operating system's limits for this process; they cannot be raised again."""
+
+        def lower(kind: int, soft: int, hard: int | None = None) -> None:
+            _, ceiling = resource.getrlimit(kind)
+            most = sys.maxsize if ceiling == resource.RLIM_INFINITY else ceiling
+            resource.setrlimit(kind, (min(soft, most), min(soft if hard is None else hard, most)))
+
         signal.setitimer(signal.ITIMER_REAL, wall_seconds)
         # The soft limit sends SIGXCPU, which tells why the process ended; the hard one SIGKILL.
-        _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
-        _lower(resource.RLIMIT_AS, self._address_space + memory_bytes)
-        _lower(resource.RLIMIT_FSIZE, answer_bytes)
+        lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
+        lower(resource.RLIMIT_AS, self._address_space + memory_bytes)
+        lower(resource.RLIMIT_FSIZE, answer_bytes)
         for kind in (resource.RLIMIT_CORE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
-            _lower(kind, 0)
+            lower(kind, 0)
 
     def filter_system_calls(self) -> bool:
         """Refuse (EPERM) system calls that decoding does not need; return whether that worked."""
@@ -146,14 +151,6 @@ class _Filter(ctypes.Structure):
         super().__init__(len(program), ctypes.addressof(self.memory))
 
 
-def _lower(kind: int, soft: int, hard: int | None = None) -> None:
-    _, ceiling = resource.getrlimit(kind)
-    hard = soft if hard is None else hard
-    if ceiling != resource.RLIM_INFINITY:
-        soft, hard = min(soft, ceiling), min(hard, ceiling)
-    resource.setrlimit(kind, (soft, hard))
-
-
 _CONTROL: Final = 0
 _DESCRIPTORS_OF_A_JOB: Final = 3
 _MAX_DESCRIPTORS: Final = 256
@@ -171,8 +168,7 @@ _CLOCK_OF_A_PROCESS: Final = 2
 class Zygote:
     """Forks one process per recording and reports how each ended.
 
-    Each memory page that it changes while a decoding process lives has to be copied, so it works
-    with plain descriptors instead of objects.
+    Each page that it changes while a process lives is copied: it works with plain descriptors.
     """
 
     def __init__(self, control: socket.socket, confinement: Confinement) -> None:
@@ -283,10 +279,7 @@ def _report(status: int, report: bytes) -> None:
 def _become_decoder(
     data: int, answer: int, id_listener: int | None, zygote: int, confinement: Confinement
 ) -> NoReturn:
-    """Decode the recording that comes over `data` into the file `answer`, and end this process.
-
-    Its number is written to `id_listener`, if there is one.
-    """
+    """Decode the recording from `data` into the file `answer`, and end this process."""
     try:
         confinement.die_with_parent(zygote)
         if id_listener is not None:

@@ -37,10 +37,9 @@ _CHUNK: Final = 65_536
 
 
 def write_wav(samples: Samples, sample_rate: int, marking: Marking | None = None) -> bytes:
-    """Return `samples`, float32 [N] with full scale 1.0, as a WAV file; [N, 2] is stereo.
+    """Return float32 [N] or, stereo, [N, 2] with full scale 1.0 as a WAV file.
 
-    The marking is in a LIST/INFO chunk and, for programs, as XMP in a `_PMX` chunk (XMP
-    specification part 3, RIFF files). Both come first, for the reader of a stream.
+    The marking (LIST/INFO, and XMP in `_PMX`) comes before the samples, for readers of streams.
     """
     return wav_file(to_pcm16(samples).tobytes(), sample_rate, samples.ndim, marking)
 
@@ -51,7 +50,6 @@ def wav_file(pcm: bytes, sample_rate: int, channels: int, marking: Marking | Non
 
 
 def begin_wav(sample_rate: int, channels: int, marking: Marking | None = None) -> bytes:
-    """Return the beginning of a WAV file of unknown length."""
     description = _describe_wav(sample_rate, channels, marking)
     return b"".join((b"RIFF", _UNKNOWN, b"WAVE", description, b"data", _UNKNOWN))
 
@@ -84,8 +82,6 @@ def _chunk(name: bytes, content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FfmpegRecipe:
-    """FFmpeg's names and options for one format."""
-
     muxer: str
     codec: str
     muxer_options: Mapping[str, str] = field(default_factory=dict)
@@ -178,11 +174,7 @@ _SAMPLE_RATES: Final = (16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 def _compress(
     samples: Samples, sample_rate: int, output_format: OutputFormat, marking: Marking
 ) -> bytes:
-    """Return `samples` as an MP3, M4A or Ogg file.
-
-    The file states the encoder's delay and the padding at the end (LAME header, edit list, Opus
-    pre-skip), so that players that support this play exactly the given samples.
-    """
+    """Return `samples` as an MP3, M4A or Ogg file, which states its delay and padding."""
     rates = _SAMPLE_RATES[-1:] if output_format is OutputFormat.OGG else _SAMPLE_RATES
     tags = marking.tags()
     if output_format is OutputFormat.MP3:
@@ -219,11 +211,9 @@ class EncodedResult:
 def encode_result(
     samples: Samples, sample_rate: int, output_format: OutputFormat, marking: Marking
 ) -> EncodedResult:
-    """Encode speech, float32 [N] with full scale 1.0, and mark it as synthetic.
+    """Encode speech, float32 [N] with full scale 1.0, and mark it; the same gives the same bytes.
 
-    The same samples and marking give the same bytes. Larger samples are clipped; formats that do
-    not know the sample rate get them resampled. Takes some tens of milliseconds: call it in a
-    thread.
+    It takes some tens of milliseconds: call it in a thread.
     """
     if output_format is OutputFormat.WAV:
         data = write_wav(samples, sample_rate, marking)

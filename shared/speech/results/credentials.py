@@ -52,12 +52,7 @@ class CredentialSigner:
     def add_credentials(
         self, data: bytes, content_type: str, statement: Mapping[str, Any]
     ) -> bytes:
-        """Return a file with a signed statement (see `describe`) in it.
-
-        Raises:
-            CredentialsError: the signer or the time-stamp authority did not answer, or the
-                certificates are wrong.
-        """
+        """Return a file with a signed statement in it; CredentialsError if nobody signs it now."""
         import c2pa  # noqa: PLC0415 - see the module
 
         target = io.BytesIO()
@@ -91,8 +86,6 @@ def raw_signature(der: bytes) -> bytes:
 
 
 class Credentials(StrEnum):
-    """The state of a file's statement."""
-
     OURS = "ours"  # it holds, and this deployment signed it
     VALID = "valid"  # it holds, but somebody unknown to this deployment signed it
     CHANGED = "changed"  # it was signed for other content
@@ -113,10 +106,7 @@ class CredentialsFinding:
 
 
 def read_credentials(data: bytes, content_type: str, own_certificates: str) -> CredentialsFinding:
-    """Read the statement of a file; nothing is fetched from the network.
-
-    Call it only where a malicious file can do no harm: the library is large.
-    """
+    """Read the statement of a file, without the network; only where a bad file does no harm."""
     import c2pa  # noqa: PLC0415 - only verification needs it, and it is large
 
     settings: dict[str, dict[str, bool | str]] = {
@@ -139,6 +129,9 @@ def read_credentials(data: bytes, content_type: str, own_certificates: str) -> C
 
 
 def _understand(report: dict[str, Any], own_serials: set[str]) -> CredentialsFinding:
+    def text(value: object) -> str:
+        return str(value).strip()[:_MOST_TEXT] if isinstance(value, str) else ""
+
     manifest = report.get("manifests", {}).get(report.get("active_manifest"), {})
     assertions = {each["label"]: each.get("data") for each in manifest.get("assertions", [])}
     character = assertions.get(CHARACTER_LABEL)
@@ -157,16 +150,12 @@ def _understand(report: dict[str, Any], own_serials: set[str]) -> CredentialsFin
             state = Credentials.OURS
     return CredentialsFinding(
         state,
-        made_with=_text(f"{generators[0].get('name', '')} {generators[0].get('version', '')}"),
-        character=_text(said.get("id")),
-        issuer=_text(signature.get("issuer")),
-        signed_at=_text(signature.get("time")),
-        forbidden_uses=tuple(map(_text, said.get("forbidden_uses") or ()))[:10],
+        made_with=text(f"{generators[0].get('name', '')} {generators[0].get('version', '')}"),
+        character=text(said.get("id")),
+        issuer=text(signature.get("issuer")),
+        signed_at=text(signature.get("time")),
+        forbidden_uses=tuple(map(text, said.get("forbidden_uses") or ()))[:10],
     )
-
-
-def _text(value: object) -> str:
-    return str(value).strip()[:_MOST_TEXT] if isinstance(value, str) else ""
 
 
 CPU_SECONDS: Final = 3
@@ -184,7 +173,6 @@ _MARK: Final = b"A result of reading: "
 async def read_credentials_apart(
     data: bytes, container: Container, own_certificates: str
 ) -> CredentialsFinding:
-    """Read the statement of a file in a limited process."""
     content_type = _SIGNED.get(container)
     if content_type is None:
         return CredentialsFinding(Credentials.MISSING)

@@ -34,8 +34,7 @@ NEGATIVE: Final = 0o120755
 def code_words() -> npt.NDArray[np.int8]:
     """Return the code word of every payload: int8 [65536, 64], each -1 or 1.
 
-    Two of them differ in at least 24 places. A word is the product of the payload's and the
-    generator's polynomials, and a bit that makes its parity even.
+    A word is the product of the payload's and the generator's polynomials, and a parity bit.
     """
     payloads = np.arange(1 << PAYLOAD_BITS, dtype=np.uint64)
     products = np.zeros_like(payloads)
@@ -81,10 +80,7 @@ class WatermarkKey:
 
     @cached_property
     def places(self) -> npt.NDArray[np.intp]:
-        """Lay out the bits of the code word over chips and bands: [PERIOD, BANDS].
-
-        Every 64 cells in a row carry each bit once, so a short piece has all of them.
-        """
+        """Lay out the bits of the code word: [PERIOD, BANDS]; 64 cells in a row have each once."""
         count = -(-PERIOD * BANDS // LENGTH)
         drawn = np.frombuffer(self.draw(b"places", 4 * count * LENGTH), "<u4")
         orders = np.argsort(drawn.reshape(count, LENGTH), axis=1, kind="stable")
@@ -97,11 +93,7 @@ class WatermarkKey:
         return np.asarray(self.signs * code_words()[payload][self.places], np.float32)
 
     def first_chip(self, seed: int) -> int:
-        """Return the chip of the pattern with which the sound of a seed begins.
-
-        It differs from voice to voice, so that an average of many results does not show the
-        pattern, and is the same for every attempt at one voice.
-        """
+        """Return the chip with which the sound of a seed begins: an average shows no pattern."""
         digest = hmac.digest(self.secret, _ADDRESS + b"seed %d" % seed, "sha256")
         return int.from_bytes(digest[:4], "little") % PERIOD
 
@@ -116,10 +108,7 @@ def band_edges(scale: float = 1.0) -> npt.NDArray[np.float64]:
 
 
 def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArray[np.float32]:
-    """Return each band's weights of the frequencies of a Fourier transform of `size` samples.
-
-    They are float32 [BANDS, size // 2 + 1], 0 to 1; neighbours cross over 30 % of a band.
-    """
+    """Return each band's weights of the frequencies: float32 [BANDS, size // 2 + 1], 0 to 1."""
     frequencies = np.arange(size // 2 + 1) * (sample_rate / size)
     edges = band_edges(scale)
     rise = 0.3 * BAND_HERTZ * scale
@@ -158,7 +147,6 @@ class Watermark:
 
     @cached_property
     def _shape(self) -> tuple[Samples, _Bands, Samples]:
-        """The pattern, the bands and the fade of a chip, as a stream takes them."""
         size = round(CHIP_SECONDS * self.sample_rate)
         return self.key.pattern(self.payload), _Bands(size, self.sample_rate), fade(size)
 
@@ -189,10 +177,7 @@ class _Bands:
 
 
 class WatermarkStream:
-    """Marks one sound piece by piece; used by one thread at a time.
-
-    Up to a chip of 40 ms waits for the rest of it. `fade` is the shape of a chip, 0 to 1.
-    """
+    """Marks one sound piece by piece, in one thread; up to a chip of 40 ms waits for its rest."""
 
     def __init__(self, pattern: Samples, bands: _Bands, fade: Samples, first_chip: int) -> None:
         self._pattern = pattern

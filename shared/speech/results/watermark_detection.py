@@ -87,10 +87,7 @@ def powers(wave: Floats) -> Floats:
 
 
 def features(spectrum: Floats, pitch: float = 1.0) -> Floats:
-    """Return the network's input for a sound's frames, with the bands `pitch` times as high.
-
-    It is float32 [T, BANDS, 2]: the level beside the band's mean, and above the band's noise.
-    """
+    """Return the network's input: float32 [T, BANDS, 2], levels beside mean and above noise."""
     energies = spectrum @ band_shapes(_TRANSFORM, RATE, pitch).T
     levels = np.log(energies + 1e-12)
     loudness = np.log(energies.mean(axis=0) + 1e-12)
@@ -105,8 +102,7 @@ def features(spectrum: Floats, pitch: float = 1.0) -> Floats:
 def decide(heard: Floats, chips: npt.NDArray[np.intp]) -> Floats:
     """Return the logarithm of how much likelier louder is than softer: float32 [C, BANDS].
 
-    `heard` holds the features of a sound's frames, float32 [T, BANDS, 2], and `chips` the frames
-    that make up each chip, [C, CHIP_FRAMES].
+    `heard` are features, float32 [T, BANDS, 2], and `chips` each chip's frames, [C, CHIP_FRAMES].
     """
     net = weights()
     count = len(chips)
@@ -158,11 +154,9 @@ class WatermarkFinding:
 
     @property
     def chance(self) -> float:
-        """An upper bound for the probability that one of all the tries agrees as well by chance.
+        """An upper bound for the chance that one of all tries agrees as well.
 
-        The sum of a sign drawn for each cell is nearly normal, whatever the sound is. One half is
-        left to the speed at which the sound was made, which is the likeliest, the other half to all
-        other speeds.
+        A sum of drawn signs is nearly normal. Half is left to the unchanged speed, the likeliest.
         """
         tries = _TRIES if self.speed == 1.0 else _OTHER_TRIES
         return min(1.0, tries * math.erfc(self.agreement / math.sqrt(2)))
@@ -171,10 +165,9 @@ class WatermarkFinding:
 def find_watermark(
     samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
 ) -> WatermarkFinding | None:
-    """Search a sound, float32 [N] with full scale 1.0, for the watermark of a key.
+    """Return the best agreement of a sound, float32 [N], with a key, found or not.
 
-    Returns the best agreement, whether it counts as found or not; None for a sound that is silent,
-    or shorter than a second, and without keys.
+    None for a sound that is silent, or shorter than a second, and without keys.
     """
     wave = soxr.resample(samples, sample_rate, RATE) if sample_rate != RATE else samples
     if len(wave) < SHORTEST_SECONDS * RATE or not wave.any():
@@ -252,11 +245,7 @@ def _words() -> Floats:
 
 
 def _correlator(key: WatermarkKey) -> Floats:
-    """Build the matrices that sum the cells of each bit, for each chip that a sound may begin with.
-
-    They are float32 [PERIOD LENGTH, PERIOD BANDS]: times the cells, in order of time, these are the
-    bits, first those for the pattern's first chip.
-    """
+    """Build the matrix that sums the cells, in order of time, of each bit for each first chip."""
     begins, chips, bands = np.ogrid[:PERIOD, :PERIOD, :BANDS]
     turned = (begins + chips) % PERIOD
     correlator = np.zeros((PERIOD, LENGTH, PERIOD, BANDS), np.float32)
@@ -265,11 +254,7 @@ def _correlator(key: WatermarkKey) -> Floats:
 
 
 def _cells(heard: Floats, begin: int, tempo: float) -> Floats:
-    """Return how likely each cell of the pattern became louder: float32 [PERIOD, BANDS].
-
-    All periods of the pattern are added, the first chip first. A chip begins with the frame `begin`
-    and is shorter by the factor `tempo`.
-    """
+    """Return how likely each cell became louder: float32 [PERIOD, BANDS], all periods added."""
     length = CHIP_FRAMES / tempo
     count = int((len(heard) - begin) / length)
     steps = np.arange(count)[:, None] + (np.arange(CHIP_FRAMES) + 0.5) / CHIP_FRAMES

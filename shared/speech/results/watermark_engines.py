@@ -100,8 +100,6 @@ class MarkedStream:
 
 
 class MarkedTextEngine(TextEngineWrapper):
-    """Marks the speech of another engine, at the watermark's sample rate."""
-
     def __init__(self, engine: PhraseEngine, watermark: Watermark) -> None:
         super().__init__(lambda: engine)
         self._watermark = watermark
@@ -137,13 +135,12 @@ class WatermarkSettings(EnvironmentSettings):
     watermark_character_bits: CommaSeparated = ()
 
     @model_validator(mode="after")
-    def _check_character_bits(self) -> Self:
+    def check_character_bits(self) -> Self:
         read_character_bits(self.watermark_character_bits)
         return self
 
 
 def open_marker(config: WatermarkSettings) -> Marker | None:
-    """Build the watermark of the deployment; None without a key."""
     keys = watermark_keys(config.watermark_keys)
     if not keys:
         return None

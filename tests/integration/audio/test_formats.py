@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from tests.integration.audio.recordings import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from shared.speech.decoding.decoder import Decoder
@@ -29,36 +32,34 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROOT = Path(__file__).resolve().parents[3]
 LIMITS = DecodeLimits()
 LOSSLESS = ["16-bit wav", "24-bit wav", "float wav", "flac", "apple lossless file"]
-# The encoder for MP3 knows nothing above 48 kHz; browsers and phones do not send it either.
-RATES = dict.fromkeys(FLAVOURS, (8000, 44100, 96000)) | {"mp3": (8_000, 44_100, 48_000)}
 
 
-@pytest.mark.parametrize("channels", [1, 2])
-@pytest.mark.parametrize(
-    ("name", "rate"), [(name, rate) for name, rates in RATES.items() for rate in rates]
-)
+@pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (96_000, 2)])
+@pytest.mark.parametrize("name", FLAVOURS)
 async def test_every_format_is_decoded_at_its_own_rate(
     decoder: Decoder, name: str, rate: int, channels: int
 ) -> None:
     flavour = FLAVOURS[name]
+    # The encoder for MP3 knows nothing above 48 kHz; browsers and phones do not send it either.
+    rate = min(rate, 48_000) if name == "mp3" else rate
     decoded = await decoder.decode(recording(name, 1.5, rate, channels), limits=LIMITS)
     assert decoded.container is flavour.container
     assert decoded.sample_rate == (flavour.only_rate or rate)
     assert decoded.channels == (flavour.only_channels or channels)
     # AAC and Vorbis encoders end on a whole block of up to 2048 samples.
     assert 1.5 <= decoded.seconds <= 1.5 + 2048 / rate
-    assert not decoded.damaged
+    assert (decoded.damaged, decoded.missing_seconds) == (False, 0.0)
     assert decoded.confined
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-@pytest.mark.parametrize("rate", [16_000, 48_000])
 async def test_lossless_formats_return_exactly_the_same_samples(
-    decoder: Decoder, name: str, rate: int
+    decoder: Decoder, name: str
 ) -> None:
-    samples = voice_like(1.5, rate)
+    samples = voice_like(1.5, 16_000)
     left_and_right = np.stack([samples, samples])
-    decoded = await decoder.decode(write(FLAVOURS[name], left_and_right, rate), limits=LIMITS)
+    data = write(FLAVOURS[name], left_and_right, 16_000)
+    decoded = await decoder.decode(memoryview(data), limits=LIMITS)
     assert decoded.samples.dtype == np.float32
     np.testing.assert_allclose(decoded.samples, samples, atol=2**-15)
 
@@ -73,13 +74,6 @@ async def test_lossy_formats_return_nearly_the_same_samples(decoder: Decoder, na
     assert np.corrcoef(heard, samples[: len(heard)])[0, 1] > 0.98
 
 
-async def test_channels_in_opposite_phase_do_not_cancel_out(decoder: Decoder) -> None:
-    samples = voice_like(1.5, 48_000)
-    opposite = np.stack([samples, -samples])
-    decoded = await decoder.decode(write(FLAVOURS["16-bit wav"], opposite, 48_000), limits=LIMITS)
-    np.testing.assert_allclose(decoded.samples, samples, atol=2**-15)
-
-
 async def test_surround_sound_is_mixed_with_the_centre_in_front(decoder: Decoder) -> None:
     samples = voice_like(1.5, 48_000)
     only_centre = np.zeros((6, len(samples)), dtype=np.float32)
@@ -90,9 +84,7 @@ async def test_surround_sound_is_mixed_with_the_centre_in_front(decoder: Decoder
     np.testing.assert_allclose(decoded.samples, samples / 3.4142, atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("channels", "rate", "bits"), [(6, 96_000, 32), (8, 48_000, 16), (8, 192_000, 32)]
-)
+@pytest.mark.parametrize(("channels", "rate", "bits"), [(8, 48_000, 16), (8, 192_000, 32)])
 async def test_a_voice_on_any_channel_is_kept_whatever_the_others_contain(
     decoder: Decoder, channels: int, rate: int, bits: int
 ) -> None:
@@ -120,20 +112,20 @@ async def test_a_change_of_channels_in_the_middle_is_not_heard(
 
 
 @pytest.mark.parametrize(
-    ("muxer", "video", "audio"),
-    [("webm", "libvpx", "libopus"), ("mp4", "libx264", "aac"), ("matroska", "mpeg4", "libopus")],
+    "make",
+    [
+        partial(with_video, "webm", "libvpx", "libopus"),
+        partial(with_video, "mp4", "libx264", "aac"),
+        partial(with_video, "matroska", "mpeg4", "libopus"),
+        partial(with_cover_art, FLAVOURS["mp3"]),
+        partial(with_cover_art, FLAVOURS["flac"]),
+        partial(with_cover_art, FLAVOURS["fragmented mp4 from Safari or Chrome"]),
+    ],
 )
-async def test_only_the_sound_of_a_film_is_decoded(
-    decoder: Decoder, muxer: str, video: str, audio: str
+async def test_only_the_sound_of_a_film_and_of_music_with_cover_art_is_decoded(
+    decoder: Decoder, make: Callable[[], bytes]
 ) -> None:
-    decoded = await decoder.decode(with_video(muxer, video, audio), limits=LIMITS)
-    assert decoded.seconds == pytest.approx(2.0, abs=0.05)
-
-
-@pytest.mark.parametrize("name", ["mp3", "flac", "fragmented mp4 from Safari or Chrome"])
-async def test_cover_art_is_skipped(decoder: Decoder, name: str) -> None:
-    decoded = await decoder.decode(with_cover_art(FLAVOURS[name]), limits=LIMITS)
-    assert decoded.container is FLAVOURS[name].container
+    decoded = await decoder.decode(make(), limits=LIMITS)
     assert decoded.seconds == pytest.approx(2.0, abs=0.05)
 
 
@@ -152,18 +144,6 @@ async def test_the_sample_recordings_are_decoded(decoder: Decoder, path: str) ->
     assert loudness_dbfs(decoded.samples, 48_000) > -25
 
 
-async def test_a_recording_may_be_minutes_long_where_the_limits_say_so(decoder: Decoder) -> None:
-    limits = DecodeLimits(max_seconds=180)
-    decoded = await decoder.decode(recording("mp3", 120, 16_000), limits=limits)
-    assert decoded.seconds == pytest.approx(120, abs=0.1)
-
-
-async def test_a_memoryview_is_decoded_like_bytes(decoder: Decoder) -> None:
-    data = recording("flac")
-    decoded = await decoder.decode(memoryview(data), limits=LIMITS)
-    assert decoded.seconds == 2.0
-
-
 def _lag(heard: npt.NDArray[np.float32], said: npt.NDArray[np.float32]) -> int:
     """How many samples later than `said` the sound in `heard` begins."""
     size = 1 << 18
@@ -175,6 +155,6 @@ def _lag(heard: npt.NDArray[np.float32], said: npt.NDArray[np.float32]) -> int:
 async def test_a_long_recording_needs_no_more_memory_than_a_short_one(
     decoder: Decoder, name: str
 ) -> None:
-    limits = DecodeLimits(max_seconds=60, memory_bytes=12 << 20)
-    decoded = await decoder.decode(recording(name, 60, channels=2), limits=limits)
-    assert decoded.seconds == pytest.approx(60, abs=0.1)
+    limits = DecodeLimits(max_seconds=120, memory_bytes=12 << 20)
+    decoded = await decoder.decode(recording(name, 90, 16_000), limits=limits)
+    assert decoded.seconds == pytest.approx(90, abs=0.2)

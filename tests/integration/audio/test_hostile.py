@@ -15,23 +15,11 @@ import pytest
 
 from shared.speech.decoding.recording import DecodeLimits, Recording
 from shared.voices.voice import ErrorCode, VoiceError
-from tests.integration.audio.recordings import (
-    edited_again_and_again,
-    flac_bomb,
-    hidden_opus,
-    huge_table,
-    many_streams,
-    mp4_that_refers_to,
-    raw_wav,
-    recording,
-    voice_like,
-)
+from tests.integration.audio.recordings import raw_wav, recording, voice_like
+from tests.robustness.hostile.files import flac_bomb, hidden_opus, huge_table, many_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy as np
-    import numpy.typing as npt
+    from collections.abc import Iterator
 
     from shared.speech.decoding.decoder import Decoder
 
@@ -49,35 +37,25 @@ async def code_of(decoder: Decoder, data: bytes, limits: DecodeLimits = LIMITS) 
     return ""
 
 
-def pcm16(samples: npt.NDArray[np.float32]) -> bytes:
-    return (samples * 32767).astype("<i2").tobytes()
-
-
 @pytest.mark.parametrize(
     "name",
     [
         "webm from Chrome or Firefox",
         "fragmented mp4 from Safari or Chrome",
         "16-bit wav",
+        "flac",
         "mp3",
         "raw aac",
     ],
 )
-async def test_the_part_before_a_cut_is_kept(decoder: Decoder, name: str) -> None:
-    whole = recording(name)
-    decoded = await decoder.decode(whole[: int(0.7 * len(whole))], limits=LIMITS)
-    assert decoded.seconds == pytest.approx(1.4, abs=0.1)
-
-
-@pytest.mark.parametrize(
-    "name", ["fragmented mp4 from Safari or Chrome", "16-bit wav", "flac", "raw aac"]
-)
-async def test_a_truncated_recording_is_marked_as_damaged_if_its_container_shows_it(
+async def test_the_part_before_a_cut_is_kept_and_marked_as_damaged(
     decoder: Decoder, name: str
 ) -> None:
     whole = recording(name)
-    assert not (await decoder.decode(whole, limits=LIMITS)).damaged
-    assert (await decoder.decode(whole[: int(0.7 * len(whole))], limits=LIMITS)).damaged
+    decoded = await decoder.decode(whole[: int(0.7 * len(whole))], limits=LIMITS)
+    # A block of FLAC is long.
+    assert decoded.seconds == pytest.approx(1.4, abs=0.3 if name == "flac" else 0.1)
+    assert decoded.damaged
 
 
 async def test_the_rest_of_a_damaged_recording_is_not_refused_as_too_short(
@@ -87,35 +65,12 @@ async def test_the_rest_of_a_damaged_recording_is_not_refused_as_too_short(
     assert await code_of(decoder, whole[: len(whole) // 4]) == ErrorCode.CORRUPT
 
 
-async def test_concatenated_recordings_in_one_file_are_one_recording(
-    decoder: Decoder,
-) -> None:
-    data = recording("ogg opus from Firefox", 2) + recording("ogg opus from Firefox", 2)
-    decoded = await decoder.decode(data, limits=LIMITS)
-    assert decoded.seconds == pytest.approx(4.0, abs=0.02)
-
-
 async def test_a_declared_size_is_not_trusted(decoder: Decoder) -> None:
-    data = raw_wav(pcm16(voice_like(2, 48_000)), declared=2**32 - 1)
-    decoded = await decoder.decode(data, limits=LIMITS)
-    assert decoded.seconds == 2.0
-
-
-async def test_a_decompression_bomb_really_has_its_declared_length(decoder: Decoder) -> None:
+    data = raw_wav((voice_like(2, 48_000) * 32767).astype("<i2").tobytes(), declared=2**32 - 1)
+    assert (await decoder.decode(data, limits=LIMITS)).seconds == 2.0
+    # A bomb really has its declared length.
     limits = DecodeLimits(max_seconds=60, min_seconds=0)
     assert await code_of(decoder, flac_bomb(20), limits) == ErrorCode.SILENT
-
-
-async def test_a_reference_inside_a_recording_is_not_followed(
-    decoder: Decoder, tmp_path: Path
-) -> None:
-    secret = tmp_path / "secret"
-    secret.write_bytes(recording("m4a file"))
-    honest = await decoder.decode(recording("m4a file"), limits=LIMITS)
-    for url in (f"file://{secret}", str(secret), "http://127.0.0.1:9/"):
-        decoded = await decoder.decode(mp4_that_refers_to(url), limits=LIMITS)
-        # The samples next to the index were decoded, at whatever place it points to.
-        assert decoded.seconds == honest.seconds
 
 
 async def test_exceeding_the_memory_limit_is_an_error_of_the_recording(decoder: Decoder) -> None:
@@ -166,22 +121,6 @@ async def test_a_huge_table_in_a_small_file_gets_no_more_memory_than_a_container
         ErrorCode.CORRUPT,
         ErrorCode.NO_AUDIO,
     }
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: hidden_opus(12_000),
-        lambda: hidden_opus(200),
-        lambda: edited_again_and_again(20_000),
-        lambda: edited_again_and_again(1_200),
-    ],
-    ids=["padding in 1.2 MB", "padding in 20 KB", "edits in 260 KB", "edits in 30 KB"],
-)
-async def test_audio_that_the_container_hides_counts_as_decoded(
-    decoder: Decoder, make: Callable[[], bytes]
-) -> None:
-    assert await code_of(decoder, make()) == ErrorCode.TOO_COMPLEX
 
 
 async def test_a_little_hidden_audio_is_normal(decoder: Decoder) -> None:

@@ -15,6 +15,7 @@ import pytest
 from shared.speech.decoding.decoder import Decoder
 from shared.speech.decoding.process_output import DecoderUnavailableError
 from shared.speech.decoding.recording import DecodeLimits
+from shared.voices.voice import VoiceError
 from tests.integration.audio.recordings import recording
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watches processes through /proc")
@@ -81,21 +82,19 @@ async def test_a_process_killed_each_time_is_an_error_of_the_machine() -> None:
         assert (await decoder.decode(recording("mp3"), limits=LIMITS)).seconds == 2.0
 
 
-async def test_a_process_that_crashes_means_a_corrupt_recording() -> None:
-    async with Decoder(on_process=Processes(signal.SIGSEGV)) as decoder:
-        with pytest.raises(Exception, match="corrupt"):
-            await decoder.decode(recording("mp3"), limits=LIMITS)
-
-
-async def test_a_process_that_exceeds_its_processor_time_means_too_complex() -> None:
-    async with Decoder(on_process=Processes(signal.SIGXCPU)) as decoder:
-        with pytest.raises(Exception, match="too_complex"):
-            await decoder.decode(recording("mp3"), limits=LIMITS)
-
-
-async def test_a_process_that_gets_no_processor_time_is_killed() -> None:
-    async with Decoder(on_process=Processes(signal.SIGALRM)) as decoder:
-        with pytest.raises(DecoderUnavailableError, match="too little processor time"):
+@pytest.mark.parametrize(
+    ("number", "error", "said"),
+    [
+        (signal.SIGSEGV, VoiceError, "corrupt"),
+        (signal.SIGXCPU, VoiceError, "too_complex"),
+        (signal.SIGALRM, DecoderUnavailableError, "too little processor time"),
+    ],
+)
+async def test_the_signal_that_ends_a_process_says_whose_fault_it_is(
+    number: signal.Signals, error: type[Exception], said: str
+) -> None:
+    async with Decoder(on_process=Processes(number)) as decoder:
+        with pytest.raises(error, match=said):
             await decoder.decode(recording("mp3"), limits=LIMITS)
 
 
@@ -155,16 +154,6 @@ async def test_cancelling_the_wait_ends_the_process() -> None:
         wait_for_end(process)
 
 
-async def test_the_zygote_survives_the_signals_that_end_a_service() -> None:
-    zygotes: list[int] = []
-    async with Decoder(on_process=lambda process: zygotes.append(parent_of(process))) as decoder:
-        await decoder.decode(recording("mp3"), limits=LIMITS)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            os.kill(zygotes[0], number)
-        await decoder.decode(recording("mp3"), limits=LIMITS)
-        assert zygotes[0] == zygotes[1]
-
-
 async def test_nothing_is_left_behind() -> None:
     await asyncio.to_thread(int)
     before, children_before = descriptors(), children()
@@ -182,40 +171,31 @@ async def test_nothing_is_left_behind() -> None:
     assert children() - children_before == set()
 
 
-async def test_a_closed_decoder_refuses_recordings() -> None:
-    decoder = Decoder()
-    await decoder.start()
-    await decoder.aclose()
-    with pytest.raises(DecoderUnavailableError, match="closed"):
-        await decoder.decode(recording("mp3"), limits=LIMITS)
-
-
-async def test_the_zygote_has_one_thread_so_that_forking_it_is_safe() -> None:
-    threads: list[int] = []
-
-    def count(process: int) -> None:
-        threads.append(len(list(Path(f"/proc/{parent_of(process)}/task").iterdir())))
-
-    async with Decoder(on_process=count) as decoder:
-        await decoder.decode(recording("mp3"), limits=LIMITS)
-    assert threads == [1]
-
-
-async def test_the_zygote_inherits_nothing_from_the_service(
+async def test_the_zygote_has_one_thread_survives_signals_and_inherits_nothing_from_the_service(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SECRET_OF_THE_SERVICE", "do not tell")
     monkeypatch.setenv("LD_LIBRARY_PATH", os.environ.get("LD_LIBRARY_PATH", "/nowhere"))
-    environments: list[bytes] = []
+    zygotes: list[int] = []
 
     def look(process: int) -> None:
-        environments.append(Path(f"/proc/{parent_of(process)}/environ").read_bytes())
+        zygotes.append(parent_of(process))
+        # Forking it is safe only with a single thread.
+        assert len(list(Path(f"/proc/{zygotes[0]}/task").iterdir())) == 1
+        environment = Path(f"/proc/{zygotes[0]}/environ").read_bytes()
+        assert b"LD_LIBRARY_PATH" in environment
+        assert b"SECRET_OF_THE_SERVICE" not in environment
+        assert b"HOME" not in environment
 
     async with Decoder(on_process=look) as decoder:
         await decoder.decode(recording("mp3"), limits=LIMITS)
-    assert b"LD_LIBRARY_PATH" in environments[0]
-    assert b"SECRET_OF_THE_SERVICE" not in environments[0]
-    assert b"HOME" not in environments[0]
+        # Those that end a service.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(zygotes[0], number)
+        await decoder.decode(recording("mp3"), limits=LIMITS)
+    assert zygotes[0] == zygotes[1]
+    with pytest.raises(DecoderUnavailableError, match="closed"):
+        await decoder.decode(recording("mp3"), limits=LIMITS)
 
 
 SERVICE_THAT_IS_KILLED = """

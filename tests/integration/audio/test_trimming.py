@@ -27,15 +27,15 @@ def samples_by_us(data: bytes, container: Container) -> int:
 
 
 @pytest.mark.parametrize("name", FLAVOURS)
-@pytest.mark.parametrize("rate", [44_100, 48_000])
-def test_every_container_has_the_same_samples_hidden(name: str, rate: int) -> None:
-    data = recording(name, 1.5, rate)
+def test_every_container_has_the_same_samples_hidden(name: str) -> None:
+    data = recording(name, 1.5, 44_100)
 
     assert samples_by_us(data, FLAVOURS[name].container) == samples_by_ffmpeg(data)
 
 
-@pytest.mark.parametrize("begin", [0, 1_024, 5_000, 48_000])
-@pytest.mark.parametrize("milliseconds", [500, 1_000, 2_000])
+@pytest.mark.parametrize(
+    ("begin", "milliseconds"), [(0, 2_000), (1_024, 500), (5_000, 1_000), (48_000, 2_000)]
+)
 def test_an_edit_list_hides_the_same_samples(begin: int, milliseconds: int) -> None:
     data = bytearray(recording("m4a file"))
     struct.pack_into(">Ii", data, data.index(b"elst") + 12, milliseconds, begin)

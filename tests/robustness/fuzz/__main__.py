@@ -13,26 +13,22 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
-import os
+import multiprocessing
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.robustness.fuzz.current import noted, read_current
-from tests.robustness.fuzz.harness import fuzz, try_one
+from tests.robustness.fuzz.harness import Tally, fuzz, try_one
 from tests.robustness.fuzz.targets import targets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.robustness.fuzz.harness import Tally
+    from collections.abc import Mapping, Sequence
+    from multiprocessing.connection import Connection
 
 KEPT = Path(".fuzz")
 # Beyond its time a process may finish a batch, and make a failing input small.
@@ -45,148 +41,82 @@ def main(arguments: Sequence[str]) -> int:
     """Fuzz or replay, as the arguments say."""
     parser = argparse.ArgumentParser(prog="fuzz", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=1.0, help="altogether (default: 1)")
-    choices = [*sorted(targets()), PROPERTIES]
+    choices = [*targets(), PROPERTIES]
     parser.add_argument("--target", choices=choices, action="append")
     parser.add_argument("--seed", type=int, help="to begin with (default: the time)")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="try one kept input")
-    parser.add_argument("--process", metavar="FILE", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.replay is not None:
-        return _replay(options.replay)
-    wanted = options.target or [*targets(), PROPERTIES]
-    names = [name for name in wanted if name != PROPERTIES]
+        answer = try_one(targets()[options.replay.parent.name], options.replay.read_bytes())
+        sys.stdout.write(f"answered: {answer}\n")
+        return 0
+    wanted = options.target or choices
     seed = int(time.time()) if options.seed is None else options.seed
     seconds = 60 * options.minutes / len(wanted)
-    if options.process is not None:
-        return _fuzz_here(names[0], seconds, seed, options.process)
-    reports = [_in_process(name, seconds, seed) for name in names]
-    Console().print(table(reports, seed))
-    for report in reports:
-        for failure, replay in report["kept"].items():
-            sys.stdout.write(f"{report['target']}: {failure}\n  replay it: {replay}\n")
-    is_well = not any(report["failures"] for report in reports)
+    names = [name for name in wanted if name != PROPERTIES]
+    tallies = {name: fuzz_apart(name, seconds, seed) for name in names}
+    Console().print(table(tallies, seed))
+    for name, tally in tallies.items():
+        for failure, data in tally.failures.items():
+            path = KEPT / name / hashlib.sha256(data).hexdigest()[:16]
+            path.write_bytes(data)
+            replay = f"python -m tests.robustness.fuzz --replay {path}"
+            sys.stdout.write(f"{name}: {failure}\n  replay it: {replay}\n")
+    is_well = not any(tally.failures for tally in tallies.values())
     if PROPERTIES in wanted:
-        is_well &= search_properties(seed)
+        # The tests that draw inputs, with others than usual.
+        drawn = ("-m", "hypothesis", "--hypothesis-profile=default", f"--hypothesis-seed={seed}")
+        command = (sys.executable, "-m", "pytest", "-q", *drawn, "tests/unit", "tests/integration")
+        is_well &= subprocess.run(command, check=False).returncode == 0
     return 0 if is_well else 1
 
 
-def search_properties(
-    seed: int, tests: Sequence[str] = ("tests/unit", "tests/integration")
-) -> bool:
-    """Run the tests that draw inputs with others than usual; return whether all have passed."""
-    drawn = ("-m", "hypothesis", "--hypothesis-profile=default", f"--hypothesis-seed={seed}")
-    command = (sys.executable, "-m", "pytest", "-q", *drawn, *tests)
-    return subprocess.run(command, check=False).returncode == 0
+def fuzz_apart(name: str, seconds: float, seed: int) -> Tally:
+    """Fuzz a target in a process that may crash or hang."""
+    current = KEPT / name / "current"
+    current.parent.mkdir(parents=True, exist_ok=True)
+    current.write_bytes(b"")
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    spawning = multiprocessing.get_context("spawn")
+    process = spawning.Process(target=_fuzz_here, args=(theirs, name, seconds, seed, current))
+    process.start()
+    theirs.close()
+    try:
+        if ours.poll(seconds + GRACE_SECONDS):
+            tally: Tally = ours.recv()
+            return tally
+        failure = "the process did not end"
+    except EOFError:
+        process.join()
+        failure = f"the process ended with {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
+    return Tally(failures={failure: current.read_bytes()})
 
 
-def table(reports: Sequence[dict[str, Any]], seed: int) -> Table:
-    """Return the tally of every target."""
+def _fuzz_here(to: Connection, name: str, seconds: float, seed: int, current: Path) -> None:
+    # What is written to a file survives a crash of its process.
+    to.send(fuzz(targets()[name], seconds=seconds, first_seed=seed, before=current.write_bytes))
+
+
+def table(tallies: Mapping[str, Tally], seed: int) -> Table:
     shown = Table(title=f"fuzz, seed {seed}", caption="memory of the largest process")
     for heading in ("target", "inputs", "answers", "failures", "slowest", "memory"):
         shown.add_column(heading)
-    for report in reports:
-        kinds = sorted(report["kinds"].items(), key=lambda item: -item[1])
-        answers = [f"{kind} {count}" for kind, count in kinds[:SHOWN_KINDS]]
-        if kinds[SHOWN_KINDS:]:
-            answers.append(f"and {len(kinds) - SHOWN_KINDS} more")
+    for name, tally in tallies.items():
+        answers = [f"{kind} {count}" for kind, count in tally.kinds.most_common(SHOWN_KINDS)]
+        if len(tally.kinds) > SHOWN_KINDS:
+            answers.append(f"and {len(tally.kinds) - SHOWN_KINDS} more")
         shown.add_row(
-            report["target"],
-            f"{report['tried']}",
+            name,
+            f"{tally.tried}",
             "; ".join(answers),
-            f"{len(report['failures'])}",
-            f"{report['slowest']:.2f} s",
-            f"{report['memory_bytes'] >> 20} MiB",
+            f"{len(tally.failures)}",
+            f"{tally.slowest:.2f} s",
+            f"{tally.memory_bytes >> 20} MiB",
         )
     return shown
-
-
-def _in_process(name: str, seconds: float, seed: int) -> dict[str, Any]:
-    """Fuzz a target in a process that may crash or hang, and return its tally."""
-    KEPT.joinpath(name).mkdir(parents=True, exist_ok=True)
-    current = KEPT / name / "current"
-    current.unlink(missing_ok=True)
-    minutes = str(seconds / 60)
-    command = (
-        "-m",
-        "tests.robustness.fuzz",
-        "--target",
-        name,
-        "--seed",
-        str(seed),
-        "--minutes",
-        minutes,
-    )
-    try:
-        ended = subprocess.run(
-            [sys.executable, *command, "--process", str(current)],
-            stdout=subprocess.PIPE,
-            check=False,
-            timeout=seconds + GRACE_SECONDS,
-        )
-        output, ending = ended.stdout, f"ended with {ended.returncode}"
-    except subprocess.TimeoutExpired:
-        output, ending = b"", "did not end"
-    try:
-        report: dict[str, Any] = json.loads(output)
-    except ValueError:
-        report = _report_of_crash(name, f"the process {ending}", current)
-    current.unlink(missing_ok=True)
-    return report
-
-
-def _report_of_crash(name: str, failure: str, current: Path) -> dict[str, Any]:
-    data = read_current(current)
-    return {
-        "target": name,
-        "tried": 0,
-        "kinds": {},
-        "slowest": 0.0,
-        "memory_bytes": 0,
-        "failures": [failure],
-        "kept": {failure: _keep(name, data)} if data is not None else {},
-    }
-
-
-def _fuzz_here(name: str, seconds: float, seed: int, current: Path) -> int:
-    """Fuzz in this process, and write the tally to standard output."""
-    with noted(current) as note, _printing_to_errors():
-        tally = fuzz(targets()[name], seconds=seconds, first_seed=seed, before=note)
-    json.dump(tally.as_json() | {"kept": _keep_all(tally)}, sys.stdout)
-    return 0
-
-
-@contextmanager
-def _printing_to_errors() -> Iterator[None]:
-    """Keep what libraries of C print away from the tally."""
-    sys.stdout.flush()
-    output = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        os.dup2(output, 1)
-        os.close(output)
-
-
-def _keep_all(tally: Tally) -> dict[str, str]:
-    return {
-        f"{kind}: {tally.complaints[kind]}": _keep(tally.target, data)
-        for kind, data in tally.failures.items()
-    }
-
-
-def _keep(name: str, data: bytes) -> str:
-    """Keep an input and return the command that replays it."""
-    path = KEPT / name / hashlib.sha256(data).hexdigest()[:16]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    return f"python -m tests.robustness.fuzz --replay {path}"
-
-
-def _replay(path: Path) -> int:
-    kind = try_one(targets()[path.parent.name], path.read_bytes())
-    sys.stdout.write(f"answered: {kind}\n")
-    return 0
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -18,12 +17,10 @@ from tests.robustness.fuzz.mutation import documents, mutated
 from tests.support.logs import log_book
 from tests.support.virtual_time import VirtualTimeLoop
 from tests.support.voices import a_waiting
-from tests.unit.live.stage import DATA, Client, LiveStage, an_end
+from tests.unit.live.stage import DATA, LiveStage, an_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from shared.voices.voice import Voice
 
 VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
 SEPARATOR = b"\n--\n"
@@ -35,46 +32,32 @@ START = {"type": "start", "ticket": TICKET, "content_type": "audio/webm"}
 _CLOSES = frozenset(close.value for close in Close if close is not Close.INTERNAL)
 
 
-@dataclass
-class LiveTarget:
-    """Messages of one connection to `live`, one after another."""
+def live_sessions() -> st.SearchStrategy[bytes]:
+    """Sessions, most of them nearly valid: control messages, and pieces of a recording."""
+    controls = st.one_of(
+        documents(START),
+        documents(an_end(DATA)),
+        st.sampled_from([START, an_end(DATA), an_end(b""), {"type": "cancel"}]).map(_encoded),
+    )
+    pieces = st.one_of(st.binary(max_size=20), st.just(DATA), st.just(bytes(30_000)))
+    messages = st.one_of(controls.map(TEXT.__add__), pieces, st.binary(max_size=30))
+    begun = st.lists(messages, max_size=6).map(lambda each: [TEXT + _encoded(START), *each])
+    good = [TEXT + _encoded(START), DATA, TEXT + _encoded(an_end(DATA))]
+    return st.one_of(
+        begun.map(SEPARATOR.join),
+        st.lists(messages, max_size=6).map(SEPARATOR.join),
+        mutated({"good": SEPARATOR.join(good)}, most=3),
+    )
 
-    name: str = "live"
-    seconds: float = 5.0
-    memory_bytes: int = 64 << 20
 
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Sessions, most of them nearly valid: control messages, and pieces of a recording."""
-        controls = st.one_of(
-            documents(START),
-            documents(an_end(DATA)),
-            st.sampled_from([START, an_end(DATA), an_end(b""), {"type": "cancel"}]).map(_encoded),
-        )
-        pieces = st.one_of(st.binary(max_size=20), st.just(DATA), st.just(bytes(30_000)))
-        messages = st.one_of(controls.map(TEXT.__add__), pieces, st.binary(max_size=30))
-        begun = st.lists(messages, max_size=6).map(lambda each: [TEXT + _encoded(START), *each])
-        good = [TEXT + _encoded(START), DATA, TEXT + _encoded(an_end(DATA))]
-        return st.one_of(
-            begun.map(SEPARATOR.join),
-            st.lists(messages, max_size=6).map(SEPARATOR.join),
-            mutated({"good": SEPARATOR.join(good)}, most=3),
-        )
+@contextmanager
+def speaking_live() -> Iterator[Callable[[bytes], str]]:
+    """Speak to the service over voices and buckets in memory, in a loop whose clock jumps."""
+    voice = replace(a_waiting(), voice_id=VOICE_ID)
 
-    @cached_property
-    def _voice(self) -> Voice:
-        return replace(a_waiting(), voice_id=VOICE_ID)
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Build the service over voices and buckets in memory, in a loop whose clock jumps."""
-        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            stage = LiveStage(sockets=1, max_messages=8)
-            yield lambda data: runner.run(self._speak(stage, data))
-
-    async def _speak(self, stage: LiveStage, data: bytes) -> str:
+    async def speak(data: bytes) -> str:
         await stage.voices.delete(VOICE_ID)
-        await stage.voices.create(self._voice)
+        await stage.voices.create(voice)
         stage.uploads.objects.clear()
         client = stage.connect()
         for message in data.split(SEPARATOR):
@@ -83,9 +66,6 @@ class LiveTarget:
             await client.ended()
         if book.of("unexpected_error"):
             raise UncleanError("an unexpected error was logged")
-        return await self._ending(stage, client)
-
-    async def _ending(self, stage: LiveStage, client: Client) -> str:
         if client.close is None or client.close not in _CLOSES:
             raise UncleanError(f"closed with {client.close}")
         last = client.messages[-1] if client.messages else {"type": "nothing"}
@@ -95,6 +75,10 @@ class LiveTarget:
         if is_done != bool(stage.uploads.objects):
             raise UncleanError("a recording is stored whose voice is not done")
         return str(client.close[1] or last.get("reason", last["type"]))
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        stage = LiveStage(sockets=1, max_messages=8)
+        yield lambda data: runner.run(speak(data))
 
 
 def _encoded(fields: dict[str, Any]) -> bytes:

@@ -9,17 +9,18 @@ import io
 import json
 import logging
 import tempfile
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
-from functions.api.problems import MEDIA_TYPE
 from functions.compat.voicevox.speakers import plain_png
 from functions.convert import main as convert
 from functions.convert.settings import ConvertSettings
@@ -44,18 +45,12 @@ from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.onnx_files import UnsafeModelError, inspect_model
 from shared.speech.graphs.portraits import check_portrait, picture_in
 from shared.voices.voice import VoiceError
-from tests.integration.audio.recordings import FLAVOURS, many_streams
-from tests.robustness.fuzz.compat_targets import (
-    RunningTextTarget,
-    SpeechApiTarget,
-    VoiceChangerTarget,
-    VoicevoxTarget,
-    WyomingTarget,
-)
-from tests.robustness.fuzz.harness import UncleanError
-from tests.robustness.fuzz.live_target import LiveTarget
+from tests.integration.audio.recordings import FLAVOURS
+from tests.robustness.fuzz.compat_targets import COMPAT_TARGETS
+from tests.robustness.fuzz.harness import MIB, Target, UncleanError
+from tests.robustness.fuzz.live_target import live_sessions, speaking_live
 from tests.robustness.fuzz.mutation import documents, mutated
-from tests.robustness.fuzz.text_targets import TextTarget
+from tests.robustness.fuzz.text_targets import reading_texts, texts
 from tests.robustness.hostile import files
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
@@ -77,17 +72,13 @@ from tools.importing.synthesizer import build_synthesizer
 from tools.importing.voice_file import read_voice
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator
 
     from starlette.applications import Starlette
 
-    from shared.speech.decoding.process_output import DecodedStream
-    from shared.voices.voice import Voice
-    from tests.robustness.fuzz.harness import Target
 
 _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
-MIB = 1 << 20
 TINY_AIVMX = Path(__file__).parents[2] / "data" / "aivmx" / "tiny.aivmx"
 DAMAGED_BYTES = 20_000
 
@@ -107,167 +98,145 @@ def _logged() -> Iterator[None]:
     reader = _LogReader()
     reader.setFormatter(CloudLoggingFormatter("p", LOCAL_KEY))
     logs = [logging.getLogger(name) for name in ("functions", "shared", "python_multipart")]
-    before = [(log, log.level, log.propagate) for log in logs]
-    for log in logs:
-        log.addHandler(reader)
-        log.setLevel(logging.INFO)
-        # Thousands of inputs are refused; logging each would hide everything else.
-        log.propagate = False
-    try:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as levels:
+        for log in logs:
+            # Thousands of inputs are refused; logging each would hide everything else.
+            patch.setattr(log, "propagate", False)
+            patch.setattr(log, "handlers", [reader])
+            levels.callback(log.setLevel, log.level)
+            log.setLevel(logging.INFO)
         yield
-    finally:
-        for log, level, propagate in before:
-            log.removeHandler(reader)
-            log.setLevel(level)
-            log.propagate = propagate
 
 
-@dataclass
-class DecoderTarget:
-    """Recordings, decoded in a process with its limits."""
+def _recordings() -> st.SearchStrategy[bytes]:
+    """Recordings of every kind, and some files that are hostile already."""
+    seeds = {name: files.good(name) for name in FLAVOURS}
+    seeds |= {
+        "streams": files.many_streams(50),
+        "reference": files.reference_movie("file:/etc/passwd"),
+        "compressed index": files.compressed_index(2),
+        "compressed frames": files.compressed_frames(2, 0),
+        "nested boxes": files.nested_boxes(50),
+        "nested elements": files.nested_elements(50),
+        "addresses": files.matroska_that_names("http://127.0.0.1/"),
+        "opus": files.ogg_opus(files.opus_head(), files.opus_tags("A=B")),
+        "id3": files.id3_that_names("http://127.0.0.1/"),
+        "floats": files.float_wav(0.5),
+    }
+    return mutated(seeds)
 
-    name: str = "decoder"
-    # Its own limits end it earlier: 5 s of processor time, 15.5 s altogether.
-    seconds: float = 20.0
-    memory_bytes: int = 64 * MIB
 
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Recordings of every kind, and some files that are hostile already."""
-        seeds = {name: files.good(name) for name in FLAVOURS}
-        seeds |= {
-            "streams": many_streams(50),
-            "reference": files.reference_movie("file:/etc/passwd"),
-            "compressed index": files.compressed_index(2),
-            "compressed frames": files.compressed_frames(2, 0),
-            "nested boxes": files.nested_boxes(50),
-            "nested elements": files.nested_elements(50),
-            "addresses": files.matroska_that_names("http://127.0.0.1/"),
-            "opus": files.ogg_opus(files.opus_head(), files.opus_tags("A=B")),
-            "id3": files.id3_that_names("http://127.0.0.1/"),
-            "floats": files.float_wav(0.5),
-        }
-        return mutated(seeds)
+Decode = Callable[[Decoder, DecodeLimits, bytes], Coroutine[Any, Any, None]]
 
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Start a decoder, and see at the end that it still decodes."""
-        with asyncio.Runner() as runner:
-            decoder = Decoder(max_processes=1)
-            try:
-                runner.run(decoder.start())
-                yield lambda data: runner.run(self._decode(decoder, data))
-                if runner.run(self._decode(decoder, files.good("flac"))) != "result":
-                    raise UncleanError("a good recording is not decoded any more")
-            finally:
-                runner.run(decoder.aclose())
 
-    async def _decode(self, decoder: Decoder, data: bytes) -> str:
-        limits = DecodeLimits()
+@contextmanager
+def _decoding(decode: Decode) -> Iterator[Callable[[bytes], str]]:
+    """Decode with one decoder, which still decodes at the end."""
+
+    async def answer_to(data: bytes) -> str:
         try:
-            recording = await decoder.decode(data, limits=limits)
+            await decode(decoder, DecodeLimits(), data)
         except VoiceError as error:
             if "so that it cannot be read" in error.message:
                 raise UncleanError("the decoding process crashed") from error
             _require_sentence(error.message)
             return error.code
-        if not recording.confined or not np.isfinite(recording.samples).all():
-            raise UncleanError("a recording that is not confined, or has no numbers")
-        if not limits.shortest <= recording.seconds <= limits.longest:
-            raise UncleanError(f"a recording of {recording.seconds} s")
         return "result"
 
-
-@dataclass
-class StreamedDecoderTarget(DecoderTarget):
-    """The same recordings, decoded while they come, in pieces."""
-
-    name: str = "streamed-decoder"
-
-    async def _decode(self, decoder: Decoder, data: bytes) -> str:
-        limits, seconds = DecodeLimits(), 0.0
+    with asyncio.Runner() as runner:
+        decoder = Decoder(max_processes=1)
         try:
-            with await decoder.open_stream(data, limits=limits, wall_seconds=15.5) as stream:
-                sending = asyncio.create_task(self._send(stream, data))
-                try:
-                    async for piece in stream.pieces():
-                        seconds += len(piece.samples) / piece.sample_rate
-                    # Of one that is made up it need not be what the whole is.
-                    await stream.whole()
-                finally:
-                    sending.cancel()
-                    await asyncio.gather(sending, return_exceptions=True)
-        except VoiceError as error:
-            if "so that it cannot be read" in error.message:
-                raise UncleanError("the decoding process crashed") from error
-            _require_sentence(error.message)
-            return error.code
-        if not 0 < seconds <= limits.longest:
-            raise UncleanError(f"a recording of {seconds} s")
-        return "result"
+            runner.run(decoder.start())
+            yield lambda data: runner.run(answer_to(data))
+            if runner.run(answer_to(files.good("flac"))) != "result":
+                raise UncleanError("a good recording is not decoded any more")
+        finally:
+            runner.run(decoder.aclose())
 
-    async def _send(self, stream: DecodedStream, data: bytes) -> None:
-        # Cut in another way for each input, and in the same way each time.
-        step = 1 + len(data) * 7919 % 5000
+
+async def _decode(decoder: Decoder, limits: DecodeLimits, data: bytes) -> None:
+    recording = await decoder.decode(data, limits=limits)
+    if not recording.confined or not np.isfinite(recording.samples).all():
+        raise UncleanError("a recording that is not confined, or has no numbers")
+    if not limits.shortest <= recording.seconds <= limits.longest:
+        raise UncleanError(f"a recording of {recording.seconds} s")
+
+
+async def _decode_while_it_comes(decoder: Decoder, limits: DecodeLimits, data: bytes) -> None:
+    # Cut in another way for each input, and in the same way each time.
+    step = 1 + len(data) * 7919 % 5000
+
+    async def send() -> None:
         for begin in range(0, len(data), step):
             await stream.send(data[begin : begin + step])
         stream.end()
 
+    seconds = 0.0
+    with await decoder.open_stream(data, limits=limits, wall_seconds=15.5) as stream:
+        sending = asyncio.create_task(send())
+        try:
+            async for piece in stream.pieces():
+                seconds += len(piece.samples) / piece.sample_rate
+            # Of one that is made up it need not be what the whole is.
+            await stream.whole()
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+    if not 0 < seconds <= limits.longest:
+        raise UncleanError(f"a recording of {seconds} s")
 
-@dataclass
-class PushTarget:
-    """Bodies of pushes, to every service that Pub/Sub pushes to."""
 
-    name: str = "push"
-    seconds: float = 5.0
-    memory_bytes: int = 64 * MIB
+VOICE = replace(a_waiting(), voice_id=VOICE_ID)
 
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Envelopes around notifications and conversion messages, most of them nearly valid."""
-        voice_id = self._voice.voice_id
-        event = upload_notification(an_upload(voice_id))
-        resource = json.loads(event.data)
-        wish = {"voice_id": voice_id, "upload": _fields(an_upload(voice_id))}
-        contents = st.one_of(documents(resource), documents(wish))
-        attributes = st.just(dict(event.attributes))
-        tame = st.builds(_in_envelope, contents, attributes, st.just(str))
-        return st.one_of(
-            *(tame, tame, tame),
-            st.builds(_in_envelope, st.binary(max_size=50), attributes, _framing()),
-            documents(_envelope(json.dumps(resource).encode(), dict(event.attributes))),
-            documents(_envelope(json.dumps(wish).encode(), dict(event.attributes))),
-            mutated({"wish": json.dumps(_envelope(json.dumps(wish).encode(), {})).encode()}),
-        )
 
-    @cached_property
-    def _voice(self) -> Voice:
-        return replace(a_waiting(), voice_id=VOICE_ID)
+def _pushes() -> st.SearchStrategy[bytes]:
+    """Envelopes around notifications and conversion messages."""
+    event = upload_notification(an_upload(VOICE_ID))
+    resource = json.loads(event.data)
+    names = ("bucket", "object", "generation", "content_type", "bytes")
+    upload = {name: getattr(an_upload(VOICE_ID), name) for name in names}
+    wish = {"voice_id": VOICE_ID, "upload": upload}
+    attributes = dict(event.attributes)
 
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Build the three services over voices in memory."""
-        with asyncio.Runner() as runner, _logged():
-            voices = MemoryVoices()
-            apps = _push_apps(voices, MemoryBucket("uploads"), MemoryBucket("results"))
-            yield lambda data: runner.run(self._push(apps, voices, data))
+    def enveloped(content: bytes, framing: Callable[[str], str] = str) -> dict[str, Any]:
+        coded = framing(base64.b64encode(content).decode())
+        message = {"data": coded, "attributes": attributes, "messageId": "1"}
+        return {"message": message, "subscription": "projects/p/subscriptions/s"}
 
-    async def _push(self, apps: Mapping[str, Starlette], voices: MemoryVoices, data: bytes) -> str:
+    def encoded(content: bytes, framing: Callable[[str], str] = str) -> bytes:
+        return json.dumps(enveloped(content, framing)).encode()
+
+    tame = st.one_of(documents(resource), documents(wish)).map(encoded)
+    framings = (str, str.lower, lambda text: text.rstrip("="), lambda text: f" {text}")
+    return st.one_of(
+        *(tame, tame, tame),
+        st.builds(encoded, st.binary(max_size=50), st.sampled_from(framings)),
+        documents(enveloped(event.data)),
+        documents(enveloped(json.dumps(wish).encode())),
+        mutated({"wish": encoded(json.dumps(wish).encode())}),
+    )
+
+
+@contextmanager
+def _pushing() -> Iterator[Callable[[bytes], str]]:
+    """Push to every service that Pub/Sub pushes to, over voices in memory."""
+    voices = MemoryVoices()
+    apps = _push_apps(voices, MemoryBucket("uploads"), MemoryBucket("results"))
+
+    async def push(data: bytes) -> str:
         answers = []
         for url, app in apps.items():
-            await voices.delete(self._voice.voice_id)
-            await voices.create(self._voice)
-            answers.append(await _post(app, url, data))
+            await voices.delete(VOICE_ID)
+            await voices.create(VOICE)
+            request = httpx.Request("POST", url, content=data)
+            response = await httpx.ASGITransport(app).handle_async_request(request)
+            if response.status_code not in {204, 422}:
+                raise UncleanError(f"answered {response.status_code}")
+            answers.append(str(response.status_code))
         return ", ".join(answers)
 
-
-async def _post(app: Starlette, url: str, data: bytes) -> str:
-    transport = httpx.ASGITransport(app)
-    request = httpx.Request("POST", url, content=data)
-    response = await transport.handle_async_request(request)
-    if response.status_code not in {204, 422}:
-        raise UncleanError(f"answered {response.status_code}")
-    return str(response.status_code)
+    with asyncio.Runner() as runner, _logged():
+        yield lambda data: runner.run(push(data))
 
 
 def _push_apps(
@@ -316,65 +285,32 @@ class _NoEngine:
         raise UncleanError("something was converted")
 
 
-def _fields(upload: Any) -> dict[str, Any]:
-    names = ("bucket", "object", "generation", "content_type", "bytes")
-    return {name: getattr(upload, name) for name in names}
+ISSUER = Issuer()
 
 
-def _envelope(content: bytes, attributes: Mapping[str, str]) -> dict[str, Any]:
-    message = {
-        "data": base64.b64encode(content).decode(),
-        "attributes": dict(attributes),
-        "messageId": "1",
-    }
-    return {"message": message, "subscription": "projects/p/subscriptions/s"}
+def _tokens() -> st.SearchStrategy[bytes]:
+    """Tokens whose three parts are nearly valid, and texts that are not tokens."""
+
+    def base64url(content: bytes) -> bytes:
+        return base64.urlsafe_b64encode(content).rstrip(b"=")
+
+    header = {"alg": "RS256", "kid": "key-1", "typ": "JWT"}
+    claims = dict(push_claims())
+    part = st.one_of(documents(header), documents(claims), st.binary(max_size=40))
+    parts = st.lists(part.map(base64url), max_size=4).map(b".".join)
+    signed = mutated({"signed": ISSUER.sign(push_claims()).encode()}, most=3)
+    removed = part.map(lambda each: base64url(each) + b".SIGNATURE_REMOVED_BY_GOOGLE")
+    scheme = st.sampled_from((b"Bearer ", b"bearer ", b"Bearer", b"Basic ", b""))
+    return st.builds(bytes.__add__, scheme, st.one_of(parts, signed, removed, st.binary()))
 
 
-def _framing() -> st.SearchStrategy[Callable[[str], str]]:
-    return st.sampled_from((str, str.lower, lambda text: text.rstrip("="), lambda text: f" {text}"))
+@contextmanager
+def _verifying() -> Iterator[Callable[[bytes], str]]:
+    """Give a token to every verifier."""
+    google: dict[str, Any] = {"audience": AUDIENCE, "email": EMAIL}
 
-
-def _in_envelope(
-    content: bytes, attributes: Mapping[str, str], framing: Callable[[str], str]
-) -> bytes:
-    envelope = _envelope(content, attributes)
-    envelope["message"]["data"] = framing(envelope["message"]["data"])
-    return json.dumps(envelope).encode()
-
-
-@dataclass
-class TokenTarget:
-    """The header `Authorization`, which is read before the sender is known."""
-
-    name: str = "token"
-    seconds: float = 5.0
-    memory_bytes: int = 64 * MIB
-
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Tokens whose three parts are nearly valid, and texts that are not tokens."""
-        header = {"alg": "RS256", "kid": "key-1", "typ": "JWT"}
-        claims = dict(push_claims())
-        part = st.one_of(documents(header), documents(claims), st.binary(max_size=40))
-        parts = st.lists(part.map(_base64url), max_size=4).map(b".".join)
-        signed = mutated({"signed": self._issuer.sign(push_claims()).encode()}, most=3)
-        removed = part.map(lambda each: _base64url(each) + b".SIGNATURE_REMOVED_BY_GOOGLE")
-        scheme = st.sampled_from((b"Bearer ", b"bearer ", b"Bearer", b"Basic ", b""))
-        return st.builds(bytes.__add__, scheme, st.one_of(parts, signed, removed, st.binary()))
-
-    @cached_property
-    def _issuer(self) -> Issuer:
-        return Issuer()
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Build every verifier."""
-        with asyncio.Runner() as runner:
-            yield lambda data: runner.run(self._verify(data))
-
-    async def _verify(self, data: bytes) -> str:
-        certificates = CertificateCache(CertificateServer(self._issuer).fetch)
-        google: dict[str, Any] = {"audience": AUDIENCE, "email": EMAIL}
+    async def verify(data: bytes) -> str:
+        certificates = CertificateCache(CertificateServer(ISSUER).fetch)
         verifiers = (
             GoogleTokenVerifier(certificates, **google),
             GoogleTokenVerifier(certificates, signature_may_be_removed=True, **google),
@@ -391,48 +327,37 @@ class TokenTarget:
                 answers.append("accepted")
         return ", ".join(answers)
 
+    with asyncio.Runner() as runner:
+        yield lambda data: runner.run(verify(data))
 
-def _base64url(content: bytes) -> bytes:
-    return base64.urlsafe_b64encode(content).rstrip(b"=")
+
+def _forms() -> st.SearchStrategy[bytes]:
+    """Forms with unusual boundaries, headers, sizes and ends; the first two lines are the type of
+    the content and the size of the pieces."""
+    wild = st.builds(_part, _part_headers(), st.one_of(st.binary(max_size=40), _form_values()))
+    named = _named("voice_id", VOICE_ID.encode())
+    tame = st.sampled_from((named, named, _file(WEBM), _file(b"fLaC"), _named("note", b"x")))
+    good, end = named + _file(WEBM), b"--frontier--\r\n"
+    forms = st.one_of(
+        st.lists(st.one_of(tame, tame, tame, wild), max_size=5).map(
+            lambda all_: b"".join(all_) + end
+        ),
+        wild.map(lambda part: named + part + end),
+        mutated({"good": good + end, "cut": good, "twice": good * 2 + end}, most=3),
+    )
+    sizes = st.sampled_from((b"1", b"7", b"64", b"65536"))
+    return st.tuples(_content_types(), sizes, forms).map(b"\n".join)
 
 
-@dataclass
-class MultipartTarget:
-    """Forms with a recording, sent to the api in pieces; the first two lines say how."""
+@contextmanager
+def _uploading() -> Iterator[Callable[[bytes], str]]:
+    """Put forms to the api, over voices and buckets in memory."""
+    stage = ApiStage()
+    transport = httpx.ASGITransport(stage.app(), raise_app_exceptions=False)
 
-    name: str = "multipart"
-    seconds: float = 5.0
-    memory_bytes: int = 64 * MIB
-
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Forms with unusual boundaries, headers, character sets, sizes and ends."""
-        wild = st.builds(_part, _part_headers(), st.one_of(st.binary(max_size=40), _form_values()))
-        named = _named("voice_id", self._voice.voice_id.encode())
-        tame = st.sampled_from((named, named, _file(WEBM), _file(b"fLaC"), _named("note", b"x")))
-        good = named + _file(WEBM)
-        forms = st.one_of(
-            st.lists(st.one_of(tame, tame, tame, wild), max_size=5).map(b"".join).map(_closed),
-            st.builds(bytes.__add__, st.just(named), wild).map(_closed),
-            mutated({"good": _closed(good), "cut": good, "twice": _closed(good * 2)}, most=3),
-        )
-        return st.builds(_request, _content_types(), st.sampled_from((1, 7, 64, 65_536)), forms)
-
-    @cached_property
-    def _voice(self) -> Voice:
-        return replace(a_waiting(), voice_id=VOICE_ID)
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Build the api over voices and buckets in memory."""
-        with asyncio.Runner() as runner, _logged():
-            stage = ApiStage()
-            transport = httpx.ASGITransport(stage.app(), raise_app_exceptions=False)
-            yield lambda data: runner.run(self._put(stage, transport, data))
-
-    async def _put(self, stage: ApiStage, transport: httpx.ASGITransport, data: bytes) -> str:
-        await stage.voices.delete(self._voice.voice_id)
-        await stage.voices.create(self._voice)
+    async def put(data: bytes) -> str:
+        await stage.voices.delete(VOICE_ID)
+        await stage.voices.create(VOICE)
         stage.uploads.objects.clear()
         content_type, _, rest = data.partition(b"\n")
         size, _, body = rest.partition(b"\n")
@@ -442,52 +367,44 @@ class MultipartTarget:
             for at in range(0, len(body), step):
                 yield body[at : at + step]
 
-        request = httpx.Request(
-            "PUT",
-            "http://api.test/api/v1/voices",
-            headers=[(b"content-type", content_type)],
-            content=pieces(),
-        )
+        url, headers = "http://api.test/api/v1/voices", [(b"content-type", content_type)]
+        request = httpx.Request("PUT", url, headers=headers, content=pieces())
         response = await transport.handle_async_request(request)
         await response.aread()
         if response.status_code == httpx.codes.ACCEPTED:
             return "202"
-        if response.headers["content-type"] != MEDIA_TYPE or response.status_code >= 500:
+        if (
+            response.headers["content-type"] != "application/problem+json"
+            or response.status_code >= 500
+        ):
             raise UncleanError(f"answered {response.status_code} {response.text}")
         problem = response.json()
         _require_sentence(problem["detail"])
         return f"{response.status_code} {problem['code']}"
 
-
-BOUNDARY = b"frontier"
+    with asyncio.Runner() as runner, _logged():
+        yield lambda data: runner.run(put(data))
 
 
 def _content_types() -> st.SearchStrategy[bytes]:
+    form = b"multipart/form-data; boundary=frontier"
+    sets = (b"", b"utf-16", b"idna", b"undefined", b"unicode_escape", b"utf-7", b"a\0b", b"zlib")
     known = (
-        b"multipart/form-data; boundary=frontier",
+        *(form + b"; charset=" + each for each in sets),
+        form + b"; charset*=utf-8''x",
         b'multipart/form-data; boundary="frontier"',
-        b"multipart/form-data; boundary=frontier; charset=",
-        b"multipart/form-data; boundary=frontier; charset=utf-16",
-        b"multipart/form-data; boundary=frontier; charset=idna",
-        b"multipart/form-data; boundary=frontier; charset=undefined",
-        b"multipart/form-data; boundary=frontier; charset=unicode_escape",
-        b"multipart/form-data; boundary=frontier; charset=utf-7",
-        b"multipart/form-data; boundary=frontier; charset=a\0b",
-        b"multipart/form-data; boundary=frontier; charset=zlib",
-        b"multipart/form-data; boundary=frontier; charset*=utf-8''x",
         b"multipart/form-data; boundary=",
         b"multipart/form-data; boundary*0=front; boundary*1=ier",
         b"multipart/form-data; boundary=\xff\xfe",
         b"multipart/form-data; boundary=" + b"x" * 300,
         b"multipart/form-data",
-        b"multipart/form-data;",
         b"multipart/form-dataaa; boundary=frontier",
         b"multipart/mixed; boundary=frontier",
         b"",
     )
     clean = st.binary(max_size=20).map(lambda text: bytes(set(text) - {10, 13}))
-    made = clean.map(lambda text: b"multipart/form-data; boundary=frontier; " + text)
-    plain = st.just(known[0])
+    made = clean.map(lambda text: form + b"; " + text)
+    plain = st.just(form)
     return st.one_of(plain, plain, plain, st.sampled_from(known), made)
 
 
@@ -545,61 +462,29 @@ def _file(content: bytes) -> bytes:
 
 
 def _part(headers: bytes, value: bytes) -> bytes:
-    return b"--" + BOUNDARY + b"\r\n" + headers + b"\r\n\r\n" + value + b"\r\n"
+    return b"--frontier\r\n" + headers + b"\r\n\r\n" + value + b"\r\n"
 
 
-def _closed(parts: bytes) -> bytes:
-    return parts + b"--" + BOUNDARY + b"--\r\n"
+GRAPH = small_graphs.content(small_graphs.harmonic_graph())
 
 
-def _request(content_type: bytes, step: int, form: bytes) -> bytes:
-    return content_type + b"\n" + str(step).encode() + b"\n" + form
+def _manifests() -> st.SearchStrategy[bytes]:
+    """Manifests of character bundles; a few with very many fields."""
+    digest = hashlib.sha256(GRAPH).hexdigest()
+    entry = {"file": "harmonic.onnx", "sha256": digest, "bytes": len(GRAPH)}
+    right = manifest(graphs={"harmonic": entry})
+    crowded = st.integers(1, 20_000).map(
+        lambda count: b"{" + b",".join(b'"%x":1' % n for n in range(count)) + b"}"
+    )
+    nearly = documents(right)
+    return st.one_of(nearly, nearly, nearly, mutated({"": json.dumps(right).encode()}), crowded)
 
 
-@dataclass
-class ManifestTarget:
-    """Manifests of character bundles."""
+@contextmanager
+def _loading() -> Iterator[Callable[[bytes], str]]:
+    """Load a bundle, whose manifest is written anew for every input."""
 
-    name: str = "manifest"
-    seconds: float = 5.0
-    memory_bytes: int = 64 * MIB
-
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Manifests, most of them nearly valid; a few with very many fields."""
-        right = self._right
-        crowded = st.integers(1, 20_000).map(
-            lambda count: b"{" + b",".join(b'"%x":1' % n for n in range(count)) + b"}"
-        )
-        return st.one_of(
-            documents(right),
-            documents(right),
-            documents(right),
-            mutated({"right": json.dumps(right).encode()}),
-            crowded,
-        )
-
-    @cached_property
-    def _graph(self) -> bytes:
-        return small_graphs.content(small_graphs.harmonic_graph())
-
-    @cached_property
-    def _right(self) -> dict[str, Any]:
-        entry = {
-            "file": "harmonic.onnx",
-            "sha256": hashlib.sha256(self._graph).hexdigest(),
-            "bytes": len(self._graph),
-        }
-        return manifest(graphs={"harmonic": entry})
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Write a bundle, whose manifest is then written anew for every input."""
-        with tempfile.TemporaryDirectory() as folder:
-            bundle = write_bundle(Path(folder), self._graph)
-            yield lambda data: self._load(bundle, data)
-
-    def _load(self, bundle: Path, data: bytes) -> str:
+    def load(data: bytes) -> str:
         (bundle / "character.json").write_bytes(data)
         try:
             character = load_character(bundle, ENGINES)
@@ -610,6 +495,10 @@ class ManifestTarget:
         json.dumps([character.manifest.credit, character.manifest.name.ja], allow_nan=False)
         _require_text(character.manifest)
         return "result"
+
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = write_bundle(Path(folder), GRAPH)
+        yield load
 
 
 def _require_text(found: Any) -> None:
@@ -636,37 +525,23 @@ def _place_of(sentence: str) -> str:
     return rest.partition(":")[0] if rest.startswith("field") else head
 
 
-@dataclass(frozen=True)
-class FileTarget:
-    """Files that are read at once, or refused with one of the `refusals`.
+def _file_target(
+    make_inputs: Callable[[], st.SearchStrategy[bytes]],
+    read: Callable[[bytes], object],
+    refusal: type[Exception],
+    **limits: Any,
+) -> Target:
+    """Files that are read at once, or refused with one error."""
 
-    Attributes:
-        make_inputs: makes the files; called when they are needed.
-        read: reads a file.
-    """
-
-    name: str
-    make_inputs: Callable[[], st.SearchStrategy[bytes]]
-    read: Callable[[bytes], object]
-    refusals: type[Exception] | tuple[type[Exception], ...]
-    seconds: float = 5.0
-    memory_bytes: int = 64 * MIB
-
-    @property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        return self.make_inputs()
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        yield self._read
-
-    def _read(self, data: bytes) -> str:
+    def feed(data: bytes) -> str:
         try:
-            self.read(data)
-        except self.refusals as error:
+            read(data)
+        except refusal as error:
             _require_sentence(str(error))
             return "refused"
         return "result"
+
+    return Target(make_inputs, lambda: nullcontext(feed), **limits)
 
 
 def _damaged_graphs() -> st.SearchStrategy[bytes]:
@@ -765,28 +640,27 @@ def _read_voice(data: bytes) -> None:
 
 
 def targets() -> dict[str, Target]:
-    """Every target by its name."""
-    kinds: list[Target] = [
-        DecoderTarget(),
-        StreamedDecoderTarget(),
-        PushTarget(),
-        TokenTarget(),
-        MultipartTarget(),
-        LiveTarget(),
-        SpeechApiTarget(),
-        VoicevoxTarget(),
-        VoiceChangerTarget(),
-        RunningTextTarget(),
-        WyomingTarget(),
-        ManifestTarget(),
-        FileTarget("graph", _damaged_graphs, _inspect, UnsafeModelError),
-        FileTarget(
-            "portrait", _damaged_portraits, partial(check_portrait, "portrait.svg"), BundleError
+    """Return every target by its name."""
+    portrait = partial(check_portrait, "portrait.svg")
+    # A decoding process has limits of its own: 5 s of processor time, 15.5 s altogether.
+    return {
+        "decoder": Target(_recordings, partial(_decoding, _decode), seconds=20.0),
+        "streamed-decoder": Target(
+            _recordings, partial(_decoding, _decode_while_it_comes), seconds=20.0
         ),
-        FileTarget("voice", _damaged_voices, _read_voice, VoiceFileError),
-        TextTarget(),
-        FileTarget("aivmx", _damaged_aivmx, parse_aivmx, AivmxError, memory_bytes=96 * MIB),
-        FileTarget("index", _damaged_indexes, _read_index, VoiceFileError),
-        FileTarget("export", _damaged_exports, read_export, VoiceFileError, 20.0, 256 * MIB),
-    ]
-    return {target.name: target for target in kinds}
+        "push": Target(_pushes, _pushing),
+        "token": Target(_tokens, _verifying),
+        "multipart": Target(_forms, _uploading),
+        "live": Target(live_sessions, speaking_live),
+        **COMPAT_TARGETS,
+        "manifest": Target(_manifests, _loading),
+        "graph": _file_target(_damaged_graphs, _inspect, UnsafeModelError),
+        "portrait": _file_target(_damaged_portraits, portrait, BundleError),
+        "voice": _file_target(_damaged_voices, _read_voice, VoiceFileError),
+        "text": Target(texts, reading_texts, memory_bytes=96 * MIB),
+        "aivmx": _file_target(_damaged_aivmx, parse_aivmx, AivmxError, memory_bytes=96 * MIB),
+        "index": _file_target(_damaged_indexes, _read_index, VoiceFileError),
+        "export": _file_target(
+            _damaged_exports, read_export, VoiceFileError, seconds=20.0, memory_bytes=256 * MIB
+        ),
+    }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,31 +22,22 @@ from tests.robustness.fuzz.mutation import mutated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-MIB: Final = 1 << 20
 TEXTS: Final = Path(__file__).parents[2] / "data" / "text" / "sentences.json"
 
 
-@dataclass
-class TextTarget:
-    """Texts, as visitors type them: what both engines would say, without saying it."""
+def texts() -> st.SearchStrategy[bytes]:
+    """Texts, as visitors type them: sentences with damage, and any characters."""
+    rows = json.loads(TEXTS.read_text("utf-8"))
+    seeds = {row["text"][:40]: row["text"].encode() for row in rows if row["text"]}
+    return st.one_of(mutated(seeds, most=6), st.text(max_size=400).map(str.encode))
 
-    name: str = "text"
-    seconds: float = 5.0
-    memory_bytes: int = 96 * MIB
 
-    @cached_property
-    def inputs(self) -> st.SearchStrategy[bytes]:
-        """Sentences with damage, and any characters."""
-        rows = json.loads(TEXTS.read_text("utf-8"))
-        seeds = {row["text"][:40]: row["text"].encode() for row in rows if row["text"]}
-        return st.one_of(mutated(seeds, most=6), st.text(max_size=400).map(str.encode))
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Load the front end and its dictionaries once."""
-        front_end = FrontEnd()
-        _read_text(front_end, "四月一日にDiscordで会いましょう。".encode())
-        yield partial(_read_text, front_end)
+@contextmanager
+def reading_texts() -> Iterator[Callable[[bytes], str]]:
+    """Find what both engines would say, without saying it."""
+    front_end = FrontEnd()
+    _read_text(front_end, "四月一日にDiscordで会いましょう。".encode())
+    yield partial(_read_text, front_end)
 
 
 def _read_text(front_end: FrontEnd, data: bytes) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 
 from functions.convert.main import build
 from functions.convert.settings import ConvertSettings
 from infra.local.cloud.memory import MemoryVoices
-from shared.conversion.characters import LoadedCharacter
 from shared.conversion.composition import ConversionServices, Stores
 from shared.conversion.start import ConversionTools, start_tools
 from shared.runtime import settings
@@ -22,15 +21,12 @@ from shared.voices.messages import ConversionMessage
 from shared.voices.voice import Options
 from tests.robustness.hostile.corpus import DONE, MAX_BYTES
 from tests.support.buckets import MemoryBucket
-from tests.support.characters import a_manifest
 from tests.support.messages import envelope
+from tests.support.speakers import a_speaker
 from tests.support.voices import an_upload
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
-
-    from shared.speech.engines.interface import ConversionOptions
-    from shared.speech.signal.sound import Samples, StageClock
+    from collections.abc import AsyncIterator
 
 ECHO = "echo"
 """A character that returns its input: these tests try the decoder, not the network."""
@@ -38,17 +34,15 @@ ECHO = "echo"
 
 @dataclass(frozen=True)
 class HostileContainer:
-    """The container, and what it speaks to."""
-
     client: httpx.AsyncClient
     voices: MemoryVoices
     uploads: MemoryBucket
     results: MemoryBucket
 
     async def ending_of(self, recording: bytes, character: str = ECHO) -> str:
-        """Upload a recording, push its message, and tell what its voice ended in.
+        """Upload a recording, push its message, and return `done` or its voice's error code.
 
-        `done`, or the code of its error; everything else is a surprise, and says so.
+        Everything else is a surprise, and says so.
         """
         container = sniff(recording[:SNIFF_BYTES])
         content_type = CONTENT_TYPES[container][0] if container else "audio/webm"
@@ -75,52 +69,25 @@ class HostileContainer:
         return DONE if has_result and ended.status == DONE else f"acknowledged as {ended.status}"
 
 
-class _Echo:
-    sample_rate = 24_000
-
-    def convert(
-        self,
-        samples: Samples,
-        sample_rate: int,
-        options: ConversionOptions,
-        stopwatch: StageClock | None = None,
-    ) -> Samples:
-        del sample_rate, options, stopwatch
-        return samples
-
-    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
-        raise NotImplementedError
-
-
 @asynccontextmanager
 async def running_container() -> AsyncIterator[HostileContainer]:
     """Start a container with the real characters and one that echoes."""
-    config = settings.load(ConvertSettings, **_settings())
+    config = settings.load(
+        ConvertSettings,
+        project_id="hostile",
+        environment="local",
+        uploads_bucket="uploads",
+        results_bucket="results",
+        push_verification="off",
+        signing_key_file="none",
+        max_upload_bytes=MAX_BYTES,
+    )
     voices, uploads, results = MemoryVoices(), MemoryBucket("uploads"), MemoryBucket("results")
-
-    async with start_tools(config) as tools:
-        app = build(
-            config, ConversionServices(Stores(voices, uploads, results), await _with_echo(tools))
-        )
+    async with start_tools(config) as coming:
+        ready = await coming
+        tools = ConversionTools(ready.decoder, {**ready.characters, ECHO: a_speaker(ECHO)})
+        app = build(config, ConversionServices(Stores(voices, uploads, results), tools))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://convert.test") as client:
             yield HostileContainer(client, voices, uploads, results)
         await app.drain()
-
-
-async def _with_echo(tools: Awaitable[ConversionTools]) -> ConversionTools:
-    ready = await tools
-    echo = LoadedCharacter(a_manifest(ECHO), _Echo())
-    return ConversionTools(ready.decoder, {**ready.characters, ECHO: echo})
-
-
-def _settings() -> dict[str, Any]:
-    return {
-        "project_id": "hostile",
-        "environment": "local",
-        "uploads_bucket": "uploads",
-        "results_bucket": "results",
-        "push_verification": "off",
-        "signing_key_file": "none",
-        "max_upload_bytes": MAX_BYTES,
-    }

@@ -12,7 +12,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from tests.integration.audio.recordings import hidden_opus, raw_wav
+from tests.integration.audio.recordings import raw_wav
 from tests.robustness.hostile import files
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ COSTLIEST: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
         "raw AAC, 5 % of it, changed": partial(_found, _CUT_AAC),
         "16-bit WAV, 0.1 % of it, changed": partial(_found, _CUT_WAV),
         "100 000 MP4 boxes moof": cache(partial(files.many_boxes, b"moof", 100_000)),
-        "Opus, 10 000 hidden packets": cache(partial(hidden_opus, 10_000)),
+        "Opus, 10 000 hidden packets": cache(partial(files.hidden_opus, 10_000)),
         "WAV with 255 channels in 4 MB": cache(partial(raw_wav, bytes(4_000_000), channels=255)),
     }
 )

@@ -10,18 +10,24 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from fractions import Fraction
 from functools import cache
+from typing import TYPE_CHECKING
 
 import av
 import numpy as np
 
-from tests.integration.audio.recordings import (
-    box,
-    raw_wav,
-    recording,
-    replace_box,
-    voice_like,
-)
+from tests.integration.audio.recordings import pictures, raw_wav, recording, voice_like
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def box(name: bytes, *content: bytes) -> bytes:
+    """One MP4 box."""
+    joined = b"".join(content)
+    return struct.pack(">I4s", 8 + len(joined), name) + joined
+
 
 SECONDS = 1.2
 FTYP = box(b"ftyp", b"isom", bytes(4), b"isom")
@@ -155,7 +161,8 @@ def alias_to(path: str) -> bytes:
 
 def with_data_reference(entry: bytes) -> bytes:
     """MP4 with another data reference than the one to the file itself."""
-    return replace_box(good(M4A), box(b"url ", bytes([0, 0, 0, 1])), entry)
+    around = (b"moov", b"trak", b"mdia", b"minf", b"dinf", b"dref")
+    return replace_box(good(M4A), box(b"url ", bytes([0, 0, 0, 1])), entry, around)
 
 
 def reference_movie(url: str) -> bytes:
@@ -164,21 +171,43 @@ def reference_movie(url: str) -> bytes:
     return FTYP + box(b"moov", box(b"rmra", box(b"rmda", reference)))
 
 
-def with_user_data(*boxes: bytes) -> bytes:
-    """A good M4A file with more boxes behind everything else."""
-    return good(M4A) + b"".join(boxes)
-
-
 def silent_film() -> bytes:
     """A film with pictures and no sound."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:
-        video = container.add_stream("libx264", rate=25, width=64, height=64, pix_fmt="yuv420p")
-        for _ in range(30):
-            picture = np.zeros((64, 64, 3), dtype=np.uint8)
-            container.mux(video.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(video.encode(None))
+        container.mux(list(pictures(container, "libx264", 30)))
     return file.getvalue()
+
+
+def replace_box(data: bytes, old: bytes, new: bytes, around: Sequence[bytes]) -> bytes:
+    """Replace `old` in an MP4 file and correct the sizes of the boxes `around` it."""
+    at = data.index(old)
+    grown = bytearray(data[:at] + new + data[at + len(old) :])
+    for name in around:
+        start = grown.index(name) - 4
+        (size,) = struct.unpack_from(">I", grown, start)
+        struct.pack_into(">I", grown, start, size + len(new) - len(old))
+    return bytes(grown)
+
+
+def edited_again_and_again(edits: int) -> bytes:
+    """MP4 whose edit list plays one millisecond of the same place, again and again."""
+    data = recording(M4A)
+    start = data.index(b"elst") - 4
+    (size,) = struct.unpack_from(">I", data, start)
+    edit = struct.pack(">IiHH", 1, 30_000, 1, 0)
+    edit_list = box(b"elst", struct.pack(">II", 0, edits), edit * edits)
+    return replace_box(data, data[start : start + size], edit_list, (b"moov", b"trak", b"edts"))
+
+
+def huge_table(samples: int, *, in_chunk: bool = True) -> bytes:
+    """MP4 whose table says that there are so many samples of one byte each."""
+    data = recording(M4A)
+    at = data.index(b"stsz") + 4
+    data = data[:at] + struct.pack(">III", 0, 1, samples) + data[at + 12 :]
+    at = data.index(b"stsc") + 4
+    chunk = struct.pack(">IIIII", 0, 1, 1, samples, 1)
+    return data[:at] + chunk + data[at + 20 :] if in_chunk else data
 
 
 # --- Matroska -------------------------------------------------------------------------------------
@@ -196,11 +225,24 @@ def matroska(*segment: bytes, doctype: bytes = b"webm") -> bytes:
     return head + bytes.fromhex("18538067 01ffffffffffffff") + b"".join(segment)
 
 
-def track(codec: bytes, *, rate: float = 48_000.0, channels: int = 1, more: bytes = b"") -> bytes:
-    """One audio track."""
-    sound = element("e1", element("b5", struct.pack(">d", rate)), element("9f", bytes([channels])))
-    numbers = element("d7", b"\1") + element("73c5", b"\1") + element("83", b"\2")
-    return element("1654ae6b", element("ae", numbers, element("86", codec), sound, more))
+def track(
+    codec: bytes,
+    *,
+    rate: float = 48_000.0,
+    channels: int = 1,
+    number: int = 1,
+    in_sound: bytes = b"",
+    more: bytes = b"",
+) -> bytes:
+    """One entry of an audio track."""
+    says = element("b5", struct.pack(">d", rate)) + element("9f", bytes([channels])) + in_sound
+    numbers = element("d7", number.to_bytes(3, "big")) + element("73c5", b"\1")
+    kind = element("83", b"\2") + element("86", codec)
+    return element("ae", numbers, kind, element("e1", says), more)
+
+
+def tracks(*entries: bytes) -> bytes:
+    return element("1654ae6b", *entries)
 
 
 def cluster(*blocks: bytes) -> bytes:
@@ -212,17 +254,48 @@ def cluster(*blocks: bytes) -> bytes:
     return element("1f43b675", element("e7", b"\0"), *simple)
 
 
+def many_streams(count: int) -> bytes:
+    """Matroska that declares `count` audio tracks and holds no sound."""
+    return matroska(tracks(*(track(b"A_OPUS", number=n) for n in range(1, count + 1))))
+
+
+def hidden_opus(packets: int) -> bytes:
+    """WebM of Opus packets of 120 ms in 62 bytes each; the container has all of it discarded.
+
+    DiscardPadding (RFC 9559, section 5.1.3.5.7) is in nanoseconds.
+    """
+    noise = np.random.default_rng(1).integers(0, 256, (packets, 60), dtype=np.uint8)
+    # Six frames of 20 ms in stereo, all of the same size (RFC 6716, section 3.2.5).
+    toc = bytes([31 << 3 | 1 << 2 | 3, 6])
+    hidden = element("75a2", (120_000_000).to_bytes(4, "big"))
+    groups = (
+        element("a0", element("a1", b"\x81\0\0\0", toc, each.tobytes()), hidden) for each in noise
+    )
+    head = element("63a2", opus_head(channels=2))
+    entry = track(b"A_OPUS", channels=2, more=head)
+    return matroska(tracks(entry), element("1f43b675", element("e7", b"\0"), *groups))
+
+
+def opus_bomb(seconds: int) -> bytes:
+    """WebM in which every packet is one byte long and 60 ms of silence (RFC 6716, section 3.1)."""
+    file = io.BytesIO()
+    with av.open(file, "w", format="webm", options={"live": "1"}) as container:
+        stream = container.add_stream("libopus", rate=48_000, layout="mono")
+        stream.codec_context.open()
+        for number in range(seconds * 1000 // 60):
+            packet = av.Packet(bytes([3 << 3]))
+            packet.stream = stream
+            packet.pts = packet.dts = number * 60
+            packet.time_base = Fraction(1, 1000)
+            container.mux(packet)
+    return file.getvalue()
+
+
 def pcm_matroska(*, rate: float = 48_000.0, channels: int = 1) -> bytes:
     """16-bit samples in Matroska, which says what rate and how many channels they have."""
     depth = element("6264", b"\x10")
-    sound = element(
-        "e1", element("b5", struct.pack(">d", rate)), element("9f", bytes([channels])), depth
-    )
-    numbers = element("d7", b"\1") + element("73c5", b"\1") + element("83", b"\2")
-    entry = element("ae", numbers, element("86", b"A_PCM/INT/LIT"), sound)
-    return matroska(
-        element("1654ae6b", entry), cluster(pcm16(SECONDS, 48_000)), doctype=b"matroska"
-    )
+    entry = track(b"A_PCM/INT/LIT", rate=rate, channels=channels, in_sound=depth)
+    return matroska(tracks(entry), cluster(pcm16(SECONDS, 48_000)), doctype=b"matroska")
 
 
 def compressed_frames(mebibytes: int, algorithm: int) -> bytes:
@@ -230,7 +303,8 @@ def compressed_frames(mebibytes: int, algorithm: int) -> bytes:
     packed = deflated_zeros(mebibytes)
     compression = element("5034", element("4254", bytes([algorithm])))
     encodings = element("6d80", element("6240", compression))
-    return matroska(track(b"A_PCM/INT/LIT", more=encodings), cluster(packed), doctype=b"matroska")
+    entry = track(b"A_PCM/INT/LIT", more=encodings)
+    return matroska(tracks(entry), cluster(packed), doctype=b"matroska")
 
 
 def nested_elements(depth: int) -> bytes:
@@ -250,7 +324,7 @@ def many_elements(kind: str, count: int) -> bytes:
         "seeks": ("114d9b74", element("4dbb", element("53ab", b"\xec")) * count),
     }
     name, content = kinds[kind]
-    return matroska(element(name, content), track(b"A_OPUS"))
+    return matroska(element(name, content), tracks(track(b"A_OPUS")))
 
 
 def matroska_that_names(url: str) -> bytes:
@@ -280,27 +354,26 @@ def ogg_page(packet: bytes, *, serial: int = 1, number: int = 0, flags: int = 0)
     lacing = bytes([255] * full + [last])
     head = struct.pack("<4sBBQIII", b"OggS", 0, flags, 0, serial, number, 0)
     page = bytearray(head + bytes([len(lacing)]) + lacing + packet)
-    struct.pack_into("<I", page, 22, _ogg_checksum(page))
+    struct.pack_into("<I", page, 22, _crc(page, 32, 0x04C11DB7))
     return bytes(page)
 
 
-def _table() -> list[int]:
+@cache
+def _crc_table(width: int, polynomial: int) -> tuple[int, ...]:
     table = []
     for byte in range(256):
-        remainder = byte << 24
+        remainder = byte << (width - 8)
         for _ in range(8):
-            remainder = remainder << 1 ^ (0x04C11DB7 if remainder & 1 << 31 else 0)
-        table.append(remainder & 0xFFFFFFFF)
-    return table
+            carry = remainder >> (width - 1) & 1
+            remainder = (remainder << 1 & ((1 << width) - 1)) ^ (polynomial if carry else 0)
+        table.append(remainder)
+    return tuple(table)
 
 
-_CRC = tuple(_table())
-
-
-def _ogg_checksum(page: bytes | bytearray) -> int:
-    value = 0
-    for byte in page:
-        value = (value << 8 & 0xFFFFFFFF) ^ _CRC[value >> 24 ^ byte]
+def _crc(data: bytes | bytearray, width: int, polynomial: int) -> int:
+    table, value = _crc_table(width, polynomial), 0
+    for byte in data:
+        value = (value << 8 & ((1 << width) - 1)) ^ table[value >> (width - 8) ^ byte]
     return value
 
 
@@ -383,17 +456,28 @@ def png_bomb(side: int) -> bytes:
     """A picture of side times side black points, which compresses to next to nothing."""
     head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     rows = zlib.compress(bytes(1 + 3 * side) * 64, 9)
-    chunks = [(b"IHDR", head), (b"IDAT", rows), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(*chunk) for chunk in chunks)
+    file = b"\x89PNG\r\n\x1a\n"
+    for name, content in ((b"IHDR", head), (b"IDAT", rows), (b"IEND", b"")):
+        checksum = struct.pack(">I", zlib.crc32(name + content))
+        file += struct.pack(">I", len(content)) + name + content + checksum
+    return file
 
 
-def _png_chunk(name: bytes, content: bytes) -> bytes:
-    return (
-        struct.pack(">I", len(content))
-        + name
-        + content
-        + struct.pack(">I", zlib.crc32(name + content))
-    )
+def flac_bomb(blocks: int) -> bytes:
+    """FLAC in which every 15 bytes are 65535 samples of silence: 1.4 s at 48 kHz each.
+
+    The frames follow the format's description (RFC 9639, section 9): constant subframes.
+    """
+    info = struct.pack(">HH3s3s", 65_535, 65_535, bytes(3), bytes(3))
+    # 20 bits of sample rate, 3 of channels - 1, 5 of bits - 1, 36 of total samples (unknown)
+    info += ((48_000 << 44) | (0 << 41) | (15 << 36)).to_bytes(8, "big") + bytes(16)
+    file = bytearray(b"fLaC" + bytes([0x80, 0, 0, len(info)]) + info)
+    for number in range(blocks):
+        header = bytes([0xFF, 0xF8, 0x7A, 0x08]) + chr(number).encode() + b"\xff\xfe"
+        header += bytes([_crc(header, 8, 0x07)])
+        frame = header + bytes([0x00, 0x00, 0x01])
+        file += frame + _crc(frame, 16, 0x8005).to_bytes(2, "big")
+    return bytes(file)
 
 
 def with_flac_total(total: int) -> bytes:

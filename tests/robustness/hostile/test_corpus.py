@@ -11,9 +11,8 @@ import pytest
 import pytest_asyncio
 
 from tests.robustness.hostile.container import HostileContainer, running_container
-from tests.robustness.hostile.corpus import DONE, Group, groups
+from tests.robustness.hostile.corpus import DONE, GROUPS
 from tests.robustness.hostile.files import WEBM, good
-from tests.robustness.hostile.report import rows
 from tests.robustness.hostile.watching import Lures, lures
 
 if TYPE_CHECKING:
@@ -39,12 +38,12 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lures]:
         yield laid
 
 
-@pytest.mark.parametrize("group", groups(), ids=lambda group: group.title)
+@pytest.mark.parametrize("title", GROUPS)
 async def test_every_hostile_file_ends_as_documented_and_a_good_file_is_converted_afterwards(
-    container: HostileContainer, laid: Lures, group: Group
+    container: HostileContainer, laid: Lures, title: str
 ) -> None:
     surprises = {}
-    for file in group.files:
+    for file in GROUPS[title]():
         ending = await container.ending_of(file.make(laid))
         if ending not in file.ends:
             surprises[file.name] = f"{ending}, not {', '.join(sorted(file.ends))}"
@@ -71,10 +70,3 @@ async def test_opening_the_file_or_connecting_to_the_port_is_detected(laid: Lure
         sender.sendto(b"!", ("127.0.0.1", laid.port))
         assert "has sent a datagram" in "".join(laid.touched())
     assert laid.touched() == []
-
-
-async def test_the_readme_names_every_group_and_how_it_ends() -> None:
-    readme = (ROOT / "tests" / "robustness" / "hostile" / "README.md").read_text()
-
-    for row in rows(groups()):
-        assert f"{row}\n" in readme, row

@@ -34,7 +34,7 @@ def decoded(data: bytes) -> tuple[np.ndarray, int]:
 
 
 @pytest.mark.parametrize("output_format", OutputFormat)
-@pytest.mark.parametrize("rate", [16_000, 24_000, 40_000, 44_100, 48_000])
+@pytest.mark.parametrize("rate", [16_000, 40_000, 48_000])
 def test_every_format_plays_the_same_sound_for_the_same_time(
     output_format: OutputFormat, rate: int
 ) -> None:
@@ -53,36 +53,25 @@ def test_every_format_plays_the_same_sound_for_the_same_time(
     assert np.std(heard) == pytest.approx(np.std(said), rel=0.06)
 
 
-def test_the_m4a_file_says_how_long_it_plays_to_the_millisecond() -> None:
+def test_the_m4a_file_says_how_long_it_plays_to_the_millisecond_and_its_index_comes_first() -> None:
     data = encode_result(voice_like(2.345, 24_000), 24_000, OutputFormat.M4A, MARKING).data
     at = data.index(b"elst")
-    _, entries, duration, start = struct.unpack_from(">IIII", data, at + 4)
-    assert entries == 1
-    assert duration == 2345
-    assert start == 1024
-
-
-def test_the_index_of_an_m4a_file_comes_first() -> None:
-    data = encode_result(voice_like(1, 24_000), 24_000, OutputFormat.M4A, MARKING).data
+    assert struct.unpack_from(">III", data, at + 8) == (1, 2345, 1024)
     assert data.index(b"moov") < data.index(b"mdat")
 
 
 @pytest.mark.parametrize("output_format", OutputFormat)
-def test_the_same_samples_give_the_same_bytes_of_the_announced_type(
+def test_every_result_says_that_it_is_synthetic_speech_with_the_same_bytes_each_time(
     output_format: OutputFormat,
 ) -> None:
     samples = voice_like(1, 24_000)
-    first = encode_result(samples, 24_000, output_format, MARKING)
-    assert encode_result(samples, 24_000, output_format, MARKING).data == first.data
-    container = sniff(first.data)
-    assert container is not None
-    assert content_type_matches(container, first.content_type)
-    assert first.extension == f".{output_format}"
-
-
-@pytest.mark.parametrize("output_format", OutputFormat)
-def test_every_result_says_that_it_is_synthetic_speech(output_format: OutputFormat) -> None:
-    data = encode_result(voice_like(1, 24_000), 24_000, output_format, MARKING).data
+    encoded = encode_result(samples, 24_000, output_format, MARKING)
+    data = encoded.data
+    assert encode_result(samples, 24_000, output_format, MARKING).data == data
+    container_type = sniff(data)
+    assert container_type is not None
+    assert content_type_matches(container_type, encoded.content_type)
+    assert encoded.extension == f".{output_format}"
     with av.open(io.BytesIO(data), "r") as container:
         tags = container.metadata | container.streams.audio[0].metadata
     assert tags["title"] == 'Synthetic speech: Mei <&> "声"'
@@ -132,9 +121,6 @@ def test_the_marking_is_well_formed_xml_whatever_the_names_are() -> None:
     text = MARKING.xmp().decode()
     assert 'Mei &lt;&amp;&gt; "声"' in text
     assert "Mei <&>" not in text
-
-
-def test_a_marking_without_credit_ends_with_its_statement() -> None:
     assert Marking("a", "A").comment == "Synthetic speech, converted to the voice of A."
     spoken = Marking("a", "A", is_from_text=True)
     assert spoken.comment == "Synthetic speech, spoken from text in the voice of A."

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pytest
 
 from shared.conversion.characters import build_character
 from shared.speech.engines.interface import (
     ConversionOptions,
     ConvertsAhead,
     EarlyPieces,
+    Mark,
+    MarkedPiece,
     speak_marked,
 )
 from shared.speech.engines.registry import ENGINES
@@ -20,27 +21,57 @@ from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.results.watermark import Watermark, WatermarkKey
 from shared.speech.results.watermark_detection import find_watermark
-from shared.speech.results.watermark_engines import MarkedEngine, Marker
+from shared.speech.results.watermark_engines import MarkedEngine, MarkedTextEngine, Marker
 from tests.unit.engines.test_characters import CHARACTERS
 from tests.unit.results.stranger_speech import RATE, read_aloud
-from tools.bundles.trial import speech_like
 
 if TYPE_CHECKING:
-    from shared.conversion.characters import LoadedCharacter
-    from shared.speech.engines.text_interface import PhraseEngine
-    from shared.speech.signal.sound import Samples, StageClock
+    from collections.abc import Iterator
+
+    from shared.speech.signal.sound import Samples
 
 KEY = WatermarkKey(b"another key of the tests, secret")
 MARKER = Marker(KEY, 1, {"mei": 77})
 OPTIONS = ConversionOptions(seed=5)
+SPEECH = SpeechOptions(seed=3)
 
 
-@pytest.fixture(scope="module")
-def characters() -> tuple[LoadedCharacter, LoadedCharacter]:
-    """Mei as she is, and marked."""
-    bundle = load_character(CHARACTERS / "mei", ENGINES)
-    settings = SessionSettings()
-    return build_character(bundle, settings), build_character(bundle, settings, marker=MARKER)
+class Reader:
+    """Gives recordings back, also while they come, and reads every text in the same way."""
+
+    sample_rate = RATE
+    languages = ("ja",)
+    wanted = 0
+
+    def __init__(self) -> None:
+        self.ahead: list[int] = []
+
+    def convert(self, samples: Samples, *_: object) -> Samples:
+        return samples
+
+    def convert_ahead(self, samples: Samples, *_: object) -> None:
+        self.ahead.append(len(samples))
+
+    def open_stream(self, _sample_rate: int, options: ConversionOptions) -> Reader | None:
+        return None if options.seed == 0 else self
+
+    def push(self, samples: Samples) -> Samples:
+        return samples
+
+    def finish(self) -> Samples:
+        return np.zeros(0, np.float32)
+
+    def speak_marked(self, _text: str, _options: SpeechOptions) -> Iterator[MarkedPiece]:
+        for piece in np.array_split(read_aloud(4.0), 7):
+            yield MarkedPiece(piece, (Mark("phone", "a", 0.001), Mark("phone", "b", 0.1)))
+
+    def speak(self, *_: object) -> Iterator[Samples]:
+        return (piece.samples for piece in self.speak_marked("", SPEECH))
+
+    def read_phrases(self, _text: str) -> list[Any]:
+        return []
+
+    speak_phrases = speak
 
 
 def found_in(samples: Samples) -> int | None:
@@ -48,115 +79,74 @@ def found_in(samples: Samples) -> int | None:
     return finding.payload if finding is not None and finding.is_found else None
 
 
-def test_a_conversion_is_marked_with_the_bits_of_its_character(
-    characters: tuple[LoadedCharacter, LoadedCharacter],
-) -> None:
-    plain, marked = (each.engine for each in characters)
-    recording = read_aloud(4.0)
+def test_a_conversion_is_marked_with_the_bits_of_its_character() -> None:
+    marked, recording = MARKER.engine("mei", cast("Any", Reader())), read_aloud(4.0)
 
     result = marked.convert(recording, RATE, OPTIONS)
 
+    assert found_in(recording) is None
     assert found_in(result) == 77
-    assert found_in(plain.convert(recording, RATE, OPTIONS)) is None
+    assert (
+        found_in(MARKER.engine("hina", cast("Any", Reader())).convert(recording, RATE, OPTIONS))
+        == 1
+    )
     np.testing.assert_array_equal(result, marked.convert(recording, RATE, OPTIONS))
 
 
-def test_what_is_heard_live_is_marked_and_has_every_sample(
-    characters: tuple[LoadedCharacter, LoadedCharacter],
-) -> None:
-    recording = read_aloud(5.0)
-    stream = characters[1].engine.open_stream(RATE, OPTIONS)
+def test_what_is_heard_live_is_marked_as_the_whole_is_and_has_every_sample() -> None:
+    marked, recording = MARKER.engine("mei", cast("Any", Reader())), read_aloud(4.0)
+    stream = marked.open_stream(RATE, OPTIONS)
     assert stream is not None
+    assert stream.wanted == 0
 
     heard = [stream.push(piece) for piece in np.array_split(recording, 50)]
     whole = np.concatenate([*heard, stream.finish()])
 
-    assert stream.wanted >= 0
-    assert len(whole) == len(recording)
-    assert found_in(whole) == 77
+    np.testing.assert_array_equal(whole, marked.convert(recording, RATE, OPTIONS))
+    assert marked.open_stream(RATE, ConversionOptions(seed=0)) is None
 
 
-def test_a_spoken_text_is_marked_once(
-    characters: tuple[LoadedCharacter, LoadedCharacter],
-) -> None:
-    plain, marked = (each.text_engine for each in characters)
-    assert plain is not None
-    assert marked is not None
-    text = "こんにちは。きょうは、とてもいい天気ですね。あしたも、晴れるでしょう。"
+def test_a_spoken_text_is_marked_once_and_tells_its_phones_where_they_are_heard() -> None:
+    plain = cast("Any", Reader())
+    marked = MARKER.text_engine("mei", plain)
 
-    spoken = np.concatenate(list(marked.speak(text, SpeechOptions(seed=3))))
-    phrases = marked.read_phrases(text)
-    again = np.concatenate(list(marked.speak_phrases(phrases, text, SpeechOptions(seed=3))))
+    spoken = np.concatenate(list(marked.speak("", SPEECH)))
+    phrases = np.concatenate(list(marked.speak_phrases(marked.read_phrases(""), "", SPEECH)))
+    phones, samples = phones_of(marked)
 
-    expected = MARKER.text_engine("mei", plain)
-    np.testing.assert_array_equal(
-        spoken, np.concatenate(list(expected.speak(text, SpeechOptions(seed=3))))
-    )
-    assert found_in(spoken) == found_in(again) == 77
+    assert found_in(spoken) == 77
+    np.testing.assert_array_equal(spoken, phrases)
+    np.testing.assert_array_equal(spoken, samples)
+    assert len(phones) == 14
+    assert phones == phones_of(plain)[0]
 
 
-def test_a_marked_text_tells_its_phones_where_they_are_heard(
-    characters: tuple[LoadedCharacter, LoadedCharacter],
-) -> None:
-    plain, marked = (each.text_engine for each in characters)
-    assert plain is not None
-    assert marked is not None
-    text = "こんにちは。きょうは、とてもいい天気ですね。"
-
-    expected, samples = phones_of(plain, text)
-    phones, marked_samples = phones_of(marked, text)
-
-    assert [phone for phone, _ in phones[:4]] == ["k", "o", "N", "n"]
-    assert phones == expected
-    assert len(marked_samples) == len(samples)
-    assert found_in(marked_samples) == 77
-
-
-def phones_of(engine: PhraseEngine, text: str) -> tuple[list[tuple[str, float]], Samples]:
+def phones_of(engine: Any) -> tuple[list[tuple[str, float]], Samples]:
     """The phones of a text with the seconds at which they begin, and its samples."""
     found, pieces, begin = [], [], 0
-    for piece in speak_marked(engine, text, SpeechOptions(seed=3)):
-        seconds = begin / engine.sample_rate
-        phones = [mark for mark in piece.marks if mark.kind == "phone"]
-        found += [(mark.text, round(mark.begin + seconds, 6)) for mark in phones]
+    for piece in speak_marked(engine, "", SPEECH):
+        seconds = begin / RATE
+        found += [(mark.text, round(mark.begin + seconds, 6)) for mark in piece.marks]
         pieces.append(piece.samples)
         begin += len(piece.samples)
     return found, np.concatenate(pieces)
 
 
-class SlowEngine:
-    """Repeats the recording and keeps what it was told to convert ahead."""
-
-    sample_rate = RATE
-
-    def __init__(self) -> None:
-        self.ahead: list[int] = []
-
-    def convert(
-        self,
-        samples: Samples,
-        sample_rate: int,
-        options: ConversionOptions,
-        stopwatch: StageClock | None = None,
-    ) -> Samples:
-        del sample_rate, options, stopwatch
-        return samples
-
-    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
-        del sample_rate, options
-
-    def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
-        del sample_rate, options
-        self.ahead.append(len(samples))
-
-
 def test_a_slow_engine_still_converts_ahead_and_another_one_does_not() -> None:
-    slow = SlowEngine()
-    marked = MARKER.engine("slow", slow)
-    samples = speech_like(1.0, RATE)
+    slow = Reader()
+    marked = MARKER.engine("slow", cast("Any", slow))
 
     assert isinstance(marked, ConvertsAhead)
-    marked.convert_ahead(samples, RATE, ConversionOptions(ahead=EarlyPieces()))
-    assert slow.ahead == [len(samples)]
-    assert marked.open_stream(RATE, OPTIONS) is None
-    assert not isinstance(MarkedEngine(slow, Watermark(KEY, 1, RATE)), ConvertsAhead)
+    marked.convert_ahead(read_aloud(1.0), RATE, ConversionOptions(ahead=EarlyPieces()))
+    assert slow.ahead == [RATE]
+    unable = MarkedEngine(cast("Any", slow), Watermark(KEY, 1, RATE))
+    assert not isinstance(unable, ConvertsAhead)
+
+
+def test_a_character_is_built_with_the_engines_that_mark() -> None:
+    bundle = load_character(CHARACTERS / "mei", ENGINES)
+    character = build_character(bundle, SessionSettings(), marker=MARKER)
+
+    assert isinstance(character.engine, MarkedEngine)
+    assert character.engine.watermark.payload == 77
+    assert isinstance(character.text_engine, MarkedTextEngine)
