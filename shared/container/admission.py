@@ -120,7 +120,7 @@ class FairQueue:
 
     @asynccontextmanager
     async def slot(self, client: Client = None, text: Share | None = None) -> AsyncIterator[None]:
-        """Have a place inside the context; None is a client. A text that queues again has a share`"""
+        """Have a place in the context; None is a client. A text that comes again has a share."""
         self._recent.see(client)
         text = text or Share()
         share = text.whole = self._clients.setdefault(client, Share())
