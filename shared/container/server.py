@@ -11,7 +11,7 @@ import sys
 import threading
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from shared.characters.bundle_files import BundleError
 from shared.container.process_plan import ServingSettings
@@ -270,10 +270,6 @@ class _Shutdown:
         self._stack.callback(asyncio.create_task(task).cancel)
 
 
-class LogSettings(Protocol):
-    def configure_logs(self) -> None: ...
-
-
 _Settings = TypeVar("_Settings", bound=ServingSettings)
 
 
@@ -281,7 +277,7 @@ def run_container(kind: type[_Settings], run: Callable[[_Settings], None]) -> No
     """Run a container; exit with status 2 and a message if settings or bundles are wrong."""
     try:
         config = settings.load(kind)
-        cast("LogSettings", config).configure_logs()
+        cast("Any", config).configure_logs()
         listening_socket(config.host, config.port).close()  # fails before networks are loaded
         run(config)
     except (settings.SettingsError, BundleError) as error:

@@ -75,7 +75,16 @@ class SharedSlots:
         text.come(queue.served())
         descriptor = None if queue.is_before(text) else self._take(name, text)
         if descriptor is None:
-            descriptor = await self._wait(queue, text)
+            try:
+                with queue.waiting(text):
+                    while descriptor is None:
+                        if queue.next_text() is text:
+                            descriptor = self._take(name, text)
+                        if descriptor is None:
+                            await self._wait_for_sign()
+            finally:
+                # While it waited, others may have left a slot to it.
+                self._give_signs()
         queue.serve(text)
         self._begun[text] = self._now()
         try:
@@ -84,18 +93,6 @@ class SharedSlots:
             self._count(text)
             del self._begun[text]
             os.close(descriptor)
-            self._give_signs()
-
-    async def _wait(self, queue: _Queue, text: Share) -> int:
-        try:
-            with queue.waiting(text):
-                while (
-                    queue.next_text() is not text or (taken := self._take(queue.name, text)) is None
-                ):
-                    await self._wait_for_sign()
-                return taken
-        finally:
-            # While it waited, others may have left a slot to it.
             self._give_signs()
 
     def should_pass_on(self, client: str | None, text: Share | None = None) -> bool:

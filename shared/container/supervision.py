@@ -133,7 +133,7 @@ class _Application(BaseApplication):
 class ConvertWorker(Worker):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)  # type: ignore[no-untyped-call] # Gunicorn is not typed
-        # Made before the fork, so that both processes have it.
+        # Made before the fork: both processes have it.
         self._condition = mmap.mmap(-1, 1)
         self._made_at = time.monotonic()
         # Gunicorn never times out a worker without a heartbeat, and it may hang at once.

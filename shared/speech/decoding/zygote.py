@@ -21,7 +21,7 @@ import struct
 import sys
 import time
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from shared.speech.decoding import demuxing
 from shared.speech.decoding.decode_process import decode_into, decode_stream
@@ -35,6 +35,9 @@ from shared.speech.decoding.wire import (
     DecodingJob,
     ProcessExit,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_SECCOMP: Final = 22
@@ -52,22 +55,18 @@ _REFUSE: Final = 0x00050000 | errno.EPERM
 _KILL: Final = 0x80000000
 
 
-class _Architecture(NamedTuple):
-    audit_architecture: int
-    allowed: dict[str, int]
-
-
-# Numbers from the kernel's system call tables for the two machines that containers run on.
+# The architecture's number for audits, and those of the calls that are allowed, from the kernel's
+# tables for the two machines that containers run on.
 # fmt: off
 _MACHINES: Final = {
-    "x86_64": _Architecture(0xC000003E, {
+    "x86_64": (0xC000003E, {
         "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10,
         "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
         "sched_yield": 24, "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60,
         "sigaltstack": 131, "gettid": 186, "futex": 202, "sched_getaffinity": 204,
         "restart_syscall": 219, "clock_gettime": 228, "exit_group": 231, "getrandom": 318,
     }),
-    "aarch64": _Architecture(0xC00000B7, {
+    "aarch64": (0xC00000B7, {
         "close": 57, "lseek": 62, "read": 63, "write": 64, "fstat": 80, "exit": 93,
         "exit_group": 94, "futex": 98, "clock_gettime": 113, "sched_getaffinity": 123,
         "sched_yield": 124, "restart_syscall": 128, "sigaltstack": 132, "rt_sigaction": 134,
@@ -85,7 +84,7 @@ class Confinement:
     def __init__(self) -> None:
         machine = _MACHINES.get(platform.machine())
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
-        self._filter = None if machine is None else _Filter(machine)
+        self._filter = None if machine is None else _Filter(*machine)
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
         self._address_space = int(pages) * resource.getpagesize()
         # A process inherits the signals that its parent ignores.
@@ -133,12 +132,12 @@ class _Filter(ctypes.Structure):
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
-    def __init__(self, machine: _Architecture) -> None:
-        numbers = sorted(machine.allowed.values())
+    def __init__(self, architecture: int, allowed: Mapping[str, int]) -> None:
+        numbers = sorted(allowed.values())
         # Each with its operand, and the instructions to skip if they are equal.
         program = [
             (_LOAD_WORD, _OFFSET_ARCHITECTURE, 0),
-            (_JUMP_IF_EQUAL, machine.audit_architecture, 1),
+            (_JUMP_IF_EQUAL, architecture, 1),
             (_RETURN, _KILL, 0),
             (_LOAD_WORD, _OFFSET_NUMBER, 0),
             *((_JUMP_IF_EQUAL, each, len(numbers) - at) for at, each in enumerate(numbers)),
@@ -270,7 +269,7 @@ class Zygote:
 
 
 def _report(status: int, report: bytes) -> None:
-    # Writing fails if nobody waits for the recording any more.
+    # It fails if nobody waits for the recording any more.
     with contextlib.suppress(OSError):
         os.write(status, report)
     os.close(status)
