@@ -115,8 +115,6 @@ _SENTENCES: Final[Mapping[Language, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ConsentSentence:
-    """The sentence that an owner is asked to say."""
-
     language: Language
     day: dt.date
     words: tuple[str, ...]
@@ -128,7 +126,6 @@ class ConsentSentence:
 
     @property
     def date(self) -> str:
-        """The day as it is said."""
         # French and Italian have a word for the first day.
         first = {"fr": "1er", "it": "1º"}.get(self.language, "1")
         return _DATES[self.language].format(
@@ -144,7 +141,6 @@ class ConsentSentence:
         return _SENTENCES[self.language].format(date=self.date, words=words[:1].upper() + words[1:])
 
     def holds_on(self, day: dt.date) -> bool:
-        """Return whether it may still be spoken on a day."""
         return dt.timedelta() <= day - self.day <= dt.timedelta(days=HOLDS_DAYS)
 
     @property

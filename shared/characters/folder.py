@@ -28,8 +28,6 @@ _ONNX, _SVG, _JSON = "application/octet-stream", "image/svg+xml", "application/j
 
 
 class CharacterFolder:
-    """The characters in a bucket, as an operator changes them."""
-
     def __init__(self, bucket: Bucket, say: Callable[[str], None] | None = None) -> None:
         self._bucket = bucket
         self._say = say or print

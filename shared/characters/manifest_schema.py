@@ -28,7 +28,6 @@ class _WithoutTitles(GenerateJsonSchema):
 
 
 def render_schema() -> str:
-    """Return the schema as the text of `characters/character.schema.json`."""
     schema = Manifest.model_json_schema(schema_generator=_WithoutTitles)
     schema["title"] = "Character manifest (character.json)"
     for model, fields in _described_fields().items():

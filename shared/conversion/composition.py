@@ -98,7 +98,6 @@ class ConvertingApp(Starlette):
 def lend_characters(
     config: ConverterSettings, tools: ConversionTools, open_bucket: Callable[[], Bucket] | None
 ) -> CharacterLender:
-    """Build the character source: the image's characters, and the bucket's if there is one."""
     built_in = BuiltInCharacters(tools.characters)
     if open_bucket is None:
         return built_in

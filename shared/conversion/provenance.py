@@ -174,7 +174,6 @@ class ResultCredentials:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="signing")
 
     def load(self) -> None:
-        """Load the library in the background."""
         self._threads.submit(self._signer.load)
 
     async def add(

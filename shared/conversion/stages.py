@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A conversion that succeeded."""
-
     result: Result
     seconds: float | None  # the recording's length; None for a text
     timings: Mapping[str, float]  # milliseconds of each stage
@@ -69,8 +67,6 @@ class EarlyResult(Protocol):
 
 
 class Conversion:
-    """The conversion of voices; all conversions of the process share its parts."""
-
     def __init__(
         self,
         *,
@@ -189,7 +185,6 @@ class Conversion:
         return Outcome(result, made.seconds, watch.milliseconds(), watch.laps, made.missing_seconds)
 
     async def discard_recording(self, voice: Voice) -> None:
-        """Empty the recording of a final voice: nobody needs it any more."""
         if voice.input is not None:
             await self._uploads.empty(voice.input.object, voice.input.generation)
 

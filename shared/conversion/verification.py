@@ -93,7 +93,6 @@ class ProvenanceFinding:
         return ProvenanceVerdict.COPY if is_marked else ProvenanceVerdict.UNKNOWN
 
     def to_answer(self) -> dict[str, Any]:
-        """Return the finding as the API answers it."""
         sentences = dict(SENTENCES[self.verdict])
         if self.verdict is ProvenanceVerdict.UNCHANGED:
             # Only a statement that holds tells which uses the voice's owner forbids.

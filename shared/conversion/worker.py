@@ -161,8 +161,6 @@ class QueuedAttempt(Attempt):
 
 
 class Worker:
-    """The worker of one instance, which carries out attempts and handles conversion messages."""
-
     def __init__(
         self,
         voices: VoiceStore,
@@ -306,7 +304,6 @@ class Worker:
             return voice
 
     async def _convert(self, lease: Lease, attempt: Attempt) -> Outcome | VoiceError:
-        """Convert the voice and commit the outcome: a result, or the error of the voice."""
         try:
             async with AsyncExitStack() as held:
                 return await self._convert_in_turn(lease, attempt, held)
@@ -369,7 +366,6 @@ class Worker:
         return outcome
 
     async def _borrow(self, character_id: str, held: AsyncExitStack) -> LoadedCharacter:
-        """Borrow a character until the stack is left."""
         try:
             async with asyncio.timeout(self._deadline_seconds) as deadline:
                 return await held.enter_async_context(self._characters.lend(character_id))

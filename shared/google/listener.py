@@ -95,8 +95,6 @@ class _WatchedDocument:
 
 
 class DocumentListener:
-    """Follows the documents of voices for any number of waiting clients."""
-
     def __init__(self, client: RenewableClient, *, targets_per_stream: int) -> None:
         self._connection = _Connection(client)
         self._targets_per_stream = targets_per_stream

@@ -310,7 +310,6 @@ _WITHOUT_BODY: Final = frozenset({requests.codes.no_content, requests.codes.not_
 
 
 def open_storage_client(project: str) -> Client:
-    """Open a client for the project's buckets."""
     client = Client(project=project)
     # As Google's documentation changes the size of the pool; the library has no setting for it.
     client._http.mount("https://", RenewingAdapter())  # noqa: SLF001

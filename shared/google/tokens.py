@@ -63,7 +63,6 @@ class Certificates:
 
 
 def by_key_id(answer: Any) -> Mapping[str, str]:
-    """Return the certificates of an answer that must be a JSON object of them."""
     if not isinstance(answer, dict):
         raise TypeError("the answer is not an object of certificates")
     return answer
@@ -84,8 +83,6 @@ def fetch_certificates(
 
 
 class CertificateCache:
-    """Keeps certificates for their lifetime."""
-
     def __init__(
         self, fetch: Callable[[], Certificates], monotonic: Callable[[], float] = time.monotonic
     ) -> None:

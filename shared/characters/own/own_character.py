@@ -46,8 +46,6 @@ class Visibility(StrEnum):
 
 
 class TrainingErrorCode(StrEnum):
-    """The reason for which a training failed."""
-
     RECORDINGS_REFUSED = "recordings_refused"
     ANOTHER_VOICE = "another_voice"
     """Somebody else speaks in so many of the recordings that too little is left, or whose they are
@@ -78,8 +76,6 @@ class TrainingFailure:
 
 @dataclass(frozen=True, slots=True)
 class TypedConsent:
-    """The consent that the owner has typed."""
-
     owner: str
     contact: str
     day: str
@@ -87,8 +83,6 @@ class TypedConsent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCharacter:
-    """A character that a visitor makes."""
-
     character_id: str
     status: OwnCharacterStatus
     name: str
@@ -112,7 +106,6 @@ class OwnCharacter:
     visibility: Visibility = Visibility.PRIVATE
 
     def is_key(self, key: str) -> bool:
-        """Return whether `key` is the owner's secret."""
         return hmac.compare_digest(digest_of(key), self.key_sha256)
 
     def is_owned_by(self, uid: str | None, key: str | None) -> bool:
@@ -222,13 +215,11 @@ def report(
 
 
 def finish(character: OwnCharacter, attempt: int, now: datetime) -> OwnCharacter:
-    """End a training that has made a character."""
     _require_attempt(character, attempt)
     return _end(character, OwnCharacterStatus.READY, now, expire_at=None, has_bundle=True)
 
 
 def without_recordings(character: OwnCharacter, now: datetime) -> OwnCharacter:
-    """Record that the recordings of a character are deleted."""
     return replace(character, has_recordings=False, updated_at=now)
 
 

@@ -96,8 +96,6 @@ _GENERATIONS_PER_SECOND: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class OwnCharacterCleaner:
-    """Deletes the leftovers of owners and trainers."""
-
     store: OwnCharacterStore
     recordings: Bucket
     characters: Bucket

@@ -89,24 +89,3 @@ async def test_a_voice_is_in_the_sweeps_index_until_it_is_final(
     after = (await document.get()).to_dict()
     assert after is not None
     assert "sweep_shard" not in after
-
-
-async def test_a_search_goes_through_all_collections_page_by_page(store: FirestoreVoices) -> None:
-    long_ago = NOW - timedelta(days=7000)
-    voices = [
-        replace(a_waiting(), updated_at=long_ago + timedelta(seconds=number)) for number in range(7)
-    ]
-    for voice in voices:
-        await store.create(voice)
-    assert len({document_path(voice.voice_id).rpartition("/")[0] for voice in voices}) > 1
-
-    found, since = list[str](), long_ago + timedelta(minutes=1)
-    page = await store.find_unchanged(Status.WAITING, since=since, limit=2)
-    while page.snapshots:
-        found += [snapshot.voice.voice_id for snapshot in page.snapshots]
-        if page.end is None:
-            break
-        page = await store.find_unchanged(Status.WAITING, since=since, limit=2, after=page.end)
-
-    ours = [voice.voice_id for voice in voices]
-    assert [voice_id for voice_id in found if voice_id in ours] == ours

@@ -125,7 +125,7 @@ def test_a_wrong_setting_of_the_notice_is_refused(wrong: dict[str, Any]) -> None
         NoticeSettings(**wrong)
 
 
-@pytest.mark.parametrize("place", ["off", "before", "after"])
+@pytest.mark.parametrize("place", ["off", "before"])
 async def test_the_statement_says_where_the_notice_is(place: NoticePlace) -> None:
     credentials = ResultCredentials(SIGNER, seconds=5.0)
     result = await credentials.add(encoded_as(OutputFormat.WAV), MEI, MARKING, place)

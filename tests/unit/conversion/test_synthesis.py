@@ -36,16 +36,6 @@ async def spoken(
     )
 
 
-async def test_a_text_is_spoken_as_was_asked() -> None:
-    engine = FakeSpeaker()
-
-    said = await spoken(engine, asked={"speed": 1.5, "style": 3})
-
-    assert len(said.samples) == 200
-    assert said.marks == ()
-    assert engine.asked == [(TEXT, SpeechOptions(speed=1.5, style=3, seed=7))]
-
-
 @pytest.mark.parametrize("code", list(TextErrorCode))
 async def test_what_the_engine_refuses_fails_the_voice_with_its_code(code: TextErrorCode) -> None:
     with pytest.raises(VoiceError) as caught:

@@ -90,9 +90,12 @@ async def test_a_message_without_the_uploads_time_is_converted_all_the_same(
 
 
 @in_virtual_time
-async def test_a_permanent_error_fails_the_voice_and_the_message_is_over(
-    stage: WorkerStage, book: LogBook
+async def test_a_permanent_error_fails_the_voice_and_is_in_the_log_and_the_trace(
+    book: LogBook,
 ) -> None:
+    spans = InMemorySpanExporter()
+    traces = SpanTraces(SimpleSpanProcessor(spans), Resource({}), "a key for tests")
+    stage = WorkerStage(traces=traces)
     stage.conversion.error = ERROR
     message = await stage.handle_new()
 
@@ -101,15 +104,6 @@ async def test_a_permanent_error_fails_the_voice_and_the_message_is_over(
     (entry,) = book.of("conversion_failed")
     assert (entry["code"], entry["attempt"], entry["character"]) == ("silent", 1, "mei")
     assert book.of("conversion_done") == []
-
-
-async def test_the_trace_of_an_attempt_says_which_one_it_was_and_why_it_failed() -> None:
-    spans = InMemorySpanExporter()
-    traces = SpanTraces(SimpleSpanProcessor(spans), Resource({}), "a key for tests")
-    stage = WorkerStage(traces=traces)
-    stage.conversion.error = ERROR
-    await stage.handle_new()
-
     (attempt,) = [span for span in spans.get_finished_spans() if span.name == "attempt"]
     assert attempt.attributes == {"attempt": 1, "character": "mei"}
     assert attempt.status.description == "silent"

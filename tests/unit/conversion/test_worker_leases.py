@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from tests.support.logs import LogBook
 
 
-@pytest.mark.parametrize("outcome", [StorageUnavailableError("down"), MemoryError("no room")])
+@pytest.mark.parametrize(
+    "outcome", [StorageUnavailableError("down"), TimeoutError("slow"), MemoryError("no room")]
+)
 @in_virtual_time
 async def test_a_passing_error_hands_the_voice_back_and_the_message_comes_again(
     stage: WorkerStage, outcome: Exception
@@ -183,12 +185,12 @@ async def test_a_worker_that_lost_its_lease_deletes_its_own_result_beside_anothe
     assert stage.conversion.results == {result.object}
 
 
-@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize(("error", "is_late"), [(ERROR, False), (ERROR, True), (None, False)])
 @in_virtual_time
-async def test_if_a_failure_cannot_be_stored_the_voice_is_released(
-    stage: WorkerStage, *, is_late: bool
+async def test_if_an_end_cannot_be_stored_the_voice_is_handed_back_and_tried_again(
+    stage: WorkerStage, error: Exception | None, *, is_late: bool
 ) -> None:
-    stage.conversion.error = ERROR
+    stage.conversion.error = error
     message, working = await stage.begin_stopped()
     if is_late:
         await asyncio.sleep(DEADLINE - 0.5)
@@ -197,8 +199,11 @@ async def test_if_a_failure_cannot_be_stored_the_voice_is_released(
     stage.voices.failing_writes = 1
     with pytest.raises(StoreUnavailableError):
         await working
-
     await stage.require_free(message)
+
+    stage.conversion.may_make.set()
+    await stage.another_worker().handle(message)
+    assert await stage.status(message) is (Status.FAILED if error else Status.DONE)
 
 
 @in_virtual_time
@@ -228,18 +233,6 @@ async def test_a_voice_deleted_during_its_conversion_leaves_nothing_behind(
     assert stage.conversion.results == set()
 
     await stage.worker.handle(message)
-
-
-@in_virtual_time
-async def test_if_a_commit_cannot_be_stored_the_message_is_redelivered(stage: WorkerStage) -> None:
-    message, working = await stage.begin_stopped()
-    stage.voices.failing_writes = 1
-    stage.conversion.may_make.set()
-    with pytest.raises(StoreUnavailableError):
-        await working
-
-    await stage.worker.handle(message)
-    assert await stage.status(message) is Status.DONE
 
 
 @in_virtual_time
