@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import subprocess
 import sys
 import threading
 import wave
@@ -16,10 +18,11 @@ import pytest
 import requests
 from google.cloud import firestore, storage
 
-from tests.integration.served import SAMPLE, served_cloud
+from tests.integration.served import ROOT, SAMPLE, environment, served_cloud
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SECONDS = 60
 RATE = 16_000
@@ -239,14 +242,37 @@ def test_a_text_goes_the_whole_way_and_is_erased_with_its_voice(
     assert wait(endpoints, voice_id).json()["code"] == "unknown_voice"
 
 
-def test_a_text_that_cannot_be_spoken_fails_with_a_sentence(endpoints: dict[str, Any]) -> None:
-    wish = {"text": "привет", "character": "mei"}
-    created = requests.post(f"{endpoints['api']}/api/v1/voices", json=wish, timeout=SECONDS)
+def probed(*arguments: str) -> tuple[int, dict[str, Any]]:
+    command = [sys.executable, "-m", "infra.probe", *arguments]
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    return ended.returncode, json.loads(ended.stdout) if ended.stdout else {"said": ended.stderr}
 
-    answer = wait(endpoints, created.json()["voice_id"])
 
-    assert (answer.status_code, answer.json()["code"]) == (422, "text_unreadable")
-    assert "привет" not in answer.text
+def test_a_probe_finds_a_service_that_works_and_keeps_nothing(endpoints: dict[str, Any]) -> None:
+    status, found = probed(endpoints["api"], "--within", "60")
+    assert (status, found["event"], found["ok"], found["said"]) == (0, "probe", True, "")
+    assert 0 < found["seconds"] < 60
+    assert wait(endpoints, found["voice_id"]).status_code == 404
+
+    status, late = probed(endpoints["api"], "--within", "0.001")
+    assert (status, late["ok"]) == (1, False)
+    assert late["said"] == f"the result came after {late['seconds']} s, not within 0.001"
+
+
+def test_a_probe_that_hears_nothing_is_a_failure_and_a_wrong_command_another(
+    endpoints: dict[str, Any], tmp_path: Path
+) -> None:
+    (broken := tmp_path / "broken.webm").write_bytes(b"no recording")
+    for arguments, expected, said in (
+        ((endpoints["api"], "--recording", str(broken)), 1, "the conversion was answered with 422"),
+        (("http://127.0.0.1:9",), 1, "ConnectError"),
+        (("http://127.0.0.1:9", "--recording", "words.txt"), 2, "expected a file in .webm, .wav"),
+    ):
+        status, found = probed(*arguments)
+        assert (status, found.get("seconds")) == (expected, None)
+        assert said in found["said"]
 
 
 @WITH_EMULATORS

@@ -45,15 +45,11 @@ async def wait_for_all(path: Path, voice_id: str) -> list[Span]:
         await asyncio.sleep(0.05)
 
 
-async def test_a_voice_has_one_trace_from_the_api_to_its_result(
-    tmp_path: Path, *, embedded: bool
-) -> None:
+async def test_a_voice_has_one_trace_from_the_api_to_its_result(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
-        local_cloud(
-            CloudOptions(folder=tmp_path, traces=path), embedded=embedded, note=print
-        ) as cloud,
+        local_cloud(CloudOptions(folder=tmp_path, traces=path), embedded=True, note=print) as cloud,
         httpx.AsyncClient(base_url=cloud.addresses.api, timeout=PATIENCE_SECONDS) as client,
     ):
         created = (await client.post("/api/v1/voices", json={"content_type": "audio/webm"})).json()

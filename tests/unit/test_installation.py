@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from typing import TYPE_CHECKING
 
-from requirements.installation import Shown, main
+from requirements.installation import main
 
 if TYPE_CHECKING:
     import pytest
@@ -22,34 +21,12 @@ for line in (
 """
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_without_a_terminal_each_step_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([sys.executable, "-c", PIP]) == 0
     assert [line.split(" ", 3)[3] for line in capsys.readouterr().out.splitlines()] == [
         "looking up packages",
         "writing packages 2",
         "packages installed in 0:00",
-    ]
-
-
-def test_on_a_terminal_one_line_moves_with_the_time_also_while_pip_says_nothing() -> None:
-    times = iter((0.0, 0.0, 65.0, 70.0, 71.0))
-    shown = Shown(Terminal(), lambda: next(times))
-    shown.take("Collecting numpy==2.4.6 (from -r a.in)")
-    shown.move()
-    shown.take("  Downloading https://registry.example/numpy-2.4.6-cp312.whl (16.7 MB)")
-    shown.end()
-    written = str(shown.out.getvalue()) if isinstance(shown.out, Terminal) else ""
-    assert "\n" not in written.rstrip("\n")
-    assert [line.strip() for line in written.split("\r\x1b[K") if line] == [
-        "0:00 looking up packages: numpy==2.4.6",
-        "1:05 looking up packages: numpy==2.4.6",
-        "1:10 looking up packages: numpy-2.4.6-cp312.whl (16.7 MB)",
-        "1 packages installed in 1:11",
     ]
 
 

@@ -86,21 +86,6 @@ def test_uv_installs_where_it_is_installed_and_pip_where_uv_cannot(
     assert [command[2] for command in others] == ([] if works else ["requirements.installation"])
 
 
-def test_one_environment_runs_and_tests(
-    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[str] = []
-    monkeypatch.setattr(noxfile, "ENVIRONMENTS", tmp_path)
-    monkeypatch.setattr(noxfile, "Environment", lambda _session, name: made.append(name))
-
-    noxfile.running(Session())
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "installed.txt").touch()
-    noxfile.running(Session())
-
-    assert made == ["local", "tests"]
-
-
 @pytest.mark.parametrize("asks_for_help", [False, True])
 def test_a_training_asks_before_its_packages_are_installed(
     noxfile: Any, monkeypatch: pytest.MonkeyPatch, *, asks_for_help: bool

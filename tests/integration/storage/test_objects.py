@@ -90,50 +90,6 @@ def test_what_was_replaced_or_deleted_is_gone_with_its_content(bucket: Any, serv
         bucket.blob("a").delete()
 
 
-def test_ranges_are_answered_as_http_says(
-    bucket: Any, server: Server, http: requests.Session
-) -> None:
-    bucket.blob("a").upload_from_string(b"0123456789")
-    url = f"{server.url}/download/storage/v1/b/uploads/o/a?alt=media"
-
-    for header, status, content, content_range in (
-        ("bytes=-3", 206, b"789", "bytes 7-9/10"),
-        ("bytes=5-2", 200, b"0123456789", None),
-        ("bytes=8-400", 206, b"89", "bytes 8-9/10"),
-        ("bytes=10-", 416, None, "bytes */10"),
-    ):
-        response = http.get(url, headers={"Range": header})
-        assert response.status_code == status
-        assert response.headers.get("Content-Range") == content_range
-        if content is None:
-            reason = response.json()["error"]["errors"][0]["reason"]
-            assert reason == "requestedRangeNotSatisfiable"
-        else:
-            assert response.content == content
-
-
-@pytest.mark.parametrize("digits", [20, 5000])
-def test_a_number_of_too_many_digits_is_refused(
-    bucket: Any, server: Server, http: requests.Session, digits: int
-) -> None:
-    bucket.blob("a").upload_from_string(b"0123456789")
-    huge = "9" * digits
-    media = f"{server.url}/storage/v1/b/uploads/o/a?alt=media"
-    upload = f"{server.url}/upload/storage/v1/b/uploads/o?uploadType=resumable&name=b"
-    location = http.post(upload).headers["Location"]
-
-    answers = [
-        http.get(media, headers={"Range": f"bytes=0-{huge}"}),
-        http.get(media, headers={"Range": f"bytes=-{huge}"}),
-        http.get(f"{media}&generation={huge}"),
-        http.get(f"{media}&ifGenerationMatch={huge}"),
-        http.post(upload, headers={"X-Upload-Content-Length": huge}),
-        http.put(location, headers={"Content-Range": f"bytes 0-{huge}/*"}),
-    ]
-
-    assert {answer.status_code for answer in answers} <= {400, 416}
-
-
 def test_a_request_with_a_length_and_chunks_is_refused(bucket: Any, server: Server) -> None:
     request = (
         "POST /upload/storage/v1/b/uploads/o?uploadType=media&name=a HTTP/1.1\r\n"
