@@ -43,13 +43,6 @@ class ProbeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The result of a probe.
-
-    Attributes:
-        seconds: from the end of the upload to the last byte of the result; None if none came.
-        voice_id: of the voice that was converted, for the logs; None if none was created.
-    """
-
     ok: bool
     seconds: float | None = None
     voice_id: str | None = None
@@ -68,12 +61,7 @@ class ProbeApi:
 
 
 def probe(api: ProbeApi, wish: dict[str, str], recording: bytes, within: float) -> ProbeResult:
-    """Convert a recording, check the result, and erase the voice.
-
-    Args:
-        wish: the body of `POST /api/v1/voices`.
-        within: after how many seconds the result is late.
-    """
+    """Convert a recording, check the result, which is late after some seconds; erase the voice."""
     voice_id = None
     try:
         created = json_of(api.ask("POST", "voices", json=wish), "the voice's creation")

@@ -50,15 +50,11 @@ RunProgram = Callable[[Sequence[str], Path], Ended]
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Known vulnerabilities of some dependencies.
-
-    Attributes:
-        unchecked: why some of them, or all, could not be checked; "" if all were.
-    """
+    """Known vulnerabilities of some dependencies."""
 
     subject: str
     found: tuple[str, ...] = ()
-    unchecked: str = ""
+    unchecked: str = ""  # why some of them, or all, could not be checked
     checked: int = 0
 
 

@@ -29,11 +29,7 @@ _ERROR_LINES: Final = 30
 
 @dataclass
 class Shown:
-    """The progress of pip, as a person sees it.
-
-    Attributes:
-        now: a clock in seconds that never goes back.
-    """
+    """The progress of pip, as a person sees it."""
 
     out: TextIO
     now: Callable[[], float] = time.monotonic

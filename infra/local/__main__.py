@@ -402,7 +402,7 @@ async def serve(parsed: argparse.Namespace) -> int:
             folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
             own = BundleWatch(folder, partial(open_offer, cloud), say)
             async with run_in_background(own.watch()):
-                name = await cloud.services.crashed()
+                name = await cloud.crashed()
     say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")
     return 1
 

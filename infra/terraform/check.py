@@ -64,12 +64,7 @@ def check(
     stand_in: Path | None,
     run: RunCommand,
 ) -> int:
-    """Check everything with the best means that this machine has.
-
-    Args:
-        terraform: the terraform program; None if there is none.
-        stand_in: the schema check; None if there is none.
-    """
+    """Check everything with the best means that this machine has."""
     if terraform is None:
         print("NOT CHECKED: terraform is not on the PATH; install version 1.11 or newer.")
         return NOT_CHECKED

@@ -182,14 +182,10 @@ NOTICE: Final = (
 
 @dataclass(frozen=True)
 class HclBlock:
-    """A variable or an output of the module.
-
-    Attributes:
-        body: the text between its braces, formatted by `terraform fmt`.
-    """
+    """A variable or an output of the module."""
 
     name: str
-    body: str
+    body: str  # the text between its braces, formatted by `terraform fmt`
 
     def argument(self, name: str) -> str | None:
         found = re.search(

@@ -47,8 +47,8 @@ async def test_a_converter_that_hangs_is_restarted_and_converts_again(tmp_path: 
         httpx.AsyncClient() as client,
         asyncio.timeout(PATIENCE_SECONDS),
     ):
-        crash = asyncio.ensure_future(cloud.services.crashed())
-        os.kill(cloud.services.pids["convert"], signal.SIGSTOP)
+        crash = asyncio.ensure_future(cloud.crashed())
+        os.kill(cloud.pids["convert"], signal.SIGSTOP)
         await wait_until_stuck(cloud.addresses.convert, PROBE)
 
         voice = await converted(cloud, client)

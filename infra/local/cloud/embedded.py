@@ -28,7 +28,7 @@ from functions.on_upload.settings import OnUploadSettings
 from functions.sweep import main as sweep
 from functions.sweep.settings import SweepSettings
 from infra.local.cloud import provisioning
-from infra.local.cloud.local_cloud import Services
+from infra.local.cloud.local_cloud import LocalCloud
 from infra.local.cloud.memory import MemoryOwnCharacters, MemoryTopics, MemoryVoices
 from infra.local.cloud.trainer import LocalTrainer
 from infra.local.configuration import names
@@ -65,7 +65,7 @@ _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
 async def start_embedded(
     options: CloudOptions, scratch: Path, stack: AsyncExitStack, progress: Progress
-) -> Services:
+) -> LocalCloud:
     ports = stack.enter_context(Ports())
     addresses = choose_addresses(options, ports, emulated=False)
     os.environ[STORAGE_VARIABLE] = addresses.storage
@@ -116,7 +116,8 @@ async def start_embedded(
     )
     if maker is not None:
         await stack.enter_async_context(maker.training())
-    return Services(addresses, voices, servers.crashed, converter.restart)
+    has_page = options.web_root is not None
+    return LocalCloud(addresses, voices, servers.crashed, converter.restart, has_page)
 
 
 @dataclass(frozen=True, slots=True)

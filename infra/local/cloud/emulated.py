@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from infra.local.cloud import provisioning
-from infra.local.cloud.local_cloud import Services, running_emulators
+from infra.local.cloud.local_cloud import LocalCloud, running_emulators
 from infra.local.cloud.page_firestore import create_app
 from infra.local.configuration import names
 from infra.local.configuration.environments import (
@@ -58,12 +58,8 @@ async def start_emulated(
     scratch: Path,
     stack: AsyncExitStack,
     progress: Progress,
-) -> Services:
-    """Start every service in parallel.
-
-    Args:
-        emulators: how the emulators are started, None if both run already.
-    """
+) -> LocalCloud:
+    """Start every service in parallel, and the emulators unless both run already (None)."""
     supervisor = Supervisor(options.folder / "logs")
     stack.push_async_callback(supervisor.stop_all)
     chosen = choose_addresses(options, supervisor.ports, emulated=True)
@@ -96,7 +92,8 @@ async def start_emulated(
         return (await supervisor.wait_for_an_end()).name
 
     pids = {process.name: process.pid for process in supervisor.processes}
-    return Services(addresses, voices, crashed, starter.restart_converter, pids)
+    has_page = options.web_root is not None
+    return LocalCloud(addresses, voices, crashed, starter.restart_converter, has_page, pids)
 
 
 async def open_firestore_to_pages(

@@ -27,53 +27,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """The running services of a local cloud.
-
-    Attributes:
-        crashed: waits until one of them ends by itself; returns its name.
-        pids: the process ids of those that have a process of their own.
-    """
+class LocalCloud:
+    """A running local cloud."""
 
     addresses: Addresses
     voices: VoiceStore
-    crashed: Callable[[], Awaitable[str]]
+    crashed: Callable[[], Awaitable[str]]  # waits until a service ends by itself; returns its name
     restart_converter: Callable[[], Awaitable[None]]
-    pids: Mapping[str, int] = field(default_factory=dict)
-
-
-Progress = Callable[[str], None]
-StartServices = Callable[["CloudOptions", Path, AsyncExitStack, Progress], Awaitable[Services]]
-"""Starts the services, with a folder for their files; the stack stops them."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocalCloud:
-    services: Services
     has_page: bool
-
-    @property
-    def addresses(self) -> Addresses:
-        return self.services.addresses
-
-    @property
-    def voices(self) -> VoiceStore:
-        return self.services.voices
+    pids: Mapping[str, int] = field(default_factory=dict)  # of services with a process of their own
 
     def endpoints(self) -> dict[str, Any]:
+        addresses = self.addresses
         return {
-            "api": self.addresses.api,
-            "page": f"{self.addresses.api}/" if self.has_page else None,
-            "firestore": self.addresses.firestore,
-            "page_firestore": self.addresses.page_firestore,
-            "pubsub": self.addresses.pubsub,
-            "storage": self.addresses.storage,
-            "live": self.addresses.live_socket,
-            "voicevox": self.addresses.live,
-            "wyoming": self.addresses.wyoming,
+            "api": addresses.api,
+            "page": f"{addresses.api}/" if self.has_page else None,
+            "firestore": addresses.firestore,
+            "page_firestore": addresses.page_firestore,
+            "pubsub": addresses.pubsub,
+            "storage": addresses.storage,
+            "live": addresses.live_socket,
+            "voicevox": addresses.live,
+            "wyoming": addresses.wyoming,
             "project_id": names.PROJECT_ID,
             "pid": os.getpid(),
         }
+
+
+Progress = Callable[[str], None]
+StartServices = Callable[["CloudOptions", Path, AsyncExitStack, Progress], Awaitable[LocalCloud]]
+"""Starts the services, with a folder for their files; the stack stops them."""
 
 
 @contextmanager
@@ -162,9 +145,7 @@ class Emulators:
     def pubsub_command(self, address: str, hosts: Path | None = None) -> list[str]:
         """Return the command that serves Pub/Sub at `HOST:PORT`.
 
-        Args:
-            hosts: a file in which HOST is `localhost`, unless it is 127.0.0.1: there the emulator's
-                HTTP looks for its own gRPC.
+        The emulator's HTTP looks for its own gRPC at `localhost`: in the file `hosts` that is HOST.
         """
         return [
             self.java,

@@ -45,16 +45,14 @@ async def local_cloud(
     async def start(stack: AsyncExitStack) -> LocalCloud:
         folder = tempfile.TemporaryDirectory(prefix="voice-avatar-")
         scratch = Path(stack.enter_context(folder))
-        services = await start_services(options, scratch, stack, progress)
+        cloud = await start_services(options, scratch, stack, progress)
         if options.scaling is None:  # else the proxy in front of it probes its instances itself
-            keeping = keep_alive(
-                services.addresses.convert, options.liveness, services.restart_converter
-            )
+            keeping = keep_alive(cloud.addresses.convert, options.liveness, cloud.restart_converter)
             await stack.enter_async_context(run_in_background(keeping))
         client = await stack.enter_async_context(httpx.AsyncClient())
-        sweeping = post_regularly(client, services.addresses.sweep, options.sweep_period_seconds)
+        sweeping = post_regularly(client, cloud.addresses.sweep, options.sweep_period_seconds)
         await stack.enter_async_context(run_in_background(sweeping))
-        return LocalCloud(services, has_page=options.web_root is not None)
+        return cloud
 
     # Another start would not change a port that the user chose.
     most_starts = _MOST_STARTS if options.api_port is None else 1

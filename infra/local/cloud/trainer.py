@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -70,30 +70,27 @@ class LocalTrainer:
         async with self._decoder, run_in_background(self._runner.run()):
             yield
 
-    @asynccontextmanager
-    async def training_when_called(self, url: str) -> AsyncIterator[None]:
-        """Train while the block runs, and serve the address at which the api calls."""
-
-        async def look(_request: Request) -> Response:
-            self._runner.wake()
-            return Response(status_code=202)
-
-        app = Starlette(routes=[Route("/", look, methods=["POST"])])
-        async with self.training(), Servers() as servers:
-            servers.start(app, url)
-            yield
-
 
 @asynccontextmanager
 async def trainer_of(
     environment: Mapping[str, str], options: OwnCharacterOptions, url: str
 ) -> AsyncIterator[None]:
-    """Run a trainer beside an api of another process; their documents are in Firestore."""
+    """Run a trainer beside an api of another process, which calls it at a URL.
+
+    Their documents are in Firestore.
+    """
     fields = {name.lower(): value for name, value in environment.items()}
     config = settings.load(ApiSettings, **fields)
     store = clients.open_own_characters(config)
-    try:
-        async with LocalTrainer(config, options, store).training_when_called(url):
-            yield
-    finally:
-        await store.aclose()
+    trainer = LocalTrainer(config, options, store)
+
+    async def look(_request: Request) -> Response:
+        trainer.services.wake_trainer()
+        return Response(status_code=202)
+
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(store.aclose)
+        await stack.enter_async_context(trainer.training())
+        servers = await stack.enter_async_context(Servers())
+        servers.start(Starlette(routes=[Route("/", look, methods=["POST"])]), url)
+        yield

@@ -32,19 +32,14 @@ BAR: Final = 40  # the characters of the longest bar
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A step of a voice.
-
-    Attributes:
-        begin: when it began, in seconds since 1970.
-        parent_id: that of the step that it is a part of; None for the first step of a voice.
-    """
+    """A step of a voice; times are seconds since 1970."""
 
     name: str
     service: str
     begin: float
     end: float
     span_id: str
-    parent_id: str | None
+    parent_id: str | None  # None for the first step of a voice
 
 
 def read_spans(path: Path, voice_id: str) -> list[Span]:

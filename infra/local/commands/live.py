@@ -56,17 +56,11 @@ _BROKEN: Final = 1006
 
 @dataclass(frozen=True, slots=True)
 class HeardPiece:
-    """Sound of the character that came while the visitor spoke.
+    """Sound of the character that came while the visitor spoke."""
 
-    Attributes:
-        first: the number of its first sample, at 24 kHz since the beginning of the recording.
-        samples: 16 bits each, little-endian.
-        came_at: on the clock `time.perf_counter`.
-    """
-
-    first: int
-    samples: bytes
-    came_at: float
+    first: int  # the number of its first sample, at 24 kHz since the beginning of the recording
+    samples: bytes  # 16 bits each, little-endian
+    came_at: float  # on the clock `time.perf_counter`
 
 
 @dataclass

@@ -25,16 +25,7 @@ _PORTS_TO_TRY: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the services of a local cloud listen; `HOST:PORT` for the emulators.
-
-    Attributes:
-        firestore: the Firestore emulator, or None where the documents are kept in memory.
-        page_firestore: where pages listen to their voices' documents.
-        pubsub: the Pub/Sub emulator, or None where the topics are kept in memory.
-        live: base URL of `live`, or None where it is not started.
-        wyoming: `HOST:PORT` for clients of Wyoming, or None where they are not served.
-        trainer: base URL of the trainer of own characters, or None where there is none.
-    """
+    """Base URLs of the services of a local cloud; None for one that is not started."""
 
     api: str
     on_upload: str
@@ -42,11 +33,11 @@ class Addresses:
     dead_letter: str
     sweep: str
     storage: str
-    firestore: str | None = None
-    page_firestore: str | None = None
-    pubsub: str | None = None
+    firestore: str | None = None  # HOST:PORT; None where the documents are kept in memory
+    page_firestore: str | None = None  # HOST:PORT, where pages listen to their voices' documents
+    pubsub: str | None = None  # HOST:PORT; None where the topics are kept in memory
     live: str | None = None
-    wyoming: str | None = None
+    wyoming: str | None = None  # HOST:PORT
     trainer: str | None = None
 
     @property
@@ -196,13 +187,7 @@ def page_config(
     has_own_characters: bool = False,
     sign_in: SignInOptions | None = None,
 ) -> dict[str, Any]:
-    """Return the configuration of the page.
-
-    Args:
-        app_check_token: the App Check token for the page; None if App Check is off.
-        has_own_characters: whether visitors may make characters of their own voice.
-        sign_in: how visitors sign in; None if they cannot.
-    """
+    """Return the configuration of the page; without a token, App Check is off."""
     has_firestore = addresses.page_firestore is not None
     attested = {} if app_check_token is None else {"appCheck": {"token": app_check_token}}
     return attested | {

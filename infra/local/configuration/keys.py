@@ -40,10 +40,7 @@ class SigningKey:
     private_key: RSAPrivateKey
 
     def app_check_token(self, project_id: str) -> str:
-        """Return a token like those of Firebase App Check, for the local cloud's own page.
-
-        It is valid for a day.
-        """
+        """Return a token like those of Firebase App Check, valid for a day."""
         issuer, audience = f"{APP_CHECK_ISSUER}local", [f"projects/{project_id}"]
         return self._token({"iss": issuer, "aud": audience, "sub": "local"}, SECONDS_OF_A_DAY)
 

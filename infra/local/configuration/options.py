@@ -32,25 +32,17 @@ LOCAL_ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*")
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Scaling of the conversion container, as on Cloud Run.
-
-    Attributes:
-        min_instances: 0, or 1 to keep an instance at all times.
-    """
+    """Scaling of the conversion container, as on Cloud Run."""
 
     idle_seconds: float
-    min_instances: int = 0
+    min_instances: int = 0  # or 1, to keep an instance at all times
 
 
 @dataclass(frozen=True, slots=True)
 class LivenessProbe:
-    """The liveness probe of a running converter; Terraform sets the same numbers.
+    """The liveness probe of a running converter; Terraform sets the same numbers."""
 
-    Attributes:
-        period_seconds: the time between two probes.
-    """
-
-    period_seconds: float = 10.0
+    period_seconds: float = 10.0  # between two probes
     timeout_seconds: float = 5.0
     failure_threshold: int = 3
 
@@ -64,15 +56,10 @@ class OwnCharacterOptions:
 
 @dataclass(frozen=True, slots=True)
 class SignInOptions:
-    """The stand-in for Firebase Authentication.
+    """The stand-in for Firebase Authentication, which pages ask as they ask Firebase's emulator."""
 
-    Attributes:
-        address: where it is, `http://HOST:PORT`; pages ask it as they ask Firebase's emulator.
-        key: signs the tokens that the api takes. It is also the local cloud's own.
-    """
-
-    address: str
-    key: SigningKey
+    address: str  # http://HOST:PORT
+    key: SigningKey  # signs the tokens that the api takes; it is also the local cloud's own
 
 
 @dataclass(frozen=True, slots=True)

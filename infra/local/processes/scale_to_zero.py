@@ -97,10 +97,7 @@ class Autoscaler:
 
     @asynccontextmanager
     async def instance(self) -> AsyncIterator[Instance]:
-        """Hold an instance for one request.
-
-        If none runs, one is started, for all requests that wait for it.
-        """
+        """Hold an instance for one request; one is started for all that wait, if none runs."""
         self._in_flight += 1
         self._cancel_idleness()
         try:
@@ -112,10 +109,7 @@ class Autoscaler:
                 self._begin_idleness()
 
     async def keep_minimum(self) -> None:
-        """Keep the minimum instance running: start it again whenever it has ended.
-
-        Without a minimum it only waits. It never returns.
-        """
+        """Start the minimum instance whenever it has ended, and never return."""
         if not self._min_instances:
             await asyncio.Event().wait()
         while True:

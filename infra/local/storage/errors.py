@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 class StorageError(Exception):
-    """An error of Cloud Storage; the functions below make the kinds of it.
-
-    `message` has the words of the XML API, `details` and `parameter` name the part of the request
-    that is wrong.
-    """
+    """An error of Cloud Storage; `details` and `parameter` name what is wrong in the request."""
 
     def __init__(
         self,

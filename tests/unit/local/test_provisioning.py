@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from google.oauth2 import service_account
 
-from infra.local.cloud.local_cloud import LocalCloud, Services, published_endpoints
+from infra.local.cloud.local_cloud import LocalCloud, published_endpoints
 from infra.local.cloud.memory import MemoryVoices
 from infra.local.cloud.provisioning import plan_subscriptions
 from infra.local.configuration import names
@@ -126,7 +126,7 @@ def a_cloud(firestore: str | None) -> LocalCloud:
 
     async def restart() -> None: ...
 
-    return LocalCloud(Services(addresses, MemoryVoices(), crashed, restart), has_page=True)
+    return LocalCloud(addresses, MemoryVoices(), crashed, restart, has_page=True)
 
 
 def test_the_file_of_endpoints_exists_while_the_cloud_is_up(tmp_path: Path) -> None:
