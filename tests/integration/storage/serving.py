@@ -7,6 +7,7 @@ import base64
 import queue
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -111,16 +112,6 @@ class Server:
         return [path for path in self.root.rglob("*") if path.is_file()]
 
 
-class _Uvicorn(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = threading.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-
 def signing_without_a_key(app: ASGIApp, signers: Mapping[str, rsa.RSAPrivateKey]) -> ASGIApp:
     """Answer the IAM Credentials API's `signBlob`, as Google's server does, beside an app."""
 
@@ -158,11 +149,14 @@ def served(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         both = signing_without_a_key(app, {UPLOADER: key})
         config = uvicorn.Config(both, log_level="warning", lifespan="on", ws="none")
-        server = _Uvicorn(config)
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            assert server.ready.wait(DEADLINE_S)
+            end = time.monotonic() + DEADLINE_S
+            while not server.started:
+                assert time.monotonic() < end
+                time.sleep(0.01)
             port = listener.getsockname()[1]
             yield Server(f"http://127.0.0.1:{port}", root, clock, topic)
         finally:

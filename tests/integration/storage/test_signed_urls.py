@@ -6,6 +6,7 @@ import base64
 import hashlib
 import http.client
 import re
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -142,27 +143,20 @@ def test_a_url_for_one_object_does_not_serve_another(
         assert (response.status_code, error_code(response)) == (403, "SignatureDoesNotMatch"), path
 
 
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"X-Goog-Expires": "3600"}, "SignatureDoesNotMatch"),
-        ({"X-Goog-Signature": "00" * 256}, "SignatureDoesNotMatch"),
-        ({"generation": "1"}, "SignatureDoesNotMatch"),
-        ({"X-Goog-Signature": "0g"}, "MalformedSecurityHeader"),
-        ({"X-Goog-Signature": ""}, "MalformedSecurityHeader"),
-        ({"X-Goog-Credential": "me"}, "MalformedSecurityHeader"),
-        ({"x-goog-signature": "00"}, "MalformedSecurityHeader"),
-    ],
-)
-def test_a_changed_signed_url_is_refused(
-    visitor: SignedAddressUser, changes: dict[str, str], code: str
-) -> None:
+def test_a_changed_signed_url_is_refused(visitor: SignedAddressUser) -> None:
     url = visitor.url(content=SOUND)
 
-    response = visitor.get(altered(url, **changes))
-
-    assert error_code(response) == code
-    assert response.status_code in {400, 403}
+    for name, value, code in (
+        ("X-Goog-Expires", "3600", "SignatureDoesNotMatch"),
+        ("X-Goog-Signature", "00" * 256, "SignatureDoesNotMatch"),
+        ("generation", "1", "SignatureDoesNotMatch"),
+        ("X-Goog-Signature", "0g", "MalformedSecurityHeader"),
+        ("X-Goog-Signature", "", "MalformedSecurityHeader"),
+        ("X-Goog-Credential", "me", "MalformedSecurityHeader"),
+        ("x-goog-signature", "00", "MalformedSecurityHeader"),
+    ):
+        response = visitor.get(altered(url, **{name: value}))
+        assert (error_code(response), response.ok) == (code, False)
     elsewhere = visitor.get(url.replace("127.0.0.1", "localhost"))
     assert error_code(elsewhere) == "SignatureDoesNotMatch"
     assert visitor.get(url).status_code == 200
@@ -240,28 +234,24 @@ def test_signing_with_an_hmac_key_makes_no_request_and_the_signer_hides_its_secr
     assert SECRET not in repr(signer)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_signed_header_may_not_be_changed_or_left_out_and_a_goog_header_not_be_added(
+    visitor: SignedAddressUser,
+) -> None:
+    for name, value in (
         ("Content-Type", "text/html"),
         ("x-goog-content-length-range", "0,100000"),
         ("x-goog-if-generation-match", "1"),
-    ],
-)
-def test_a_signed_header_may_not_be_changed_or_left_out_and_a_goog_header_not_be_added(
-    visitor: SignedAddressUser, name: str, value: str
-) -> None:
-    changed = visitor.put(sent={name: value})
-    url, headers = upload_url(visitor.bucket.blob("a"), visitor.credentials)
-    del headers[name]
-    left_out = visitor.http.put(url, data=SOUND, headers=headers)
-    added = visitor.put(sent={"x-goog-meta-owner": "x"})
+    ):
+        changed = visitor.put(sent={name: value})
+        url, headers = upload_url(visitor.bucket.blob("a"), visitor.credentials)
+        del headers[name]
+        left_out = visitor.http.put(url, data=SOUND, headers=headers)
 
-    assert (changed.status_code, error_code(changed)) == (403, "SignatureDoesNotMatch")
-    for malformed in (left_out, added):
-        assert malformed.status_code == 400
-        assert error_code(malformed) == "MalformedSecurityHeader"
-    assert f"<ParameterName>{name.lower()}</ParameterName>" in left_out.text
+        assert (changed.status_code, error_code(changed)) == (403, "SignatureDoesNotMatch")
+        assert (left_out.status_code, error_code(left_out)) == (400, "MalformedSecurityHeader")
+        assert f"<ParameterName>{name.lower()}</ParameterName>" in left_out.text
+    added = visitor.put(sent={"x-goog-meta-owner": "x"})
+    assert (added.status_code, error_code(added)) == (400, "MalformedSecurityHeader")
     assert visitor.bucket.get_blob("a") is None
 
 
@@ -345,37 +335,34 @@ def test_an_error_is_told_in_xml(client: Any, visitor: SignedAddressUser, server
     assert (patched.status_code, error_code(patched)) == (405, "MethodNotAllowed")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../../etc/passwd",
-        "a/../b",
-        "a//b",
-        "/a",
-        "a%2Fb",
-        "ключ/🎤 b+c",
-        "a?b#c&d=e;f,c'd\"e",
-        "x" * 1024,
-        "NUL\0name",
-        "a/rewriteTo/b/uploads/o/c",
-    ],
+NAMES = (
+    "../../etc/passwd",
+    "a/../b",
+    "a//b",
+    "/a",
+    "a%2Fb",
+    "ключ/🎤 b+c",
+    "a?b#c&d=e;f,c'd\"e",
+    "x" * 1024,
+    "NUL\0name",
+    "a/rewriteTo/b/uploads/o/c",
 )
-def test_any_allowed_name_works_on_both_apis_and_never_becomes_a_path(
-    visitor: SignedAddressUser, server: Server, name: str
-) -> None:
-    url, headers = upload_url(visitor.bucket.blob(name), visitor.credentials)
-    parts = urlsplit(url)
-    # The plain client of the standard library does not resolve dots in the path.
-    connection = http.client.HTTPConnection(server.host)
-    connection.request("PUT", f"{parts.path}?{parts.query}", SOUND, headers)
-    answer = connection.getresponse()
-    answer.read()
-    connection.close()
 
-    assert answer.status == 200
-    assert [found.name for found in visitor.bucket.list_blobs()] == [name]
-    assert visitor.bucket.get_blob(name).download_as_bytes() == SOUND
-    (stored,) = server.contents()
-    assert re.fullmatch("[0-9a-f]{32}", stored.name)
-    assert stored.parent.parent == server.root
-    visitor.bucket.blob(name).delete()
+
+def test_any_allowed_name_works_on_both_apis_and_never_becomes_a_path(
+    visitor: SignedAddressUser, server: Server
+) -> None:
+    for name in NAMES:
+        url, headers = upload_url(visitor.bucket.blob(name), visitor.credentials)
+        parts = urlsplit(url)
+        # The plain client of the standard library does not resolve dots in the path.
+        with closing(http.client.HTTPConnection(server.host)) as connection:
+            connection.request("PUT", f"{parts.path}?{parts.query}", SOUND, headers)
+            assert connection.getresponse().status == 200
+
+        assert [found.name for found in visitor.bucket.list_blobs()] == [name]
+        assert visitor.bucket.get_blob(name).download_as_bytes() == SOUND
+        (stored,) = server.contents()
+        assert re.fullmatch("[0-9a-f]{32}", stored.name)
+        assert stored.parent.parent == server.root
+        visitor.bucket.blob(name).delete()
