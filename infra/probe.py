@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,34 +44,25 @@ class ProbeError(Exception):
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
     ok: bool
-    seconds: float | None = None
+    seconds: float | None = None  # from the end of the upload to the last byte of the result
     voice_id: str | None = None
     said: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeApi:
-    client: httpx.Client
-    address: str
-    headers: dict[str, str] = field(default_factory=dict)
-
-    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        url = f"{self.address}/api/v1/{path}"
-        return self.client.request(method, url, headers=self.headers, **more)
-
-
-def probe(api: ProbeApi, wish: dict[str, str], recording: bytes, within: float) -> ProbeResult:
+def probe(api: httpx.Client, wish: dict[str, str], recording: bytes, within: float) -> ProbeResult:
     """Convert a recording, check the result, which is late after some seconds; erase the voice."""
     voice_id = None
     try:
-        created = json_of(api.ask("POST", "voices", json=wish), "the voice's creation")
+        created = json_of(api.post("voices", json=wish), "the voice's creation")
         voice_id = str(created["voice_id"])
         upload = created["upload"]
-        sent = api.client.put(upload["url"], headers=upload["headers"], content=recording)
+        sent = httpx.put(
+            upload["url"], headers=upload["headers"], content=recording, timeout=REQUEST_SECONDS
+        )
         require_success(sent, "the upload")
         begin = time.monotonic()
         result = wait_for_result(api, voice_id)["result"]
-        heard = api.client.get(result["url"])
+        heard = httpx.get(result["url"], timeout=REQUEST_SECONDS)
         require_success(heard, "the download")
         seconds = round(time.monotonic() - begin, 3)
         require_same(heard.content, result["sha256"])
@@ -80,7 +71,7 @@ def probe(api: ProbeApi, wish: dict[str, str], recording: bytes, within: float) 
     finally:
         if voice_id is not None:
             try:
-                api.ask("DELETE", f"voices/{voice_id}")
+                api.delete(f"voices/{voice_id}")
             except httpx.HTTPError as error:
                 # It is erased by itself after a day.
                 print(f"not erased: {error}", file=sys.stderr)  # noqa: T201 - it is a command
@@ -88,10 +79,10 @@ def probe(api: ProbeApi, wish: dict[str, str], recording: bytes, within: float) 
     return ProbeResult(ok=not said, seconds=seconds, voice_id=voice_id, said=said)
 
 
-def wait_for_result(api: ProbeApi, voice_id: str) -> Any:
+def wait_for_result(api: httpx.Client, voice_id: str) -> Any:
     begin = time.monotonic()
     while True:
-        response = api.ask("GET", f"conversion/{voice_id}")
+        response = api.get(f"conversion/{voice_id}")
         if response.status_code != HTTPStatus.GATEWAY_TIMEOUT:
             return json_of(response, "the conversion")
         # 504 means "not yet", and to ask again.
@@ -136,10 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         voice["character"] = wish.character
     token = os.environ.get(ATTESTATION_VARIABLE)
     headers = {"X-Firebase-AppCheck": token} if token else {}
-    with httpx.Client(timeout=REQUEST_SECONDS) as client:
-        found = probe(
-            ProbeApi(client, wish.api.rstrip("/"), headers), voice, recording, wish.within
-        )
+    url = f"{wish.api.rstrip('/')}/api/v1/"
+    with httpx.Client(base_url=url, headers=headers, timeout=REQUEST_SECONDS) as api:
+        found = probe(api, voice, recording, wish.within)
     print(json.dumps({"event": "probe", **asdict(found)}))  # noqa: T201 - it is a command
     return 0 if found.ok else 1
 
