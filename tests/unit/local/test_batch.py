@@ -119,25 +119,30 @@ class VoicesWithABrokenListener(MemoryVoices):
             yield states
 
 
-async def test_a_broken_listener_fails_only_its_own_recording(tmp_path: Path) -> None:
-    voices = VoicesWithABrokenListener()
+class FakeService:
+    """An api and a Cloud Storage whose voices are done as soon as they are created."""
 
-    async def answer(request: httpx.Request) -> httpx.Response:
-        """Answer as an api and a Cloud Storage where each voice is done as soon as it is made."""
+    def __init__(self) -> None:
+        self.voices = VoicesWithABrokenListener()
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
         if request.method != "POST":
             return httpx.Response(200, content=b"the result")
         voice = replace(a_done(), voice_id=new_voice_id())
-        await voices.create(voice)
+        await self.voices.create(voice)
         url = "http://storage.test/upload"
         upload = {"method": "PUT", "url": url, "headers": {}, "max_bytes": 8_000_000}
         return httpx.Response(201, json={"voice_id": voice.voice_id, "upload": upload})
 
+
+async def test_a_broken_listener_fails_only_its_own_recording(tmp_path: Path) -> None:
+    service = FakeService()
     jobs = [BatchJob(SAMPLE, tmp_path / name) for name in ("a.wav", "b.wav", "c.wav")]
     reports = [BatchReport(job) for job in jobs]
     ended: list[BatchReport] = []
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+    async with httpx.AsyncClient(transport=httpx.MockTransport(service.answer)) as client:
         await convert_all(
-            Visitor(client, "http://api.test", voices),
+            Visitor(client, "http://api.test", service.voices),
             reports,
             RecordingRequest(),
             overwrite=False,
