@@ -39,7 +39,7 @@ from functions.compat.service.http_messages import (
     unread_header,
 )
 from functions.compat.service.keys import Meter, key_owner_of
-from functions.compat.service.synthesis import ClientLeftError, Speech
+from functions.compat.service.synthesis import Speech
 from functions.compat.service.texts import speech_of
 from shared.runtime.push import OverloadedError
 from shared.speech.decoding.process_output import DecoderUnavailableError, ResourceLimitError
@@ -351,7 +351,7 @@ class ElevenLabsRoutes:
     ) -> Response:
         """Answer each piece as soon as it is made, unless the whole file states its length."""
         owner = key_owner_of(request.scope)
-        async with self._meter.count(owner, "elevenlabs", left=(ClientLeftError,), **used):
+        async with self._meter.count(owner, "elevenlabs", **used):
             if spoken_format(request, sound) is sound:
                 stream = await self._synthesis.stream(speech, owner)
                 return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=headers)

@@ -120,7 +120,3 @@ async def serve_live(config: LiveSettings) -> None:
 
 def main() -> None:
     run_container(LiveSettings, lambda config: asyncio.run(serve_live(config)))
-
-
-if __name__ == "__main__":
-    main()

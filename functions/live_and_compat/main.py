@@ -68,7 +68,3 @@ async def serve_both(config: LiveAndCompatSettings) -> None:
 
 def main() -> None:
     run_container(LiveAndCompatSettings, lambda config: asyncio.run(serve_both(config)))
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext, suppres
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.applications import Starlette
@@ -20,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from functions.compat.service.synthesis import ClientLeftError
 from shared.runtime.origins import is_allowed_origin, is_own_host
 
 if TYPE_CHECKING:
@@ -185,32 +186,29 @@ class Meter:
 
     @asynccontextmanager
     async def count(
-        self,
-        owner: str | None,
-        dialect: str,
-        *,
-        characters: int = 0,
-        seconds: float = 0.0,
-        left: tuple[type[Exception], ...] = (),
+        self, owner: str | None, dialect: str, *, characters: int = 0, seconds: float = 0.0
     ) -> AsyncIterator[None]:
         """Count one request before it is served, and take back what fails inside the context.
 
-        A client that leaves, which the errors `left` mean, pays for its request. Raises
-        LimitReachedError if the key would use more than it may use today.
+        A client that leaves pays for its request. Raises LimitReachedError if the key would use
+        more than it may use today.
         """
         name = owner or NOBODY
         added = KeyUsage(requests=1, characters=characters, seconds=seconds)
         day = await self._off_the_loop(self._add, name, added)
-        leaving: tuple[type[BaseException], ...] = (asyncio.CancelledError, *left)
+        is_used = True
         try:
             yield
-        except leaving:
-            _log_use(name, dialect, added)
+        except Exception as error:
+            is_used = isinstance(error, ClientLeftError)
+            if not is_used:
+                await self._off_the_loop(self._take_back, name, added, day)
             raise
-        except Exception:
-            await self._off_the_loop(self._take_back, name, added, day)
-            raise
-        _log_use(name, dialect, added)
+        finally:
+            if is_used:
+                use = {"key": name, "door": dialect, "characters": characters}
+                extra = {"event": "metered", **use, "seconds": round(seconds, 3)}
+                _LOG.info("counted for %s", name, extra=extra)
 
     def usage(self) -> Mapping[str, KeyUsage]:
         with self._lock:
@@ -255,17 +253,6 @@ class Meter:
         if self._day.day != today:
             self._day = _Day(day=today)
         return self._day
-
-
-def _log_use(name: str, dialect: str, added: KeyUsage) -> None:
-    extra: dict[str, Any] = {
-        "event": "metered",
-        "key": name,
-        "door": dialect,
-        "characters": added.characters,
-        "seconds": round(added.seconds, 3),
-    }
-    _LOG.info("counted for %s", name, extra=extra)
 
 
 PATHS: Final = ("/metrics",)

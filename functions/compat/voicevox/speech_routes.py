@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from functions.compat.service.http_messages import MARKED, SpokenAnswer, unread_header
 from functions.compat.service.keys import key_owner_of
-from functions.compat.service.synthesis import BYTES_PER_SECOND, ClientLeftError, Speech
+from functions.compat.service.synthesis import BYTES_PER_SECOND, Speech
 from functions.compat.voicevox import queries
 from functions.compat.voicevox.queries import AccentPhraseBodies, AudioQuery, Preset, parse_kana
 from functions.compat.voicevox.requests import (
@@ -279,8 +279,9 @@ class SynthesisRoutes:
                 left_out = max(left_out - len(piece), 0)
 
         later = replace(speech, begin=begin)
-        async with self._count(request, [utterance]):
-            stream = await self._synthesis.stream(later, key_owner_of(request.scope))
+        owner = key_owner_of(request.scope)
+        async with self._count(owner, [utterance]):
+            stream = await self._synthesis.stream(later, owner)
 
         async def with_header(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield begin_wav(speech.sample_rate, utterance.channels, utterance.style.marking)
@@ -290,13 +291,10 @@ class SynthesisRoutes:
         return SpokenAnswer(self._synthesis, stream, "audio/wav", with_header)
 
     async def _speak(self, request: Request, asked: Sequence[Utterance]) -> list[bytes]:
-        async with self._count(request, asked):
-            spoken = await self._synthesis.speak(
-                [each.speech() for each in asked],
-                request.is_disconnected,
-                key_owner_of(request.scope),
-            )
-
+        owner = key_owner_of(request.scope)
+        speeches = [each.speech() for each in asked]
+        async with self._count(owner, asked):
+            spoken = await self._synthesis.speak(speeches, request.is_disconnected, owner)
         return await asyncio.to_thread(
             lambda: [
                 wav_file(pcm, each.query.output_sampling_rate, each.channels, each.style.marking)
@@ -305,11 +303,10 @@ class SynthesisRoutes:
         )
 
     def _count(
-        self, request: Request, asked: Sequence[Utterance]
+        self, owner: str | None, asked: Sequence[Utterance]
     ) -> AbstractAsyncContextManager[None]:
         characters = sum(queries.characters_of(each.query) for each in asked)
-        owner, left = key_owner_of(request.scope), (ClientLeftError,)
-        return self._meter.count(owner, "voicevox", characters=characters, left=left)
+        return self._meter.count(owner, "voicevox", characters=characters)
 
 
 @dataclass(frozen=True, slots=True)

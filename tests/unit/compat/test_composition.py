@@ -1,4 +1,4 @@
-"""What all dialects share: one limit of what is done at once, and a loop that nothing holds up."""
+"""What all dialects share: one limit of what is done at once, and the characters of one folder."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import asyncio
 import base64
 import io
 import json
-import threading
-import time
+import shutil
 import wave
-import zipfile
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,18 +18,17 @@ import pytest
 from wyoming.client import AsyncTcpClient
 from wyoming.tts import Synthesize
 
-from functions.compat import elevenlabs
+from functions.compat.character_watch import CharacterWatch
 from functions.compat.composition import Compat, SpeechResources, compose
-from functions.compat.service import encoders
 from functions.compat.service.http_messages import PIECE_BYTES
 from functions.compat.settings import CompatSettings, DialectSettings
 from functions.compat.text_socket import PATH
-from functions.compat.voicevox import queries, speech_routes
-from functions.compat.voicevox.queries import AudioQuery
+from functions.compat.voicevox import queries
 from functions.compat.voicevox.user_data import UserData
 from functions.live import main as live
 from functions.live_and_compat.main import build_with_compat
 from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
+from shared.characters.bundle_files import BundleError
 from shared.container.admission import Admission
 from shared.container.process_plan import Resources
 from shared.conversion.composition import ConversionServices
@@ -42,7 +39,7 @@ from shared.speech.results.audio_files import write_wav
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
 from shared.speech.text.front_end import FrontEnd
 from tests.support.compat import call, client_of, heard, say, served, socket_client
-from tests.support.speakers import a_speaker
+from tests.support.speakers import Sentences, a_speaker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,7 +47,6 @@ if TYPE_CHECKING:
     import httpx
 
     from shared.conversion.characters import LoadedCharacter
-    from shared.speech.text.accents import AccentPhrase
 
 TONE = (0.3 * np.sin(np.arange(48_000) / 30)).astype(np.float32)
 RECORDING = write_wav(TONE, 24_000)
@@ -266,72 +262,6 @@ async def test_every_answer_that_holds_speech_says_in_its_header_that_it_is_synt
         assert both.getnframes() == ours.getnframes() + 2_400
 
 
-async def test_archives_and_files_are_written_outside_of_the_loop(
-    mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: dict[str, set[int]] = {}
-
-    def watch(owner: Any, name: str) -> None:
-        original = getattr(owner, name)
-
-        def watched(*arguments: Any, **options: Any) -> Any:
-            place = f"{getattr(owner, '__name__', owner)}.{name}"
-            seen.setdefault(place, set()).add(threading.get_ident())
-            return original(*arguments, **options)
-
-        monkeypatch.setattr(owner, name, watched)
-
-    writers = [
-        (zipfile.ZipFile, "writestr"),
-        (queries, "query_of"),
-        (AudioQuery, "model_dump_json"),
-        (speech_routes, "wav_file"),
-        (speech_routes, "connect_waves"),
-        (elevenlabs, "wav_file"),
-        (encoders.PcmEncoder, "encode"),
-    ]
-    for owner, name in writers:
-        watch(owner, name)
-    compat = compat_of(mei, decoder, Admission(running=1, waiting=4))
-
-    async with client_of(compat.app) as client:
-        answers = await ask_all(client)
-        parts = zipfile.ZipFile(io.BytesIO(answers["multi_synthesis"].content)).namelist()
-        joined = await client.post("/connect_waves", json=["UklGRg=="])
-
-    assert len(parts) == MULTIPLE
-    assert joined.status_code == 422
-    assert len(seen) == len(writers)
-    assert threading.get_ident() not in set().union(*seen.values())
-
-
-async def test_no_more_texts_are_read_at_once_than_there_are_places(
-    mei: LoadedCharacter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counting, now, most = threading.Lock(), 0, 0
-
-    def read(_: str) -> list[AccentPhrase]:
-        nonlocal now, most
-        with counting:
-            now, most = now + 1, max(most, now + 1)
-        time.sleep(0.02)
-        with counting:
-            now -= 1
-        return []
-
-    monkeypatch.setattr(mei.text_engine, "read_phrases", read)
-    compat = compat_of(mei, None, Admission(running=2, waiting=8))
-    async with client_of(compat.app) as client:
-        speaker = (await client.get("/speakers")).json()[0]["styles"][0]["id"]
-        asked = {"speaker": speaker, "text": "はい。"}
-        answers = await asyncio.gather(
-            *(client.post("/audio_query", params=asked) for _ in range(16))
-        )
-
-    assert most == 2
-    assert sorted(answer.status_code for answer in answers) == [200] * 10 + [503] * 6
-
-
 def test_there_are_as_many_processes_as_cpus_that_the_container_may_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -339,3 +269,86 @@ def test_there_are_as_many_processes_as_cpus_that_the_container_may_use(
     monkeypatch.setattr("functions.compat.settings.read_resources", lambda: Resources(2.0, 1 << 30))
 
     assert CompatSettings().workers == 2
+
+
+def load(folder: Path) -> LoadedCharacter:
+    """Stands for the loading of a bundle, which has tests of its own."""
+    if (folder / "character.json").read_text() == "broken":
+        raise BundleError("character.json: expected JSON.")
+    return a_speaker(folder.name, Sentences())
+
+
+def put(characters: Path, name: str, content: str) -> None:
+    (characters / name).mkdir(exist_ok=True)
+    (characters / name / "character.json").write_text(content)
+
+
+@pytest.fixture
+def compat(tmp_path: Path) -> Compat:
+    resources = SpeechResources(
+        {"mei": a_speaker("mei", Sentences())},
+        UserData.open(),
+        cast("Decoder", None),
+        Admission(running=1, waiting=4),
+        tmp_path,
+    )
+    return compose(DialectSettings(), resources, ("*",))
+
+
+async def offered(compat: Compat) -> list[set[str]]:
+    """The characters that clients of OpenAI, ElevenLabs and VOICEVOX are offered."""
+    async with client_of(compat.app) as client:
+        openai = (await client.get("/v1/audio/voices")).json()["voices"]
+        elevenlabs = (await client.get("/v1/voices")).json()["voices"]
+        speakers = (await client.get("/speakers")).json()
+    assert len(speakers) == len(openai)
+    return [{each["id"] for each in openai}, {each["voice_id"] for each in elevenlabs}]
+
+
+async def test_a_complete_folder_is_offered_by_all_and_its_revision_stays_if_the_next_is_broken(
+    compat: Compat, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = CharacterWatch(tmp_path, load)
+    put(tmp_path, "ada", "{}")
+    await watch.look(compat.offered)
+    assert await offered(compat) == [{"mei"}] * 2
+    await watch.look(compat.offered)
+    assert await offered(compat) == [{"mei", "ada"}] * 2
+
+    put(tmp_path, "ada", "broken")
+    put(tmp_path, "bob", "broken")
+    with caplog.at_level("INFO"):
+        await watch.look(compat.offered)
+        await watch.look(compat.offered)
+    assert await offered(compat) == [{"mei", "ada"}] * 2
+    refused = [each.getMessage() for each in caplog.records if "expected JSON" in each.getMessage()]
+    assert [each.split()[1] for each in refused] == ["ada", "bob"]
+
+    shutil.rmtree(tmp_path / "ada")
+    await watch.look(compat.offered)
+    assert await offered(compat) == [{"mei"}] * 2
+
+
+async def test_what_was_there_but_is_not_offered_is_taken_too(
+    compat: Compat, tmp_path: Path
+) -> None:
+    put(tmp_path, "ada", "{}")
+    put(tmp_path, "bob", "{}")
+    watch = CharacterWatch(tmp_path, load, {"mei", "bob"})
+
+    await watch.look(compat.offered)
+
+    assert await offered(compat) == [{"mei", "ada"}] * 2
+
+
+async def test_the_last_character_that_takes_text_stays(compat: Compat, tmp_path: Path) -> None:
+    watch = CharacterWatch(tmp_path, load)
+    put(tmp_path, "ada", "{}")
+    for _ in range(2):
+        await watch.look(compat.offered)
+    compat.offered.remove("mei")
+    shutil.rmtree(tmp_path / "ada")
+
+    await watch.look(compat.offered)
+
+    assert await offered(compat) == [{"ada"}] * 2

@@ -181,6 +181,9 @@ async def test_more_recordings_than_fit_or_than_a_key_may_have_are_sent_away(
             await send(app_of(admission=full)),
         ]
 
+    large = await send(app_of(limits=RecordingLimits(max_bytes=1_000)), bytes(2 << 20))
+
+    assert (large.status_code, "send at most 1000 bytes" in large.text) == (413, True)
     assert (limited.status_code, limited.json()["detail"]["status"]) == (429, "quota_exceeded")
     assert not meter.usage()
     for answer in busy:

@@ -25,6 +25,7 @@ from tests.support.compat import (
     served_socket,
     served_wyoming,
     socket_client,
+    synthesis_of,
     text_speakers,
 )
 from tests.support.speakers import Sentences, a_speaker
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 KEYS = Access({"shop": KEY})
+# The status, and the code for programs; 0 where the protocol has no status.
 Refusal = tuple[int, str | None]
-"""The status, and the code for programs; 0 where the protocol has no status."""
 
 SHORT, LARGE, UNREAD = "はい。", "あ" * 70_000, "안녕하세요。"
 
@@ -51,21 +52,14 @@ class ErrorContract(ABC):
     async def ask(self, synthesis: Synthesis, meter: Meter, *, text: str = SHORT) -> Refusal:
         """Ask for speech; a status of 200 stands for it."""
 
-    async def test_a_request_that_is_too_large_is_refused(self) -> None:
-        assert await self.ask(_synthesis(), Meter(), text=LARGE) == self.too_large
-
-    async def test_a_key_that_has_had_enough_is_refused(self) -> None:
+    async def test_what_is_too_large_too_much_or_too_many_is_refused(self) -> None:
+        assert await self.ask(synthesis_of(), Meter(), text=LARGE) == self.too_large
         meter = Meter(KeyLimits(characters=0))
-
-        assert await self.ask(_synthesis(), meter) == self.limit_reached
+        assert await self.ask(synthesis_of(), meter) == self.limit_reached
         assert not meter.usage()
-
-    async def test_more_than_fits_is_sent_away(self) -> None:
         full = Admission(running=1, waiting=0)
         with full.admit():
-            refused = await self.ask(Synthesis(full, SpeechLimits()), Meter())
-
-        assert refused == self.busy
+            assert await self.ask(Synthesis(full, SpeechLimits()), Meter()) == self.busy
 
 
 class TextErrorContract(ErrorContract):
@@ -76,13 +70,9 @@ class TextErrorContract(ErrorContract):
     async def test_a_text_of_which_nothing_is_read_is_refused(self) -> None:
         meter = Meter()
 
-        assert await self.ask(_synthesis(), meter, text=UNREAD) == self.unreadable
+        assert await self.ask(synthesis_of(), meter, text=UNREAD) == self.unreadable
         assert not meter.usage()
-        assert (await self.ask(_synthesis(), Meter(), text=UNREAD + SHORT))[0] == 200
-
-
-def _synthesis() -> Synthesis:
-    return Synthesis(Admission(running=1, waiting=4), SpeechLimits())
+        assert (await self.ask(synthesis_of(), Meter(), text=UNREAD + SHORT))[0] == 200
 
 
 class HttpErrorContract(ErrorContract):
@@ -112,7 +102,7 @@ class HttpErrorContract(ErrorContract):
         return answer.status_code, self.code_of(answer.json())
 
     async def test_a_request_without_its_key_is_refused(self) -> None:
-        app = AccessMiddleware(self.app(_synthesis(), Meter()), KEYS, type(self).refuse)
+        app = AccessMiddleware(self.app(synthesis_of(), Meter()), KEYS, type(self).refuse)
         async with client_of(app) as client:
             refused = await self.send(client, text=SHORT)
             other = await self.send(client, text=SHORT, headers={"X-API-Key": "another"})

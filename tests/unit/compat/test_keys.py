@@ -77,7 +77,7 @@ async def test_what_failed_does_not_count_but_what_a_client_has_left_does() -> N
                 raise ValueError("busy")
     assert not meter.usage()
     with pytest.raises(ClientLeftError):
-        async with meter.count("shop", "x", characters=10, left=(ClientLeftError,)):
+        async with meter.count("shop", "x", characters=10):
             raise ClientLeftError
     assert meter.usage() == {"shop": KeyUsage(requests=1, characters=10)}
 

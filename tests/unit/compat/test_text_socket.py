@@ -214,43 +214,33 @@ async def test_a_client_that_leaves_or_idles_keeps_no_place() -> None:
     assert len(sound) == TENTH
 
 
-async def test_who_only_holds_connections_keeps_nobody_out() -> None:
-    async with served_socket(Sentences(), most=2) as address, AsyncExitStack() as held:
-        first, second = [await held.enter_async_context(socket_client(address)) for _ in range(2)]
-        # A text that never ends holds its place no better.
-        for client in (first, second):
-            await say(client, "begin")
-            await heard(client, "begun")
-        async with socket_client(address) as client:
-            await utter(client, "う。")
-            _, sound = await heard(client, "ended")
-            with pytest.raises(ConnectionClosed) as closed:
-                await heard(first, "nothing more")
-            await say(second, "cancel")
-            await heard(second, "cancelled")
-
-    assert len(sound) == TENTH
-    assert closed.value.rcvd is not None
-    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1013, "busy")
-
-
-async def test_a_client_that_hears_something_makes_room_for_nobody() -> None:
+async def test_who_only_holds_connections_keeps_out_nobody_and_ends_nobody_who_hears() -> None:
     gate = threading.Semaphore(0)
     async with (
-        served_socket(Sentences(gate=gate), most=1) as address,
-        socket_client(address) as client,
+        served_socket(Sentences(gate=gate), synthesis=synthesis_of(2), most=2) as address,
+        socket_client(address) as hears,
+        socket_client(address) as idles,
     ):
-        await utter(client, "あ、い。")
-        await heard(client, "sentence")
-        async with socket_client(address) as another:
+        await utter(hears, "あ、い。")
+        await heard(hears, "sentence")
+        # A text that never ends holds its place no better.
+        await say(idles, "begin")
+        await heard(idles, "begun")
+        async with socket_client(address) as client:
             with pytest.raises(ConnectionClosed) as closed:
-                await heard(another, "nothing more")
-        gate.release()
-        _, sound = await heard(client, "ended")
+                await heard(idles, "nothing more")
+            await utter(client, "う、え。")
+            await heard(client, "sentence")
+            async with socket_client(address) as another:
+                with pytest.raises(ConnectionClosed) as refused:
+                    await heard(another, "nothing more")
+            gate.release(2)
+            _, sound = await heard(hears, "ended")
 
     assert len(sound) == 2 * TENTH
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1013
+    for each in (closed.value, refused.value):
+        assert each.rcvd is not None
+        assert (each.rcvd.code, each.rcvd.reason) == (1013, "busy")
 
 
 async def test_one_key_has_half_of_the_connections() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -34,8 +35,7 @@ from shared.voices.voice import ErrorCode, Options, VoiceError
 from tests.unit.live.stage import close
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from concurrent.futures import ThreadPoolExecutor
+    from collections.abc import AsyncIterator, Iterator
 
     from shared.speech.engines.interface import ConversionOptions, Engine
     from shared.speech.signal.sound import Samples
@@ -191,6 +191,12 @@ class LendingCharacters(BuiltInCharacters):
                 yield character
         finally:
             self.loans -= 1
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as threads:
+        yield threads
 
 
 @pytest.fixture

@@ -1,12 +1,16 @@
-"""A process that is replaced ends its answers, and requests that are refused replace none."""
+"""A process that is replaced or stopped ends its answers; Ctrl-C, and a port that is taken."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -21,6 +25,7 @@ from hyperframe.frame import DataFrame, Frame, GoAwayFrame, RstStreamFrame
 
 from infra.local.configuration.names import Ports
 from tests.integration.compat.conftest import ROOT, START_SECONDS, wait_for
+from tests.support.examples import commands
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -242,3 +247,65 @@ async def test_a_process_that_retires_ends_when_the_service_stops(tmp_path: Path
         await asyncio.to_thread(service.supervisor.wait, 20)
         assert asyncio.get_running_loop().time() - begin < 8
         hearing.cancel()
+
+
+COMMAND = [sys.executable, "-m", "functions.compat"]
+LONG_TEXT = "むかしむかし、あるところに、おじいさんとおばあさんがいました。" * 12
+GRACE_SECONDS = 8
+"""After these Gunicorn would kill what still runs."""
+
+
+def speak(address: str) -> None:
+    """Have a long text spoken; the answer never comes."""
+    with suppress(httpx.HTTPError), httpx.Client(base_url=address, timeout=60) as client:
+        query = client.post("/audio_query", params={"speaker": 0, "text": LONG_TEXT}).json()
+        client.post("/synthesis", params={"speaker": 0}, json=query)
+
+
+def test_ctrl_c_ends_several_processes_at_once_though_one_of_them_speaks(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with Ports() as ports, log.open("w") as output:
+        port = ports.free(1)[0]
+        (printed,) = commands((ROOT / "docs/compatible-apis.md").read_text(), "WORKERS=2 python ")
+        variables = {"PYTHONPATH": str(ROOT), "PORT": str(port), "WORKERS": "2"}
+        # To Gunicorn alone, as a supervisor sends it: a terminal also sends it to the processes.
+        process = subprocess.Popen(
+            [sys.executable, *printed],
+            env=os.environ | variables,
+            cwd=ROOT,
+            stderr=output,
+            stdout=output,
+        )
+        try:
+            wait_for(f"http://127.0.0.1:{port}", process)
+            speaking = threading.Thread(target=speak, args=[f"http://127.0.0.1:{port}"])
+            speaking.start()
+            time.sleep(1)
+            begin = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            code = process.wait(30)
+            seconds = time.monotonic() - begin
+            speaking.join()
+        finally:
+            process.kill()
+
+    assert code == 0
+    assert seconds < GRACE_SECONDS / 2
+    assert "SIGKILL" not in log.read_text()
+    assert "ERROR" not in log.read_text()
+
+
+def test_a_port_that_another_program_has_is_said_before_anything_is_loaded() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        for workers in ("1", "2"):
+            variables = {"PYTHONPATH": str(ROOT), "PORT": str(port), "WORKERS": workers}
+            ended = subprocess.run(
+                COMMAND, env=os.environ | variables, capture_output=True, text=True, check=False
+            )
+
+            assert ended.returncode == 2
+            assert ended.stderr == (
+                f"PORT={port} at 127.0.0.1 cannot be used: Address already in use."
+                " Stop the program that has it, or choose another PORT.\n"
+            )
