@@ -6,28 +6,22 @@ that the graph alone is complete. The file is not trusted: everything in it has 
 that does not fit is refused with one sentence.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib
 import io
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
-from uuid import UUID  # noqa: TC003 - pydantic looks it up
+from typing import Annotated, Literal, TypeVar
+from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.runtime.quoting import printable, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
-
 
 STYLE_SIZE = 256
 STYLES_OF_A_SPEAKER = 32
@@ -63,21 +57,13 @@ class StyleBertVoice:
     def style_vector(self, local_id: int, weight: float) -> NDArray[np.float32]:
         """Mix a style with the neutral one: weight 0 is neutral, 1 the style, more is stronger."""
         neutral = self.style_vectors[0]
-        towards: NDArray[np.float32] = self.style_vectors[local_id] - neutral
-        mixed: NDArray[np.float32] = neutral + towards * np.float32(weight)
-        return mixed
+        towards = (self.style_vectors[local_id] - neutral) * np.float32(weight)
+        return np.asarray(neutral + towards, np.float32)
 
     def find_style(self, style_id: int) -> tuple[StyleBertSpeaker, Style] | None:
-        """Find a style and its speaker."""
-        for speaker in self.speakers:
-            for style in speaker.styles:
-                if style.id == style_id:
-                    return speaker, style
-        return None
+        pairs = ((speaker, style) for speaker in self.speakers for style in speaker.styles)
+        return next((pair for pair in pairs if pair[1].id == style_id), None)
 
-
-_MAX_ICON_BYTES = 4 << 20
-_MAX_SAMPLE_BYTES = 16 << 20
 
 _DATA_URL = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
 _SIGNATURES: Mapping[str, re.Pattern[bytes]] = {
@@ -87,8 +73,6 @@ _SIGNATURES: Mapping[str, re.Pattern[bytes]] = {
     "audio/mp4": re.compile(rb"....ftyp", re.DOTALL),
 }
 _SAME_TYPES: Mapping[str, str] = {"audio/x-wav": "audio/wav", "audio/m4a": "audio/mp4"}
-_PICTURES = frozenset({"image/jpeg", "image/png"})
-_SOUNDS = frozenset({"audio/wav", "audio/mp4"})
 
 
 class AivmxError(ValueError):
@@ -115,19 +99,21 @@ class StyleMedia:
     samples: tuple[StyleSample, ...]
 
 
-def _picture(url: str, owner: str) -> MediaFile:
-    return _data(url, f"icon of {owner}", _PICTURES, _MAX_ICON_BYTES)
+_Kind = Literal["icon", "sample"]
+_MEDIA: Mapping[_Kind, tuple[frozenset[str], int]] = {
+    "icon": (frozenset({"image/jpeg", "image/png"}), 4 << 20),
+    "sample": (frozenset({"audio/wav", "audio/mp4"}), 16 << 20),
+}
+"""The types of an icon and of a sample, and the most bytes."""
 
 
-def _sound(url: str, owner: str) -> MediaFile:
-    return _data(url, f"sample of {owner}", _SOUNDS, _MAX_SAMPLE_BYTES)
-
-
-def _data(url: str, what: str, types: frozenset[str], most: int) -> MediaFile:
+def _decode_media(url: str, kind: _Kind, owner: str) -> MediaFile:
+    types, most = _MEDIA[kind]
+    what = f"{kind} of {owner}"
     expected = f"aivm_manifest: {what}: expected a data URL of {' or '.join(sorted(types))}"
     found = _DATA_URL.match(url)
-    kind = _SAME_TYPES.get(found[1], found[1]) if found else None
-    if found is None or kind not in types:
+    content_type = _SAME_TYPES.get(found[1], found[1]) if found else None
+    if found is None or content_type not in types:
         raise AivmxError(f"{expected}, found another.")
     if len(url) - found.end() > -(-most // 3) * 4:
         raise AivmxError(f"{expected} of at most {most} bytes, found more.")
@@ -135,9 +121,9 @@ def _data(url: str, what: str, types: frozenset[str], most: int) -> MediaFile:
         content = base64.b64decode(url[found.end() :], validate=True)
     except binascii.Error as error:
         raise AivmxError(f"{expected}, found one that is not base64.") from error
-    if not _SIGNATURES[kind].match(content):
+    if not _SIGNATURES[content_type].match(content):
         raise AivmxError(f"{expected}, found content of another type.")
-    return MediaFile(kind, content)
+    return MediaFile(content_type, content)
 
 
 _MAX_METADATA_BYTES = 128 << 20
@@ -151,7 +137,7 @@ _HYPER_PARAMETERS = "aivm_hyper_parameters"
 _STYLE_VECTORS = "aivm_style_vectors"
 ENTRIES = frozenset({_MANIFEST, _HYPER_PARAMETERS, _STYLE_VECTORS})
 
-_Kind = TypeVar("_Kind", bound=BaseModel)
+_Model = TypeVar("_Model", bound=BaseModel)
 
 _STYLE_BITS = 5
 _SPEAKER_BITS = 27
@@ -289,7 +275,7 @@ def _entry(metadata: Mapping[str, str], name: str) -> str:
     return metadata[name]
 
 
-def _read(kind: type[_Kind], metadata: Mapping[str, str], name: str) -> _Kind:
+def _read(kind: type[_Model], metadata: Mapping[str, str], name: str) -> _Model:
     try:
         return kind.model_validate_json(_entry(metadata, name))
     except ValidationError as error:
@@ -350,13 +336,13 @@ def _media(
     media: dict[int, StyleMedia] = {}
     for speaker in speakers:
         uuid = str(speaker.uuid)
-        icons[uuid] = _picture(speaker.icon, quoted(speaker.name))
+        icons[uuid] = _decode_media(speaker.icon, "icon", quoted(speaker.name))
         for style in speaker.styles:
-            place = f"{quoted(style.name)} of {quoted(speaker.name)}"
+            owner = f"{quoted(style.name)} of {quoted(speaker.name)}"
             media[style_id(uuid, style.local_id)] = StyleMedia(
-                None if style.icon is None else _picture(style.icon, place),
+                None if style.icon is None else _decode_media(style.icon, "icon", owner),
                 tuple(
-                    StyleSample(_sound(sample.audio, place), sample.transcript)
+                    StyleSample(_decode_media(sample.audio, "sample", owner), sample.transcript)
                     for sample in style.voice_samples
                 ),
             )

@@ -45,13 +45,13 @@ def deliver_marked(
         silence = options.silence_before if is_first else piece.pause * options.pauses
         is_first = False
         loud = limit(piece.samples[begin:end] * np.float32(options.volume), sample_rate)
-        before = _silent(silence, sample_rate)
+        before = np.zeros(round(silence * sample_rate), np.float32)
         cut, moved = -begin / sample_rate, len(before) / sample_rate
         yield MarkedPiece(
             np.concatenate([before, fade_ends(loud, sample_rate)]),
             tuple(mark.later(cut).later(moved) for mark in piece.marks),
         )
-    yield MarkedPiece(_silent(options.silence_after, sample_rate))
+    yield MarkedPiece(np.zeros(round(options.silence_after * sample_rate), np.float32))
 
 
 def bounded_speed(options: SpeechOptions) -> float:
@@ -87,7 +87,3 @@ def _loud_part(samples: Samples, sample_rate: int) -> tuple[int, int]:
     margin = round(_MARGIN_SECONDS * sample_rate)
     first, last = int(loud[0]), int(loud[-1])
     return max(first * frame - margin, 0), min((last + 1) * frame + margin, len(samples))
-
-
-def _silent(seconds: float, sample_rate: int) -> Samples:
-    return np.zeros(round(seconds * sample_rate), np.float32)

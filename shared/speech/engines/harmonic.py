@@ -18,8 +18,9 @@ A bundle may have a further graph, role `harmonic_stream`, with which visitors h
 while they speak; see shared.speech.engines.harmonic_graph.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,19 +48,18 @@ from shared.speech.graphs.bundle import (
     refuse_options,
 )
 from shared.speech.graphs.sessions import GraphSession, SessionSettings, shared_session
-from shared.speech.signal.analysis import Analysis, Chunk, analyse, cut_at_pauses
-from shared.speech.signal.loudness import fade_out, finish, join_pieces
+from shared.speech.signal.analysis import Analysis, Chunk, cut_at_pauses
+from shared.speech.signal.loudness import convert_recording, fade_out, join_pieces
 from shared.speech.signal.pitch import HOP
 from shared.speech.signal.pitch_shift import move_pitch, plan_pitch
 from shared.speech.signal.samples import (
     FRAMES_PER_SECOND,
     check_audio,
     check_rate,
-    check_samples,
     converted_length,
     hold_edges,
 )
-from shared.speech.signal.sound import NoClock, Samples, StageClock
+from shared.speech.signal.sound import Samples, StageClock
 from shared.speech.signal.streaming import History, RecentSpeech, StreamAnalysis, StreamFinish
 
 _BLOCKS_PER_SECOND = 100
@@ -121,21 +121,17 @@ class HarmonicStream:
         return fade_out(np.concatenate([np.zeros(0, np.float32), *heard])[:missing], self._rates[1])
 
     def _steps(self) -> list[Samples]:
-        heard = []
+        steps = []
         while self._analysis.frames >= self._spoken + self._voice.frames + _AHEAD:
-            heard.append(self._speak(self._spoken + self._voice.frames))
-        return heard
-
-    def _speak(self, end: int) -> Samples:
-        heard = self._analysis.hear(end + _AHEAD)
-        f0, voicing = self._plan(heard, end)
-        step = StreamStep(end, self._analysis.wave, f0, voicing, self._noise)
-        voice = self._voice.speak(step)
-        first = self._spoken - 1
-        self._spoken = end
-        if first < 0:
-            voice, first = voice[self._hop :], 0
-        return self._finish.push(voice, first, heard)
+            first, end = self._spoken - 1, self._spoken + self._voice.frames
+            heard = self._analysis.hear(end + _AHEAD)
+            step = StreamStep(end, self._analysis.wave, *self._plan(heard, end), self._noise)
+            voice = self._voice.speak(step)
+            self._spoken = end
+            if first < 0:
+                voice, first = voice[self._hop :], 0
+            steps.append(self._finish.push(voice, first, heard))
+        return steps
 
     def _plan(self, heard: RecentSpeech, end: int) -> tuple[Samples, Samples]:
         """Plan the pitch; earlier decisions stay, and the last known value is held."""
@@ -148,14 +144,10 @@ class HarmonicStream:
         self._f0.append(contour[now])
         self._voicing.append(heard.track.voicing[now])
         unknown = LOOKAHEAD - 1 - len(contour[ahead:])
+        later = (hold_edges(each[ahead:], 0, unknown) for each in (contour, heard.track.voicing))
         return (
-            np.concatenate([self._f0.last(LOOKBACK + 1), hold_edges(contour[ahead:], 0, unknown)]),
-            np.concatenate(
-                [
-                    self._voicing.last(LOOKBACK + 1),
-                    hold_edges(heard.track.voicing[ahead:], 0, unknown),
-                ]
-            ),
+            np.concatenate([self._f0.last(LOOKBACK + 1), next(later)]),
+            np.concatenate([self._voicing.last(LOOKBACK + 1), next(later)]),
         )
 
 
@@ -169,14 +161,10 @@ def join_phases(chunks: Sequence[Chunk], f0: Samples) -> list[Samples]:
     by a few hertz. Takes the contour of the whole recording in Hz, float32 [T]; returns the contour
     of each piece from its `first` to its `last` frame.
     """
-    contours: list[Samples] = []
-    for index, chunk in enumerate(chunks):
-        contour = f0[chunk.first : chunk.last]
-        if index > 0:
-            before = chunks[index - 1]
-            wanted = cycles(contours[-1], chunk.begin - before.first)
-            contour = arrive(contour, chunk.begin - chunk.first, wanted)
-        contours.append(contour)
+    contours = [f0[chunk.first : chunk.last] for chunk in chunks]
+    for place, (before, chunk) in enumerate(pairwise(chunks), start=1):
+        wanted = cycles(contours[place - 1], chunk.begin - before.first)
+        contours[place] = arrive(contours[place], chunk.begin - chunk.first, wanted)
     return contours
 
 
@@ -204,30 +192,25 @@ _WAVE = TensorContract("wave", [(1, "160*frames")])
 _CONTENT = TensorContract("content", [(1, "frames", None)])
 
 
-def _contract(heard: TensorContract) -> GraphContract:
-    return GraphContract(
+_TRIAL_FRAMES = 9
+
+
+def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
+    refuse_options(manifest)
+    pitch_of(manifest)
+    hop, has_encoder = hop_of(manifest), content_encoder.ROLE in manifest.graphs
+    contract = GraphContract(
         inputs=(
-            heard,
+            _CONTENT if has_encoder else _WAVE,
             TensorContract("f0", [(1, "frames")]),
             TensorContract("voicing", [(1, "frames")]),
             TensorContract("noise", [(1, "samples")]),
         ),
         outputs=(TensorContract("audio", [(1, "samples")]),),
     )
-
-
-_TRIAL_FRAMES = 9
-
-
-def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
-    refuse_options(manifest)
-    _pitch_of(manifest)
-    hop = hop_of(manifest)
-    needed: dict[str, Contract] = {}
-    if content_encoder.ROLE in manifest.graphs:
-        needed |= {content_encoder.ROLE: content_encoder.CONTRACT, ROLE: _contract(_CONTENT)}
-    else:
-        needed |= {ROLE: _contract(_WAVE)}
+    needed: dict[str, Contract] = {ROLE: contract}
+    if has_encoder:
+        needed = {content_encoder.ROLE: content_encoder.CONTRACT, ROLE: contract}
     if STREAM_ROLE in manifest.graphs:
         needed |= {STREAM_ROLE: StreamContract(hop)}
         if content_encoder.STREAM_ROLE in manifest.graphs:
@@ -268,7 +251,7 @@ class HarmonicEngine:
         self._manifest = manifest
         self._session = session
         self._encoder = encoder
-        self._pitch = _pitch_of(manifest)
+        self._pitch = pitch_of(manifest)
         self._hop = hop_of(manifest)
         self._open_voice = open_stream_graph
 
@@ -284,16 +267,11 @@ class HarmonicEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        clock = stopwatch or NoClock()
-        check_samples(samples, sample_rate, self._manifest)
-        length = converted_length(len(samples), sample_rate, self.sample_rate)
-        analysis = analyse(samples, sample_rate, clock)
-        if not analysis.has_speech():
-            return np.zeros(length, np.float32)
-        with clock.stage("network"):
-            voice = self._speak(analysis, options)
-        with clock.stage("post"):
-            return finish(voice, self.sample_rate, length, analysis)
+        def speak(analysis: Analysis, clock: StageClock) -> Samples:
+            with clock.stage("network"):
+                return self._speak(analysis, options)
+
+        return convert_recording(samples, sample_rate, self._manifest, speak, stopwatch)
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
         check_rate(sample_rate)
@@ -330,35 +308,29 @@ class HarmonicEngine:
         noise = Noise(self._noise, options.seed).read(0, (len(pitch) + 1) * self._hop)
         chunks = cut_at_pauses(analysis.levels.frames)
         contours = join_phases(chunks, pitch)
-        heard: list[dict[str, Samples]]
+        heard: Sequence[Samples | None]
         if self._encoder is None:
-            heard = [
-                {"wave": analysis.wave[chunk.first * HOP : chunk.last * HOP]} for chunk in chunks
-            ]
+            name = "wave"
+            heard = [analysis.wave[chunk.first * HOP : chunk.last * HOP] for chunk in chunks]
         else:
-            contents = self._encoder.hear(analysis, chunks)
-            heard = [{} if content is None else {"content": content} for content in contents]
-        pieces = [
-            self._speak_chunk(analysis, chunk, inputs | {"f0": contour}, noise)
-            for chunk, inputs, contour in zip(chunks, heard, contours, strict=True)
-        ]
+            name, heard = "content", self._encoder.hear(analysis, chunks)
+        pieces = []
+        for chunk, sound, contour in zip(chunks, heard, contours, strict=True):
+            if sound is None or not analysis.has_speech(chunk):
+                pieces.append(np.zeros((chunk.last - chunk.first) * self._hop, np.float32))
+                continue
+            inputs = {
+                name: sound,
+                "f0": contour,
+                "voicing": analysis.track.voicing[chunk.first : chunk.last],
+                "noise": noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
+            }
+            batch = {each: value[None] for each, value in inputs.items()}
+            pieces.append(self._session.run(batch, "audio").ravel())
         return join_pieces(analysis, chunks, pieces, self._hop)
 
-    def _speak_chunk(
-        self, analysis: Analysis, chunk: Chunk, heard: Mapping[str, Samples], noise: Samples
-    ) -> Samples:
-        if not analysis.has_speech(chunk):
-            return np.zeros((chunk.last - chunk.first) * self._hop, np.float32)
-        inputs = {
-            **heard,
-            "voicing": analysis.track.voicing[chunk.first : chunk.last],
-            "noise": noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
-        }
-        batch = {name: value[None] for name, value in inputs.items()}
-        return self._session.run(batch, "audio").ravel()
 
-
-def _pitch_of(manifest: CharacterManifest) -> Pitch:
+def pitch_of(manifest: CharacterManifest) -> Pitch:
     if manifest.pitch is None:
         raise BundleError(
             f"{MANIFEST}: field 'pitch': expected an object for the engine harmonic, found null."

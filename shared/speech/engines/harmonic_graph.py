@@ -144,8 +144,6 @@ class StreamingGraphLoader:
         with self._lock:
             if self._session is None:
                 self._session = self._load()
-                # Lets go of the files' bytes.
-                self._holders = ()
         return StreamingGraph(self._session, self._graph, self._hop)
 
     def _load(self) -> GraphSession:
@@ -161,6 +159,7 @@ class StreamingGraphLoader:
         }
         silence["f0"] += _TRIAL_HERTZ
         session.try_out(silence, "audio")
+        self._holders = ()  # lets go of the files' bytes
         return session
 
 

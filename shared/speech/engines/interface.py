@@ -8,9 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -23,9 +20,6 @@ if TYPE_CHECKING:
     from shared.speech.text.languages import Division
 
 
-EarlySamples = NDArray[np.float32]
-
-
 class EarlyPieces:
     """Pieces of one recording that were converted before all of it had arrived.
 
@@ -35,10 +29,10 @@ class EarlyPieces:
     """
 
     def __init__(self) -> None:
-        self._pieces: dict[bytes, Future[EarlySamples]] = {}
+        self._pieces: dict[bytes, Future[Samples]] = {}
         self._lock = threading.Lock()
 
-    def piece(self, source: bytes, convert: Callable[[], EarlySamples]) -> EarlySamples:
+    def piece(self, source: bytes, convert: Callable[[], Samples]) -> Samples:
         """Return a converted piece; the first caller converts it, and the others wait.
 
         If that fails, they convert it themselves: it may have failed for lack of memory. `source`
@@ -47,7 +41,7 @@ class EarlyPieces:
         with self._lock:
             begun = self._pieces.get(source)
             if begun is None:
-                mine = self._pieces[source] = Future[EarlySamples]()
+                mine = self._pieces[source] = Future()
         if begun is not None:
             with suppress(Exception):
                 return begun.result()
@@ -109,19 +103,11 @@ class Engine(Protocol):
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        """Convert one recording.
+        """Convert a recording, mono float32 [N], nominally -1..1, at a sample rate in Hz.
 
-        Args:
-            samples: mono audio, float32 [N], nominally -1..1.
-            sample_rate: of the samples, in Hz.
-            options: what is asked for.
-            stopwatch: measures the stages `resample`, `f0`, `network` and `post`.
-
-        Returns:
-            float32 [round(N * self.sample_rate / sample_rate)], within -0.99..0.99.
-
-        Raises:
-            VoiceError: the character cannot convert this recording, or not with these options.
+        The stopwatch measures the stages `resample`, `f0`, `network` and `post`. Returns float32
+        [round(N * self.sample_rate / sample_rate)], within -0.99..0.99. Raises VoiceError if the
+        character cannot convert this recording, or not with these options.
         """
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:

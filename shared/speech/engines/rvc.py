@@ -9,15 +9,15 @@ those of RvcOptions and `content_output`.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Protocol
+from dataclasses import fields
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import default_rng  # at once: numpy imports it only when it is asked for
 from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
-from shared.characters.manifest import MANIFEST, CharacterManifest, Setting
+from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.runtime.quoting import quoted
 from shared.speech.engines.harmonic import hop_of
 from shared.speech.engines.interface import ConversionOptions
@@ -44,15 +44,10 @@ from shared.speech.engines.rvc_signal import (
 from shared.speech.graphs.bundle import CharacterBundle, Contract
 from shared.speech.graphs.sessions import GraphSession, SessionSettings, shared_session
 from shared.speech.signal.analysis import Analysis, Chunk, analyse, cut_at_pauses, join
-from shared.speech.signal.loudness import finish
+from shared.speech.signal.loudness import convert_recording
 from shared.speech.signal.pitch import HOP, SAMPLE_RATE, F0Track, track
 from shared.speech.signal.pitch_shift import plan_pitch
-from shared.speech.signal.samples import (
-    check_audio,
-    check_samples,
-    converted_length,
-    fit_length,
-)
+from shared.speech.signal.samples import check_audio, fit_length
 from shared.speech.signal.sound import NoClock, Samples, StageClock
 from shared.voices.voice import ErrorCode, VoiceError
 
@@ -63,39 +58,36 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 _MOST_SPEAKERS = 10_000
 _LONGEST_NAME = 200
-_OPTIONS = frozenset(option.name for option in fields(RvcOptions))
 _KNOWN = (*(option.name for option in fields(RvcOptions)), "content_output")
 
 
 def read_settings(manifest: CharacterManifest) -> tuple[RvcOptions, str | None]:
     """Read the manifest's settings, and the content encoder's output that they may name."""
-    settings = manifest.settings
+    settings = dict(manifest.settings)
     for name, value in settings.items():
-        _check(name, value)
-    options = RvcOptions(**{name: settings[name] for name in settings if name in _OPTIONS})  # type: ignore[arg-type] # checked
-    output = settings.get("content_output")
-    return options, None if output is None else str(output)
-
-
-def _check(name: str, value: Setting) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    expected, is_right = "the name of an output", False
-    if name not in _KNOWN:
-        expected, value = f"only {', '.join(_KNOWN)}", name
-    elif name in _SHARES:
-        expected = f"a number from 0 to {_SHARES[name]:g}"
-        is_right = is_number and 0 <= float(value) <= _SHARES[name]
-    elif name in _WORDS:
-        expected = " or ".join(f'"{word}"' for word in _WORDS[name])
-        is_right = value in _WORDS[name]
-    elif name == "speaker":
-        expected = f"a whole number from 0 to {_MOST_SPEAKERS - 1}"
-        is_right = is_number and isinstance(value, int) and 0 <= value < _MOST_SPEAKERS
-    else:
-        is_right = isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME
-    if not is_right:
-        field = quoted(f"settings.{name}")
-        raise BundleError(f"{MANIFEST}: field {field}: expected {expected}, found {quoted(value)}.")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        found: object = value
+        if name not in _KNOWN:
+            expected, is_right, found = f"only {', '.join(_KNOWN)}", False, name
+        elif name in _SHARES:
+            expected = f"a number from 0 to {_SHARES[name]:g}"
+            is_right = is_number and 0 <= float(value) <= _SHARES[name]
+        elif name in _WORDS:
+            expected = " or ".join(f'"{word}"' for word in _WORDS[name])
+            is_right = value in _WORDS[name]
+        elif name == "speaker":
+            expected = f"a whole number from 0 to {_MOST_SPEAKERS - 1}"
+            is_right = is_number and isinstance(value, int) and 0 <= value < _MOST_SPEAKERS
+        else:
+            expected = "the name of an output"
+            is_right = isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME
+        if not is_right:
+            raise BundleError(
+                f"{MANIFEST}: field {quoted(f'settings.{name}')}: expected {expected}, found"
+                f" {quoted(found)}."
+            )
+    output = settings.pop("content_output", None)
+    return RvcOptions(**settings), None if output is None else str(output)  # type: ignore[arg-type] # checked
 
 
 PADDING = 30  # frames: 0.3 s that the networks hear before and after a piece
@@ -115,6 +107,15 @@ def plan_phrases(
     the quietest places. Returns frames of the recording padded by PADDING frames at the beginning;
     all pieces have that many frames of context on both sides.
     """
+    frames = np.flatnonzero(speech)
+    if len(frames) == 0:
+        return []
+    pauses = np.flatnonzero(np.diff(frames) > _PAUSE)
+    begins = frames[np.concatenate([[0], pauses + 1])]
+    ends = frames[np.concatenate([pauses, [len(frames) - 1]])] + 1
+    # The beginning depends on the levels of the whole recording: the grid keeps later speech from
+    # moving a phrase that is over.
+    begins, ends = begins // _GRID * _GRID, np.minimum(-(-ends // _GRID) * _GRID, len(speech))
     return [
         [
             Chunk(
@@ -123,29 +124,13 @@ def plan_phrases(
             )
             for part in cut_at_pauses(levels[begin:end], longest)
         ]
-        for begin, end in _spoken(speech)
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
     ]  # fmt: skip
 
 
 def is_complete(phrase: Sequence[Chunk], frames: int) -> bool:
     """Return whether later speech belongs to another phrase than this one of `plan_phrases`."""
     return phrase[-1].end - PADDING + _PAUSE + _UNSURE <= frames
-
-
-def _spoken(speech: NDArray[np.bool_]) -> Sequence[tuple[int, int]]:
-    """List where speech begins and ends, short pauses included.
-
-    The beginning depends on the levels of the whole recording: the grid keeps later speech from
-    moving a phrase that is over.
-    """
-    frames = np.flatnonzero(speech)
-    if len(frames) == 0:
-        return []
-    pauses = np.flatnonzero(np.diff(frames) > _PAUSE)
-    begins = frames[np.concatenate([[0], pauses + 1])]
-    ends = frames[np.concatenate([pauses, [len(frames) - 1]])] + 1
-    begins, ends = begins // _GRID * _GRID, np.minimum(-(-ends // _GRID) * _GRID, len(speech))
-    return [(int(begin), int(end)) for begin, end in zip(begins, ends, strict=True)]
 
 
 # With so many samples more than its frames, a content encoder gives a feature for every two frames,
@@ -156,18 +141,15 @@ _FINEST = float(1 << 20)  # steps of a sample of full scale
 
 
 class PitchTracker(Protocol):
-    """Follows the fundamental frequency."""
-
     @property
     def hears_voicing(self) -> bool:
         """Return whether it tells voiced frames from unvoiced ones."""
 
     def track(self, wave: Samples) -> Samples:
-        """Follow it: float32 [N] at 16 kHz -> Hz, 0 where unvoiced, float32 [N // 160 + 1]."""
+        """Follow the pitch of [N] at 16 kHz: Hz, 0 where unvoiced, float32 [N // 160 + 1]."""
 
 
-@dataclass(frozen=True)
-class _Source:
+class _Source(NamedTuple):
     """Inputs of the pieces of a recording.
 
     `heard` is without frequencies below 48 Hz, float64 [160 T]; `padded` the same with PADDING
@@ -205,23 +187,20 @@ class RvcEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
+        def speak(analysis: Analysis, clock: StageClock) -> Samples:
+            with clock.stage("f0"):
+                source = self._source(analysis)
+            with clock.stage("network"):
+                return self._speak(source, analysis, options)
+
         if self._cannot_be_steered(options):
             raise VoiceError(
                 ErrorCode.INTERNAL,
                 f"{self._manifest.name.en} does not take a pitch; leave pitch_shift at auto.",
             )
-        clock = stopwatch or NoClock()
-        check_samples(samples, sample_rate, self._manifest)
-        length = converted_length(len(samples), sample_rate, self.sample_rate)
-        analysis = analyse(samples, sample_rate, clock)
-        if not analysis.has_speech():
-            return np.zeros(length, np.float32)
-        with clock.stage("f0"):
-            source = self._source(analysis)
-        with clock.stage("network"):
-            voice = self._speak(source, analysis, options)
-        with clock.stage("post"):
-            return finish(voice, self.sample_rate, length, analysis, followed=0.0)
+        return convert_recording(
+            samples, sample_rate, self._manifest, speak, stopwatch, followed=0.0
+        )
 
     def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
         # With less of the recording, a pitch model would hear something else in its beginning.
@@ -242,7 +221,7 @@ class RvcEngine:
     def _cannot_be_steered(self, options: ConversionOptions) -> bool:
         return options.pitch_shift is not None and self._networks.synthesizer.harmonics == 0
 
-    def _source(self, analysis: Analysis) -> "_Source":
+    def _source(self, analysis: Analysis) -> _Source:
         heard = high_pass(divide_peak(analysis.wave))
         padded = np.pad(heard, (PADDING * HOP, PADDING * HOP + _TAIL), mode="reflect")
         # The filter runs backward, too: what comes later changes its output by less than this step.
@@ -276,7 +255,7 @@ class RvcEngine:
         # Reflected as the recording is, with frames enough for the longest wave.
         return contour(np.pad(moved, (PADDING, PADDING + _PITCH_TAIL), mode="reflect"))
 
-    def _speak(self, source: "_Source", analysis: Analysis, options: ConversionOptions) -> Samples:
+    def _speak(self, source: _Source, analysis: Analysis, options: ConversionOptions) -> Samples:
         hop = self._networks.hop
         frames = len(analysis.speech)
         phrases = plan_phrases(analysis.speech, analysis.levels.frames)
@@ -287,7 +266,7 @@ class RvcEngine:
         return self._mix_loudness(voice, source.heard, [piece for piece, _ in spoken])
 
     def _speak_phrase(
-        self, phrase: Sequence[Chunk], source: "_Source", options: ConversionOptions
+        self, phrase: Sequence[Chunk], source: _Source, options: ConversionOptions
     ) -> list[tuple[Chunk, Samples]]:
         """Speak the pieces of a phrase; the register up to its end counts, and nothing later."""
         told = None
@@ -296,7 +275,7 @@ class RvcEngine:
         return [(piece, self._speak_piece(piece, source, told, options)) for piece in phrase]
 
     def _speak_piece(
-        self, piece: Chunk, source: "_Source", told: Contour | None, options: ConversionOptions
+        self, piece: Chunk, source: _Source, told: Contour | None, options: ConversionOptions
     ) -> Samples:
         wave = source.padded[piece.first * HOP : piece.last * HOP + _TAIL]
         part = told and told.cut(piece.first, piece.last + _PITCH_TAIL)
@@ -308,7 +287,10 @@ class RvcEngine:
 
         if options.ahead is None:
             return convert()
-        return options.ahead.piece(_digest(options.seed, piece.begin, wave, part), convert)
+        digest = hashlib.sha256(f"{options.seed} {piece.begin} ".encode())
+        for array in (wave, part.hertz, part.coarse) if part else (wave,):
+            digest.update(array.data)
+        return options.ahead.piece(digest.digest(), convert)
 
     def _mix_loudness(
         self, voice: Samples, heard: NDArray[np.float64], pieces: list[Chunk]
@@ -323,15 +305,6 @@ class RvcEngine:
             converted[own] = heard[own]
         gains = loudness_gains(converted, SAMPLE_RATE, voice, self.sample_rate, mix)
         return voice * gains
-
-
-def _digest(seed: int, begin: int, wave: Samples, told: Contour | None) -> bytes:
-    digest = hashlib.sha256(f"{seed} {begin} ".encode())
-    digest.update(wave.data)
-    if told is not None:
-        digest.update(told.hertz.data)
-        digest.update(told.coarse.data)
-    return digest.digest()
 
 
 CONTENT, SYNTHESIZER, PITCH, RETRIEVAL = "content", "synthesizer", "pitch", "retrieval"

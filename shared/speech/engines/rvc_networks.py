@@ -1,7 +1,7 @@
 """The networks of an RVC voice, and how one piece of speech goes through them."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -47,6 +47,17 @@ class RvcOptions:
     unvoiced: Unvoiced = "zero"
 
 
+class SynthesizerNoise(NamedTuple):
+    """The noise of T frames.
+
+    `prior` moves the synthesizer's latent from its mean, scaled, float32 [192, T]; `source` is that
+    of the excitation's H harmonics, standard normal, float32 [T hop, H].
+    """
+
+    prior: Array
+    source: Array
+
+
 class FeatureEncoder(Protocol):
     def encode(self, wave: Array) -> Array:
         """Encode N >= 400 samples at 16 kHz: float32 [(N - 400) // 320 + 1, C], every 20 ms."""
@@ -62,21 +73,9 @@ class Synthesizer(Protocol):
         """The harmonics of its source, with noise each; 0 if it takes no pitch."""
 
     def speak(
-        self, features: Array, contour: Contour | None, speaker: int, noise: "SynthesizerNoise"
+        self, features: Array, contour: Contour | None, speaker: int, noise: SynthesizerNoise
     ) -> Array:
         """Speak T frames of features [T, C]: float32 [T sample_rate / 100]."""
-
-
-@dataclass(frozen=True)
-class SynthesizerNoise:
-    """The noise of T frames.
-
-    `prior` moves the synthesizer's latent from its mean, scaled, float32 [192, T]; `source` is that
-    of the excitation's H harmonics, standard normal, float32 [T hop, H].
-    """
-
-    prior: Array
-    source: Array
 
 
 def draw_synthesizer_noise(

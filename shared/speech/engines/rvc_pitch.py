@@ -16,7 +16,6 @@ from shared.speech.graphs.sessions import GraphSession, first_line
 from shared.speech.signal.pitch import HOP
 
 Array = NDArray[np.float32]
-Array64 = NDArray[np.float64]
 Scale = Literal["htk", "slaney"]
 
 BANDS = 128
@@ -57,46 +56,35 @@ def log_mel(wave: Array, kind: MelKind) -> Array:
     short = max(_WINDOW - len(padded), 0)
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(padded, (0, short)), _WINDOW)
     every = windows[::_HOP][:frames]
-    mel = np.concatenate([_bands(every[at : at + _BLOCK], kind) for at in range(0, frames, _BLOCK)])
-    logs: Array = np.log(np.maximum(mel, np.float32(_QUIETEST)))
-    return np.pad(logs, ((0, frames - len(logs)), (0, 0)), mode="edge")
-
-
-def _bands(windows: Array, kind: MelKind) -> Array:
-    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_WINDOW) / _WINDOW)
-    spectra = np.fft.rfft(windows * hann.astype(np.float32))
-    magnitudes = np.sqrt(spectra.real**2 + spectra.imag**2 + kind.floor)
-    bands: Array = magnitudes.astype(np.float32) @ _filters(kind)
-    return bands
+    hann = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_WINDOW) / _WINDOW)).astype(np.float32)
+    filters = _filters(kind)
+    logs = np.empty((frames, BANDS), np.float32)
+    for at in range(0, len(every), _BLOCK):
+        spectra = np.fft.rfft(every[at : at + _BLOCK] * hann)
+        magnitudes = np.sqrt(spectra.real**2 + spectra.imag**2 + kind.floor)
+        bands = magnitudes.astype(np.float32) @ filters
+        logs[at : at + len(bands)] = np.log(np.maximum(bands, np.float32(_QUIETEST)))
+    logs[len(every) :] = logs[len(every) - 1]
+    return logs
 
 
 @lru_cache(maxsize=2)
 def _filters(kind: MelKind) -> Array:
     """Triangles over the spectrum, each with the area 1 (Slaney's normalisation): [513, 128]."""
-    ends = _to_mel(np.array([kind.low_hz, kind.high_hz]), kind.scale)
-    corners = _to_hertz(np.linspace(ends[0], ends[1], BANDS + 2), kind.scale)
+    if kind.scale == "htk":
+        low, high = (2595 * np.log10(1 + hertz / 700) for hertz in (kind.low_hz, kind.high_hz))
+        corners = 700 * (10 ** (np.linspace(low, high, BANDS + 2) / 2595) - 1)
+    else:
+        top = _KNEE + np.log(kind.high_hz / _KNEE_HZ) / _LOG_STEP
+        mel = np.linspace(kind.low_hz / _LINEAR_HZ, top, BANDS + 2)
+        above = _KNEE_HZ * np.exp(_LOG_STEP * (np.maximum(mel, _KNEE) - _KNEE))
+        corners = np.where(mel < _KNEE, mel * _LINEAR_HZ, above)
     hertz = np.arange(_WINDOW // 2 + 1)[:, None] * _SAMPLE_RATE / _WINDOW
     rising = (hertz - corners[:-2]) / (corners[1:-1] - corners[:-2])
     falling = (corners[2:] - hertz) / (corners[2:] - corners[1:-1])
     triangles = np.maximum(np.minimum(rising, falling), 0)
     filters: Array = (triangles * 2 / (corners[2:] - corners[:-2])).astype(np.float32)
     return filters
-
-
-def _to_mel(hertz: Array64, scale: Scale) -> Array64:
-    if scale == "htk":
-        mel: Array64 = 2595 * np.log10(1 + hertz / 700)
-        return mel
-    above = _KNEE + np.log(np.maximum(hertz, _KNEE_HZ) / _KNEE_HZ) / _LOG_STEP
-    return np.where(hertz < _KNEE_HZ, hertz / _LINEAR_HZ, above)
-
-
-def _to_hertz(mel: Array64, scale: Scale) -> Array64:
-    if scale == "htk":
-        hertz: Array64 = 700 * (10 ** (mel / 2595) - 1)
-        return hertz
-    above = _KNEE_HZ * np.exp(_LOG_STEP * (np.maximum(mel, _KNEE) - _KNEE))
-    return np.where(mel < _KNEE, mel * _LINEAR_HZ, above)
 
 
 Kind = Literal["rmvpe salience", "rmvpe mel", "rmvpe waveform", "fcpe"]
@@ -173,17 +161,20 @@ class OnnxPitchModel:
     def _track_at_once(self, wave: Array) -> Array:
         frames = len(wave) // HOP + 1
         match self._kind:
-            case "rmvpe salience":
-                salience = self._run(_padded(_rmvpe_mel(wave)))[0]
-                return decode_salience(salience.reshape(-1, _STATES)[:frames])
-            case "rmvpe mel":
-                return _fit(self._run(_padded(_rmvpe_mel(wave)))[0], frames)
-            case "fcpe":
-                return _fit(self._run(log_mel(wave, FCPE_MEL)[None])[0], frames)
             case "rmvpe waveform":
-                hertz, *unvoiced = self._run(wave[None])
-                heard = _fit(hertz, frames)
-                return np.where(_fit(unvoiced[0], frames) > 0, 0, heard) if unvoiced else heard
+                sound = wave[None]
+            case "fcpe":
+                sound = log_mel(wave, FCPE_MEL)[None]
+            case _:
+                mel = np.pad(log_mel(wave, RMVPE_MEL), ((0, -frames % _MULTIPLE), (0, 0)))
+                sound = np.ascontiguousarray(mel.T)[None]
+        first, *others = self._run(sound)
+        if self._kind == "rmvpe salience":
+            return decode_salience(first.reshape(-1, _STATES)[:frames])
+        hertz = _fit(first, frames)
+        if self._kind == "rmvpe waveform" and others:
+            return np.where(_fit(others[0], frames) > 0, 0, hertz)
+        return hertz
 
     def _run(self, sound: Array) -> list[Array]:
         inputs: dict[str, NDArray[Any]] = {self._sound: sound}
@@ -213,14 +204,6 @@ def decode_salience(salience: Array) -> Array:
     return np.where(voiced, hertz, 0).astype(np.float32)
 
 
-def _rmvpe_mel(wave: Array) -> Array:
-    return np.ascontiguousarray(log_mel(wave, RMVPE_MEL).T)[None]
-
-
-def _padded(mel: Array) -> Array:
-    return np.pad(mel, ((0, 0), (0, 0), (0, -mel.shape[2] % _MULTIPLE)))
-
-
 def _fit(values: Array, frames: int) -> Array:
     line = values.reshape(-1)[:frames]
     return np.pad(line, (0, frames - len(line)), mode="edge")
@@ -229,11 +212,10 @@ def _fit(values: Array, frames: int) -> Array:
 def _recognise(graph: Graph) -> tuple[Kind, Tensor, Tensor | None]:
     """Find the form of a pitch model, its input for sound, and that for a threshold."""
     inputs = list(graph.facts.inputs.values())
-    sounds: list[Tensor] = []
-    thresholds: list[Tensor] = []
-    for tensor in inputs:
-        is_threshold = tensor.element_type == "float32" and tensor.shape in {(), (1,)}
-        (thresholds if is_threshold else sounds).append(tensor)
+    thresholds = [
+        each for each in inputs if each.element_type == "float32" and each.shape in {(), (1,)}
+    ]
+    sounds = [each for each in inputs if each not in thresholds]
     if len(sounds) == 1 and len(thresholds) <= 1 and sounds[0].element_type == "float32":
         threshold = thresholds[0] if thresholds else None
         match sounds[0].shape or ():  # 128 is the number of bands

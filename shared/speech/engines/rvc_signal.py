@@ -150,26 +150,22 @@ def loudness_gains(
     the voice: over windows of a second, every half second, joined by straight lines. A mix of 1
     keeps the voice's loudness, 0 takes the recording's. Rates are even.
     """
-    wanted = _stretch(_half_seconds(recording, recording_rate), len(voice))
-    own = np.maximum(_stretch(_half_seconds(voice, voice_rate), len(voice)), _QUIETEST)
+    wanted = _levels(recording, recording_rate, len(voice))
+    own = np.maximum(_levels(voice, voice_rate, len(voice)), _QUIETEST)
     gains = wanted ** np.float32(1 - mix) * own ** np.float32(mix - 1)
     return gains.astype(np.float32, copy=False)
 
 
-def _half_seconds(samples: NDArray[np.floating], rate: int) -> Array:
-    """Root mean square of the second around every half second; outside is silence."""
+def _levels(samples: NDArray[np.floating], rate: int, count: int) -> Array:
+    """Root mean square of the second around every half second, stretched; outside is silence."""
     hop = rate // 2
     frames = 1 + len(samples) // hop
     blocks = np.zeros((frames + 1, hop), np.float64)
     blocks.ravel()[hop : hop + len(samples)] = samples
     energies = np.einsum("bs,bs->b", blocks, blocks)
-    levels: Array = np.sqrt((energies[:-1] + energies[1:]) / (2 * hop)).astype(np.float32)
-    return levels
-
-
-def _stretch(values: Array, count: int) -> Array:
-    at = (np.arange(count) + 0.5) * (len(values) / count) - 0.5
-    stretched: Array = np.interp(at, np.arange(len(values)), values).astype(np.float32)
+    levels = np.sqrt((energies[:-1] + energies[1:]) / (2 * hop)).astype(np.float32)
+    at = (np.arange(count) + 0.5) * (frames / count) - 0.5
+    stretched: Array = np.interp(at, np.arange(frames), levels).astype(np.float32)
     return stretched
 
 
@@ -197,8 +193,8 @@ def contour(hertz: Array) -> Contour:
     number.
     """
     hertz = np.asarray(hertz, np.float32)
-    lowest, highest = _mel(np.array([_LOWEST_HZ, _HIGHEST_HZ]))
-    steps = (_mel(hertz) - lowest) * (_NUMBERS - 1) / (highest - lowest) + 1
+    lowest, highest = 1127 * np.log(1 + np.array([_LOWEST_HZ, _HIGHEST_HZ]) / 700)
+    steps = (1127 * np.log(1 + hertz / 700) - lowest) * (_NUMBERS - 1) / (highest - lowest) + 1
     return Contour(hertz, np.rint(np.clip(steps, 1, _NUMBERS)).astype(np.int64))
 
 
@@ -213,11 +209,6 @@ def fill_unvoiced(hertz: Array) -> Array:
     if len(voiced) == 0:
         return hertz
     return np.interp(np.arange(len(hertz)), voiced, hertz[voiced]).astype(np.float32)
-
-
-def _mel(hertz: NDArray[np.floating]) -> NDArray[np.floating]:
-    mel: NDArray[np.floating] = 1127 * np.log(1 + hertz / 700)
-    return mel
 
 
 Places = NDArray[np.intp]
@@ -265,23 +256,20 @@ class Retrieval:
     def mix(self, features: Array, rate: float, search: Search = "exact") -> Array:
         """Mix features, float32 [T, C], with the mean of their eight nearest neighbours.
 
-        The neighbours are weighted by the inverse square of their squared distance. A feature that
-        is itself among the vectors has only that neighbour. "exact" searches all vectors; "cell"
-        only the nearest cell, as the original tools do (in the terms of Faiss: IVF, Flat with
-        nprobe 1), which misses about a third of the neighbours.
+        The neighbours, which add up to 1, are weighted by the inverse square of their squared
+        distance. "exact" searches all vectors; "cell" only the nearest cell, as the original tools
+        do (in the terms of Faiss: IVF, Flat with nprobe 1), which misses a third of the neighbours.
         """
         if rate == 0 or len(features) == 0:
             return features
-        parts = [features[at : at + _QUERIES] for at in range(0, len(features), _QUERIES)]
-        everything = 0, len(self._vectors)
-        neighbours = np.concatenate(
-            [
+        neighbours = np.empty_like(features)
+        for at in range(0, len(features), _QUERIES):
+            part = features[at : at + _QUERIES]
+            neighbours[at : at + _QUERIES] = (
                 self._neighbours_in_cell(part)
                 if search == "cell"
-                else self._mean_of_nearest(part, *everything)
-                for part in parts
-            ]
-        )
+                else self._mean_of_nearest(part, 0, len(self._vectors))
+            )
         mixed: Array = neighbours * np.float32(rate) + np.float32(1 - rate) * features
         return mixed
 
@@ -307,7 +295,11 @@ class Retrieval:
             kept = np.argpartition(distances, _NEIGHBOURS - 1, axis=1)[:, :_NEIGHBOURS]
             vectors = np.take_along_axis(vectors, kept[:, :, None], axis=1)
             distances = np.take_along_axis(distances, kept, axis=1)
-        mean: Array = np.einsum("tk,tkc->tc", _weights(distances), vectors)
+        # Relative to the nearest one nothing overflows, and a distance of 0 leaves only itself.
+        nearest = distances.min(axis=1, keepdims=True)
+        weights = np.where(distances > 0, nearest / np.where(distances > 0, distances, 1), 1) ** 2
+        shares = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+        mean: Array = np.einsum("tk,tkc->tc", shares, vectors)
         return mean
 
     def _candidates(self, features: Array, begin: int, end: int) -> Places:
@@ -344,13 +336,3 @@ def _squared_distances(features: Array, vectors: Array) -> Array:
     apart = features[:, None] - vectors
     distances: Array = np.einsum("tkc,tkc->tk", apart, apart)
     return distances
-
-
-def _weights(distances: Array) -> Array:
-    """Weigh neighbours [T, K] by the inverse square of their squared distance; they add up to 1."""
-    nearest = distances.min(axis=1, keepdims=True)
-    # Relative to the nearest one nothing overflows, and a distance of 0 leaves only itself.
-    relative = np.where(distances > 0, nearest / np.where(distances > 0, distances, 1), 1)
-    weights = np.square(relative)
-    normalised: Array = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
-    return normalised

@@ -1,9 +1,10 @@
 """The two graphs of Style-Bert-VITS2: BERT, which characters share, and the synthesis."""
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
@@ -18,40 +19,33 @@ from shared.speech.graphs.sessions import GraphSession
 from shared.speech.signal.sound import Samples
 from shared.speech.text.phonemes import FIRST_JAPANESE_TONE, IDS, JAPANESE, Phonemes
 
-MAX_VOCABULARY_BYTES = 4 << 20
-"""The largest vocabulary that is read; those of BERTs have a quarter of a megabyte."""
+MAX_VOCABULARY_BYTES = 4 << 20  # those of BERTs have a quarter of a megabyte
 
 _BLANK = 0
 _CLS, _SEP, _UNK = "[CLS]", "[SEP]", "[UNK]"
 
 
-@dataclass(frozen=True)
-class SynthesisInputs:
-    phones: tuple[int, ...]
-    tones: tuple[int, ...]
-    languages: tuple[int, ...]
-    word2ph: tuple[int, ...]
+class SynthesisInputs(NamedTuple):
+    phones: list[int]
+    tones: list[int]
+    languages: list[int]
+    word2ph: list[int]
 
 
 def synthesis_inputs(phonemes: Phonemes, *, add_blank: bool) -> SynthesisInputs:
-    phones = tuple(IDS[phone] for phone in phonemes.phones)
-    tones = tuple(FIRST_JAPANESE_TONE + tone for tone in phonemes.tones)
-    languages = (JAPANESE,) * len(phones)
+    """Number the phones of a text; a blank stands between each two, and at both ends."""
+    phones = [IDS[phone] for phone in phonemes.phones]
+    tones = [FIRST_JAPANESE_TONE + tone for tone in phonemes.tones]
+    plain = SynthesisInputs(phones, tones, [JAPANESE] * len(phones), list(phonemes.word2ph))
     if not add_blank:
-        return SynthesisInputs(phones, tones, languages, phonemes.word2ph)
+        return plain
     first, *others = (2 * count for count in phonemes.word2ph)
-    return SynthesisInputs(
-        _interspersed(phones),
-        _interspersed(tones),
-        _interspersed(languages),
-        (first + 1, *others),
-    )
-
-
-def _interspersed(numbers: Sequence[int]) -> tuple[int, ...]:
-    result = [_BLANK] * (2 * len(numbers) + 1)
-    result[1::2] = numbers
-    return tuple(result)
+    rows = []
+    for numbers in plain[:3]:
+        row = [_BLANK] * (2 * len(phones) + 1)
+        row[1::2] = numbers
+        rows.append(row)
+    return SynthesisInputs(rows[0], rows[1], rows[2], [first + 1, *others])
 
 
 class VocabularyError(ValueError):
@@ -89,15 +83,15 @@ class Vocabulary:
 
 
 FEATURES = 1_024
+OUTPUT = "output"
 
 BERT_CONTRACT = GraphContract(
     inputs=(
         TensorContract("input_ids", [("batch", "tokens")], "int64"),
         TensorContract("attention_mask", [("batch", "tokens")], "int64"),
     ),
-    outputs=(TensorContract("output", [("tokens", FEATURES)]),),
+    outputs=(TensorContract(OUTPUT, [("tokens", FEATURES)]),),
 )
-
 
 VOCABULARY = "vocabulary"
 """The entry of the graph's metadata that holds the vocabulary: one token in each line."""
@@ -114,24 +108,21 @@ class BertEncoder:
         self._session = session
         self._vocabulary = vocabulary
 
-    def encode(self, text: str) -> NDArray[np.float32]:
+    def _inputs(self, text: str) -> dict[str, NDArray[np.int64]]:
         ids = np.array([self._vocabulary.encode(text)], np.int64)
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-        return self._session.run(inputs, "output")
+        return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+
+    def encode(self, text: str) -> NDArray[np.float32]:
+        return self._session.run(self._inputs(text), OUTPUT)
 
     def try_out(self, graph: Graph) -> None:
-        ids = np.array([self._vocabulary.encode("あ")], np.int64)
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-        features = self._session.try_out(inputs, "output")
-        if features.shape != (ids.size, FEATURES):
+        features, tokens = self._session.try_out(self._inputs("あ"), OUTPUT), len("[あ]")
+        if features.shape != (tokens, FEATURES):
             raise BundleError(
-                f"{graph.file}: output 'output': expected float32 [{ids.size}, {FEATURES}] for"
-                f" {ids.size} tokens, found {list(features.shape)}."
+                f"{graph.file}: output 'output': expected float32 [{tokens}, {FEATURES}] for"
+                f" {tokens} tokens, found {list(features.shape)}."
             )
 
-
-ROLE = "synthesis"
-OUTPUT = "output"
 
 _PHONES = (("batch", "phones"),)
 _ONE = (("batch",),)
@@ -153,9 +144,6 @@ SYNTHESIS_CONTRACT = GraphContract(
     outputs=(TensorContract(OUTPUT, [("batch", 1, "samples")]),),
 )
 
-_AUDIO_DIMENSIONS = 3
-
-_NOISE_SEED = 0
 _NOISE_VALUES = 1 << 19  # 30 s of a full-size voice, and longer than anybody remembers noise
 
 
@@ -184,9 +172,8 @@ class StyleBertSynthesis:
         self._voice = voice
         self._session = session
         self._encoder = encoder
-        random = default_rng(_NOISE_SEED)
+        noise = default_rng(0).standard_normal(_NOISE_VALUES, np.float32)
         # Twice over, so that the noise can begin anywhere without being copied.
-        noise = random.standard_normal(_NOISE_VALUES, np.float32)
         self._noise = np.concatenate([noise, noise])
 
     def speak(self, phonemes: Phonemes, inference: Inference) -> Samples:
@@ -219,7 +206,7 @@ class StyleBertSynthesis:
     def try_out(self, phonemes: Phonemes, file: str) -> None:
         features = self._encoder.encode(phonemes.text)
         audio = self._session.try_out(self.inputs(phonemes, features, Inference()), OUTPUT)
-        if audio.ndim != _AUDIO_DIMENSIONS or audio.shape[:2] != (1, 1):
+        if audio.ndim != 3 or audio.shape[:2] != (1, 1):  # noqa: PLR2004
             raise BundleError(
                 f"{file}: output {quoted(OUTPUT)}: expected float32 [1, 1, samples],"
                 f" found {list(audio.shape)}."

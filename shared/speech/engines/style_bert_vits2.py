@@ -4,10 +4,8 @@ The role `synthesis` is the model's own graph, with the metadata of an AIVMX fil
 is the encoder that characters share, with its vocabulary in the metadata.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST
@@ -38,22 +36,16 @@ from shared.speech.engines.text_interface import (
     nothing_to_say,
     sentences_of,
 )
+from shared.speech.graphs.bundle import CharacterBundle, Contract, Graph
 from shared.speech.graphs.sessions import SessionSettings, shared_session
 from shared.speech.signal.pitch_shift import change_pitch
+from shared.speech.signal.sound import Samples
 from shared.speech.text.accents import AccentPhrase, accent_phrases, phonemes_of
 from shared.speech.text.duration import estimate_seconds
 from shared.speech.text.front_end import JapaneseReader, Reading, read_sentences, split_sentences
-from shared.speech.text.languages import JAPANESE
+from shared.speech.text.languages import JAPANESE, Division
 from shared.speech.text.normalisation import normalise
 from shared.speech.text.phonemes import Phonemes, phonemes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from shared.speech.graphs.bundle import CharacterBundle, Contract, Graph
-    from shared.speech.signal.sound import Samples
-    from shared.speech.text.languages import Division
-
 
 _LEAST_SPEED = 0.1
 _PAUSE_SECONDS = 0.2
@@ -67,22 +59,6 @@ class StyleBertGraphs:
     synthesis: Graph
     encoder: Graph
     vocabulary: Vocabulary
-
-
-def build_from_graphs(
-    bundle: StyleBertGraphs,
-    reader: JapaneseReader,
-    settings: SessionSettings,
-    facts: AivmxFacts | None = None,
-) -> StyleBertVits2Engine:
-    """Build an engine and let it try its graphs; `facts` is None without an AIVMX file."""
-    BERT_CONTRACT.check(bundle.encoder)
-    SYNTHESIS_CONTRACT.check(bundle.synthesis)
-    encoder = BertEncoder(shared_session(bundle.encoder, settings), bundle.vocabulary)
-    encoder.try_out(bundle.encoder)
-    voice = StyleBertSynthesis(bundle.voice, shared_session(bundle.synthesis, settings), encoder)
-    voice.try_out(phonemes(reader.read(_TRIAL)), bundle.synthesis.file)
-    return StyleBertVits2Engine(bundle.voice, voice, reader, facts)
 
 
 class StyleBertVits2Engine:
@@ -122,13 +98,11 @@ class StyleBertVits2Engine:
         return self.speak_phonemes(self._sentences_of(text, options), inference, options)
 
     def _sentences_of(self, text: str, options: SpeechOptions) -> list[Phonemes]:
-        sentences = self._sentences(divide_text(self, text, options).text)
+        read = divide_text(self, text, options).text
+        sentences = [each for each in map(phonemes, self._read(read)) if each.has_sound]
         if not sentences:
             raise nothing_to_say(text, self.languages)
         return sentences
-
-    def _sentences(self, text: str) -> list[Phonemes]:
-        return [sentence for sentence in map(phonemes, self._read(text)) if sentence.has_sound]
 
     def _read(self, text: str) -> Iterator[Reading]:
         normalised = (normalise(sentence) for sentence in split_sentences(text))
@@ -144,22 +118,21 @@ class StyleBertVits2Engine:
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
         inference = self.inference(options)
-        if text is not None and list(phrases) == self.read_phrases(text):
-            return self.speak_phonemes(self._sentences(text), inference, options)
         morae = [mora for phrase in phrases for mora in phrase.morae]
         phones = sum(len(mora.sound.phones) if mora.sound else 1 for mora in morae)
-        if text is None or max(len(text), phones) > _LONGEST_WHOLE:
-            spoken = [phonemes_of(sentence) for sentence in sentences_of(phrases)]
+        if text is not None and list(phrases) == self.read_phrases(text):
+            spoken = list(map(phonemes, self._read(text)))
+        elif text is None or max(len(text), phones) > _LONGEST_WHOLE:
+            spoken = list(map(phonemes_of, sentences_of(phrases)))
         else:
             spoken = [phonemes_of(phrases, self.read(text))]
-        return self.speak_phonemes(
-            [sentence for sentence in spoken if sentence.has_sound], inference, options
-        )
+        return self.speak_phonemes(spoken, inference, options)
 
     def speak_phonemes(
-        self, sentences: Sequence[Phonemes], inference: Inference, options: SpeechOptions
+        self, sentences: Iterable[Phonemes], inference: Inference, options: SpeechOptions
     ) -> Iterator[Samples]:
-        waves = (self._synthesis.speak(sentence, inference) for sentence in sentences)
+        spoken = (sentence for sentence in sentences if sentence.has_sound)
+        waves = (self._synthesis.speak(sentence, inference) for sentence in spoken)
         pause = _PAUSE_SECONDS / max(options.speed, _LEAST_SPEED)
         pieces = (
             SpeechPiece(change_pitch(wave, self.sample_rate, options.pitch, 1.0), pause)
@@ -189,8 +162,20 @@ class StyleBertVits2Engine:
         )
 
 
-SYNTHESIS, BERT = "synthesis", "bert"
-CONTRACTS: Mapping[str, Contract] = {SYNTHESIS: SYNTHESIS_CONTRACT, BERT: BERT_CONTRACT}
+def build_from_graphs(
+    bundle: StyleBertGraphs,
+    reader: JapaneseReader,
+    settings: SessionSettings,
+    facts: AivmxFacts | None = None,
+) -> StyleBertVits2Engine:
+    """Build an engine and let it try its graphs; `facts` is None without an AIVMX file."""
+    BERT_CONTRACT.check(bundle.encoder)
+    SYNTHESIS_CONTRACT.check(bundle.synthesis)
+    encoder = BertEncoder(shared_session(bundle.encoder, settings), bundle.vocabulary)
+    encoder.try_out(bundle.encoder)
+    voice = StyleBertSynthesis(bundle.voice, shared_session(bundle.synthesis, settings), encoder)
+    voice.try_out(phonemes(reader.read(_TRIAL)), bundle.synthesis.file)
+    return StyleBertVits2Engine(bundle.voice, voice, reader, facts)
 
 
 def build(character: CharacterBundle, settings: SessionSettings) -> StyleBertVits2Engine:
@@ -213,3 +198,7 @@ def build(character: CharacterBundle, settings: SessionSettings) -> StyleBertVit
         )
     bundle = StyleBertGraphs(facts.voice, voice, encoder, vocabulary)
     return build_from_graphs(bundle, settings.front_end, settings, facts)
+
+
+SYNTHESIS, BERT = "synthesis", "bert"
+CONTRACTS: Mapping[str, Contract] = {SYNTHESIS: SYNTHESIS_CONTRACT, BERT: BERT_CONTRACT}

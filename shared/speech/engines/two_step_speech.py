@@ -1,20 +1,22 @@
 """Text that several engines speak: one for each language, or one that another one converts."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shared.characters.manifest import CharacterManifest
 from shared.speech.engines.interface import (
     ConversionOptions,
+    Engine,
     MarkedPiece,
     TextEngineWrapper,
     speak_marked,
 )
 from shared.speech.engines.text_interface import (
+    PhraseEngine,
+    SpeechOptions,
     TextError,
     TextErrorCode,
     divide_as_asked,
@@ -24,16 +26,8 @@ from shared.speech.engines.text_interface import (
 from shared.speech.signal.loudness import limit
 from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.signal.samples import fit_length
-from shared.speech.text.languages import JAPANESE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from shared.characters.manifest import CharacterManifest
-    from shared.speech.engines.interface import Engine
-    from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
-    from shared.speech.signal.sound import Samples
-    from shared.speech.text.languages import Division, Run
+from shared.speech.signal.sound import Samples
+from shared.speech.text.languages import JAPANESE, Division, Run
 
 _SEMITONES = 12
 

@@ -8,7 +8,7 @@ and returns one of the same duration in any of these shapes. The manifest's sett
     input_sample_rate  sample rate of the input in Hz; the output's is the manifest's sample_rate
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -23,23 +23,21 @@ from shared.speech.graphs.bundle import (
     refuse_options,
 )
 from shared.speech.graphs.sessions import GraphSession, SessionSettings
-from shared.speech.signal.analysis import Analysis, Chunk, analyse, cut_at_pauses
-from shared.speech.signal.loudness import finish, join_pieces
+from shared.speech.signal.analysis import Analysis, cut_at_pauses
+from shared.speech.signal.loudness import convert_recording, join_pieces
 from shared.speech.signal.samples import (
     FRAMES_PER_SECOND,
     HIGHEST_RATE,
     LOWEST_RATE,
-    check_samples,
-    converted_length,
     fit_length,
     resample,
 )
-from shared.speech.signal.sound import NoClock, Samples, StageClock
+from shared.speech.signal.sound import Samples, StageClock
 from shared.voices.voice import ErrorCode, VoiceError
 
 ROLE = "waveform"
 _SHAPES = (("samples",), (1, "samples"), (1, 1, "samples"))
-_TRIAL_SECONDS = (1, 2)
+
 _RATES = range(LOWEST_RATE, HIGHEST_RATE + 1, FRAMES_PER_SECOND)
 _TOLERANCE_SECONDS = 0.1  # a graph may round the length to its own frames
 
@@ -64,30 +62,28 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
 
 def read_settings(manifest: CharacterManifest) -> WaveformSettings:
     settings = manifest.settings
-    known = list(WaveformSettings.__dataclass_fields__)
-    for name in settings:
-        if name not in known:
-            raise _wrong_setting(f"settings.{name}", f"only {', '.join(known)}", name)
+    known = [field.name for field in fields(WaveformSettings)]
     rates = {
         "settings.input_sample_rate": settings.get("input_sample_rate"),
         "sample_rate": manifest.sample_rate,
     }
+    for name in settings:
+        _require(f"settings.{name}", f"only {', '.join(known)}", name, is_right=name in known)
     for name, rate in rates.items():
         is_whole = isinstance(rate, int) and not isinstance(rate, bool)
-        if not is_whole or int(rate or 0) not in _RATES:
-            expected = f"a multiple of {FRAMES_PER_SECOND} from {LOWEST_RATE} to {HIGHEST_RATE}"
-            raise _wrong_setting(name, expected, rate)
+        expected = f"a multiple of {FRAMES_PER_SECOND} from {LOWEST_RATE} to {HIGHEST_RATE}"
+        _require(name, expected, rate, is_right=is_whole and rate in _RATES)
     for name in ("input", "output"):
-        if not isinstance(settings.get(name), str) or not settings[name]:
-            raise _wrong_setting(f"settings.{name}", "the name of a tensor", settings.get(name))
-    return WaveformSettings(
-        str(settings["input"]), str(settings["output"]), int(settings["input_sample_rate"])
-    )
+        tensor = settings.get(name)
+        is_name = isinstance(tensor, str) and tensor != ""
+        _require(f"settings.{name}", "the name of a tensor", tensor, is_right=is_name)
+    return WaveformSettings(**settings)  # type: ignore[arg-type] # checked
 
 
-def _wrong_setting(field: str, expected: str, found: object) -> BundleError:
-    shown = "nothing" if found is None else quoted(found)
-    return BundleError(f"{MANIFEST}: field {quoted(field)}: expected {expected}, found {shown}.")
+def _require(field: str, expected: str, found: object, *, is_right: bool) -> None:
+    if not is_right:
+        shown = "nothing" if found is None else quoted(found)
+        raise BundleError(f"{MANIFEST}: field {quoted(field)}: expected {expected}, found {shown}.")
 
 
 def build(character: CharacterBundle, settings: SessionSettings) -> "WaveformEngine":
@@ -108,8 +104,6 @@ class WaveformEngine:
         self._session = session
         self._rank = rank
         self._settings = read_settings(manifest)
-        self._in_hop = self._settings.input_sample_rate // FRAMES_PER_SECOND
-        self._hop = manifest.sample_rate // FRAMES_PER_SECOND
 
     def convert(
         self,
@@ -118,31 +112,25 @@ class WaveformEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
+        def speak(analysis: Analysis, clock: StageClock) -> Samples:
+            with clock.stage("resample"):
+                heard = resample(samples, sample_rate, self._settings.input_sample_rate)
+            with clock.stage("network"):
+                return self._speak(heard, analysis)
+
         if options.pitch_shift is not None:
             raise VoiceError(
                 ErrorCode.INTERNAL,
                 f"{self._manifest.name.en} speaks at its own pitch; leave pitch_shift at auto.",
             )
-        clock = stopwatch or NoClock()
-        check_samples(samples, sample_rate, self._manifest)
-        length = converted_length(len(samples), sample_rate, self.sample_rate)
-        analysis = analyse(samples, sample_rate, clock)
-        if not analysis.has_speech():
-            return np.zeros(length, np.float32)
-        with clock.stage("resample"):
-            heard = resample(samples, sample_rate, self._settings.input_sample_rate)
-        with clock.stage("network"):
-            voice = self._speak(heard, analysis)
-        with clock.stage("post"):
-            return finish(voice, self.sample_rate, length, analysis)
+        return convert_recording(samples, sample_rate, self._manifest, speak, stopwatch)
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
         del sample_rate, options
 
     def try_out(self, file: str) -> None:
-        """Run the graph on one and on two seconds of silence."""
         output = self._settings.output
-        for seconds in _TRIAL_SECONDS:
+        for seconds in (1, 2):
             silence = np.zeros(seconds * self._settings.input_sample_rate, np.float32)
             audio = self._session.try_out(self._batch(silence), output)
             wanted = seconds * self.sample_rate
@@ -153,18 +141,20 @@ class WaveformEngine:
                 )
 
     def _speak(self, heard: Samples, analysis: Analysis) -> Samples:
+        in_hop, hop = (
+            rate // FRAMES_PER_SECOND
+            for rate in (self._settings.input_sample_rate, self.sample_rate)
+        )
         chunks = cut_at_pauses(analysis.levels.frames)
-        padded = fit_length(heard, len(analysis.speech) * self._in_hop)
-        pieces = [self._speak_chunk(padded, analysis, chunk) for chunk in chunks]
-        return join_pieces(analysis, chunks, pieces, self._hop)
-
-    def _speak_chunk(self, heard: Samples, analysis: Analysis, chunk: Chunk) -> Samples:
-        length = (chunk.last - chunk.first) * self._hop
-        if not analysis.has_speech(chunk):
-            return np.zeros(length, np.float32)
-        piece = heard[chunk.first * self._in_hop : chunk.last * self._in_hop]
-        audio = self._session.run(self._batch(piece), self._settings.output)
-        return fit_length(audio.ravel(), length)
+        padded = fit_length(heard, len(analysis.speech) * in_hop)
+        pieces = []
+        for chunk in chunks:
+            audio = np.zeros(0, np.float32)
+            if analysis.has_speech(chunk):
+                piece = self._batch(padded[chunk.first * in_hop : chunk.last * in_hop])
+                audio = self._session.run(piece, self._settings.output).ravel()
+            pieces.append(fit_length(audio, (chunk.last - chunk.first) * hop))
+        return join_pieces(analysis, chunks, pieces, hop)
 
     def _batch(self, samples: Samples) -> dict[str, Samples]:
         return {self._settings.input: samples.reshape((1,) * (self._rank - 1) + (-1,))}

@@ -15,9 +15,8 @@ from shared.speech.graphs.onnx_files import ModelFacts, Tensor
 class Graph:
     """One verified ONNX file of a bundle.
 
-    Attributes:
-        content: empty if an open session runs it already (see shared.speech.graphs.sessions).
-        sha256: of the bytes, by which engines share the sessions; computed if it is not given.
+    `content` is empty if an open session runs it already; engines share sessions by `sha256`, which
+    is computed if it is not given.
     """
 
     file: str
@@ -41,11 +40,9 @@ Shape = tuple[int | str | None, ...]
 
 @dataclass(frozen=True)
 class TensorContract:
-    """An input or output that a graph must have.
+    """An input or output that a graph must have, in one of several shapes.
 
-    Attributes:
-        shapes: the shapes it may have: a number is a fixed size, a name a size that varies, None
-            one that may be fixed or vary.
+    A number is a fixed size, a name a size that varies, None one that may be fixed or vary.
     """
 
     name: str
@@ -66,7 +63,7 @@ class TensorContract:
         return sizes is None or any(
             len(shape) == len(sizes)
             and all(
-                wanted == size or wanted is None or not isinstance(size, int)
+                wanted in {size, None} or not isinstance(size, int)
                 for wanted, size in zip(shape, sizes, strict=True)
             )
             for shape in self.shapes
@@ -88,8 +85,18 @@ class GraphContract:
     outputs: Sequence[TensorContract]
 
     def check(self, graph: Graph) -> None:
-        _check_tensors(graph.file, "input", self.inputs, graph.facts.inputs)
-        _check_tensors(graph.file, "output", self.outputs, graph.facts.outputs)
+        for kind, expected, found in (
+            ("input", self.inputs, graph.facts.inputs),
+            ("output", self.outputs, graph.facts.outputs),
+        ):
+            for tensor in expected:
+                actual = found.get(tensor.name)
+                if actual is None or not tensor.fits(actual):
+                    names = ", ".join(map(quoted, found)) or "none"
+                    raise BundleError(
+                        f"{graph.file}: {kind} {quoted(tensor.name)}: expected {tensor}, found"
+                        f" {actual or f'only the {kind}s {names}'}."
+                    )
         for name in graph.facts.inputs:
             if name not in {tensor.name for tensor in self.inputs}:
                 known = ", ".join(quoted(tensor.name) for tensor in self.inputs)
@@ -116,20 +123,3 @@ def refuse_options(manifest: CharacterManifest) -> None:
             f"{MANIFEST}: field 'options': expected none for the engine {manifest.engine},"
             f" found {quoted(name)}."
         )
-
-
-def _check_tensors(
-    file: str, kind: str, expected: Sequence[TensorContract], found: Mapping[str, Tensor]
-) -> None:
-    for tensor in expected:
-        if tensor.name not in found:
-            names = ", ".join(map(quoted, found)) or "none"
-            raise BundleError(
-                f"{file}: {kind} {quoted(tensor.name)}: expected {tensor}, found only the {kind}s"
-                f" {names}."
-            )
-        actual = found[tensor.name]
-        if not tensor.fits(actual):
-            raise BundleError(
-                f"{file}: {kind} {quoted(tensor.name)}: expected {tensor}, found {actual}."
-            )

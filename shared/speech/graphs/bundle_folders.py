@@ -1,13 +1,13 @@
 """Reads character bundles; a bundle is loaded only if everything about it has been checked."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from shared.characters.bundle_files import BundleError, find_graph, read_file
 from shared.characters.manifest import (
@@ -33,10 +33,6 @@ from shared.speech.graphs.onnx_files import (
     read_content,
 )
 from shared.speech.graphs.portraits import check_portrait
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
-    from pathlib import Path
 
 
 def load_characters(
@@ -77,10 +73,8 @@ def load_character(
     """Load a character bundle: manifest, portrait, and graphs by size, hash, content and tensors.
 
     The graphs are not run yet: building the engine does that, with the very bytes checked here.
-    `shared` holds the verified graphs that characters share, by SHA-256; new ones are added.
-
-    Raises:
-        BundleError: in one sentence, what is wrong with which file, field or tensor.
+    `shared` holds the verified graphs that characters share, by SHA-256; new ones are added. Raises
+    BundleError, one sentence about which file, field or tensor is wrong.
     """
     try:
         manifest = read_manifest(folder / MANIFEST)
@@ -204,20 +198,17 @@ class WatchedFolder:
 
     def _look(self) -> Mapping[str, _Traces]:
         found = sorted(path.parent for path in self._folder.glob(f"*/{MANIFEST}"))
-        own = (path for path in found if path.name not in BUILT_IN and path.name[0] != ".")
-        return {path.name: _traces(path) for path in own}
-
-
-def _traces(folder: Path) -> _Traces:
-    traces = []
-    for path in sorted(folder.rglob("*")):
-        try:
-            facts = path.stat()
-        except OSError:
-            # It was removed just now; the next look tells.
-            continue
-        traces.append((str(path.relative_to(folder)), facts.st_mtime_ns, facts.st_size))
-    return tuple(traces)
+        traces: dict[str, _Traces] = {}
+        for folder in found:
+            if folder.name in BUILT_IN or folder.name[0] == ".":
+                continue
+            files = []
+            for path in sorted(folder.rglob("*")):
+                with suppress(OSError):  # it was removed just now; the next look tells
+                    facts = path.stat()
+                    files.append((str(path.relative_to(folder)), facts.st_mtime_ns, facts.st_size))
+            traces[folder.name] = tuple(files)
+        return traces
 
 
 def seal_manifest(folder: Path, max_bytes: int) -> None:

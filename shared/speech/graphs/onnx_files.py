@@ -5,20 +5,15 @@ Only the fields that matter are read, directly from the protocol buffers wire fo
 that the container does not need the ONNX library. A malformed file is refused.
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shared.runtime.quoting import printable, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from concurrent.futures import Future, ThreadPoolExecutor
-    from pathlib import Path
-
 
 STANDARD_DOMAINS = frozenset({b"", b"ai.onnx"})
 MAX_DEPTH = 16
@@ -93,9 +88,8 @@ class ModelFacts:
 def inspect_model(content: bytes) -> ModelFacts:
     """Refuse a model that needs more than the standard operators and the data in its file.
 
-    Raises:
-        UnsafeModelError: it is malformed, uses an operator of another domain than ai.onnx, defines
-            functions, or refers to data outside of the file.
+    Raises UnsafeModelError if it is malformed, uses an operator of another domain than ai.onnx,
+    defines functions, or refers to data outside of the file.
     """
     reader = _ModelReader()
     try:
@@ -310,31 +304,26 @@ def with_weights_of(content: bytes, other: bytes) -> bytes:
     (https://protobuf.dev/programming-guides/encoding/#last-one-wins), so a second graph with
     nothing but initialisers adds them to the first.
     """
-    added = b"".join(_field(_GRAPH_INITIALIZER, tensor) for tensor in _initialisers(other))
+    added = b"".join(
+        _field(_GRAPH_INITIALIZER, tensor)
+        for _, graph in _messages(memoryview(other), frozenset({_MODEL_GRAPH}), "ModelProto")
+        for _, tensor in _messages(graph, frozenset({_GRAPH_INITIALIZER}), "GraphProto")
+    )
     return content + _field(_MODEL_GRAPH, added)
 
 
-def _initialisers(content: bytes) -> Iterator[memoryview]:
-    for _, graph in _messages(memoryview(content), frozenset({_MODEL_GRAPH}), "ModelProto"):
-        for _, tensor in _messages(graph, frozenset({_GRAPH_INITIALIZER}), "GraphProto"):
-            yield tensor
-
-
 def _field(number: int, value: bytes | memoryview) -> bytes:
-    return _write_varint(number << 3 | _BYTES) + _write_varint(len(value)) + bytes(value)
-
-
-def _write_varint(value: int) -> bytes:
     encoded = bytearray()
-    while value >= _CONTINUED:
-        encoded.append(value % _CONTINUED | _CONTINUED)
-        value //= _CONTINUED
-    encoded.append(value)
-    return bytes(encoded)
+    for varint in (number << 3 | _BYTES, len(value)):
+        rest = varint
+        while rest >= _CONTINUED:
+            encoded.append(rest % _CONTINUED | _CONTINUED)
+            rest //= _CONTINUED
+        encoded.append(rest)
+    return bytes(encoded) + bytes(value)
 
 
-MOST_BYTES: Final = 1 << 28
-"""The most bytes that are read ahead: files that nobody asks for take memory for a moment."""
+MOST_BYTES: Final = 1 << 28  # that are read ahead: files that nobody asks for take memory, too
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,17 @@
 """Portraits: checks that an SVG is a static drawing, or holds a picture."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
 from shared.runtime.quoting import printable, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 MOST_PIXELS: Final = 1024
 """The longest side of a picture."""

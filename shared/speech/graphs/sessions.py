@@ -39,11 +39,6 @@ class Provider(StrEnum):
     CPU = "cpu"
     CUDA = "cuda"
 
-    @property
-    def arena(self) -> str:
-        """ONNX Runtime's name of the memory that it gives back after a run."""
-        return "cpu:0" if self is Provider.CPU else "cpu:0;gpu:0"
-
     def choices(self) -> list[str | tuple[str, dict[str, Any]]]:
         """Return the runtime's providers in the order in which it tries them for an operator."""
         if self is Provider.CPU:
@@ -117,7 +112,8 @@ class GraphSession:
         if returns_memory:
             self._run_options = onnxruntime.RunOptions()
             self._run_options.add_run_config_entry(
-                "memory.enable_memory_arena_shrinkage", provider.arena
+                "memory.enable_memory_arena_shrinkage",
+                "cpu:0" if provider is Provider.CPU else "cpu:0;gpu:0",
             )
 
     @property
@@ -220,10 +216,7 @@ class SharedNetworks:
         return self._kept.get(key)
 
 
-LEAST_BYTES: Final = 16 << 20
-"""Smaller graphs are loaded as usual: their memory is not worth two files."""
-
-_LEAST_WEIGHT_BYTES: Final = "1024"
+LEAST_BYTES: Final = 16 << 20  # the memory of smaller graphs is not worth two files
 
 
 class MappedWeights:
@@ -255,7 +248,7 @@ class MappedWeights:
         # See onnxruntime_session_options_config_keys.h.
         external = "session.optimized_model_external_initializers"
         options.add_session_config_entry(f"{external}_file_name", weights.name)
-        options.add_session_config_entry(f"{external}_min_size_in_bytes", _LEAST_WEIGHT_BYTES)
+        options.add_session_config_entry(f"{external}_min_size_in_bytes", "1024")
         options.add_session_config_entry(
             "session.save_external_prepacked_constant_initializers", "1"
         )

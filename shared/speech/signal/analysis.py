@@ -57,27 +57,19 @@ def join(pieces: Sequence[tuple[Chunk, Samples]], hop: int) -> Samples:
     if len(pieces) == 1 and pieces[0][0].first == 0:
         return pieces[0][1]
     joined = np.zeros(pieces[-1][0].last * hop, np.float32)
-    for chunk, samples in pieces:
-        weights = np.interp(
-            np.arange(chunk.first * hop, chunk.last * hop),
-            *_trapezium(chunk, hop),
-        )
-        joined[chunk.first * hop : chunk.last * hop] += samples * weights.astype(np.float32)
-    return joined
-
-
-def _trapezium(chunk: Chunk, hop: int) -> tuple[list[int], list[float]]:
-    """The corners of a piece's weights: around a cut it fades over one frame on either side."""
     half = _CROSSFADE * hop // 2
-    corners: list[int] = []
-    weights: list[float] = []
-    if chunk.first < chunk.begin:
-        corners += [chunk.begin * hop - half, chunk.begin * hop + half]
-        weights += [0.0, 1.0]
-    if chunk.end < chunk.last:
-        corners += [chunk.end * hop - half, chunk.end * hop + half]
-        weights += [1.0, 0.0]
-    return corners or [0], weights or [1.0]
+    for chunk, samples in pieces:
+        # Around a cut a piece fades over one frame on either side.
+        corners, weights = [chunk.first * hop], [1.0]
+        if chunk.first < chunk.begin:
+            corners, weights = [chunk.begin * hop - half, chunk.begin * hop + half], [0.0, 1.0]
+        if chunk.end < chunk.last:
+            corners += [chunk.end * hop - half, chunk.end * hop + half]
+            weights += [1.0, 0.0]
+        places = slice(chunk.first * hop, chunk.last * hop)
+        gains = np.interp(np.arange(places.start, places.stop), corners, weights)
+        joined[places] += samples * gains.astype(np.float32)
+    return joined
 
 
 Frames = NDArray[np.bool_]
@@ -127,9 +119,7 @@ def find_speech(levels: SpeechLevels, voiced: Frames) -> Frames:
 def gate_gains(levels: SpeechLevels, speech: Frames) -> Samples:
     """Compute the gate's gain for each frame: 1 in speech, less in pauses, float32 [T].
 
-    The further the speech is above the noise, the more the pauses are attenuated. If the noise is
-    nearly as loud as the speech, they are attenuated little, because closing the gate would cut
-    speech that cannot be told from noise.
+    Pauses are attenuated less in noise, in which speech may be mistaken for a pause.
     """
     if not speech.any():
         return np.zeros(len(speech), np.float32)

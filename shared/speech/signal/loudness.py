@@ -1,20 +1,23 @@
 """Loudness: follows the recording within limits, and prevents clipping."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from shared.speech.signal.analysis import Analysis, Chunk, gate_gains, join
+from shared.characters.manifest import CharacterManifest
+from shared.speech.signal.analysis import Analysis, Chunk, analyse, gate_gains, join
 from shared.speech.signal.pitch import HOP
 from shared.speech.signal.samples import (
     SpeechLevels,
+    check_samples,
+    converted_length,
     decibels,
     fit_length,
     frame_power,
     smooth,
     speech_level,
 )
-from shared.speech.signal.sound import Samples
+from shared.speech.signal.sound import NoClock, Samples, StageClock
 
 CEILING = 0.99
 # Level of the loud parts of speech: recordings differ in level, results shall not.
@@ -30,27 +33,6 @@ _REACH_BLOCKS = 30
 _FADE_SECONDS = 0.005
 
 
-def match_level(voice: Samples, hop: int, recorded: Samples, recorded_hop: int) -> Samples:
-    """Give a converted piece the level of the recording, as networks normalise each piece alone."""
-    frames = len(voice) // hop
-    own = speech_level(frame_power(voice, hop, frames))
-    wanted = speech_level(frame_power(recorded, recorded_hop, frames))
-    return voice * np.float32(10.0 ** (min(wanted - own, _MOST_RAISED_DB) / 20.0))
-
-
-def follow_loudness(
-    samples: Samples, hop: int, levels: SpeechLevels, share: float = HALF_WAY
-) -> Samples:
-    """Compute the gain of each frame that gives a voice the loudness of the recording, [T].
-
-    A share of 1 follows the loudness of every word, 0 that of none.
-    """
-    power = frame_power(samples, hop, len(levels.frames))
-    speech = speech_level(power)
-    course = loudness_course(power, speech, levels, share)
-    return decibels_to_gain(wanted_gain_db(levels.speech, speech) + course)
-
-
 def wanted_gain_db(recorded: float, spoken: float) -> float:
     """Compute by how many dB to raise a voice of one level for a recording's level."""
     wanted = float(np.clip(recorded, _QUIETEST_DB, _LOUDEST_DB))
@@ -60,7 +42,10 @@ def wanted_gain_db(recorded: float, spoken: float) -> float:
 def loudness_course(
     power: Samples, speech: float, levels: SpeechLevels, share: float = HALF_WAY
 ) -> Samples:
-    """Compute by how many dB to raise the frames of a voice to follow the recording's course."""
+    """Compute by how many dB to raise the frames of a voice to follow the recording's course.
+
+    A share of 1 follows the loudness of every word, 0 that of none.
+    """
     heard = np.float32(10.0) ** (levels.frames / np.float32(10.0))
     recorded_course = decibels(smooth(heard, _FOLLOWED_FRAMES)) - levels.speech
     own_course = decibels(smooth(power, _FOLLOWED_FRAMES)) - speech
@@ -86,8 +71,7 @@ def apply_gains(samples: Samples, gains: Samples, hop: int) -> Samples:
 def limit(samples: Samples, sample_rate: int) -> Samples:
     """Keep samples within the ceiling by attenuating 30 ms around each peak instead of clipping it.
 
-    The gain of each millisecond is the lowest that any millisecond within reach needs, averaged
-    over that reach. The average of gains that are all low enough is low enough, too.
+    A millisecond's gain is the lowest that any within reach needs, averaged over that reach.
     """
     highest, lowest = samples.max(initial=0.0), samples.min(initial=0.0)
     if max(highest, -lowest) <= CEILING:
@@ -159,8 +143,12 @@ def join_pieces(
         return pieces[0]
     levelled = []
     for chunk, piece in zip(chunks, pieces, strict=True):
+        # Networks normalise each piece alone.
+        frames = chunk.last - chunk.first
         recorded = analysis.wave[chunk.first * HOP : chunk.last * HOP]
-        levelled.append((chunk, match_level(piece, hop, recorded, HOP)))
+        wanted = speech_level(frame_power(recorded, HOP, frames))
+        raised = min(wanted - speech_level(frame_power(piece, hop, frames)), _MOST_RAISED_DB)
+        levelled.append((chunk, piece * np.float32(10.0 ** (raised / 20.0))))
     return join(levelled, hop)
 
 
@@ -169,12 +157,35 @@ def finish(
 ) -> Samples:
     """Give a converted voice the recording's silence, loudness and length: float32 [length].
 
-    The voice is aligned with the recording; `followed` is its share of every word's loudness, 0 to
-    1.
+    `followed` is the recording's share of every word's loudness, 0 to 1.
     """
     hop = sample_rate // 100
     gate = gate_gains(analysis.levels, analysis.speech)
     gated = apply_gains(fit_length(voice, len(gate) * hop), gate, hop)
-    loudness = follow_loudness(gated, hop, analysis.levels, followed)
-    loud = apply_gains(gated, loudness, hop)
+    power = frame_power(gated, hop, len(gate))
+    speech = speech_level(power)
+    course = loudness_course(power, speech, analysis.levels, followed)
+    raised = wanted_gain_db(analysis.levels.speech, speech) + course
+    loud = apply_gains(gated, decibels_to_gain(raised), hop)
     return fade_ends(limit(fit_length(loud, length), sample_rate), sample_rate)
+
+
+def convert_recording(
+    samples: Samples,
+    sample_rate: int,
+    manifest: CharacterManifest,
+    speak: Callable[[Analysis, StageClock], Samples],
+    stopwatch: StageClock | None,
+    *,
+    followed: float = HALF_WAY,
+) -> Samples:
+    """Analyse a recording, let an engine speak it, and finish the voice; see Engine.convert."""
+    clock = stopwatch or NoClock()
+    check_samples(samples, sample_rate, manifest)
+    length = converted_length(len(samples), sample_rate, manifest.sample_rate)
+    analysis = analyse(samples, sample_rate, clock)
+    if not analysis.has_speech():
+        return np.zeros(length, np.float32)
+    voice = speak(analysis, clock)
+    with clock.stage("post"):
+        return finish(voice, manifest.sample_rate, length, analysis, followed=followed)

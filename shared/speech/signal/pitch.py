@@ -54,11 +54,16 @@ class Candidates:
 
 def find_candidates(magnitudes: Array, hum: Array) -> Candidates:
     """Find the peaks of each frame's autocorrelation, divided by that of the window."""
-    frames = len(magnitudes)
-    correlations, totals, levels = _correlate(magnitudes, hum)
-    rows, octaves, heights = _peaks(correlations, totals)
+    speech = magnitudes.copy()
+    low = speech[:, :STEADY_BINS]
+    np.maximum(low - hum, 0.0, out=low)
+    # With few bins and few lags, a matrix product is faster than a transform.
+    correlations = speech @ _inverse_transform()
+    speech[:, 0] /= 2
+    rows, octaves, heights = _peaks(correlations, speech.sum(axis=1))
     strengths = heights + _OCTAVE_COST * (octaves - np.log2(LOWEST_HZ))
-    return Candidates(*_strongest(rows, octaves, strengths, frames), levels)
+    levels = np.sqrt(np.einsum("tb,tb->t", speech, speech))
+    return Candidates(*_strongest(rows, octaves, strengths, len(magnitudes)), levels)
 
 
 def magnitude_spectra(wave: Array, frames: int) -> Array:
@@ -98,18 +103,6 @@ def steady_hum(magnitudes: Array, share: float = _STEADY_SHARE) -> Array:
         return np.zeros(STEADY_BINS, np.float32)
     hum: Array = steady * np.float32(_STEADY_REMOVED)
     return hum
-
-
-def _correlate(magnitudes: Array, hum: Array) -> tuple[Array, Array, Array]:
-    """Correlate each frame with itself, at the lags [T, lags] and at 0 [T]; also magnitudes [T]."""
-    speech = magnitudes.copy()
-    low = speech[:, :STEADY_BINS]
-    np.maximum(low - hum, 0.0, out=low)
-    # With few bins and few lags, a matrix product is faster than a transform.
-    correlations = speech @ _inverse_transform()
-    speech[:, 0] /= 2
-    totals = speech.sum(axis=1)
-    return correlations, totals, np.sqrt(np.einsum("tb,tb->t", speech, speech))
 
 
 @lru_cache(maxsize=1)
@@ -234,14 +227,6 @@ class F0Track:
     voicing: Array
 
 
-@dataclass(frozen=True)
-class SpeakerPitch:
-    """Magnitude of the speech, and log2 of the usual frequency, None if nothing is voiced."""
-
-    magnitude: float
-    register: float | None
-
-
 def track(wave: Array) -> F0Track:
     """Follow the fundamental frequency of one speaker.
 
@@ -263,46 +248,40 @@ def track(wave: Array) -> F0Track:
         return F0Track(nothing, nothing)
     magnitudes = magnitude_spectra(wave, frames)
     candidates = find_candidates(magnitudes, steady_hum(magnitudes))
-    return follow(candidates, describe_speaker(candidates))
+    return follow(candidates, *describe_speaker(candidates))
 
 
-def describe_speaker(candidates: Candidates) -> SpeakerPitch:
+def describe_speaker(candidates: Candidates) -> tuple[float, float | None]:
+    """Return the magnitude of speech, and log2 of the usual frequency, None without a voice."""
     power = candidates.levels**2
     magnitude = float(np.sqrt((power**2).sum() / max(float(power.sum()), 1e-20)))
     is_voiced = candidates.strengths[:, 0] > _unvoiced(candidates, magnitude)
     register = ranked(candidates.octaves[is_voiced, 0], 0.5) if is_voiced.any() else None
-    return SpeakerPitch(magnitude, register)
+    return magnitude, register
 
 
-def follow(candidates: Candidates, speaker: SpeakerPitch) -> F0Track:
+def follow(candidates: Candidates, magnitude: float, register: float | None) -> F0Track:
     """Choose the best path through the candidates of one or more frames; see track."""
     strengths = candidates.strengths
-    if speaker.register is not None:
-        beyond = np.abs(candidates.octaves - np.float32(speaker.register))
+    if register is not None:
+        beyond = np.abs(candidates.octaves - np.float32(register))
         excess = np.maximum(beyond - np.float32(_REGISTER_OCTAVES), 0.0)
         strengths = strengths - _REGISTER_COST * excess
     # The state after the last candidate means unvoiced.
-    local = -np.concatenate([strengths.T, _unvoiced(candidates, speaker.magnitude)[None]])
-    path = cheapest_path(local[:, 0], _moves(candidates) + local[None, :, 1:])
-    frames, voiced = np.arange(len(path)), path < CANDIDATES
-    octaves = candidates.octaves[frames, np.minimum(path, CANDIDATES - 1)]
-    hertz = np.where(voiced, np.exp2(octaves), 0.0)
-    return F0Track(hertz.astype(np.float32), voiced.astype(np.float32))
-
-
-def _moves(candidates: Candidates) -> Array:
-    """Compute the cost of going from each state to each other at every step [K+1, K+1, T-1]."""
-    octaves = np.ascontiguousarray(candidates.octaves.T)
-    steps = np.full(
-        (CANDIDATES + 1, CANDIDATES + 1, octaves.shape[1] - 1), _VOICING_CHANGE_COST, np.float32
-    )
-    jumps = steps[:-1, :-1]
+    local = -np.concatenate([strengths.T, _unvoiced(candidates, magnitude)[None]])
+    # The cost of going from each state to each other at every step, [K+1, K+1, T-1].
+    steps = np.full((len(local), *local[:, 1:].shape), _VOICING_CHANGE_COST, np.float32)
+    jumps, octaves = steps[:-1, :-1], np.ascontiguousarray(candidates.octaves.T)
     np.subtract(octaves[:, None, :-1], octaves[None, :, 1:], out=jumps)
     np.abs(jumps, out=jumps)
     jumps *= np.float32(_JUMP_COST)
     np.minimum(jumps, np.float32(_HIGHEST_JUMP_COST), out=jumps)
     steps[-1, -1] = 0.0
-    return steps
+    path = cheapest_path(local[:, 0], steps + local[None, :, 1:])
+    frames, voiced = np.arange(len(path)), path < CANDIDATES
+    chosen = candidates.octaves[frames, np.minimum(path, CANDIDATES - 1)]
+    hertz = np.where(voiced, np.exp2(chosen), 0.0)
+    return F0Track(hertz.astype(np.float32), voiced.astype(np.float32))
 
 
 def _unvoiced(candidates: Candidates, speech: float) -> Array:

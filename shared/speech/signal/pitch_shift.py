@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,12 @@ def move_pitch(
     if spoken is None or len(voiced) == 0:
         return np.full(len(track.hertz), pitch.median_hz, np.float32)
     moved = _move(logs, spoken, pitch, semitones)
-    limited = _limit(moved, float(np.log(pitch.low_hz)), float(np.log(pitch.high_hz)))
+    low, high = float(np.log(pitch.low_hz)), float(np.log(pitch.high_hz))
+    # Frequencies near the limits are compressed smoothly, so that none exceeds them.
+    knee = min(_KNEE, (high - low) / 4)
+    over, under = moved - (high - knee), (low + knee) - moved
+    bent = np.where(over > 0, high - knee + knee * np.tanh(over / knee), moved)
+    limited = np.where(under > 0, low + knee - knee * np.tanh(under / knee), bent)
     contour = np.interp(np.arange(len(track.hertz)), voiced, limited)
     smoothed = np.convolve(hold_edges(contour, 1, 1), _SMOOTHING, "valid")
     return np.exp(smoothed).astype(np.float32)
@@ -93,25 +99,16 @@ def _move(logs: Array64, spoken: SpokenPitch, pitch: Pitch, semitones: float | N
     return around + float(np.log(pitch.median_hz))
 
 
-def _limit(logs: Array64, low: float, high: float) -> Array64:
-    """Compress frequencies near the limits smoothly, so that none exceeds them."""
-    knee = min(_KNEE, (high - low) / 4)
-    over, under = logs - (high - knee), (low + knee) - logs
-    bent = np.where(over > 0, high - knee + knee * np.tanh(over / knee), logs)
-    return np.where(under > 0, low + knee - knee * np.tanh(under / knee), bent)
-
-
 _LOWEST_HZ, _HIGHEST_HZ = 50.0, 1_000.0
 _UNVOICED_SECONDS = 0.005
 _SEARCH = 0.2  # of a period: how far a mark may lie from where it is expected
 
 
-@dataclass(frozen=True)
-class _Pitch:
+class _Pitch(NamedTuple):
     """The pitch at every sample, as it is and as it shall be, in Hz, and whether it is voiced."""
 
-    source: NDArray[np.float64]
-    target: NDArray[np.float64]
+    source: Array64
+    target: Array64
     voiced: NDArray[np.bool_]
 
 

@@ -102,8 +102,8 @@ def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifes
     character's limits (`too_short`, `too_long`); ValueError, the caller's mistake, if they are not
     mono float32.
     """
-    _check_form(samples)
     check_rate(sample_rate)
+    check_audio(samples)
     seconds, limits = len(samples) / sample_rate, manifest.limits
     if seconds < limits.min_seconds:
         raise VoiceError(
@@ -117,33 +117,24 @@ def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifes
             f"The recording lasts {seconds:.2f} s; {manifest.name.en} converts at most"
             f" {limits.max_seconds:g} s.",
         )
-    _check_loudness(samples)
 
 
 def check_audio(samples: Samples) -> None:
     """Refuse a piece of a recording that cannot be converted; see check_samples."""
-    _check_form(samples)
-    _check_loudness(samples)
-
-
-def check_rate(sample_rate: int) -> None:
-    """Refuse a sample rate that no recording has, with ValueError: the caller's mistake."""
-    if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
-        raise ValueError(f"expected {LOWEST_RATE} to {HIGHEST_RATE} Hz, found {sample_rate} Hz")
-
-
-def _check_form(samples: Samples) -> None:
     if samples.ndim != 1 or samples.dtype != np.float32:
         raise ValueError(f"expected float32 [N], found {samples.dtype} {list(samples.shape)}")
-
-
-def _check_loudness(samples: Samples) -> None:
     loudest = float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))
     if not loudest <= _LOUDEST:  # also false if it is not a number
         raise VoiceError(
             ErrorCode.CORRUPT,
             f"The recording holds samples that are not audio (up to {loudest}, expected about 1).",
         )
+
+
+def check_rate(sample_rate: int) -> None:
+    """Refuse a sample rate that no recording has, with ValueError: the caller's mistake."""
+    if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
+        raise ValueError(f"expected {LOWEST_RATE} to {HIGHEST_RATE} Hz, found {sample_rate} Hz")
 
 
 def converted_length(length: int, rate: int, new_rate: int) -> int:

@@ -233,7 +233,7 @@ class StreamAnalysis:
         self._tail = filtered[-_RUMBLE * HOP :]
         self._analyse(new)
         candidates = self._candidates(_REMEMBERED)
-        track = follow(self._candidates(_WINDOW), describe_speaker(candidates))
+        track = follow(self._candidates(_WINDOW), *describe_speaker(candidates))
         levels = levels_of(self._power.last(_REMEMBERED))
         recent = replace(levels, frames=levels.frames[-_WINDOW:])
         begin = self._power.count - len(track.hertz)
@@ -358,11 +358,8 @@ class StreamLimiter:
 PAUSE_FRAMES = 80
 """So many quiet frames are a pause; after fewer, an engine may take it for a part of a word."""
 
-_QUIET = 0.01
-"""By which factor the power of a quiet frame is below that of the loudest: 20 dB."""
-
-_FAINTEST = 1e-6
-"""The power of what is never speech, -60 dBFS."""
+_QUIET = 0.01  # by which the power of a quiet frame is below that of the loudest: 20 dB
+_FAINTEST = 1e-6  # the power of what is never speech, -60 dBFS
 
 
 class Pauses:

@@ -1,12 +1,11 @@
 """Japanese as accent phrases: morae, and where the pitch falls."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shared.speech.text.front_end import Reading, speakable
 from shared.speech.text.phonemes import (
@@ -27,9 +26,6 @@ from shared.speech.text.phonemes import (
     spoken_words,
     tones_of_phones,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _SIGNS = frozenset(PUNCTUATION)
 _QUESTION = "?"

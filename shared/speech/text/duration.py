@@ -1,13 +1,9 @@
 """The duration of phones, estimated before any of them is spoken."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from shared.speech.text.phonemes import ENDS_OF_MORAE, PAD, PUNCTUATION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # Means of Mei's voice in everyday sentences. Single kana that are repeated take as long.
 _VOWEL_SECONDS: Final = 0.083

@@ -1,13 +1,9 @@
 """The spoken form of English texts: numbers, dates, amounts, units, abbreviations and signs."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Final
 
 _NUMBERS = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -18,18 +14,9 @@ _BEFORE_TY = "twen thir for fif six seven eigh nine"
 _TENS = ("", "", *(f"{ten}ty" for ten in _BEFORE_TY.split()))
 _SCALES = ("", "thousand", "million", "billion", "trillion")
 _MOST_DIGITS: Final = 15
-_IRREGULAR: Final = {
-    "one": "first",
-    "two": "second",
-    "three": "third",
-    "five": "fifth",
-    "eight": "eighth",
-    "nine": "ninth",
-    "twelve": "twelfth",
-}
-_YEAR = """
-    January February March April May June July August September October November December
-"""
+_IRREGULAR = {"one": "first", "two": "second", "three": "third", "five": "fifth"}
+_IRREGULAR |= {"eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
+_YEAR = "January February March April May June July August September October November December"
 _MONTHS = _YEAR.split()
 _LAST_MONTH, _LAST_DAY, _LAST_HOUR, _LAST_MINUTE = 12, 31, 24, 59
 
@@ -38,21 +25,19 @@ def cardinal(number: int) -> str:
     """Write a number that is not negative in words; one without a name digit by digit."""
     if len(str(number)) > _MOST_DIGITS:
         return digits(str(number))
-    groups = []
+    if number < len(_ONES):
+        return _ONES[number]
+    words: list[str] = []
     for scale in _SCALES:
         number, group = divmod(number, 1_000)
-        if group:
-            groups.append(f"{_below_thousand(group)} {scale}".strip())
-    return " ".join(reversed(groups)) or "zero"
-
-
-def _below_thousand(number: int) -> str:
-    hundreds, rest = divmod(number, 100)
-    words = [_ONES[hundreds], "hundred"] if hundreds else []
-    if rest >= len(_ONES):
-        words.append(_TENS[rest // 10])
-        rest %= 10
-    return " ".join([*words, _ONES[rest]] if rest else words)
+        hundreds, rest = divmod(group, 100)
+        said = [_ONES[hundreds], "hundred"] if hundreds else []
+        if rest >= len(_ONES):
+            said.append(_TENS[rest // 10])
+            rest %= 10
+        said += [_ONES[rest]] if rest else []
+        words = [*said, *([scale] if said and scale else []), *words]
+    return " ".join(words)
 
 
 def digits(text: str) -> str:
@@ -76,7 +61,7 @@ def year(number: int) -> str:
     return f"{cardinal(century)} {'oh ' if rest < 10 else ''}{cardinal(rest)}"  # noqa: PLR2004
 
 
-def _number(text: str) -> str:
+def number_in_words(text: str) -> str:
     """Write digits with thousands' commas and a point in words."""
     whole, point, decimals = text.replace(",", "").partition(".")
     if len(whole) > 1 and whole[0] == "0" and not point:
@@ -101,14 +86,10 @@ _CURRENCIES: Final = {
     "₩": ("won", "won", ""),
     "₹": ("rupee", "rupees", "paisa"),
 }
-_AMOUNT_SCALES: Final = {
-    "k": "thousand",
-    "m": "million",
-    "mn": "million",
-    "b": "billion",
-    "bn": "billion",
-    **{each: each for each in ("thousand", "million", "billion", "trillion")},
-}
+_AMOUNT_SCALES: Final = _pairs("""
+    k thousand  m million  mn million  b billion  bn billion  thousand thousand  million million
+    billion billion  trillion trillion
+""")
 _UNITS: Final = _pairs("""
     km/h kilometer_per_hour  kph kilometer_per_hour  mph mile_per_hour  m/s meter_per_second
     mbps megabit_per_second  gbps gigabit_per_second  kbps kilobit_per_second
@@ -146,23 +127,23 @@ _HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufef
 _PLAIN = str.maketrans(dict(zip("‘’‛“”„‐‑‒−、。\n\r\t", "'''\"\"\"----,.   ", strict=True)))
 
 
-def _amount(found: re.Match[str]) -> str:
+def amount(found: re.Match[str]) -> str:
     sign, number, scale = found[1], found[2], found[3]
     one, many, cent = _CURRENCIES[sign]
     if scale:
-        return f"{_number(number)} {_AMOUNT_SCALES[scale.lower()]} {many}"
+        return f"{number_in_words(number)} {_AMOUNT_SCALES[scale.lower()]} {many}"
     whole, _, decimals = number.replace(",", "").partition(".")
     if len(decimals) not in (0, 2) or (decimals and not cent):
-        return f"{_number(number)} {many}"
+        return f"{number_in_words(number)} {many}"
     said = f"{cardinal(int(whole))} {one if int(whole) == 1 else many}"
     cents = int(decimals or 0)
     if not cents:
         return said
-    of_cents = f"{cardinal(cents)} {_plural(cent, cents)}"
+    of_cents = f"{cardinal(cents)} {plural_of(cent, cents)}"
     return f"{said} and {of_cents}" if int(whole) else of_cents
 
 
-def _plural(unit: str, count: float) -> str:
+def plural_of(unit: str, count: float) -> str:
     if count == 1 or unit in _UNCHANGED:
         return unit
     if unit in ("foot", "penny", "paisa"):
@@ -171,33 +152,33 @@ def _plural(unit: str, count: float) -> str:
     return f"{first}s per {rest}" if rest else f"{unit}s"
 
 
-def _unit(found: re.Match[str]) -> str:
+def quantity(found: re.Match[str]) -> str:
     count = float(found[1].replace(",", ""))
-    return f"{_number(found[1])} {_plural(_UNITS[found[2].lower()], count)}"
+    return f"{number_in_words(found[1])} {plural_of(_UNITS[found[2].lower()], count)}"
 
 
-def _date(number: int, month: int, day: int) -> str:
+def full_date(number: int, month: int, day: int) -> str:
     return f"{_MONTHS[month - 1]} {ordinal(day)}, {year(number)}"
 
 
-def _iso_date(found: re.Match[str]) -> str:
+def iso_date(found: re.Match[str]) -> str:
     number, month, day = (int(found[each]) for each in (1, 2, 3))
-    return _date(number, month, day) if _is_day(month, day) else found[0]
+    return full_date(number, month, day) if is_day(month, day) else found[0]
 
 
-def _slashed_date(found: re.Match[str]) -> str:
+def slashed_date(found: re.Match[str]) -> str:
     """Read a date as Americans write it, and as others do where the month says so."""
     month, day, number = (int(found[each]) for each in (1, 2, 3))
-    if not _is_day(month, day):
+    if not is_day(month, day):
         month, day = day, month
-    return _date(number, month, day) if _is_day(month, day) else found[0]
+    return full_date(number, month, day) if is_day(month, day) else found[0]
 
 
-def _is_day(month: int, day: int) -> bool:
+def is_day(month: int, day: int) -> bool:
     return 1 <= month <= _LAST_MONTH and 1 <= day <= _LAST_DAY
 
 
-def _time(found: re.Match[str]) -> str:
+def time_of_day(found: re.Match[str]) -> str:
     hour, minute, half = int(found[1]), int(found[2]), found[3]
     if hour > _LAST_HOUR or minute > _LAST_MINUTE:
         return found[0]
@@ -209,7 +190,7 @@ def _time(found: re.Match[str]) -> str:
     return f"{said} {half[0].upper()} M" if half else said
 
 
-def _fraction(found: re.Match[str]) -> str:
+def fraction(found: re.Match[str]) -> str:
     first, second = int(found[1]), int(found[2])
     if not 0 < first < second <= _LARGEST_DENOMINATOR:
         return f"{cardinal(first)} {cardinal(second)}"
@@ -218,20 +199,12 @@ def _fraction(found: re.Match[str]) -> str:
     return f"{cardinal(first)} {part if first == 1 else plural}"
 
 
-def _decade(found: re.Match[str]) -> str:
+def decade(found: re.Match[str]) -> str:
     said = year(int(found[1])) if len(found[1]) > 2 else cardinal(int(found[1]))  # noqa: PLR2004
     return f"{said[:-1]}ies" if said.endswith("y") else f"{said}s"
 
 
-def _year(found: re.Match[str]) -> str:
-    return year(int(found[0]))
-
-
-def _initials(found: re.Match[str]) -> str:
-    return " ".join(found[0][::2]).upper()
-
-
-def _address(found: re.Match[str]) -> str:
+def address(found: re.Match[str]) -> str:
     """Read a mail or web address: `a.b@c.org` is a dot b at c dot org."""
     plain = re.sub(r"^https?://(?:www\.)?", "", found[0], flags=re.IGNORECASE).rstrip("/.,")
     for sign, word in ((".", "dot"), ("@", "at"), ("/", "slash"), ("-", "dash"), ("_", " ")):
@@ -240,41 +213,43 @@ def _address(found: re.Match[str]) -> str:
 
 
 _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"(?i:https?://|www\.)[!-~]+[A-Za-z0-9/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), _address),
+    (re.compile(r"(?i:https?://|www\.)[!-~]+[A-Za-z0-9/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), address),
     (re.compile(r"\b(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + r")(?!\w)"),
      lambda found: _ABBREVIATIONS[found[0]]),
-    (re.compile(r"\b(?:[A-Za-z]\.){2,}(?=\s*$)"), lambda found: _initials(found) + "."),
-    (re.compile(r"\b(?:[A-Za-z]\.){2,}"), _initials),
+    (re.compile(r"\b(?:[A-Za-z]\.){2,}(?=\s*$)"),
+     lambda found: " ".join(found[0][::2]).upper() + "."),
+    (re.compile(r"\b(?:[A-Za-z]\.){2,}"), lambda found: " ".join(found[0][::2]).upper()),
     (re.compile(r"\bSt\.(?=\s[A-Z])"), "Saint"),
     (re.compile(r"\bSt\."), "Street"),
     (re.compile(r"\bNo\.\s?(?=\d)"), "number "),
     (re.compile(r"#(?=\d)"), "number "),
-    (re.compile(rf"([$€£¥₩₹])\s?({_NUMBER})(?:\s?({_ANY_SCALE}|[KMB])\b)?"), _amount),
-    (re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b"), _iso_date),
-    (re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b"), _slashed_date),
+    (re.compile(rf"([$€£¥₩₹])\s?({_NUMBER})(?:\s?({_ANY_SCALE}|[KMB])\b)?"), amount),
+    (re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b"), iso_date),
+    (re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b"), slashed_date),
     (re.compile(rf"\b({'|'.join(_MONTHS)}) (\d{{1,2}})(?=,|\b(?![:.]\d))(?!\d)"),
      lambda found: f"{found[1]} {ordinal(int(found[2]))}"),
     (re.compile(rf"\b(\d{{1,2}}) (?=(?:{'|'.join(_MONTHS)})\b)"),
      lambda found: f"{ordinal(int(found[1]))} of "),
-    (re.compile(rf"\b(\d{{1,2}}):(\d{{2}})(?::\d{{2}})?(?:\s?{_HALF_DAY})?"), _time),
+    (re.compile(rf"\b(\d{{1,2}}):(\d{{2}})(?::\d{{2}})?(?:\s?{_HALF_DAY})?"), time_of_day),
     (re.compile(rf"\b(\d{{1,2}})\s?{_HALF_DAY}"),
      lambda found: f"{cardinal(int(found[1]))} {found[2].upper()} M"),
-    (re.compile(r"(?:\b|')((?:1[1-9]|20)\d0|[2-9]0)'?s\b"), _decade),
+    (re.compile(r"(?:\b|')((?:1[1-9]|20)\d0|[2-9]0)'?s\b"), decade),
     (re.compile(r"(?:\+\d{1,3}[ -])?(?:\(\d{3}\) ?|\d{3}[ -])\d{3}[ -]\d{4}\b|\b\d{3}-\d{4}\b"),
      lambda found: ", ".join(map(digits, re.findall(r"\d+", found[0])))),
     (re.compile(r"\b(\d+)(?:st|nd|rd|th)\b"), lambda found: ordinal(int(found[1]))),
-    (re.compile(r"(?<![\w.])(\d{1,3})/(\d{1,3})(?![\w/])"), _fraction),
+    (re.compile(r"(?<![\w.])(\d{1,3})/(\d{1,3})(?![\w/])"), fraction),
     (re.compile(r"(?<=\d)\s?-\s?(?=\d)"), " to "),
     (re.compile(r"(?<![\w)])-(?=[.\d])"), "minus "),
     (re.compile(r"°\s?C\b"), " degrees Celsius"),
     (re.compile(r"°\s?F\b"), " degrees Fahrenheit"),
-    (re.compile(rf"({_NUMBER})\s?({_ANY_UNIT})\b(?!')"), _unit),
+    (re.compile(rf"({_NUMBER})\s?({_ANY_UNIT})\b(?!')"), quantity),
     (re.compile(r"(?<=[A-Za-z])(?=\d)"), " "),
     (re.compile(r"(?<![\d.])\d+(?:\.\d+){2,}\b"),
      lambda found: " point ".join(cardinal(int(each)) for each in found[0].split("."))),
-    (re.compile(r"(?<![\d.,])(?:1[1-9]|20(?=[1-9]))\d\d(?!\d|[,.]\d)"), _year),
+    (re.compile(r"(?<![\d.,])(?:1[1-9]|20(?=[1-9]))\d\d(?!\d|[,.]\d)"),
+     lambda found: year(int(found[0]))),
     (re.compile(r"(?<=\d)\s?[x×]\s?(?=\d)"), " by "),
-    (re.compile(_NUMBER), lambda found: f" {_number(found[0])} "),
+    (re.compile(_NUMBER), lambda found: f" {number_in_words(found[0])} "),
     (re.compile(r"(?<=[a-z] )(?:" + "|".join(_ROMAN) + r")\b"), lambda found: _ROMAN[found[0]]),
     (re.compile("[" + re.escape("".join(_SIGNS)) + "]"), lambda found: f" {_SIGNS[found[0]]} "),
     (re.compile(r"(?<=\w)/(?=\w)"), " "),

@@ -1,22 +1,17 @@
 """The pronunciation of English words, in the symbols of Kokoro-82M.
 
-Words are looked up in misaki's American lexicon, whose symbols Kokoro was trained with, as they
-are or by their stem. The others are made of two known words, spelled, or read by g2p-en's network.
+Words or their stems are looked up in misaki's American lexicon, whose symbols Kokoro was trained
+with. The others are made of two known words, spelled, or read by g2p-en's network.
 """
-
-from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 Entry = str | dict[str, str | None]
 """The symbols of a word, or those of each part of speech."""
@@ -73,7 +68,7 @@ class Pronunciation:
     """Reads English words; safe for threads."""
 
     lexicon: Mapping[str, Entry]
-    network: GuessingNetwork
+    network: "GuessingNetwork"
     _guessed: dict[str, str] = field(default_factory=dict)
 
     def symbols(self, text: str) -> str:
@@ -97,13 +92,19 @@ class Pronunciation:
 
     def _word(self, word: str, context: Context) -> str:
         lower = word.lower()
-        if (special := _special(word, context)) is not None:
+        if (special := by_what_follows(word, context)) is not None:
             return special
         said = self._known(word, context) or self._known(lower, context)
         if said is None:
-            return self._unknown(word)
-        is_stressed = _PRIMARY in said or _SECONDARY in said
-        return said if word == lower or is_stressed else _stressed(said, _SECONDARY)
+            if word not in self._guessed:
+                if len(self._guessed) >= _MOST_REMEMBERED:
+                    self._guessed.clear()
+                self._guessed[word] = self._guess(word)
+            return self._guessed[word]
+        if word == lower or _PRIMARY in said or _SECONDARY in said:
+            return said
+        vowel = next((place for place, each in enumerate(said) if each in _VOWELS), None)
+        return said if vowel is None else said[:vowel] + _SECONDARY + said[vowel:]
 
     def _known(self, word: str, context: Context) -> str | None:
         return self._look_up(word, context) or self._stem(word, context)
@@ -114,35 +115,28 @@ class Pronunciation:
             return entry
         if context.vowel_follows is None and "None" in entry:
             return entry["None"]
-        return entry.get(_part_of_speech(word, entry, context), entry["DEFAULT"])
+        return entry.get(part_of_speech(word, entry, context), entry["DEFAULT"])
 
     def _stem(self, word: str, context: Context) -> str | None:
         """Pronounce a word with -s, -ed or -ing by its stem."""
         endings = (
-            *(("s", "", _with_s), ("'s", "", _with_s), ("es", "", _with_s), ("ies", "y", _with_s)),
-            *(("s'", "s", str), ("'", "", str), ("d", "", _with_ed), ("ed", "", _with_ed)),
-            *(("ing", "", _with_ing), ("ing", "e", _with_ing), ("in'", "ing", str)),
+            *(("s", "", with_s), ("'s", "", with_s), ("es", "", with_s), ("ies", "y", with_s)),
+            *(("s'", "s", str), ("'", "", str), ("d", "", with_ed), ("ed", "", with_ed)),
+            *(("ing", "", with_ing), ("ing", "e", with_ing), ("in'", "ing", str)),
         )
         for ending, instead, change in endings:
             stem = word.removesuffix(ending) + instead
             if not word.endswith(ending) or len(stem) < 2 or stem.endswith("ss") and ending == "s":  # noqa: PLR2004, RUF021
                 continue
             for each in (stem, stem[:-1] if stem[-2:-1] == stem[-1:] else stem):
-                inflected = Context(("to",)) if change in (_with_ed, _with_ing) else context
+                inflected = Context(("to",)) if change in (with_ed, with_ing) else context
                 if each in self.lexicon and (said := self._look_up(each, inflected)):
                     return change(said)
         return None
 
-    def _unknown(self, word: str) -> str:
-        if word not in self._guessed:
-            if len(self._guessed) >= _MOST_REMEMBERED:
-                self._guessed.clear()
-            self._guessed[word] = self._guess(word)
-        return self._guessed[word]
-
     def _guess(self, word: str) -> str:
         if word.endswith("'s"):
-            return _with_s(self._word(word[:-2], Context()))
+            return with_s(self._word(word[:-2], Context()))
         plain = "".join(
             each for each in unicodedata.normalize("NFD", word) if each.isascii() and each.isalpha()
         )
@@ -151,14 +145,14 @@ class Pronunciation:
         parts = _PARTS.findall(plain)
         if len(parts) > 1:
             first, *others = (
-                _spelled(part, self.lexicon) if part.isupper() else self._word(part, Context())
+                spelled(part, self.lexicon) if part.isupper() else self._word(part, Context())
                 for part in parts
             )
             return first + "".join(each.replace(_PRIMARY, _SECONDARY) for each in others)
         lower = plain.lower()
         is_acronym = plain.isupper() and len(plain) <= _LONGEST_ACRONYM
         if is_acronym or not _LETTERS_OF_VOWELS & set(lower) or len(plain) > _LONGEST_WORD:
-            return _spelled(plain, self.lexicon)
+            return spelled(plain, self.lexicon)
         return self._compound(lower) or self.network.read(lower)
 
     def _compound(self, word: str) -> str | None:
@@ -174,19 +168,14 @@ class Pronunciation:
         return None
 
 
-_ADDED: Final = {
-    "cetera": "sˈɛɾəɹə",
-    "kilobyte": "kˈɪləbˌIt",
-    "miz": "mˈɪz",
-    "wifi": "wˈIfˌI",
-}
+_ADDED: Final = {"cetera": "sˈɛɾəɹə", "kilobyte": "kˈɪləbˌIt", "miz": "mˈɪz", "wifi": "wˈIfˌI"}
 """Words that the lexicon lacks or has wrong."""
 
 _MOST_REMEMBERED: Final = 4_096
 _LETTERS_OF_VOWELS = frozenset("aeiouy")
 
 
-def _special(word: str, context: Context) -> str | None:
+def by_what_follows(word: str, context: Context) -> str | None:
     """Pronounce a word that sounds after what follows it."""
     follows = context.vowel_follows
     lower = word.lower()
@@ -210,7 +199,7 @@ _BY_WHAT_FOLLOWS: Final = {
 """Words before a sign, a consonant, and a vowel."""
 
 
-def _part_of_speech(word: str, entry: dict[str, str | None], context: Context) -> str:
+def part_of_speech(word: str, entry: dict[str, str | None], context: Context) -> str:
     """Find the part of speech of a word that has several, by the words around it."""
     before, after = context.previous, context.after[0] if context.after else ""
     if "VBD" in entry:
@@ -228,19 +217,13 @@ def _part_of_speech(word: str, entry: dict[str, str | None], context: Context) -
     return "VERB" if before in _BEFORE_VERBS or is_command else "DEFAULT"
 
 
-def _stressed(said: str, sign: str) -> str:
-    """Put a stress before the first vowel."""
-    place = next((place for place, each in enumerate(said) if each in _VOWELS), None)
-    return said if place is None else said[:place] + sign + said[place:]
-
-
-def _with_s(stem: str) -> str:
+def with_s(stem: str) -> str:
     if stem[-1:] in _HISSING:
         return stem + "ᵻz"
     return stem + ("s" if stem[-1:] in _VOICELESS else "z")
 
 
-def _with_ed(stem: str) -> str:
+def with_ed(stem: str) -> str:
     if stem[-1:] in _BEFORE_T:
         return stem + "t"
     if stem[-1:] == "t" and stem[-2:-1] in _FLAPPED:
@@ -248,13 +231,13 @@ def _with_ed(stem: str) -> str:
     return stem + ("ᵻd" if stem[-1:] in ("d", "t") else "d")
 
 
-def _with_ing(stem: str) -> str:
+def with_ing(stem: str) -> str:
     if stem[-1:] == "t" and stem[-2:-1] in _FLAPPED:
         return stem[:-1] + "ɾɪŋ"
     return stem + "ɪŋ"
 
 
-def _spelled(word: str, lexicon: Mapping[str, Entry]) -> str:
+def spelled(word: str, lexicon: Mapping[str, Entry]) -> str:
     """Spell a word, its last letter with the main stress."""
     letters = [
         str(lexicon.get(letter, "")).replace(_PRIMARY, _SECONDARY) for letter in word.upper()
@@ -301,7 +284,10 @@ class GuessingNetwork:
             if phone == _END:
                 break
             if phone >= _FIRST_PHONE:
-                said += _symbol(_PHONES[phone - _FIRST_PHONE])
+                name = _PHONES[phone - _FIRST_PHONE]
+                plain = name.rstrip("012")
+                stressed = _STRESS.get(name[len(plain) :], "") + _ARPABET[plain]
+                said += _WEAK.get(name, stressed)
         return said
 
     def _step(self, part: str, number: int, state: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -313,10 +299,3 @@ class GuessingNetwork:
         new = np.tanh(taken[2 * size :] + reset * kept[2 * size :])
         changed: NDArray[np.float32] = (1 - update) * new + update * state
         return changed
-
-
-def _symbol(phone: str) -> str:
-    if phone in _WEAK:
-        return _WEAK[phone]
-    name = phone.rstrip("012")
-    return _STRESS.get(phone[len(name) :], "") + _ARPABET[name]

@@ -1,17 +1,12 @@
 """The words of a Japanese text, their readings and pitch: Open JTalk's front end."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
+from typing import Any, Protocol
 
 _DEVOICED = "’"
 _LONG = "ー"

@@ -1,23 +1,19 @@
 """The languages of a text: its runs of one language each, and what no voice reads."""
 
-from __future__ import annotations
-
 import base64
 import re
 import unicodedata
 import zlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shared.speech.text.normalisation import plain_text
 from shared.voices.voice import EnglishWords
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
 
 JAPANESE: Final = "ja"
 ENGLISH: Final = "en"

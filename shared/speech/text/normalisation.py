@@ -1,7 +1,5 @@
 """Text as the voices of Style-Bert-VITS2 expect it: numbers in kanji, few signs."""
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

@@ -108,16 +108,15 @@ class MoraSound:
         return (*_PARTS.get(self.consonant, (self.consonant,)), self.vowel)
 
 
-def _sounds() -> Iterator[tuple[str, MoraSound]]:
-    yield "ン", MoraSound(None, "N")
-    yield "ッ", MoraSound(None, "q")
-    for consonant, row in _ROWS:
-        for vowel, kana in zip(_VOWELS, row.split(), strict=True):
-            if kana != _NONE:
-                yield kana, MoraSound(consonant or None, vowel)
-
-
-SOUNDS: Mapping[str, MoraSound] = MappingProxyType(dict(_sounds()))
+SOUNDS: Mapping[str, MoraSound] = MappingProxyType(
+    {"ン": MoraSound(None, "N"), "ッ": MoraSound(None, "q")}
+    | {
+        kana: MoraSound(consonant or None, vowel)
+        for consonant, row in _ROWS
+        for vowel, kana in zip(_VOWELS, row.split(), strict=True)
+        if kana != _NONE
+    }
+)
 """The sound of each mora, by its katakana."""
 
 KANA: Mapping[MoraSound, str] = MappingProxyType({sound: kana for kana, sound in SOUNDS.items()})
@@ -165,8 +164,7 @@ class ToneOfPhone(NamedTuple):
     tone: int
 
 
-@dataclass(frozen=True)
-class _Label:
+class _Label(NamedTuple):
     """A phone: how far its mora is from the accent and both ends, and the morae of its phrase."""
 
     phone: str
@@ -178,22 +176,17 @@ class _Label:
 
 def tones_of_phones(labels: Sequence[str]) -> list[ToneOfPhone]:
     """Find the tones of all phones of a text, low or high, without its pauses."""
-    tones = []
-    for phrase in _phrases([_parse(label) for label in labels]):
+    parsed, tones = [], []
+    for label in labels:
+        found = _LABEL.search(label)
+        if found is None:
+            raise ValueError(f"expected a full-context label, found {label!r}")
+        phone, *places = found.groups()
+        parsed.append(_Label(phone, *(_NOWHERE if each == "xx" else int(each) for each in places)))
+    for phrase in _phrases(parsed):
         lowest = min((tone for _, tone in phrase), default=0)
         tones += [ToneOfPhone(phone, min(max(tone - lowest, LOW), HIGH)) for phone, tone in phrase]
     return tones
-
-
-def _parse(label: str) -> _Label:
-    found = _LABEL.search(label)
-    if found is None:
-        raise ValueError(f"expected a full-context label, found {label!r}")
-    accent, forward, backward, morae = (
-        _NOWHERE if value == "xx" else int(value)
-        for value in found.group("accent", "forward", "backward", "morae")
-    )
-    return _Label(found["phone"], accent, forward, backward, morae)
 
 
 def _phrases(labels: Sequence[_Label]) -> Iterator[list[ToneOfPhone]]:

@@ -157,27 +157,27 @@ _NUMBERED = re.compile(
 )
 
 
-def _separate_numbers(text: str) -> str:
+def separate_numbers(text: str) -> str:
     """Write powers and fractions in words, and part numbers in circles from the digits beside."""
     if text.isascii():
         return text
     squared = _SQUARE_METRES.sub(lambda found: found[1] + _SUPERSCRIPTS[found[2]], text)
-    fractions = _FRACTION.sub(_write_fraction, _RAISED.sub(_write_power, squared))
-    return _NUMBERED.sub(_write_number, fractions)
+    fractions = _FRACTION.sub(fraction, _RAISED.sub(power, squared))
+    return _NUMBERED.sub(separate_number, fractions)
 
 
-def _write_power(found: re.Match[str]) -> str:
+def power(found: re.Match[str]) -> str:
     number = "".join(_SUPERSCRIPTS[sign] for sign in found[2])
     spoken = number.replace("-", "マイナス").replace("+", "プラス")
     return f"{found[1] or ''}の{spoken}乗"
 
 
-def _write_fraction(found: re.Match[str]) -> str:
+def fraction(found: re.Match[str]) -> str:
     above, _, below = unicodedata.normalize("NFKC", found[2]).partition("\u2044")
     return (f"{found[1]}と" if found[1] else "") + f"{below}分の{above}"
 
 
-def _write_number(found: re.Match[str]) -> str:
+def separate_number(found: re.Match[str]) -> str:
     text, begin, end = found.string, found.start(), found.end()
     plain = unicodedata.normalize("NFKC", found[0])
     if not plain[0].isdecimal():  # Roman, or white in a black circle
@@ -196,7 +196,7 @@ def write_out(text: str) -> str:
     visible = _HIDDEN.sub("", plain_text(text))
     for word in _WORDS:
         visible = visible.replace(word, _WORDS[word])
-    dashed = _DASHED.sub(r"\1~", _separate_numbers(visible))
+    dashed = _DASHED.sub(r"\1~", separate_numbers(visible))
     spoken = unicodedata.normalize("NFKC", dashed.translate(_UNUSUAL)).translate(_UNUSUAL)
     for pattern, replace in _RULES:
         spoken = pattern.sub(replace, spoken)
@@ -212,40 +212,40 @@ def write_out(text: str) -> str:
     return _PAUSES.sub("、", " ".join(spoken.split())).strip("、 ")
 
 
-def _date(found: re.Match[str]) -> str:
+def date(found: re.Match[str]) -> str:
     year, month, day = int(found[1]), int(found[3]), int(found[4])
-    return f"{year}年{month}月{day}日" if _is_day(month, day) else found[0]
+    return f"{year}年{month}月{day}日" if is_day(month, day) else found[0]
 
 
-def _slash(found: re.Match[str]) -> str:
+def slashed(found: re.Match[str]) -> str:
     """Read `1/2` as a fraction and `11/22` as a day, as far as one can tell."""
     first, second, after = int(found[1]), int(found[2]), found[3]
     is_fraction = 0 < first < second <= _LARGEST_DENOMINATOR and after not in set("(にまか")
     is_fraction = is_fraction and not _DAY_FOLLOWS.search(found.string[: found.start()][-8:])
-    if _is_day(first, second) and not is_fraction:
+    if is_day(first, second) and not is_fraction:
         return f"{first}月{second}日"
     return f"{second}分の{first}"
 
 
-def _is_day(month: int, day: int) -> bool:
+def is_day(month: int, day: int) -> bool:
     return 1 <= month <= _LAST_MONTH and 1 <= day <= _LAST_DAY
 
 
-def _american_date(found: re.Match[str]) -> str:
+def american_date(found: re.Match[str]) -> str:
     month, day, year = int(found[1]), int(found[2]), int(found[3])
-    if not _is_day(month, day):
+    if not is_day(month, day):
         month, day = day, month
-    return f"{year}年{month}月{day}日" if _is_day(month, day) else found[0]
+    return f"{year}年{month}月{day}日" if is_day(month, day) else found[0]
 
 
-def _days(found: re.Match[str]) -> str:
-    days = [(int(found[1]), int(found[2])), (int(found[3]), int(found[4]))]
-    if not all(_is_day(*day) for day in days):
+def days(found: re.Match[str]) -> str:
+    pair = [(int(found[1]), int(found[2])), (int(found[3]), int(found[4]))]
+    if not all(is_day(*day) for day in pair):
         return found[0]
-    return "から".join(f"{month}月{day}日" for month, day in days)
+    return "から".join(f"{month}月{day}日" for month, day in pair)
 
 
-def _dotted(found: re.Match[str]) -> str:
+def dotted(found: re.Match[str]) -> str:
     """Read an address of IPv4 with its dots, and a version with points."""
     parts, after = found[1].split("."), ""
     if found[2]:
@@ -254,23 +254,23 @@ def _dotted(found: re.Match[str]) -> str:
     return ("ドット" if is_address else "点").join(parts) + after
 
 
-def _minus(found: re.Match[str]) -> str:
+def minus(found: re.Match[str]) -> str:
     text, begin = found.string, found.start()
     is_number = _CHAINED.match(text, begin) or _COUNTED.search(text[max(begin - 12, 0) : begin])
     return found[0] if is_number else "マイナス"
 
 
-def _from_to(found: re.Match[str]) -> str:
+def from_to(found: re.Match[str]) -> str:
     """Read `10-20` as a range where things are counted, unless it falls as a score may."""
     first, last = found[1] or found[3], found[2] or found[4]
     return f"{first}から{last}" if float(first) < float(last) else found[0]
 
 
-def _half(letter: str) -> str:
+def half_of_day(letter: str) -> str:
     return "午前" if letter in "Aa" else "午後"
 
 
-def _time(found: re.Match[str]) -> str:
+def time_of_day(found: re.Match[str]) -> str:
     hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
     if hour > _LAST_HOUR or max(minute, second) > _LAST_MINUTE:
         return found[0]
@@ -278,7 +278,7 @@ def _time(found: re.Match[str]) -> str:
     return f"{hour}時{minutes}" + (f"{second}秒" if found[3] else "")
 
 
-def _amount(found: re.Match[str]) -> str:
+def amount(found: re.Match[str]) -> str:
     number = found[2].rstrip("0").rstrip(".") if "." in found[2] else found[2]
     return f"{number}{found[3]}{_CURRENCIES[found[1]]}"
 
@@ -289,30 +289,30 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (_LAUGHTER, "、わら"),
     (_DEGREES, "度"),
     (_SEPARATED, lambda found: found[0].replace(",", "")),
-    (_AMOUNT, _amount),
+    (_AMOUNT, amount),
     (_MONTH, lambda found: _MONTHS[found[1]]),
     (_ORDINAL, lambda found: _ORDINALS.get(found[1], found[1])),
     (_BETWEEN_DIGITS, "-"),
     (_BEFORE_TIME, " "),
-    (_DATE, _date),
-    (_AMERICAN_DATE, _american_date),
-    (_DAYS, _days),
-    (_DOTTED, _dotted),
-    (_SLASH, _slash),
+    (_DATE, date),
+    (_AMERICAN_DATE, american_date),
+    (_DAYS, days),
+    (_DOTTED, dotted),
+    (_SLASH, slashed),
     (_WEEKDAY_OF, r"、\1曜日"),
     (_WEEKDAY, r"、\1曜日、"),
-    (_HALF_BEFORE, lambda found: _half(found[1] or found[2] or found[3])),
-    (_HALF_AFTER, lambda found: _half(found[2]) + found[1]),
-    (_TIME, _time),
+    (_HALF_BEFORE, lambda found: half_of_day(found[1] or found[2] or found[3])),
+    (_HALF_AFTER, lambda found: half_of_day(found[2]) + found[1]),
+    (_TIME, time_of_day),
     (_HOUR, r"\1時"),
     (_RATIO, r"\1タイ\2"),
     (_WEEKDAYS, r"\1曜から\2曜"),
     (_DIFFERENCE, "ひく"),
     (_LOSS, "マイナス"),
-    (_MINUS, _minus),
+    (_MINUS, minus),
     (_PLUS, "プラス"),
     (_HOURS, "から"),
-    (_FROM_TO, _from_to),
+    (_FROM_TO, from_to),
     (_BETWEEN, "から"),
     (_SINCE, r"\1から"),
     (_POWER, r"の\1乗"),

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.speech.engines.interface import EarlyPieces, EarlySamples
+from shared.speech.engines.interface import EarlyPieces
 from shared.speech.signal.streaming import PAUSE_FRAMES, Pauses
 from tests.unit.signal import signals
+
+if TYPE_CHECKING:
+    from shared.speech.signal.sound import Samples
 
 RATE = signals.RATE
 
 PAUSE = PAUSE_FRAMES / 100
 
 
-def sound(value: float) -> EarlySamples:
+def sound(value: float) -> Samples:
     return np.full(3, value, np.float32)
 
 
@@ -36,12 +40,12 @@ def test_a_piece_is_converted_once_for_one_source() -> None:
 def test_who_asks_meanwhile_waits_for_the_piece() -> None:
     ahead, begun, may_end = EarlyPieces(), Event(), Event()
 
-    def slowly() -> EarlySamples:
+    def slowly() -> Samples:
         begun.set()
         assert may_end.wait(30)
         return sound(1)
 
-    def nothing() -> EarlySamples:
+    def nothing() -> Samples:
         raise AssertionError("it is being converted already")
 
     with ThreadPoolExecutor(2) as threads:
@@ -56,7 +60,7 @@ def test_who_asks_meanwhile_waits_for_the_piece() -> None:
 def test_a_piece_that_failed_is_converted_again() -> None:
     ahead = EarlyPieces()
 
-    def fail() -> EarlySamples:
+    def fail() -> Samples:
         raise MemoryError
 
     with pytest.raises(MemoryError):
@@ -68,7 +72,7 @@ def test_a_piece_that_failed_is_converted_again() -> None:
 WORD = signals.voice(signals.glide(150, 150, 0.5))
 
 
-def pauses_at(recording: EarlySamples, step: int) -> list[float]:
+def pauses_at(recording: Samples, step: int) -> list[float]:
     """After how many seconds pauses are told of, if so many samples come at a time."""
     pauses = Pauses(RATE)
     pieces = range(0, len(recording), step)
@@ -84,7 +88,7 @@ def pauses_at(recording: EarlySamples, step: int) -> list[float]:
         pytest.param(signals.level(signals.hiss(3), -65), id="a quiet hiss"),
     ],
 )
-def test_where_nobody_pauses_there_is_no_pause(recording: EarlySamples) -> None:
+def test_where_nobody_pauses_there_is_no_pause(recording: Samples) -> None:
     assert pauses_at(recording, 480) == []
 
 
