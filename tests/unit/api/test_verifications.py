@@ -30,7 +30,7 @@ FOUND: dict[str, Any] = {
 }
 
 
-class Converter:
+class FakeVerifier:
     """Answers what it is told to, and keeps what it was asked."""
 
     def __init__(self, status: int = 200, answer: Any = FOUND) -> None:
@@ -49,7 +49,7 @@ async def post(stage: ApiStage, content: bytes, **headers: str) -> httpx.Respons
 
 
 async def test_the_api_passes_a_file_on_and_answers_what_was_found(tmp_path: Path) -> None:
-    converter = Converter()
+    converter = FakeVerifier()
     sound = b"RIFF" + bytes(100_000)
 
     response = await post(
@@ -67,9 +67,9 @@ def unreachable(request: httpx.Request) -> httpx.Response:
 @pytest.mark.parametrize(
     ("converter", "status", "code"),
     [
-        (Converter(422, {"code": "too_long", "message": "The file is too long."}), 422, "too_long"),
-        (Converter(503, {}), 503, "unavailable"),
-        (Converter(404, {}), 503, "unavailable"),
+        (FakeVerifier(422, {"code": "too_long", "message": "The file is too long."}), 422, "too_long"),
+        (FakeVerifier(503, {}), 503, "unavailable"),
+        (FakeVerifier(404, {}), 503, "unavailable"),
         (unreachable, 503, "unavailable"),
     ],
 )
@@ -99,7 +99,7 @@ async def test_the_converters_refusal_is_told_with_its_code_and_its_absence_as_u
 async def test_a_file_that_is_refused_does_not_reach_the_converter(
     *, tmp_path: Path, content: bytes, content_type: str, status: int, code: str
 ) -> None:
-    converter = Converter()
+    converter = FakeVerifier()
     headers = {"Content-Type": content_type, "Origin": SITE}
 
     problem(await post(ApiStage(tmp_path, verifying=converter), content, **headers), status, code)
