@@ -185,7 +185,16 @@ class Catalogue:
         async with self._one_portrait[character_id]:
             known = self._portraits.get(character_id)
             if known is None or known[0] != fetched.portrait.generation:
-                known = fetched.portrait.generation, await _read_portrait(self._bucket, fetched)
+                read: bytes | None = None
+                try:
+                    async with asyncio.timeout(READING_SECONDS):
+                        read = await self._bucket.read_portrait(fetched, MAX_PORTRAIT_BYTES)
+                except IncompleteCharacterError:
+                    pass
+                except TimeoutError as error:
+                    raise StorageUnavailableError("the portrait does not come") from error
+                fits = read is not None and len(read) <= MAX_PORTRAIT_BYTES
+                known = fetched.portrait.generation, read if fits else None
                 self._portraits[character_id] = known
         return known[1]
 
@@ -245,14 +254,3 @@ def _built_in_portrait(manifest: CharacterManifest) -> bytes | None:
         extra = {"event": "portrait_not_shown", "character": manifest.id}
         _LOG.warning("the portrait of %s is not shown: %s", manifest.id, error, extra=extra)
         return None
-
-
-async def _read_portrait(bucket: CharacterBucket, character: PublishedCharacter) -> bytes | None:
-    try:
-        async with asyncio.timeout(READING_SECONDS):
-            portrait = await bucket.read_portrait(character, MAX_PORTRAIT_BYTES)
-    except IncompleteCharacterError:
-        return None
-    except TimeoutError as error:
-        raise StorageUnavailableError("the portrait does not come") from error
-    return portrait if len(portrait) <= MAX_PORTRAIT_BYTES else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from functions.api.catalogue import Catalogue
-    from functions.api.intake import TextIntake, VoiceIntake
+    from functions.api.intake import VoiceIntake
     from functions.api.limits import RequestLimits, VoiceOutcomes
     from functions.api.own_characters import OwnCharacterService
     from functions.api.uploads import UploadMemory
@@ -50,7 +50,6 @@ class LiveOffer:
 class Dependencies:
     voices: VoiceStore
     intake: VoiceIntake
-    texts: TextIntake
     warm_up: WarmUp
     sign_in: SignIn
     app_check: AppCheck

@@ -30,7 +30,6 @@ from shared.voices.store import ConflictError, StoreUnavailableError, UnknownVoi
 from shared.voices.voice import (
     ErrorCode,
     ForbiddenTransitionError,
-    Input,
     Options,
     PassingError,
     Speaking,
@@ -46,21 +45,26 @@ if TYPE_CHECKING:
     from functions.api.catalogue import Catalogue
     from functions.api.schemas import NewTextVoice, NewVoice
     from functions.api.visitors import CharacterChooser
+    from shared.characters.manifest import CharacterManifest
     from shared.ports import Bucket, Publisher
     from shared.voices.objects import SignedUpload
     from shared.voices.store import VoiceStore
     from shared.voices.voice import Voice
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class VoiceIntake:
-    """Creates voices for recordings, accepts the recordings, and erases voices of every kind."""
+    """Creates voices for recordings and texts, accepts the recordings, and erases voices."""
 
     voices: VoiceStore
     uploads: Bucket
     results: Bucket
+    conversions: Callable[[], Publisher]
     catalogue: Catalogue
     max_bytes: int
+    max_characters: int
     upload_lifetime: timedelta
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -82,14 +86,7 @@ class VoiceIntake:
         except UnsupportedContentTypeError as error:
             raise Problem(415, "unsupported_content_type", str(error)) from error
         options = Options(pitch_shift, requested.output_format, content_type)
-        voice = voices_of.create(
-            voices_of.new_voice_id(),
-            character.id,
-            options,
-            now=self.now(),
-            owner=visitor.uid,
-            client=client,
-        )
+        voice = self._new_voice(character, options, visitor, client)
         signed = await self.uploads.sign_upload(
             upload_name(voice.voice_id),
             content_type=content_type,
@@ -98,6 +95,22 @@ class VoiceIntake:
         )
         await self.voices.create(voice)
         return voice, signed
+
+    def _new_voice(
+        self,
+        character: CharacterManifest,
+        options: Options,
+        visitor: CharacterChooser,
+        client: str | None,
+    ) -> Voice:
+        return voices_of.create(
+            voices_of.new_voice_id(),
+            character.id,
+            options,
+            now=self.now(),
+            owner=visitor.uid,
+            client=client,
+        )
 
     async def accept_recording(
         self, voice: Voice, content: BinaryIO, size: int, content_type: str
@@ -181,21 +194,7 @@ class VoiceIntake:
             return VoiceError(ErrorCode.CONTENT_TYPE_MISMATCH, message)
         return None
 
-
-_LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TextIntake:
-    voices: VoiceStore
-    uploads: Bucket
-    results: Bucket
-    conversions: Callable[[], Publisher]
-    catalogue: Catalogue
-    max_characters: int
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    async def create(
+    async def create_text(
         self, requested: NewTextVoice, visitor: CharacterChooser, client: str | None = None
     ) -> Voice:
         """Create the document of a voice, store its text, and request its conversion.
@@ -215,19 +214,12 @@ class TextIntake:
             content_type=TEXT_CONTENT_TYPE,
             speaking=Speaking(**speaking),
         )
-        voice = voices_of.create(
-            voices_of.new_voice_id(),
-            character.id,
-            options,
-            now=self.now(),
-            owner=visitor.uid,
-            client=client,
-        )
+        voice = self._new_voice(character, options, visitor, client)
         # on_upload erases an object without a document, so the document comes first.
         await self.voices.create(voice)
         with about_voice(voice.voice_id):
             try:
-                await self._request(voice, await self._store(voice, text))
+                await self._request(voice, text)
             except PassingError:
                 await self._forget(voice)
                 raise
@@ -250,7 +242,7 @@ class TextIntake:
             detail = "The text holds half of a character, a lone surrogate; send it as Unicode."
             raise Problem(422, ErrorCode.TEXT_UNREADABLE, detail) from error
 
-    async def _store(self, voice: Voice, text: bytes) -> Input:
+    async def _request(self, voice: Voice, text: bytes) -> None:
         name = upload_name(voice.voice_id)
         try:
             facts = await self.uploads.write(
@@ -258,9 +250,7 @@ class TextIntake:
             )
         except ObjectExistsError:  # the answer to our own write was lost
             facts = await self.uploads.find(name)
-        return facts.as_input()
-
-    async def _request(self, voice: Voice, upload: Input) -> None:
+        upload = facts.as_input()
         try:
             await request_conversion(
                 await asyncio.to_thread(self.conversions),

@@ -210,11 +210,8 @@ IN_PROGRESS_SECONDS: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class _Created:
     client: str
+    networks: list[str]
     at: float
-
-    @property
-    def networks(self) -> list[str]:
-        return [network for _, network in networks_of(self.client)]
 
 
 class VoiceOutcomes:
@@ -274,7 +271,8 @@ class VoiceOutcomes:
     def remember(self, client: str, voice_id: str) -> None:
         if not self._in_progress:
             return
-        created = self._created[voice_id] = _Created(client, self._now())
+        networks = [network for _, network in networks_of(client)]
+        created = self._created[voice_id] = _Created(client, networks, self._now())
         self._of_network.setdefault(created.networks[0], OrderedDict())[voice_id] = None
         self._counted[voice_id] = created
         self._counts.update(created.networks)

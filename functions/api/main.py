@@ -20,13 +20,13 @@ from functions.api import fastapi_import  # noqa: F401 - before FastAPI is impor
 from functions.api.app import create_app, serve_page
 from functions.api.catalogue import Catalogue
 from functions.api.dependencies import Dependencies, LiveOffer
-from functions.api.intake import TextIntake, VoiceIntake
+from functions.api.intake import VoiceIntake
 from functions.api.limits import RequestLimits, VoiceOutcomes
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
 from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
 from functions.api.visitors import AppCheck, ClientNames, SignIn
-from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
+from functions.api.warmup import GoogleIdentity, WarmUp, no_identity
 from shared.characters.bucket import CharacterBucket
 from shared.characters.manifest import ManifestError, read_manifests
 from shared.google import clients
@@ -82,7 +82,7 @@ def build(config: ApiSettings, services: ApiServices) -> FastAPI:
     upload_memory = UploadMemory(config.max_upload_bytes + FORM_OVERHEAD_BYTES)
     upload_lifetime = timedelta(seconds=config.upload_url_seconds)
     is_local = config.environment is Environment.LOCAL
-    identity = NoIdentity() if is_local else GoogleIdentity(config.convert_url)
+    identity = no_identity if is_local else GoogleIdentity(config.convert_url)
     verify = services.trust or True
     live = None
     if config.live_url is not None:
@@ -95,17 +95,11 @@ def build(config: ApiSettings, services: ApiServices) -> FastAPI:
             voices=services.voices,
             uploads=services.uploads,
             results=services.results,
-            catalogue=catalogue,
-            max_bytes=config.max_upload_bytes,
-            upload_lifetime=upload_lifetime,
-        ),
-        texts=TextIntake(
-            voices=services.voices,
-            uploads=services.uploads,
-            results=services.results,
             conversions=services.conversions,
             catalogue=catalogue,
+            max_bytes=config.max_upload_bytes,
             max_characters=config.max_text_characters,
+            upload_lifetime=upload_lifetime,
         ),
         warm_up=WarmUp(
             httpx.AsyncClient(verify=verify),

@@ -132,7 +132,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
     def response(self) -> JSONResponse:
         content = {
             "type": f"urn:voice-avatar:problem:{self.code}",
-            "title": _title(self.status),
+            "title": title_of(self.status),
             "status": self.status,
             "code": self.code,
             "detail": self.detail,
@@ -189,7 +189,7 @@ def _from_validation(error: RequestValidationError) -> Problem:
 
 def _from_http(error: Exception, routes: Sequence[BaseRoute], request: Request) -> Problem:
     assert isinstance(error, HTTPException)  # noqa: S101 - it is registered only for this class
-    code = _title(error.status_code).lower().replace(" ", "_")
+    code = title_of(error.status_code).lower().replace(" ", "_")
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         # Each method of an address is a route of its own.
@@ -236,6 +236,6 @@ class UnexpectedErrorMiddleware:
             await Problem(500, "internal", detail).response()(scope, receive, send)
 
 
-def _title(status: int) -> str:
+def title_of(status: int) -> str:
     is_nginx_own = status == CLIENT_CLOSED_REQUEST
     return "Client Closed Request" if is_nginx_own else HTTPStatus(status).phrase

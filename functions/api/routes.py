@@ -76,7 +76,7 @@ async def create_voice(
     unread = ""
     async with api.warm_up.sending(api.catalogue.to_load(body.character if body else None)):
         if isinstance(body, schemas.NewTextVoice):
-            voice, upload = await api.texts.create(body, visitor, name), None
+            voice, upload = await api.intake.create_text(body, visitor, name), None
             unread = divide(body.text).unread_names
         else:
             voice, signed = await api.intake.create(body or schemas.NewVoice(), visitor, name)

@@ -44,24 +44,19 @@ class Verifications:
     async def verify(self, request: Request) -> schemas.Verification:
         with self.memory.reserve(request) as reservation:
             data = await _read(request, reservation)
-            answer = await self._ask(data)
+            try:
+                headers = dict(await self.identity())
+                answer = await self.client.post(
+                    self.url, content=data, headers=headers, timeout=ANSWER_SECONDS
+                )
+            except httpx.HTTPError as error:
+                raise _unavailable(repr(error)) from error
         if answer.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
-            error = answer.json()
-            raise Problem(422, error["code"], error["message"])
+            refusal = answer.json()
+            raise Problem(422, refusal["code"], refusal["message"])
         if answer.status_code != HTTPStatus.OK:
             raise _unavailable(f"the converter answered {answer.status_code}")
         return schemas.Verification.model_validate(answer.json())
-
-    async def _ask(self, data: bytes) -> httpx.Response:
-        try:
-            return await self.client.post(
-                self.url,
-                content=data,
-                headers=dict(await self.identity.headers()),
-                timeout=ANSWER_SECONDS,
-            )
-        except httpx.HTTPError as error:
-            raise _unavailable(repr(error)) from error
 
     async def aclose(self) -> None:
         await self.client.aclose()

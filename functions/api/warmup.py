@@ -7,12 +7,13 @@ import logging
 import math
 import time
 from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator
 
     import httpx
 
@@ -26,17 +27,12 @@ ARRIVAL_SECONDS: Final = 2.0  # over which arrivals are counted, less than a vis
 SLOT_SECONDS: Final = 1.0
 
 
-class Identity(Protocol):
-    """A proof of the sender for Cloud Run, as headers of a request."""
-
-    async def headers(self) -> Mapping[str, str]: ...
+Identity = Callable[[], Awaitable[Mapping[str, str]]]
+"""Returns the headers of a request that prove the sender to Cloud Run."""
 
 
-class NoIdentity:
-    """No proof; for the local cloud."""
-
-    async def headers(self) -> Mapping[str, str]:
-        return {}
+async def no_identity() -> Mapping[str, str]:
+    return {}
 
 
 class GoogleIdentity:
@@ -47,7 +43,7 @@ class GoogleIdentity:
         self._credentials: Any = None
         self._one_refresh = asyncio.Lock()
 
-    async def headers(self) -> Mapping[str, str]:
+    async def __call__(self) -> Mapping[str, str]:
         async with self._one_refresh:
             if self._credentials is None or not self._credentials.valid:
                 await asyncio.to_thread(self._refresh)
@@ -156,7 +152,7 @@ class WarmUp:
             response = await self._client.get(
                 self._url,
                 params=None if character is None else {"character": character},
-                headers=await self._identity.headers(),
+                headers=await self._identity(),
                 timeout=ANSWER_SECONDS,
                 extensions={"trace": trace},
             )

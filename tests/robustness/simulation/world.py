@@ -23,7 +23,7 @@ from unittest.mock import patch
 from starlette.websockets import WebSocket
 
 from functions.api.catalogue import Catalogue
-from functions.api.intake import TextIntake, VoiceIntake
+from functions.api.intake import VoiceIntake
 from functions.api.problems import Problem
 from functions.api.result_wait import wait_until_final
 from functions.api.schemas import NewTextVoice, NewVoice
@@ -758,18 +758,11 @@ class Api:
             process.voices,
             process.uploads,
             process.results,
-            catalogue,
-            max_bytes=100_000,
-            upload_lifetime=UPLOAD_LIFETIME,
-            now=process.now,
-        )
-        self._texts = TextIntake(
-            process.voices,
-            process.uploads,
-            process.results,
             lambda: process.conversions,
             catalogue,
+            max_bytes=100_000,
             max_characters=50,
+            upload_lifetime=UPLOAD_LIFETIME,
             now=process.now,
         )
         self._visitor = CharacterChooser(None, None)
@@ -778,7 +771,7 @@ class Api:
         return (await self._intake.create(NewVoice(), self._visitor, client))[0]
 
     async def speak(self, client: str) -> Voice:
-        return await self._texts.create(NewTextVoice(text="はい。"), self._visitor, client)
+        return await self._intake.create_text(NewTextVoice(text="はい。"), self._visitor, client)
 
     async def accept(self, voice_id: str) -> None:
         voice = (await self._voices.read(voice_id)).voice

@@ -15,12 +15,12 @@ import httpx
 from functions.api.app import create_app
 from functions.api.catalogue import Catalogue
 from functions.api.dependencies import Dependencies, LiveOffer
-from functions.api.intake import TextIntake, VoiceIntake
+from functions.api.intake import VoiceIntake
 from functions.api.limits import RequestLimits, VoiceOutcomes
 from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
 from functions.api.visitors import AppCheck, ClientNames, SignIn
-from functions.api.warmup import NoIdentity, WarmUp
+from functions.api.warmup import WarmUp, no_identity
 from infra.local.cloud.memory import MemoryVoices
 from shared.characters.manifest import OfferedStyle, TextSpeech
 from shared.ports import TokenRefusedError
@@ -141,17 +141,11 @@ class ApiStage:
             voices=self.voices,
             uploads=self.uploads,
             results=self.results,
-            catalogue=catalogue,
-            max_bytes=MAX_BYTES,
-            upload_lifetime=timedelta(minutes=10),
-        )
-        texts = TextIntake(
-            voices=self.voices,
-            uploads=self.uploads,
-            results=self.results,
             conversions=lambda: self.conversions,
             catalogue=catalogue,
+            max_bytes=MAX_BYTES,
             max_characters=MAX_CHARACTERS,
+            upload_lifetime=timedelta(minutes=10),
         )
         outcomes = VoiceOutcomes(
             self.voices, self.limits, in_progress=self.in_progress, seconds=1200.0
@@ -160,8 +154,7 @@ class ApiStage:
         dependencies = Dependencies(
             voices=self.voices,
             intake=intake,
-            texts=texts,
-            warm_up=WarmUp(self.warm_up_client, "http://convert.test/warmup", NoIdentity()),
+            warm_up=WarmUp(self.warm_up_client, "http://convert.test/warmup", no_identity),
             sign_in=SignIn(self.verifier),
             app_check=AppCheck(self.app_check),
             limits=self.limits,
@@ -171,7 +164,7 @@ class ApiStage:
             verifications=Verifications(
                 httpx.AsyncClient(transport=httpx.MockTransport(self.verifying)),
                 "http://convert.test/verifications",
-                NoIdentity(),
+                no_identity,
                 self.upload_memory,
             ),
             catalogue=catalogue,

@@ -1,25 +1,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from functions.api.catalogue import UNKNOWN_OLD_SECONDS, Catalogue, VoiceSource
-from functions.api.own_characters import OwnCharacterAccess
 from functions.api.problems import Problem
-from functions.api.visitors import CharacterChooser
-from infra.local.cloud.memory import MemoryOwnCharacters
-from shared.characters.bucket import CharacterBucket, manifest_name, new_character_id
+from shared.characters.bucket import CharacterBucket, manifest_name
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
-from shared.characters.own.own_character import Visibility, share
-from shared.characters.own.store import change_own
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book
-from tests.support.own_character_contract import MANY, a_begun
 from tests.support.virtual_time import in_virtual_time
 from tests.unit.api.stage import ApiStage
 from tests.unit.characters.character_objects import put_character, put_manifest
@@ -208,31 +201,3 @@ async def test_a_voice_with_a_character_of_the_bucket_names_it_to_the_converter(
 
     assert "ada" in [character["id"] for character in listed]
     assert (created.status_code, stage.container.characters) == (201, ["ada"])
-
-
-@in_virtual_time
-async def test_a_visitors_own_character_is_found_by_its_owner_and_listed_if_public() -> None:
-    own, stage = new_character_id(), CatalogueStage()
-    put_character(stage.objects, own)
-    with pytest.raises(Problem):
-        await stage.catalogue.find(own, CharacterChooser(key="a secret"))
-    store = MemoryOwnCharacters()
-    character = replace(a_begun(character_id=own, name="Ada", owner=None), has_bundle=True)
-    await store.create(character, limits=MANY, by="somebody")
-    access = OwnCharacterAccess(store, allows_public=True)
-    bucket = CharacterBucket(lambda: stage.objects)
-    catalogue = Catalogue({"mei": a_manifest("mei")}, bucket, 0, own=access)
-
-    found = await catalogue.find(own, CharacterChooser(key="a secret"))
-    assert (found.id, found.name.ja) == (own, "Ada")
-    assert (await catalogue.find("mei")).id == "mei"
-    assert list(await catalogue.list()) == ["mei"]
-    await change_own(store, own, lambda each, now: share(each, Visibility.PUBLIC, now))
-    assert list(await catalogue.list()) == ["mei", own]
-    assert (await catalogue.list())[own].name.en == "Ada"
-
-    await stage.objects.delete(manifest_name(own))
-    for unknown in (own, new_character_id(), "nobody"):
-        with pytest.raises(Problem) as refused:
-            await catalogue.find(unknown, CharacterChooser(key="a secret"))
-        assert (refused.value.status, refused.value.code) == (404, "unknown_character")

@@ -24,6 +24,7 @@ from shared.voices.tickets import Tickets
 from shared.voices.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book, logged_as
+from tests.support.messages import RecordingPublisher
 from tests.support.voices import ERROR, a_queued, a_text, a_waiting, is_sentence, stored
 from tests.unit.api.stage import MAX_BYTES, SITE, WEBM, ApiStage, UidTokens, WatchedVoices, problem
 
@@ -44,8 +45,10 @@ def intake_of(voices: MemoryVoices, uploads: MemoryBucket) -> VoiceIntake:
         voices=voices,
         uploads=uploads,
         results=MemoryBucket("results"),
+        conversions=RecordingPublisher,
         catalogue=cast("Catalogue", None),
         max_bytes=1000,
+        max_characters=10,
         upload_lifetime=timedelta(minutes=10),
     )
 

@@ -22,6 +22,7 @@ from tests.support.buckets import MemoryBucket
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import a_waiting
 from tests.unit.api.stage import problem
+from tests.unit.graphs.bundles import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,35 +30,11 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
-MANIFEST = {
-    "schema_version": 1,
-    "id": "mei",
-    "name": {"ja": "メイ", "en": "Mei"},
-    "engine": "harmonic",
-    "sample_rate": 24000,
-    "graphs": {"network": {"file": "network.onnx", "sha256": "00" * 32, "bytes": 1}},
-    "pitch": {
-        "policy": "auto",
-        "median_hz": 220.0,
-        "log_std": 0.2,
-        "low_hz": 100.0,
-        "high_hz": 500.0,
-    },
-    "limits": {"min_seconds": 1.0, "max_seconds": 10.0},
-    "credit": "Voice: somebody",
-    "licence": {"name": "CC BY 4.0", "spdx": "CC-BY-4.0", "url": "https://licence.example/"},
-    "terms_url": "https://terms.example/",
-    "consent": "Somebody agreed.",
-    "contact": "mailto:somebody@voice.example",
-    "preview": {"colour": "#aabbcc", "portrait": None},
-}
-
-
 @pytest.fixture
 def characters(tmp_path: Path) -> Path:
     folder = tmp_path / "characters" / "mei"
     folder.mkdir(parents=True)
-    (folder / "character.json").write_text(json.dumps(MANIFEST))
+    (folder / "character.json").write_text(json.dumps(manifest(id="mei")))
     return folder.parent
 
 
@@ -142,10 +119,10 @@ def test_the_api_starts_with_valid_characters_alone_and_says_so_in_one_line(
 ) -> None:
     start(monkeypatch, characters)
     path = characters / "mei" / "character.json"
-    for manifest in (None, "{}", json.dumps(MANIFEST | {"id": "ada"})):
+    for text in (None, "{}", json.dumps(manifest(id="ada"))):
         path.unlink()
-        if manifest is not None:
-            path.write_text(manifest)
+        if text is not None:
+            path.write_text(text)
 
         with pytest.raises(SystemExit) as end:
             start(monkeypatch, characters)

@@ -28,7 +28,6 @@ from shared.characters.own.recordings import (
 from shared.characters.own.store import DayLimits, UnknownOwnCharacterError, change_own
 from tests.support.buckets import MemoryBucket
 from tests.support.clock import Calendar
-from tests.support.own_character_contract import MANY, a_begun
 from tests.unit.api.stage import ApiStage, UidTokens, problem
 from tests.unit.characters.character_objects import put_character
 
@@ -300,11 +299,8 @@ async def test_where_visitors_sign_in_only_they_make_characters_each_their_own(
 @pytest.mark.parametrize(
     "wrong",
     [
-        *(
-            {"name": name}
-            for name in ("<img src=x onerror=alert(1)>", "\u202egpj.exe", " ", "a" * 41)
-        ),
-        *({"name": name} for name in ("\u061cabc", "\u3164", "Ada\U000e0041", "e" + "\u0301" * 39)),
+        *({"name": name} for name in ("<img src=x onerror=alert(1)>", "\u202egpj.exe", " ")),
+        *({"name": name} for name in ("a" * 41, "\u061cabc", "\u3164", "e" + "\u0301" * 39)),
         {"owner": "Ada\ufff9Example"},
         {"owner": "Ada\nExample"},
         {"contact": "ada@example.org\u202emoc"},
@@ -329,31 +325,25 @@ async def test_names_of_people_are_taken(
     assert (await owner.shown())["name"] == unicodedata.normalize("NFC", name)
 
 
-async def test_as_many_characters_are_begun_in_a_day_as_the_operator_allows(
+async def test_neither_one_visitor_nor_all_take_more_places_of_a_day_than_the_operator_allows(
     client: httpx.AsyncClient, workshop: Workshop
 ) -> None:
-    owners = [await begin(client, workshop, f"198.51.100.{number}") for number in range(3)]
+    async def refused(code: str, **headers: str) -> None:
+        problem(await client.post(PATH, json=NEW, headers=headers), 429, code)
+
+    owners = [await begin(client, workshop, "198.51.100.1") for _ in range(2)]
+    await refused("too_many_own_characters_of_owner", **{"X-Forwarded-For": "198.51.100.1"})
+    await begin(client, workshop, "198.51.100.2")
     # Deleting one gives no new place: its training may have been paid for.
     assert (await owners[-1].send("DELETE")).status_code == 204
-    problem(await client.post(PATH, json=NEW), 429, "too_many_own_characters")
+    await refused("too_many_own_characters")
+
     workshop.clock.advance(timedelta(days=1, seconds=1))
-    await begin(client, workshop)
-
-
-async def test_one_visitor_does_not_take_all_places_of_a_day(
-    client: httpx.AsyncClient, workshop: Workshop
-) -> None:
     signed_in = workshop.client(UidTokens())
-    for number, code in enumerate([201, 201, 429]):
+    for number, status in enumerate([201, 201, 429]):
         # Known by their sign-in wherever they are.
         headers = ME | {"X-Forwarded-For": f"198.51.100.{number}"}
-        assert (await signed_in.post(PATH, json=NEW, headers=headers)).status_code == code
-    workshop.clock.advance(timedelta(days=1, seconds=1))
-    for _ in range(2):
-        await begin(client, workshop, "198.51.100.1")
-    again = await client.post(PATH, json=NEW, headers={"X-Forwarded-For": "198.51.100.1"})
-    problem(again, 429, "too_many_own_characters_of_owner")
-    await begin(client, workshop, "198.51.100.2")
+        assert (await signed_in.post(PATH, json=NEW, headers=headers)).status_code == status
 
 
 async def test_thousands_of_small_files_are_refused(owner: Owner, workshop: Workshop) -> None:
@@ -367,7 +357,7 @@ async def test_thousands_of_small_files_are_refused(owner: Owner, workshop: Work
     problem(await owner.train(), 409, "too_many_recordings")
 
 
-async def test_a_deletion_leaves_nothing_of_a_character_and_the_others_as_they_are(
+async def test_a_deletion_even_after_one_that_a_bucket_stopped_leaves_nothing_but_the_others(
     owner: Owner, workshop: Workshop
 ) -> None:
     other = await begin(owner.client, workshop)
@@ -376,6 +366,9 @@ async def test_a_deletion_leaves_nothing_of_a_character_and_the_others_as_they_a
         workshop.characters.put(f"{each.id}/character.json", b"{}")
         workshop.characters.put(f"{each.id}/{'0' * 64}.onnx", b"graph")
 
+    workshop.recordings.is_out_of_reach = True
+    problem(await owner.send("DELETE"), 503, "unavailable")
+    workshop.recordings.is_out_of_reach = False
     assert (await owner.send("DELETE")).status_code == 204
 
     names = [*workshop.recordings.objects, *workshop.characters.objects]
@@ -384,17 +377,6 @@ async def test_a_deletion_leaves_nothing_of_a_character_and_the_others_as_they_a
     with pytest.raises(UnknownOwnCharacterError):
         await workshop.store.read(owner.id)
     problem(await owner.send("DELETE"), 404, "unknown_own_character")
-
-
-async def test_a_deletion_that_a_bucket_stopped_can_be_asked_for_again(
-    owner: Owner, workshop: Workshop
-) -> None:
-    await owner.bring("speech")
-    workshop.recordings.is_out_of_reach = True
-    problem(await owner.send("DELETE"), 503, "unavailable")
-    workshop.recordings.is_out_of_reach = False
-    assert (await owner.send("DELETE")).status_code == 204
-    assert not workshop.recordings.objects
 
 
 async def test_a_failed_training_says_why_and_the_owner_may_ask_three_times(
@@ -492,18 +474,6 @@ async def test_who_has_signed_in_finds_all_own_characters_without_any_secret(
         problem(await asked.get(PATH, headers=owner.key), 403, "sign_in_needed")
     wrong = {"Authorization": "Bearer somebody"}
     problem(await signed_in.get(PATH, headers=wrong), 401, "token_refused")
-
-
-async def test_the_list_of_an_account_has_at_most_fifty(
-    signed_in: httpx.AsyncClient, workshop: Workshop
-) -> None:
-    for hours in range(60):
-        character = a_begun(
-            workshop.clock.time - timedelta(hours=hours), name=f"{hours} hours ago", owner="me"
-        )
-        await workshop.store.create(character, limits=MANY, by="me")
-    listed = (await signed_in.get(PATH, headers=ME)).json()["characters"]
-    assert [each["name"] for each in listed] == [f"{hours} hours ago" for hours in range(50)]
 
 
 async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(

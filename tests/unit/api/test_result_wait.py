@@ -234,16 +234,3 @@ async def test_waiting_ends_when_the_client_disconnects(stage: ApiStage) -> None
     assert sent[0]["status"] == 499
     assert stage.voices.watchers == 0
     assert book.of("unexpected_error") == []
-
-
-async def test_an_endpoint_that_is_cancelled_stops_listening(stage: ApiStage) -> None:
-    voice = await stage.add(a_queued())
-
-    calling = asyncio.create_task(call(stage.app(), url(voice.voice_id), asyncio.Event()))
-    await stage.voices.until_watched()
-    calling.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await calling
-    await settle()
-
-    assert stage.voices.watchers == 0

@@ -67,7 +67,11 @@ def unreachable(request: httpx.Request) -> httpx.Response:
 @pytest.mark.parametrize(
     ("converter", "status", "code"),
     [
-        (FakeVerifier(422, {"code": "too_long", "message": "The file is too long."}), 422, "too_long"),
+        (
+            FakeVerifier(422, {"code": "too_long", "message": "It is too long."}),
+            422,
+            "too_long",
+        ),
         (FakeVerifier(503, {}), 503, "unavailable"),
         (FakeVerifier(404, {}), 503, "unavailable"),
         (unreachable, 503, "unavailable"),
@@ -82,7 +86,7 @@ async def test_the_converters_refusal_is_told_with_its_code_and_its_absence_as_u
     response = await post(ApiStage(tmp_path, verifying=converter), b"x")
 
     detail = problem(response, status, code)
-    assert (detail == "The file is too long.") is (status == 422)
+    assert (detail == "It is too long.") is (status == 422)
     assert response.headers.get("Retry-After") == ("5" if status == 503 else None)
 
 

@@ -1,25 +1,19 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
-import json
-import threading
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from google.auth import jwt
+from google.oauth2 import id_token
 
-from functions.api.warmup import SENDING_SECONDS, GoogleIdentity, NoIdentity, WarmUp
-from infra.local.configuration.keys import make_key
+from functions.api.warmup import SENDING_SECONDS, GoogleIdentity, WarmUp, no_identity
 from tests.support.logs import log_book
-from tests.support.tokens import Issuer, push_claims
 from tests.support.virtual_time import in_virtual_time, settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from functions.api.warmup import Identity
     from tests.unit.api.stage import ApiStage
@@ -39,9 +33,7 @@ class SlowContainer:
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         async with server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/warmup"
-            warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
-            yield warm_up
-            await warm_up.aclose()
+            yield WarmUp(httpx.AsyncClient(), url, no_identity)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.requests.append(await reader.readuntil(b"\r\n\r\n"))
@@ -55,7 +47,7 @@ class SlowIdentity:
     def __init__(self) -> None:
         self.goes_on = asyncio.Event()
 
-    async def headers(self) -> Mapping[str, str]:
+    async def __call__(self) -> Mapping[str, str]:
         await self.goes_on.wait()
         return {"Authorization": "Bearer token"}
 
@@ -64,7 +56,7 @@ def answered_by(
     answer: Callable[[httpx.Request], httpx.Response], identity: Identity | None = None
 ) -> WarmUp:
     client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-    return WarmUp(client, "http://x.test/", identity or NoIdentity())
+    return WarmUp(client, "http://x.test/", identity or no_identity)
 
 
 async def test_the_warm_up_is_sent_and_not_awaited_and_no_second_one_for_a_few_visitors() -> None:
@@ -76,12 +68,10 @@ async def test_the_warm_up_is_sent_and_not_awaited_and_no_second_one_for_a_few_v
         assert container.requests[0].startswith(b"GET /warmup HTTP/1.1\r\n")
         assert len(container.requests) == 1
 
+        await warm_up.aclose()
+        await settle()
+        assert warm_up._under_way == {}  # noqa: SLF001 - it ends unseen
         container.answers.set()
-        await until_answered(warm_up)
-        container.arrived.clear()
-        await warm_up.send()
-        await container.arrived.wait()
-        assert len(container.requests) == 2
 
 
 @in_virtual_time
@@ -133,7 +123,7 @@ class HeldBack:
     def warm_up(self, most: int = 40) -> WarmUp:
         client = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
         now = asyncio.get_running_loop().time
-        return WarmUp(client, "http://x.test/warmup", NoIdentity(), most=most, now=now)
+        return WarmUp(client, "http://x.test/warmup", no_identity, most=most, now=now)
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         await request.extensions["trace"]("http11.send_request_body.complete", {})
@@ -144,25 +134,16 @@ class HeldBack:
         return httpx.Response(200)
 
 
-async def until_answered(warm_up: WarmUp) -> None:
-    # The end of a warm-up is told to nobody.
-    under_way = warm_up._under_way.values()  # noqa: SLF001 - see above
-    await asyncio.gather(*(request.answered for requests in under_way for request in requests))
-
-
+@in_virtual_time
 async def test_each_character_that_must_be_loaded_has_a_warm_up_of_its_own() -> None:
-    container = SlowContainer()
-    container.answers.set()
-    async with container.warm_up() as warm_up:
-        await asyncio.gather(*(warm_up.send(name) for name in ("ada", "bob", "ada", None)))
-        await until_answered(warm_up)
+    container = HeldBack()
+    warm_up = container.warm_up()
 
-        lines = sorted(request.partition(b" HTTP")[0] for request in container.requests)
-        assert lines == [
-            b"GET /warmup",
-            b"GET /warmup?character=ada",
-            b"GET /warmup?character=bob",
-        ]
+    await asyncio.gather(*(warm_up.send(name) for name in ("ada", "bob", "ada", None)))
+
+    asked = {request.url.params.get("character") for request in container.held}
+    assert (asked, len(container.held)) == ({"ada", "bob", None}, 3)
+    await warm_up.aclose()
 
 
 def refuse(request: httpx.Request) -> httpx.Response:
@@ -220,18 +201,7 @@ async def test_the_work_goes_on_while_the_warm_up_is_sent_and_passes_its_error_o
     await warm_up.aclose()
 
 
-async def test_a_server_that_stops_cancels_its_warm_ups_and_closes_their_connections(
-    stage: ApiStage,
-) -> None:
-    container = SlowContainer()
-    async with container.warm_up() as warm_up:
-        await warm_up.send()
-        await container.arrived.wait()
-        await warm_up.aclose()
-        await settle()
-        assert warm_up._under_way == {}  # noqa: SLF001 - it ends unseen
-        container.answers.set()
-
+async def test_a_server_that_stops_closes_the_warm_ups_connections(stage: ApiStage) -> None:
     app = stage.app()
     client = stage.warm_up_client
     assert client is not None
@@ -240,52 +210,30 @@ async def test_a_server_that_stops_cancels_its_warm_ups_and_closes_their_connect
     assert client.is_closed
 
 
-class TokenServer:
-    """Gives identity tokens out to a service account; counts them."""
-
-    def __init__(self) -> None:
-        self.given = 0
-
-    @contextmanager
-    def serving(self) -> Iterator[str]:
-        issuer, outer = Issuer(), self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                outer.given += 1
-                token = issuer.sign(push_claims(aud="https://convert.example", n=outer.given))
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(json.dumps({"id_token": token}).encode())
-
-            def log_message(self, *_arguments: object) -> None:
-                pass
-
-        with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-            thread.start()
-            try:
-                yield f"http://127.0.0.1:{server.server_address[1]}/token"
-            finally:
-                server.shutdown()
-                thread.join()
-
-
 async def test_in_production_many_warm_ups_share_one_identity_token(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server, account = TokenServer(), tmp_path / "account.json"
-    make_key().write(account)
-    with server.serving() as address:
-        fields = json.loads(account.read_text()) | {"token_uri": address}
-        account.write_text(json.dumps(fields))
-        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
-        identity = GoogleIdentity("https://convert.example")
+    class FakeCredentials:
+        token, valid = "", False
+        refreshed = 0
 
-        first, *others = await asyncio.gather(*(identity.headers() for _ in range(5)))
+        def refresh(self, _request: object) -> None:
+            self.refreshed += 1
+            self.token, self.valid = "token", True
 
-    scheme, _, token = first["Authorization"].partition(" ")
-    assert (scheme, others, server.given) == ("Bearer", [first] * 4, 1)
-    assert jwt.decode(token, verify=False)["aud"] == "https://convert.example"
+    audiences: list[str] = []
+    credentials = FakeCredentials()
+
+    def fetch(audience: str, **_options: object) -> FakeCredentials:
+        audiences.append(audience)
+        return credentials
+
+    monkeypatch.setattr(id_token, "fetch_id_token_credentials", fetch)
+    identity = GoogleIdentity("https://convert.example")
+
+    sent = await asyncio.gather(*(identity() for _ in range(5)))
+    assert sent == [{"Authorization": "Bearer token"}] * 5
+    credentials.valid = False
+    await identity()
+
+    assert (audiences, credentials.refreshed) == (["https://convert.example"], 2)
