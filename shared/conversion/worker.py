@@ -254,8 +254,8 @@ class Worker:
             with self._traces.step(attempt.voice_id, "lease"):
                 lease = await self._lease_or_give_up(attempt)
         except (ForbiddenTransitionError, UnknownVoiceError) as reason:
-            duplicate = {"event": "duplicate", "reason": str(reason)}
-            _LOG.info("message ignored: %s", reason, extra=duplicate)
+            extra: dict[str, Any] = {"event": "duplicate", "reason": str(reason)}
+            _LOG.info("message ignored: %s", reason, extra=extra)
             if isinstance(reason, ForbiddenTransitionError):
                 return await self._end(attempt, reason.voice)
             # It was erased, perhaps while it was owned by a worker that died before cleaning up.
