@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
 from websockets.asyncio.client import connect
 
 from functions.compat.service.http_messages import SlowReadersMiddleware
@@ -19,9 +17,9 @@ from functions.compat.service.synthesis import SpeechLimits, Synthesis
 from functions.compat.service.voices import TextSpeaker, TextSpeakers, names_of, text_speakers_of
 from functions.compat.text_socket import PATH, SUBPROTOCOL, SpeechSockets, build
 from functions.compat.wyoming import WyomingServer
-from infra.local.configuration.names import Ports
 from shared.container.admission import Admission
 from shared.container.protocols import limit_clients
+from tests.support.asgi_server import served
 from tests.support.speakers import a_speaker
 
 if TYPE_CHECKING:
@@ -99,28 +97,6 @@ def text_speaker(engine: Sentences, style: int = 0, style_name: str = "") -> Tex
 def text_speakers(engine: Sentences, *names: str, aliases: tuple[str, ...] = ()) -> TextSpeakers:
     characters = {name: a_speaker(name, engine) for name in names or ("mei",)}
     return TextSpeakers(text_speakers_of(characters), names_of(aliases))
-
-
-@asynccontextmanager
-async def served(app: Any, *prepare: Callable[[Config], None]) -> AsyncIterator[int]:
-    """Serve an application with the server that production uses, at a free port."""
-    with Ports() as ports:
-        server, stop = Config(), asyncio.Event()
-        (port,) = ports.free(1)
-        server.bind, server.loglevel = [f"127.0.0.1:{port}"], "ERROR"
-        for each in prepare:
-            each(server)
-        serving = asyncio.create_task(serve(app, server, shutdown_trigger=stop.wait))
-        async with asyncio.timeout(10):
-            while True:
-                with suppress(ConnectionRefusedError):
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                    writer.close()
-                    break
-                await asyncio.sleep(0.01)
-        yield port
-        stop.set()
-        await serving
 
 
 @asynccontextmanager

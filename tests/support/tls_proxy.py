@@ -8,14 +8,9 @@ import ssl
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
+from tests.support.tokens import Issuer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +30,10 @@ class TlsProxy:
 @contextmanager
 def tls_proxy(target: tuple[str, int], folder: Path) -> Iterator[TlsProxy]:
     """Forward requests to IAM to `target` while the block runs."""
-    certificate, key = _make_certificate(folder)
+    issuer = Issuer(IAM)
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    certificate.write_text(issuer.certificate)
+    key.write_text(issuer.pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
 
@@ -87,25 +85,3 @@ def _ask(target: tuple[str, int], head: bytes, body: bytes) -> bytes:
         while data := server.recv(65_536):
             answer += data
     return answer
-
-
-def _make_certificate(folder: Path) -> tuple[Path, Path]:
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, IAM)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(IAM)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    certificate_path, key_path = folder / "certificate.pem", folder / "key.pem"
-    certificate_path.write_bytes(made.public_bytes(Encoding.PEM))
-    form = (Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-    key_path.write_bytes(key.private_bytes(*form))
-    return certificate_path, key_path

@@ -54,6 +54,7 @@ class Issuer:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(days=1))
             .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(self.key_id)]), critical=False)
             .sign(self.key, hashes.SHA256())
         )
         return made.public_bytes(Encoding.PEM).decode()

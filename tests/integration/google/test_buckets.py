@@ -124,17 +124,18 @@ async def test_what_says_that_it_is_compressed_is_read_as_it_is_stored(
     assert await bucket.read("a", facts.generation, max_bytes=limit) == bomb
 
 
-async def test_an_expired_upload_address_is_refused(
+async def test_signed_addresses_are_refused_when_they_have_expired(
     bucket: CloudStorageBucket, server: Server
 ) -> None:
+    await write(bucket, "v/1.wav")
     upload = await bucket.sign_upload("a", content_type="audio/webm", max_bytes=10, lifetime=MINUTE)
+    url, expires_at = await bucket.sign_download("v/1.wav", lifetime=MINUTE, filename="mei.wav")
     server.clock.ahead = 2 * MINUTE
 
-    refused = await put(upload, b"sound")
+    late = [await put(upload, b"sound"), await asyncio.to_thread(requests.get, url, timeout=20)]
 
-    assert (refused.status_code, error_code(refused)) == (400, "ExpiredToken")
-    with pytest.raises(ObjectMissingError):
-        await bucket.find("a")
+    assert [(each.status_code, error_code(each)) for each in late] == [(400, "ExpiredToken")] * 2
+    assert expires_at <= server.clock()
     server.clock.ahead = timedelta(0)
     assert (await put(upload, b"sound")).status_code == 200
 

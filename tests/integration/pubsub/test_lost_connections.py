@@ -9,8 +9,6 @@ import pytest
 import pytest_asyncio
 
 from shared.google.pubsub import PubSubPublisher, open_publisher_client
-from shared.ports import NoTokenNeeded
-from shared.runtime.push import push_app
 from tests.integration.pubsub.test_publishing import Receiver, a_subscription, served, subscribe
 from tests.support.proxy import FAULTS, Proxy, cut_in_the_answer, forgotten, reset
 
@@ -35,7 +33,7 @@ async def test_messages_are_published_over_a_new_connection(
     pubsub_emulator: str, proxy: Proxy, spoil: Callable[[Proxy], None]
 ) -> None:
     receiver = Receiver()
-    async with served(push_app(NoTokenNeeded(), receiver)) as url:
+    async with served(receiver) as url:
         subscription = a_subscription(url)
         await subscribe(pubsub_emulator, subscription)
         publisher = PubSubPublisher(open_publisher_client, subscription.topic)
@@ -58,7 +56,7 @@ async def test_pushes_behind_a_network_that_loses_their_answers_come_again(
     monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub_emulator)
     receiver = Receiver()
     async with (
-        served(push_app(NoTokenNeeded(), receiver)) as url,
+        served(receiver) as url,
         Proxy(url.removeprefix("http://").rstrip("/")) as proxy,
     ):
         subscription = a_subscription(f"http://{proxy.address}/")

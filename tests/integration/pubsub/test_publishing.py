@@ -15,8 +15,6 @@ import pytest
 import pytest_asyncio
 from google.cloud.pubsub_v1 import PublisherClient
 from google.cloud.pubsub_v1.types import BatchSettings
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
 
 from infra.local.cloud import provisioning
 from infra.local.cloud.memory import Subscription
@@ -29,12 +27,11 @@ from shared.ports import NoTokenNeeded
 from shared.runtime.push import push_app
 from shared.runtime.settings import Timeouts
 from shared.voices.store import StoreUnavailableError
+from tests.support.asgi_server import served as serving
 from tests.support.publisher_contract import PublisherContract, Topic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-
-    from starlette.applications import Starlette
 
     from shared.voices.messages import PushMessage
 
@@ -56,18 +53,10 @@ class Receiver:
 
 
 @asynccontextmanager
-async def served(app: Starlette) -> AsyncIterator[str]:
-    with Ports() as ports:
-        (port,) = ports.free(1)
-        config, stop = Config(), asyncio.Event()
-        config.bind = [f"127.0.0.1:{port}"]
-        config.graceful_timeout = 1.0
-        serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))  # type: ignore[arg-type]
-        try:
-            yield f"http://127.0.0.1:{port}/"
-        finally:
-            stop.set()
-            await serving
+async def served(receiver: Receiver) -> AsyncIterator[str]:
+    """Serve a receiver of pushes; its address."""
+    async with serving(push_app(NoTokenNeeded(), receiver)) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 def a_subscription(endpoint: str) -> Subscription:
@@ -108,7 +97,7 @@ class TestPubSubPublisher(PublisherContract):
             message = await receiver.messages.get()
             return message.data, message.attributes
 
-        async with served(push_app(NoTokenNeeded(), receiver)) as url:
+        async with served(receiver) as url:
             subscription = a_subscription(url)
             await subscribe(pubsub_emulator, subscription)
             publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
@@ -120,7 +109,7 @@ async def test_a_message_that_is_not_acknowledged_is_pushed_again(
     pubsub_emulator: str, publisher_client: PublisherClient
 ) -> None:
     receiver = Receiver(failures=2)
-    async with served(push_app(NoTokenNeeded(), receiver)) as url:
+    async with served(receiver) as url:
         subscription = a_subscription(url)
         await subscribe(pubsub_emulator, subscription)
         publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
@@ -160,8 +149,8 @@ async def test_a_recreated_subscription_pushes_only_to_the_new_address_and_keeps
 ) -> None:
     old, new = Receiver(), Receiver()
     async with (
-        served(push_app(NoTokenNeeded(), old)) as old_url,
-        served(push_app(NoTokenNeeded(), new)) as new_url,
+        served(old) as old_url,
+        served(new) as new_url,
     ):
         subscription = a_subscription(old_url)
         publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)

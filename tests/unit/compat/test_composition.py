@@ -38,7 +38,8 @@ from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.results.audio_files import write_wav
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
 from shared.speech.text.front_end import FrontEnd
-from tests.support.compat import call, client_of, heard, say, served, socket_client
+from tests.support.asgi_server import served
+from tests.support.compat import call, client_of, heard, say, socket_client
 from tests.support.speakers import Sentences, a_speaker
 
 if TYPE_CHECKING:
