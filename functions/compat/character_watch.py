@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from functions.compat.service.voices import text_speakers_of
+from functions.compat.service.texts import text_speakers_of
 from functions.compat.voicevox.speakers import speakers_of_characters
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MAX_BUNDLE_BYTES
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
     from pathlib import Path
 
-    from functions.compat.service.voices import TextSpeakers
+    from functions.compat.service.texts import TextSpeakers
     from functions.compat.voicevox.speakers import VoicevoxSpeakers
     from shared.conversion.characters import LoadedCharacter
     from shared.speech.graphs.sessions import SessionSettings

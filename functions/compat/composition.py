@@ -15,7 +15,7 @@ from functions.compat.service import keys
 from functions.compat.service.http_messages import DialectRouter, SlowReadersMiddleware
 from functions.compat.service.keys import OPERATOR, Access, AccessMiddleware, KeyLimits, Meter
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
-from functions.compat.service.voices import TextSpeakers, names_of, text_speakers_of
+from functions.compat.service.texts import TextSpeakers, names_of, text_speakers_of
 from functions.compat.voicevox import app as voicevox
 from functions.compat.voicevox.requests import refuse as refuse_voicevox
 from functions.compat.voicevox.speakers import VoicevoxSpeakers, aliases_of, speakers_of_characters
@@ -84,7 +84,7 @@ class Compat:
         await asyncio.gather(self.sockets.retire(), self.wyoming.retire())
 
 
-def compose(
+def build(
     config: DialectSettings,
     resources: SpeechResources,
     allowed_hosts: tuple[str, ...],

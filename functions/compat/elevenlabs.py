@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from functions.compat.service.http_messages import Handler
     from functions.compat.service.synthesis import Synthesis
-    from functions.compat.service.voices import TextSpeakers
+    from functions.compat.service.texts import TextSpeakers
     from shared.container.admission import Admission
     from shared.conversion.characters import LoadedCharacter
     from shared.speech.decoding.decoder import Decoder

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from functions.compat.character_watch import CharacterWatch, load_bundle
-from functions.compat.composition import Compat, SpeechResources, compose
+from functions.compat.composition import SpeechResources, build
 from functions.compat.service.shared_files import LockedJsonFile
 from functions.compat.settings import CompatSettings
 from functions.compat.voicevox.user_data import UserData
@@ -26,8 +26,6 @@ from shared.speech.results.watermark_engines import open_marker
 from shared.speech.text.languages import ENGLISH, JAPANESE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hypercorn.typing import ASGIFramework
 
     from shared.container.admission import Slots
@@ -38,21 +36,6 @@ if TYPE_CHECKING:
 _REHEARSALS: Final = {JAPANESE: "はい。", ENGLISH: "Yes."}
 # The further texts that are spoken beside one client that has all places; see FairQueue.
 _SPARE: Final = 1
-
-
-def build(
-    config: CompatSettings,
-    characters: Mapping[str, LoadedCharacter],
-    user_data: UserData,
-    decoder: Decoder,
-    admission: Admission,
-) -> Compat:
-    # Several processes always have a folder that they share.
-    file = None if config.data_dir is None else LockedJsonFile(config.data_dir / "usage.json")
-    resources = SpeechResources(
-        characters, user_data, decoder, admission, config.characters_dir, file
-    )
-    return compose(config, resources, config.allowed_hosts)
 
 
 def open_admission(config: CompatSettings) -> Admission:
@@ -98,7 +81,12 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
     async with Decoder(max_processes=config.share(config.concurrency)) as decoder:
         characters = await asyncio.to_thread(load, config, session, marker)
         admission = open_admission(config)
-        compat = build(config, characters, user_data, decoder, admission)
+        # Several processes always have a folder that they share.
+        usage = None if config.data_dir is None else LockedJsonFile(config.data_dir / "usage.json")
+        resources = SpeechResources(
+            characters, user_data, decoder, admission, config.characters_dir, usage
+        )
+        compat = build(config, resources, config.allowed_hosts)
         async with AsyncExitStack() as stack:
             if config.wyoming_port is not None:
                 wyoming = compat.wyoming.listen(config.wyoming_host, config.wyoming_port)

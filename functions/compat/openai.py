@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from functions.compat.service.synthesis import Synthesis
-    from functions.compat.service.voices import TextSpeakers
+    from functions.compat.service.texts import TextSpeakers
 
 
 LONGEST_INPUT: Final = 4_096

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from functions.compat.service.encoders import SoundFormat
     from functions.compat.service.synthesis import Synthesis
-    from functions.compat.service.voices import TextSpeaker, TextSpeakers
+    from functions.compat.service.texts import TextSpeaker, TextSpeakers
 
 
 PATH: Final = "/speech"

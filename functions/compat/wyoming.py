@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from functions.compat.service.synthesis import Synthesis
-    from functions.compat.service.voices import TextSpeaker, TextSpeakers
+    from functions.compat.service.texts import TextSpeaker, TextSpeakers
 
 
 MOST_BYTES: Final = 64 << 10  # the longest line, data or payload that a client may send
@@ -107,6 +107,9 @@ def length_in(header: Mapping[str, Any], name: str) -> int:
     if not isinstance(found, int) or not 0 <= found <= MOST_BYTES:
         raise WyomingError(f"{name!r} may be at most {MOST_BYTES}.")
     return found
+
+
+_REFUSALS: Final = (WyomingError, TextError, OverloadedError, LimitReachedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +200,12 @@ class WyomingSession:
             if isinstance(error, OSError | TimeoutError | SlowReaderError):
                 _LOG.info("a client of Wyoming is gone, or does not read")
                 self._writer.transport.abort()
-            elif isinstance(error, OverloadedError | LimitReachedError):
-                await self._send_error(error, "busy")
-            elif isinstance(error, WyomingError | TextError):
-                await self._send_error(error, "bad_request")
+            elif isinstance(error, _REFUSALS):
+                is_busy = isinstance(error, OverloadedError | LimitReachedError)
+                code = "busy" if is_busy else "bad_request"
+                # Clients that wait for sound only see that the connection ends.
+                with suppress(OSError, TimeoutError):
+                    await self._send("error", {"text": str(error), "code": code})
             else:
                 raise error from None
         except asyncio.CancelledError:
@@ -208,11 +213,6 @@ class WyomingSession:
             self._writer.transport.abort()
         finally:
             self._writer.close()
-
-    async def _send_error(self, error: Exception, code: str) -> None:
-        """Send the error; clients that wait for sound only see that the connection ends."""
-        with suppress(OSError, TimeoutError):
-            await self._send("error", {"text": str(error), "code": code})
 
     async def _receive(self) -> None:
         while True:

@@ -41,12 +41,8 @@ class RecordingRefusedError(Exception):
         self.close = close
 
 
-class VisitorGoneError(Exception):
-    """The client closed the connection, or broke it off, before the recording was complete."""
-
-
-class CancelledByVisitorError(Exception):
-    pass
+class NoRecordingError(Exception):
+    """The client cancelled the recording, or left before it was complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +101,8 @@ class RecordingIntake:
     async def receive_recording(self, on_piece: Callable[[bytes], Awaitable[None]]) -> EndRecording:
         """Receive the recording up to `end`.
 
-        Raises RecordingRefusedError if the client does not keep to the protocol or its limits,
-        CancelledByVisitorError, and VisitorGoneError.
+        Raises RecordingRefusedError if the client does not keep to the protocol or its limits, and
+        NoRecordingError.
         """
         try:
             async with asyncio.timeout(self.limits.listening_seconds):
@@ -115,7 +111,7 @@ class RecordingIntake:
                     if isinstance(message, EndRecording):
                         return message
                     if isinstance(message, CancelRecording):
-                        raise CancelledByVisitorError
+                        raise NoRecordingError
                     if isinstance(message, StartRecording):
                         raise RecordingRefusedError(Close.MALFORMED, "there is only one `start`")
                     if len(self.data) + len(message) > self.limits.max_bytes:

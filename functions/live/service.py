@@ -14,14 +14,13 @@ from starlette.websockets import WebSocketDisconnect
 from functions.live import protocol
 from functions.live.conversion import CompleteRecording
 from functions.live.messages import (
-    CancelledByVisitorError,
     ClientAnswer,
     ConnectionLimits,
     HeldBytes,
     MessageSender,
+    NoRecordingError,
     RecordingIntake,
     RecordingRefusedError,
-    VisitorGoneError,
 )
 from functions.live.protocol import SUBPROTOCOL, Close, RetryReason
 from shared.runtime.limits import NoPlaceError, PlacesPerClient
@@ -265,7 +264,7 @@ class LiveService:
             extra = {"event": "live_refused", "reason": error.close.reason}
             _LOG.info("connection refused: %s", error, extra=extra)
             return error.close
-        except (VisitorGoneError, CancelledByVisitorError):
+        except NoRecordingError:
             _LOG.info("no recording came", extra={"event": "live_abandoned"})
         except Exception:  # noqa: BLE001 - whatever it was, the client is told to upload
             _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
@@ -276,7 +275,7 @@ class LiveService:
         async def receive() -> str | bytes:
             message = await websocket.receive()
             if message["type"] == "websocket.disconnect":
-                raise VisitorGoneError
+                raise NoRecordingError
             text = message.get("text")
             return bytes(message["bytes"]) if text is None else str(text)
 

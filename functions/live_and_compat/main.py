@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.compat.character_watch import CharacterWatch, load_bundle
-from functions.compat.composition import SpeechResources, compose
+from functions.compat.composition import SpeechResources, build
 from functions.compat.voicevox.user_data import UserData
 from functions.live import main as live
 from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
@@ -39,7 +39,7 @@ async def build_with_compat(
         tools.characters, user_data, tools.decoder, admission, config.characters_dir
     )
     is_alone = config.voicevox_alone is Switch.ON
-    compat = compose(config, resources, hosts, is_alone=is_alone)
+    compat = build(config, resources, hosts, is_alone=is_alone)
     async with AsyncExitStack() as stack:
         if config.follow_characters is Switch.ON:
             load = partial(

@@ -14,7 +14,7 @@ from websockets.asyncio.client import connect
 from functions.compat.service.http_messages import SlowReadersMiddleware
 from functions.compat.service.keys import Access, AccessMiddleware, Meter, refuse
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
-from functions.compat.service.voices import TextSpeaker, TextSpeakers, names_of, text_speakers_of
+from functions.compat.service.texts import TextSpeaker, TextSpeakers, names_of, text_speakers_of
 from functions.compat.text_socket import PATH, SUBPROTOCOL, SpeechSockets, build
 from functions.compat.wyoming import WyomingServer
 from shared.container.admission import Admission

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -57,11 +57,6 @@ def in_seconds(receive: Receive, seconds: float) -> Receive:
     return receive_in_time
 
 
-class RefuseWithCode(Protocol):
-    def __call__(self, status: HTTPStatus, message: str, *, code: str | None = None) -> Response:
-        pass
-
-
 def answer_with(write: Callable[[Any], Response]) -> Handler:
     async def handle(_: Request, error: Any) -> Response:
         return write(error)
@@ -69,7 +64,7 @@ def answer_with(write: Callable[[Any], Response]) -> Handler:
     return handle
 
 
-def answer_busy(refuse: RefuseWithCode, code: str) -> Handler:
+def answer_busy(refuse: Callable[..., Response], code: str) -> Handler:
     """Build the handler that sends a client away for a second, with 503."""
 
     def write(_: Exception) -> Response:
@@ -82,7 +77,7 @@ def answer_busy(refuse: RefuseWithCode, code: str) -> Handler:
 
 
 def common_handlers(
-    refuse: RefuseWithCode, *, busy: str, quota: str, offered: str
+    refuse: Callable[..., Response], *, busy: str, quota: str, offered: str
 ) -> dict[type[Exception], Handler]:
     """Build the handlers of the errors that every dialect has.
 

@@ -146,11 +146,6 @@ def query_of(phrases: Sequence[AccentPhrase], text: str) -> AudioQuery:
     )
 
 
-def apply_preset(query: AudioQuery, preset: Preset) -> AudioQuery:
-    settings = preset.model_dump(exclude={"id", "name", "speaker_uuid", "style_id"})
-    return query.model_copy(update=settings)
-
-
 def query_body_of(phrase: AccentPhrase) -> AccentPhraseBody:
     """Write an accent phrase; lengths and pitch are the engine's own, and stay 0."""
     morae = []

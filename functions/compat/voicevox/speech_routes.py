@@ -178,7 +178,8 @@ class QueryRoutes:
         phrases, headers = self._read(text, style)
         query = queries.query_of(phrases, text)
         if preset is not None:
-            query = queries.apply_preset(query, preset)
+            others = {"id", "name", "speaker_uuid", "style_id"}
+            query = query.model_copy(update=preset.model_dump(exclude=others))
         return query.model_dump_json(by_alias=True).encode(), headers
 
     def _read(self, text: str, style: SpeakerStyle) -> tuple[list[AccentPhrase], dict[str, str]]:

@@ -17,11 +17,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import httpx
 import psutil
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.errors import ErrorCodes
-from h2.settings import SettingCodes
-from hyperframe.frame import DataFrame, Frame, GoAwayFrame, RstStreamFrame
 
 from infra.local.configuration.names import Ports
 from tests.integration.compat.conftest import ROOT, START_SECONDS, wait_for
@@ -157,80 +152,6 @@ async def test_a_worn_process_ends_its_answers_while_its_successor_serves(tmp_pa
     booted = re.findall("Booting worker", service.log.read_text())
     assert len(booted) >= 2
     assert "exited with code" not in service.log.read_text()
-
-
-class FrameClient:
-    """A client of HTTP/2 that also reads what comes after GOAWAY, which h2 does not."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._h2 = H2Connection(H2Configuration(client_side=True))
-        self._h2.initiate_connection()
-        self._h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 1 << 30})
-        self._h2.increment_flow_control_window(1 << 30)
-
-    def send(self, stream: int, method: str, path: str, body: bytes = b"") -> None:
-        headers = [(":method", method), (":authority", "127.0.0.1"), (":scheme", "http")]
-        self._h2.send_headers(stream, [*headers, (":path", path)], end_stream=not body)
-        if body:
-            self._h2.send_data(stream, body, end_stream=True)
-        self._writer.write(self._h2.data_to_send())
-
-    async def close(self) -> None:
-        self._writer.close()
-        with suppress(ConnectionError):
-            await self._writer.wait_closed()
-
-    async def read(self) -> Frame | None:
-        """Read one frame; None at the end."""
-        try:
-            frame, length = Frame.parse_frame_header(memoryview(await self._reader.readexactly(9)))
-            frame.parse_body(memoryview(await self._reader.readexactly(length)))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return None
-        return frame
-
-
-async def test_http2_to_a_process_that_retires_ends_neither_it_nor_its_answers(
-    tmp_path: Path,
-) -> None:
-    body = httpx.Request("POST", "http://a", json=LONG).content
-    async with running(tmp_path, WORKERS="1", MAX_WORK_SECONDS="0.01") as service:
-        (worn,) = service.workers()
-        client = FrameClient(*await asyncio.open_connection("127.0.0.1", service.port))
-        client.send(1, "POST", "/v1/audio/speech", body)
-        refused: set[int] = set()
-        size, last, stream = 0, None, 1
-        async with asyncio.timeout(60):
-            while (frame := await client.read()) is not None:
-                if isinstance(frame, DataFrame) and frame.stream_id == 1:
-                    size += len(frame.data)
-                    if "END_STREAM" in frame.flags:
-                        break
-                    # Slowly, so that the process is replaced meanwhile, and three at once.
-                    await asyncio.sleep(0.01)
-                    if len(refused) < 6:
-                        for _ in range(3):
-                            stream += 2
-                            client.send(stream, "GET", "/version")
-                if isinstance(frame, GoAwayFrame):
-                    last = frame.last_stream_id
-                if isinstance(frame, RstStreamFrame):
-                    assert frame.error_code == ErrorCodes.REFUSED_STREAM
-                    refused.add(frame.stream_id)
-        await client.close()
-        assert last is not None
-        assert refused
-        assert min(refused) > last
-        async with httpx.AsyncClient(base_url=service.address, timeout=60) as other:
-            assert size == len((await other.post("/v1/audio/speech", json=LONG)).content)
-        async with asyncio.timeout(20):
-            while worn in service.workers():  # noqa: ASYNC110 - another process sets no event
-                await asyncio.sleep(0.05)
-    log = service.log.read_text()
-    assert "exited with code" not in log
-    assert "ProtocolError" not in log
-    assert len(log) < 20_000
 
 
 async def test_a_process_that_retires_ends_when_the_service_stops(tmp_path: Path) -> None:

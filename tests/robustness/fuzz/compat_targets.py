@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from functions.compat import elevenlabs, openai, text_socket
 from functions.compat.elevenlabs import RecordingLimits, Recordings
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
-from functions.compat.service.voices import TextSpeakers, text_speakers_of
+from functions.compat.service.texts import TextSpeakers, text_speakers_of
 from functions.compat.text_socket import PATH, SUBPROTOCOL
 from functions.compat.voicevox import app as voicevox
 from functions.compat.voicevox.speakers import (

@@ -19,7 +19,7 @@ from wyoming.client import AsyncTcpClient
 from wyoming.tts import Synthesize
 
 from functions.compat.character_watch import CharacterWatch
-from functions.compat.composition import Compat, SpeechResources, compose
+from functions.compat.composition import Compat, SpeechResources, build
 from functions.compat.service.http_messages import PIECE_BYTES
 from functions.compat.settings import CompatSettings, DialectSettings
 from functions.compat.text_socket import PATH
@@ -72,7 +72,7 @@ async def decoder() -> AsyncIterator[Decoder]:
 def compat_of(mei: LoadedCharacter, decoder: Decoder | None, admission: Admission) -> Compat:
     decodes = cast("Decoder", decoder)
     resources = SpeechResources({"mei": mei}, UserData.open(), decodes, admission, Path())
-    return compose(DialectSettings(), resources, ("*",))
+    return build(DialectSettings(), resources, ("*",))
 
 
 async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
@@ -293,7 +293,7 @@ def compat(tmp_path: Path) -> Compat:
         Admission(running=1, waiting=4),
         tmp_path,
     )
-    return compose(DialectSettings(), resources, ("*",))
+    return build(DialectSettings(), resources, ("*",))
 
 
 async def offered(compat: Compat) -> list[set[str]]:

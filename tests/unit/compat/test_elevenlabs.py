@@ -17,7 +17,7 @@ from functions.compat.elevenlabs import (
 from functions.compat.long_recordings import convert_in_pieces
 from functions.compat.service.keys import KeyLimits, Meter
 from functions.compat.service.synthesis import SpeechLimits, Synthesis
-from functions.compat.service.voices import TextSpeakers, text_speakers_of
+from functions.compat.service.texts import TextSpeakers, text_speakers_of
 from shared.container.admission import Admission
 from shared.speech.decoding.decoder import Decoder
 from shared.speech.engines.interface import ConversionOptions

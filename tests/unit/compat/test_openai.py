@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.compat.openai import build
-from functions.compat.service.voices import TextSpeakers
+from functions.compat.service.texts import TextSpeakers
 from shared.characters.bundle_files import BundleError
 from shared.speech.engines.text_interface import SpeechOptions, TextError, TextErrorCode
 from shared.speech.results.statement import DIGITAL_SOURCE_TYPE
