@@ -4,9 +4,9 @@
     python -m tests.robustness.fuzz --replay .fuzz/NAME/INPUT
 
 The last target, `properties`, are the tests that draw inputs: here they draw others than in
-`nox -s tests`. It ends with a table, and with exit code 1 if an input crashed its target, was not
-answered cleanly or went over a limit, or a test failed. Such an input is kept in `.fuzz`, with what
-replays it.
+`nox -s tests`. It ends with a line for each target, and with exit code 1 if an input crashed its
+target, was not answered cleanly or went over a limit, or a test failed. Such an input is kept in
+`.fuzz`, with what replays it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
-from tests.robustness.fuzz.harness import Tally, fuzz, try_one
-from tests.robustness.fuzz.targets import targets
+from tests.robustness.fuzz.harness import Tally, try_one
+from tests.robustness.fuzz.targets import fuzz_here, targets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from multiprocessing.connection import Connection
+    from collections.abc import Sequence
 
 KEPT = Path(".fuzz")
 # Beyond its time a process may finish a batch, and make a failing input small.
@@ -55,8 +51,15 @@ def main(arguments: Sequence[str]) -> int:
     seconds = 60 * options.minutes / len(wanted)
     names = [name for name in wanted if name != PROPERTIES]
     tallies = {name: fuzz_apart(name, seconds, seed) for name in names}
-    Console().print(table(tallies, seed))
+    sys.stdout.write(f"seed {seed}\n")
     for name, tally in tallies.items():
+        answers = "; ".join(
+            f"{kind} {count}" for kind, count in tally.kinds.most_common(SHOWN_KINDS)
+        )
+        sys.stdout.write(
+            f"{name}: {tally.tried} inputs, {len(tally.failures)} failures, slowest"
+            f" {tally.slowest:.2f} s, largest process {tally.memory_bytes >> 20} MiB; {answers}\n"
+        )
         for failure, data in tally.failures.items():
             path = KEPT / name / hashlib.sha256(data).hexdigest()[:16]
             path.write_bytes(data)
@@ -78,7 +81,7 @@ def fuzz_apart(name: str, seconds: float, seed: int) -> Tally:
     current.write_bytes(b"")
     ours, theirs = multiprocessing.Pipe(duplex=False)
     spawning = multiprocessing.get_context("spawn")
-    process = spawning.Process(target=_fuzz_here, args=(theirs, name, seconds, seed, current))
+    process = spawning.Process(target=fuzz_here, args=(theirs, name, seconds, seed, current))
     process.start()
     theirs.close()
     try:
@@ -93,30 +96,6 @@ def fuzz_apart(name: str, seconds: float, seed: int) -> Tally:
         process.kill()
         process.join()
     return Tally(failures={failure: current.read_bytes()})
-
-
-def _fuzz_here(to: Connection, name: str, seconds: float, seed: int, current: Path) -> None:
-    # What is written to a file survives a crash of its process.
-    to.send(fuzz(targets()[name], seconds=seconds, first_seed=seed, before=current.write_bytes))
-
-
-def table(tallies: Mapping[str, Tally], seed: int) -> Table:
-    shown = Table(title=f"fuzz, seed {seed}", caption="memory of the largest process")
-    for heading in ("target", "inputs", "answers", "failures", "slowest", "memory"):
-        shown.add_column(heading)
-    for name, tally in tallies.items():
-        answers = [f"{kind} {count}" for kind, count in tally.kinds.most_common(SHOWN_KINDS)]
-        if len(tally.kinds) > SHOWN_KINDS:
-            answers.append(f"and {len(tally.kinds) - SHOWN_KINDS} more")
-        shown.add_row(
-            name,
-            f"{tally.tried}",
-            "; ".join(answers),
-            f"{len(tally.failures)}",
-            f"{tally.slowest:.2f} s",
-            f"{tally.memory_bytes >> 20} MiB",
-        )
-    return shown
 
 
 if __name__ == "__main__":

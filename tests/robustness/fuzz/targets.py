@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import numpy as np
@@ -31,7 +31,6 @@ from functions.on_upload.settings import OnUploadSettings
 from infra.local.cloud.memory import MemoryVoices
 from shared.characters.bundle_files import BundleError
 from shared.conversion import composition
-from shared.conversion.characters import LoadedCharacter
 from shared.conversion.start import ConversionTools
 from shared.google.tokens import CertificateCache, FirebaseTokenVerifier, GoogleTokenVerifier
 from shared.ports import TokenRefusedError
@@ -47,14 +46,14 @@ from shared.speech.graphs.portraits import check_portrait, picture_in
 from shared.voices.voice import VoiceError
 from tests.integration.audio.recordings import FLAVOURS
 from tests.robustness.fuzz.compat_targets import COMPAT_TARGETS
-from tests.robustness.fuzz.harness import MIB, Target, UncleanError
+from tests.robustness.fuzz.harness import MIB, Target, UncleanError, fuzz
 from tests.robustness.fuzz.live_target import live_sessions, speaking_live
 from tests.robustness.fuzz.mutation import documents, mutated
 from tests.robustness.fuzz.text_targets import reading_texts, texts
 from tests.robustness.hostile import files
 from tests.support.buckets import MemoryBucket
-from tests.support.characters import a_manifest
 from tests.support.messages import RecordingPublisher, upload_notification
+from tests.support.speakers import a_speaker
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims
 from tests.support.voices import a_waiting, an_upload
 from tests.unit.api.stage import WEBM, ApiStage
@@ -73,11 +72,10 @@ from tools.importing.voice_file import read_voice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from multiprocessing.connection import Connection
 
     from starlette.applications import Starlette
 
-
-_Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
 TINY_AIVMX = Path(__file__).parents[2] / "data" / "aivmx" / "tiny.aivmx"
 DAMAGED_BYTES = 20_000
@@ -243,46 +241,31 @@ def _push_apps(
     voices: MemoryVoices, uploads: MemoryBucket, results: MemoryBucket
 ) -> dict[str, Starlette]:
     """Build the three services that are pushed to, by the URL of their push endpoint."""
-    on_upload_services = on_upload.OnUploadServices(voices, RecordingPublisher(), lambda: uploads)
+    common = {
+        "project_id": "p",
+        "environment": "local",
+        "push_verification": "off",
+        "uploads_bucket": "uploads",
+        "results_bucket": "results",
+    }
+    topic = common | {"conversions_topic": "conversions"}
     # No object is there, so that nothing is decoded or converted.
-    tools = ConversionTools(Decoder(), {"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())})
-    convert_services = composition.ConversionServices(
-        composition.Stores(voices, uploads, results), tools
-    )
+    tools = ConversionTools(Decoder(), {"mei": a_speaker("mei")})
+    stores = composition.Stores(voices, uploads, results)
     return {
         "http://on-upload.test/": on_upload.build(
-            _settings(OnUploadSettings, conversions_topic="conversions"), on_upload_services
+            settings.load(OnUploadSettings, **topic),
+            on_upload.OnUploadServices(voices, RecordingPublisher(), lambda: uploads),
         ),
         "http://dead-letter.test/": dead_letter.build(
-            _settings(DeadLetterSettings, conversions_topic="conversions"),
+            settings.load(DeadLetterSettings, **topic),
             dead_letter.DeadLetterServices(voices, uploads, results, RecordingPublisher()),
         ),
         "http://convert.test/push": convert.build(
-            _settings(ConvertSettings, signing_key_file="none"), convert_services
+            settings.load(ConvertSettings, **common, signing_key_file="none"),
+            composition.ConversionServices(stores, tools),
         ),
     }
-
-
-def _settings(kind: type[_Settings], **more: str) -> _Settings:
-    return settings.load(
-        kind,
-        project_id="p",
-        environment="local",
-        push_verification="off",
-        uploads_bucket="uploads",
-        results_bucket="results",
-        **more,
-    )
-
-
-class _NoEngine:
-    sample_rate = 24_000
-
-    def convert(self, *_arguments: Any, **_options: Any) -> Any:
-        raise UncleanError("something was converted")
-
-    def open_stream(self, *_arguments: Any) -> Any:
-        raise UncleanError("something was converted")
 
 
 ISSUER = Issuer()
@@ -409,37 +392,24 @@ def _content_types() -> st.SearchStrategy[bytes]:
 
 
 def _part_headers() -> st.SearchStrategy[bytes]:
+    said = b"Content-Disposition: form-data"
     disposition = st.sampled_from(
         (
-            b'Content-Disposition: form-data; name="voice_id"',
-            b'Content-Disposition: form-data; name="file"; filename="f.webm"',
-            b'Content-Disposition: form-data; name="file"; filename="../../etc/passwd"',
-            b"Content-Disposition: form-data; name=\"file\"; filename*=utf-8''%ff%00",
-            b'Content-Disposition: form-data; name="file"; filename="\xff\xed\xa0\x80"',
-            b'Content-Disposition: form-data; name="voice_id"; name="file"; filename=""',
+            said + b'; name="voice_id"',
+            said + b'; name="file"; filename="../../etc/passwd"',
+            said + b"; name=\"file\"; filename*=utf-8''%ff%00",
+            said + b'; name="file"; filename="\xff\xed\xa0\x80"',
+            said + b'; name="voice_id"; name="file"; filename=""',
             b'Content-Disposition: attachment; filename="f"',
-            b"Content-Disposition: form-data",
-            b"Content-Disposition:",
-            b"Content-Disposition: form-data; name=\xff+2AA-",
+            *(said, b"Content-Disposition:", said + b"; name=\xff+2AA-"),
         )
     )
-    other = st.one_of(
-        st.sampled_from(
-            (
-                b"Content-Type: audio/webm",
-                b"Content-Type: audio/webm;codecs=\xff\x01\x7f",
-                b"Content-Type: audio/webm; " + b"x" * 3_000,
-                b"Content-Type:",
-                b"Content-Transfer-Encoding: base64",
-                b"Content-Length: -1",
-                b": no name",
-                b"no colon",
-                b" folded",
-                b"\0: \0",
-            )
-        ),
-        st.binary(max_size=20),
+    known = (
+        *(b"Content-Type: audio/webm", b"Content-Type: audio/webm;codecs=\xff\x01\x7f"),
+        *(b"Content-Type: audio/webm; " + b"x" * 3_000, b"Content-Transfer-Encoding: base64"),
+        *(b"Content-Length: -1", b": no name", b"no colon", b" folded", b"\0: \0"),
     )
+    other = st.one_of(st.sampled_from(known), st.binary(max_size=20))
     return st.builds(lambda *lines: b"\r\n".join(filter(None, lines)), disposition, other, other)
 
 
@@ -664,3 +634,9 @@ def targets() -> dict[str, Target]:
             _damaged_exports, read_export, VoiceFileError, seconds=20.0, memory_bytes=256 * MIB
         ),
     }
+
+
+def fuzz_here(to: Connection, name: str, seconds: float, seed: int, current: Path) -> None:
+    """Fuzz a target, and send its tally."""
+    # What is written to a file survives a crash of its process.
+    to.send(fuzz(targets()[name], seconds=seconds, first_seed=seed, before=current.write_bytes))
