@@ -61,8 +61,8 @@ def check(tmp_path: Path) -> Check:
 def test_every_session_runs_once_and_a_test_that_fails_again_alone_as_flaky(check: Check) -> None:
     status, calls, said = check({"-s tests": ["tests/a.py::test_b"]})
 
-    sessions = ["lint", "terraform", "image", "tests_training", "browser", "tests"]
-    assert calls == [*(f"-s {session}" for session in sessions), AGAIN, GUARD]
+    assert set(calls[:3]) == {"-s lint", "-s terraform", "-s tests_training"}
+    assert calls[3:] == ["-s image", "-s browser", "-s tests", AGAIN, GUARD]
     assert status == 0
     assert "`tests/a.py::test_b`" in said.partition("Flaky;")[2]
 
