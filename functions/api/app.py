@@ -37,10 +37,7 @@ _PAGE: Final = """<!doctype html>
 
 
 class ResponseHeadersMiddleware:
-    """Adds the headers that restrict what a browser does with a response.
-
-    Responses of the API have keys and signed addresses, so they are not cached unless they say so.
-    """
+    """Adds the headers that restrict what a browser does with a response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -52,7 +49,7 @@ class ResponseHeadersMiddleware:
                 # A response may have a policy of its own; browsers apply both.
                 headers.append("Content-Security-Policy", "frame-ancestors 'none'")
                 headers["X-Content-Type-Options"] = "nosniff"
-                if scope["path"].startswith("/api/"):
+                if scope["path"].startswith("/api/"):  # keys and signed addresses
                     headers.setdefault("Cache-Control", "no-store")
             await send(message)
 

@@ -78,12 +78,12 @@ class Dependencies:
         return voice
 
 
-async def _dependencies(request: Request) -> Dependencies:
+async def dependencies_of(request: Request) -> Dependencies:
     found: Dependencies = request.app.state.dependencies
     return found
 
 
-Api = Annotated[Dependencies, Depends(_dependencies)]
+Api = Annotated[Dependencies, Depends(dependencies_of)]
 
 
 async def admit(request: Request, api: Api) -> None:

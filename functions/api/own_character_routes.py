@@ -1,6 +1,6 @@
 """`/own-characters`: an owner makes a character of their own voice, shares it and deletes it."""
 
-# ruff: noqa: FAST003 - `_find` takes the character_id of the address.
+# ruff: noqa: FAST003 - `find_owned` takes the character_id of the address.
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from shared.characters.own.store import state_path
 Id = Annotated[str, Path(max_length=64)]
 
 
-async def _service(api: Api) -> OwnCharacterService:
+async def own_character_service(api: Api) -> OwnCharacterService:
     assert api.own_characters is not None  # noqa: S101 - otherwise there are no such routes
     return api.own_characters
 
 
-Service = Annotated[OwnCharacterService, Depends(_service)]
+Service = Annotated[OwnCharacterService, Depends(own_character_service)]
 
 
-async def _find(
+async def find_owned(
     api: Api,
     service: Service,
     character_id: Id,
@@ -39,7 +39,7 @@ async def _find(
 
 
 # The character of an address, if the request comes from its owner.
-Owned = Annotated[OwnCharacter, Depends(_find)]
+Owned = Annotated[OwnCharacter, Depends(find_owned)]
 
 router = APIRouter(
     prefix=f"{PREFIX}/own-characters",
@@ -180,7 +180,11 @@ async def delete_own_character(character: Owned, service: Service) -> Response:
 
 
 async def _facts(service: OwnCharacterService, character: OwnCharacter) -> bodies.OwnCharacterFacts:
-    error = character.error
+    failure = None
+    if (error := character.error) is not None:
+        failure = bodies.FailureFacts(
+            code=error.code, message=error.message, recordings=list(error.recordings)
+        )
     return bodies.OwnCharacterFacts(
         character_id=character.character_id,
         document=state_path(character.character_id),
@@ -193,11 +197,7 @@ async def _facts(service: OwnCharacterService, character: OwnCharacter) -> bodie
         ],
         stage=character.stage,
         share=character.share,
-        error=None
-        if error is None
-        else bodies.FailureFacts(
-            code=error.code, message=error.message, recordings=list(error.recordings)
-        ),
+        error=failure,
         expires_at=character.expire_at,
         is_usable=character.has_bundle,
         visibility=character.visibility,

@@ -63,14 +63,14 @@ class NewTextVoice(_Model):
     english_words: EnglishWords = EnglishWords.KATAKANA
 
 
-def _kind(body: Any) -> str:
+def kind_of_body(body: Any) -> str:
     has_text = "text" in body if isinstance(body, dict) else isinstance(body, NewTextVoice)
     return TEXT_TAG if has_text else RECORDING_TAG
 
 
 VoiceRequest = Annotated[
     Annotated[NewVoice, Tag(RECORDING_TAG)] | Annotated[NewTextVoice, Tag(TEXT_TAG)],
-    Discriminator(_kind),
+    Discriminator(kind_of_body),
 ]
 
 

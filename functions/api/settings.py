@@ -36,10 +36,8 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
 
     Attributes:
         warm_ups_at_once: how many warm-ups of this instance may wait for converters to start.
-        allowed_origins: the web sites whose pages may call the api.
         allowed_hosts: the names under which requests may come, beside addresses and `localhost`;
             `*` for all, as where a front end lets only its own names through.
-        characters_dir: folder of the manifests of the characters that come with the image.
         default_character: the character of voices that name none; the first built-in one if None.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests a minute one address may send to this instance,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from shared.container.supervision import Supervision
 
 
-async def _serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
+async def serve_here(config: ConvertSettings, supervision: Supervision | None = None) -> None:
     async with start_tools(config) as tools:
         # Imported here: the clients and the server take as long as the networks, which load in a
         # thread meanwhile.
@@ -50,4 +50,4 @@ def run(
 
 
 def main() -> None:
-    run_container(ConvertSettings, partial(run, serve_one=_serve))
+    run_container(ConvertSettings, partial(run, serve_one=serve_here))

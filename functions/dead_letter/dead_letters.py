@@ -46,7 +46,7 @@ class DeadLetterHandler:
 
         `LeaseHeldError` if a worker still owns the voice: the letter must be delivered again.
         """
-        conversion = _conversion_of(message)
+        conversion = conversion_of(message)
         if conversion is None:
             extra = {"event": "dead_lettered", "subscription": message.subscription}
             # An alert counts these entries, so this letter gets one, too.
@@ -97,7 +97,7 @@ class DeadLetterHandler:
         _LOG.warning("put back: no worker has had time for it", extra=extra)
 
 
-def _conversion_of(message: PushMessage) -> ConversionMessage | None:
+def conversion_of(message: PushMessage) -> ConversionMessage | None:
     """Return the conversion that a message of either topic is about; None if it names no voice."""
     try:
         return parse_conversion_message(message)

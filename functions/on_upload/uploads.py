@@ -88,7 +88,7 @@ class UploadHandler:
             return
         if voice.status.is_final:
             await self._erase(event.upload)
-        if _is_settled(voice, event.upload):
+        if is_settled(voice, event.upload):
             is_same = voice.input is not None and voice.input.is_same_upload(event.upload)
             reason = "same upload" if is_same else f"voice is {voice.status}"
             reason = "voice is made from a text" if voice.is_text else reason
@@ -105,7 +105,7 @@ class UploadHandler:
         pause, left = FIRST_PAUSE, self.patience
         while True:
             snapshot = await self.voices.read(voice_id)
-            owned = min(_owned_seconds(snapshot, event), left)
+            owned = min(owned_seconds(snapshot, event), left)
             if owned <= 0:
                 return snapshot
             pause = min(pause, owned)
@@ -141,10 +141,10 @@ class UploadHandler:
         _LOG.info("erased the upload of a voice that is over", extra={"event": "upload_erased"})
 
 
-def _owned_seconds(snapshot: Snapshot, event: UploadEvent) -> float:
+def owned_seconds(snapshot: Snapshot, event: UploadEvent) -> float:
     """Return for how long a voice is left to whoever converts the recording of an event."""
     voice = snapshot.voice
-    if _is_settled(voice, event.upload):
+    if is_settled(voice, event.upload):
         return 0.0
     if voice.status is Status.WAITING and event.metadata.items() >= LIVE.items():
         # A conversion that began now would only take the voice away from `live`.
@@ -156,7 +156,7 @@ def _owned_seconds(snapshot: Snapshot, event: UploadEvent) -> float:
     return voice.lease_remaining(snapshot.read_at).total_seconds()
 
 
-def _is_settled(voice: Voice, upload: Input) -> bool:
+def is_settled(voice: Voice, upload: Input) -> bool:
     """Check whether another message covers the voice of an upload.
 
     `live` leases a voice without any message. If it dies, only this event tells of the recording.

@@ -15,7 +15,6 @@ from functions.api.limits import (
     LOOKS,
     MOST_PAUSE_SECONDS,
     PATIENCE_SECONDS,
-    WINDOW_SECONDS,
     RequestLimits,
     VoiceOutcomes,
 )
@@ -157,19 +156,6 @@ async def test_a_mistake_of_ours_gives_the_request_of_its_voice_back_once(
         scene.outcomes.count_ended(voice)
 
     assert scene.requests_left() == left
-
-
-async def test_a_client_that_only_sends_broken_recordings_sends_a_tenth(scene: Scene) -> None:
-    sent, begin = 0, scene.clock.seconds
-    while scene.clock.seconds < begin + 4 * WINDOW_SECONDS:
-        await scene.outcomes.update_outcomes(CLIENT)
-        if is_admitted(scene.limits, CLIENT):
-            await scene.made(a_failed(HOSTILE))
-            sent += 1
-        scene.clock.seconds += 0.5
-
-    # Without this it would be 980 in four minutes.
-    assert 40 <= sent <= 120
 
 
 async def test_requests_that_wait_for_their_turn_do_not_hide_failures(scene: Scene) -> None:

@@ -265,6 +265,8 @@ async def test_who_has_not_the_key_is_told_the_same_as_for_a_character_that_is_n
             ("POST", "/training", None),
             ("POST", "/recordings", {"kind": "speech"}),
             ("DELETE", f"/recordings/{'0' * 32}", None),
+            ("PATCH", "", {"visibility": "link"}),
+            ("POST", "/again", None),
         )
         for where, header in (
             (owner, {}),
@@ -411,13 +413,9 @@ async def test_a_private_character_is_its_owners_and_a_link_can_be_withdrawn(rea
     assert await ready.statuses({}) == (422, 404, False)
 
 
-async def test_nobody_else_changes_a_character_and_nothing_is_shared_before_it_is_ready(
+async def test_nothing_is_shared_before_it_is_ready_or_where_it_is_not_allowed(
     owner: Owner,
 ) -> None:
-    for header in ({}, {"Own-Character-Key": "wrong"}):
-        for method, rest, body in (("PATCH", "", {"visibility": "link"}), ("POST", "/again", None)):
-            answer = await owner.send(method, rest, body, headers=header)
-            problem(answer, 404, "unknown_own_character")
     problem(await owner.patch(visibility="link"), 409, "own_character_busy")
     problem(await owner.patch(visibility="public"), 403, "not_allowed_here")
     assert (await owner.shown())["allowed_visibilities"] == ["private", "link"]

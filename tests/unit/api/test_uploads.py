@@ -356,17 +356,6 @@ async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
     assert [answer.status_code for answer in taken] == [202, 202, 202]
 
 
-async def test_many_short_recordings_have_the_room_of_one_long_one() -> None:
-    stage = stage_for(MAX_BYTES)
-    uploads = [await an_upload(stage) for _ in range(20)]
-    under_way = [send(stage.http, each, each.announced) for each in uploads]
-    for each in uploads:
-        await each.is_read.wait()
-        each.goes_on.set()
-
-    assert {answer.status_code for answer in await asyncio.gather(*under_way)} == {202}
-
-
 @pytest.mark.parametrize("announced", ["", "-1", "1e9", "1" * 5000])
 async def test_what_announces_no_length_that_can_be_counts_as_the_largest(announced: str) -> None:
     stage = stage_for(MAX_BYTES)

@@ -36,8 +36,6 @@ from tests.support.voices import (
     EVERY_STATE,
     NOW,
     SECOND,
-    a_converting,
-    a_done,
     a_queued,
     a_waiting,
     an_upload,
@@ -128,18 +126,6 @@ async def test_the_conversion_of_a_queued_voice_is_requested_again_once_per_wait
     assert len(house.topic.published) == 2
 
 
-async def test_a_converting_voice_whose_worker_died_keeps_its_status_and_attempt(
-    house: House,
-) -> None:
-    voice = await house.add(a_converting())
-    house.later(minutes=6)
-
-    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
-
-    again = await house.voice(voice)
-    assert again == replace(voice, updated_at=house.clock.time)
-
-
 async def test_a_voice_that_was_never_uploaded_fails_visibly(house: House) -> None:
     voice = await house.add(a_waiting())
     house.later(minutes=21)
@@ -151,22 +137,6 @@ async def test_a_voice_that_was_never_uploaded_fails_visibly(house: House) -> No
     assert failed.error is not None
     assert failed.error.code is ErrorCode.UPLOAD_EXPIRED
     assert house.topic.published == []
-
-
-async def test_voices_on_their_way_and_finished_ones_are_not_touched(house: House) -> None:
-    leased = replace(a_converting(), lease_expires_at=NOW + timedelta(minutes=7))
-    voices = [a_waiting(now=NOW + timedelta(minutes=2)), a_done(), leased]
-    for voice in voices:
-        await house.voices.create(voice)
-    house.later(minutes=6)
-
-    with log_book() as book:
-        assert await house.sweeper.sweep() == {"put_back": 0, "expire": 0}
-
-    assert [await house.voice(voice) for voice in voices] == voices
-    assert house.topic.published == []
-    # Only the leased one is unchanged for long.
-    assert [entry["looked_at"] for entry in book.of("swept")] == [1]
 
 
 async def test_what_fails_is_tried_at_the_next_sweep_and_an_unreachable_bucket_expires_no_voice(
