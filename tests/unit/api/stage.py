@@ -21,12 +21,12 @@ from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
 from functions.api.visitors import AppCheck, ClientNames, SignIn
 from functions.api.warmup import WarmUp, no_identity
-from infra.local.cloud.memory import MemoryVoices
 from shared.characters.manifest import OfferedStyle, TextSpeech
 from shared.ports import TokenRefusedError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.messages import RecordingPublisher
+from tests.support.stores import CountedVoices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from functions.api.own_characters import OwnCharacterAccess, OwnCharacterService
     from shared.characters.bucket import CharacterBucket
     from shared.ports import TokenVerifier
-    from shared.voices.store import Snapshot
     from shared.voices.voice import Voice
 
 SITE = "https://site.example"
@@ -57,13 +56,12 @@ class UidTokens:
         return {"sub": authorization.removeprefix(prefix)}
 
 
-class WatchedVoices(MemoryVoices):
-    """Counts watchers and reads."""
+class WatchedVoices(CountedVoices):
+    """Counts watchers, too."""
 
     def __init__(self) -> None:
         super().__init__()
         self.watchers = 0
-        self.reads = 0
         self._joined = asyncio.Event()
 
     @asynccontextmanager
@@ -75,10 +73,6 @@ class WatchedVoices(MemoryVoices):
                 yield states
             finally:
                 self.watchers -= 1
-
-    async def read(self, voice_id: str) -> Snapshot:
-        self.reads += 1
-        return await super().read(voice_id)
 
     async def until_watched(self, times: int = 1) -> None:
         while self.watchers < times:

@@ -20,11 +20,10 @@ from functions.api.limits import (
 )
 from functions.api.problems import Problem
 from functions.api.visitors import ClientNames
-from infra.local.cloud.memory import MemoryVoices
-from shared.voices.store import StoreUnavailableError
 from shared.voices.voice import ErrorCode, Status, VoiceError
 from tests.support.clock import Clock
 from tests.support.reachable import objects_kept_by
+from tests.support.stores import CountedVoices
 from tests.support.voices import NOW, a_converting, a_done, a_failed, a_queued, a_waiting
 from tests.unit.api.stage import ApiStage, problem
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from shared.voices.store import Snapshot
     from shared.voices.voice import Voice
 
 PER_MINUTE = 240
@@ -43,27 +41,12 @@ HOSTILE = VoiceError(ErrorCode.TOO_COMPLEX, "It takes too much.")
 ATTACKER, NEIGHBOUR = "2001:db8:1:1::/64", "2001:db8:1:2::/64"
 
 
-class FailingVoices(MemoryVoices):
-    """Counts reads, and can be out of reach."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reads = 0
-        self.is_down = False
-
-    async def read(self, voice_id: str) -> Snapshot:
-        self.reads += 1
-        if self.is_down:
-            raise StoreUnavailableError("down")
-        return await super().read(voice_id)
-
-
 class Scene:
     """Outcomes and everything around them."""
 
     def __init__(self, in_progress: int = 50) -> None:
         self.clock = Clock()
-        self.voices = FailingVoices()
+        self.voices = CountedVoices()
         self.limits = RequestLimits(
             per_minute=PER_MINUTE, waiting=0, trusted_proxies=1, now=self.clock, sleep=at_once
         )

@@ -12,7 +12,6 @@ from functions.on_upload.uploads import (
     LONGEST_PAUSE,
     UploadHandler,
 )
-from infra.local.cloud.memory import MemoryVoices
 from shared.pipeline import LIVE
 from shared.voices import voice as voices_of
 from shared.voices.media import EMPTY_CONTENT_TYPE
@@ -37,6 +36,7 @@ from shared.voices.voice import (
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, upload_notification
+from tests.support.stores import CountedVoices
 from tests.support.voices import (
     CLIENT,
     EVERY_STATE,
@@ -50,26 +50,8 @@ from tests.support.voices import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
+    from infra.local.cloud.memory import MemoryVoices
     from shared.ports import Bucket
-
-
-class CrashingVoices(MemoryVoices):
-    """Counts reads, and cannot be written to, so often."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        super().__init__(now)
-        self.crashes_left = 0
-        self.reads = 0
-
-    async def read(self, voice_id: str) -> Snapshot:
-        self.reads += 1
-        return await super().read(voice_id)
-
-    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
-        if self.crashes_left:
-            self.crashes_left -= 1
-            raise StoreUnavailableError("down")
-        return await super().replace(snapshot, voice)
 
 
 class WatchingPublisher(RecordingPublisher):
@@ -100,7 +82,7 @@ class UploadStage:
         self.slept: list[float] = []
         self.only: str | None = None
         self.ends: Callable[[Voice], Voice] | None = None
-        self.voices = CrashingVoices(lambda: self.now)
+        self.voices = CountedVoices(now=lambda: self.now)
         self.topic = WatchingPublisher(self.voices)
         self.bucket = MemoryBucket("uploads")
         self.bucket_openings = 0
@@ -199,7 +181,7 @@ async def test_a_crash_between_publishing_and_recording_repeats_and_loses_nothin
     stage: UploadStage,
 ) -> None:
     upload = await stage.add(voice := a_waiting())
-    stage.voices.crashes_left = 1
+    stage.voices.failing_writes = 1
 
     with pytest.raises(StoreUnavailableError):
         await stage.handler.handle(upload_notification(upload))

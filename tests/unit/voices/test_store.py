@@ -22,6 +22,7 @@ from shared.voices.store import (
     to_document,
 )
 from shared.voices.voice import LEASE, LeaseHeldError, lease
+from tests.support.stores import CountedVoices
 from tests.support.voices import (
     EVERY_STATE,
     NOW,
@@ -52,18 +53,6 @@ class ContestedVoices(MemoryVoices):
             theirs = replace(snapshot.voice, attempt=snapshot.voice.attempt + 1)
             await super().replace(snapshot, theirs)
         return await super().replace(snapshot, voice)
-
-
-class CountedVoices(MemoryVoices):
-    """Counts how often it is read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reads = 0
-
-    async def read(self, voice_id: str) -> Snapshot:
-        self.reads += 1
-        return await super().read(voice_id)
 
 
 def rename(voice: Voice, _now: datetime) -> Voice:
