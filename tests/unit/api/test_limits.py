@@ -104,62 +104,49 @@ def a_request(
 
 class TestWhoCountsAsOneClient:
     @pytest.mark.parametrize(
-        "forwarded",
+        ("proxies", "forwarded"),
         [
-            ["203.0.113.9"],
-            # Entries of a visitor's own proxies are not trusted either.
-            ["10.0.0.1,10.0.0.2 ,  203.0.113.9"],
-            ["10.0.0.1", "203.0.113.9"],
-            ["::ffff:203.0.113.9"],
-            [", ,x\x00, 203.0.113.9"],
-        ],
-    )
-    def test_behind_cloud_run_the_last_entry_is_the_visitor(self, forwarded: list[str]) -> None:
-        assert network_of(a_request(*forwarded), 1) == "203.0.113.9"
-
-    @pytest.mark.parametrize(
-        "forwarded",
-        [
-            # As Google documents it: with nothing from the visitor, and with anything before.
-            ["203.0.113.9,192.0.2.80"],
-            ["10.0.0.1, 10.0.0.2, 203.0.113.9, 192.0.2.80"],
-            ["not an address; 1 2 3,,203.0.113.9,192.0.2.80"],
-            ["10.0.0.1", "203.0.113.9,192.0.2.80"],
+            # Behind Cloud Run it is the last entry; those of a visitor's own proxies are not.
+            (1, ["203.0.113.9"]),
+            (1, ["10.0.0.1,10.0.0.2 ,  203.0.113.9"]),
+            (1, ["10.0.0.1", "203.0.113.9"]),
+            (1, ["::ffff:203.0.113.9"]),
+            (1, [", ,x\x00, 203.0.113.9"]),
+            # Behind a load balancer it is the last but one, as Google documents it.
+            (2, ["203.0.113.9,192.0.2.80"]),
+            (2, ["not an address; 1 2 3,,203.0.113.9,192.0.2.80"]),
+            (2, ["10.0.0.1", "203.0.113.9,192.0.2.80"]),
             # Invented entries do not hide the real ones, which come after them.
-            ["198.51.100.1,192.0.2.80,203.0.113.9,192.0.2.80"],
-            ["203.0.113.9,2001:db8::80"],
+            (2, ["198.51.100.1,192.0.2.80,203.0.113.9,192.0.2.80"]),
+            (2, ["203.0.113.9,2001:db8::80"]),
         ],
     )
-    def test_behind_a_load_balancer_the_last_entry_but_one_is(self, forwarded: list[str]) -> None:
-        assert network_of(a_request(*forwarded), 2) == "203.0.113.9"
-
-    @pytest.mark.parametrize(
-        "host", ["api-1.us-central1.run.app", "API.run.app.:443", "r-p.cloudfunctions.net"]
-    )
-    def test_at_an_address_of_the_platform_an_invented_entry_stands_for_no_load_balancer(
-        self, host: str
+    def test_our_proxies_entry_for_the_visitor_counts(
+        self, proxies: int, forwarded: list[str]
     ) -> None:
-        assert network_of(a_request("10.0.0.1, 203.0.113.9", host=host), 2) == "203.0.113.9"
+        assert network_of(a_request(*forwarded), proxies) == "203.0.113.9"
+
+    def test_at_an_address_of_the_platform_an_invented_entry_stands_for_no_load_balancer(
+        self,
+    ) -> None:
+        for host in ("api-1.us-central1.run.app", "API.run.app.:443", "r-p.cloudfunctions.net"):
+            assert network_of(a_request("10.0.0.1, 203.0.113.9", host=host), 2) == "203.0.113.9"
 
     @pytest.mark.parametrize(
-        ("forwarded", "proxies"),
-        [([], 1), ([""], 1), (["10.0.0.1, x"], 1), (["203.0.113.9"], 0), (["203.0.113.9"], 2)],
+        ("proxies", "forwarded"),
+        [(1, []), (1, [""]), (1, ["10.0.0.1, x"]), (0, ["203.0.113.9"]), (2, ["203.0.113.9"])],
     )
     def test_where_no_proxy_or_fewer_have_written_the_connection_counts(
-        self, forwarded: list[str], proxies: int
+        self, proxies: int, forwarded: list[str]
     ) -> None:
         assert network_of(a_request(*forwarded), proxies) == "169.254.1.1"
+        assert network_of(a_request(*forwarded, own=None), proxies) == ""
 
     def test_all_addresses_of_an_ipv6_network_are_one_client(self) -> None:
-        one, same, other = (
-            network_of(a_request(address), 1)
-            for address in ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1")
-        )
+        addresses = ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1")
+        one, same, other = (network_of(a_request(address), 1) for address in addresses)
 
         assert one == same != other
-
-    def test_a_connection_without_an_address_is_a_client_too(self) -> None:
-        assert network_of(a_request(own=None), 0) == ""
 
 
 def of_network(number: int) -> Request:
@@ -283,22 +270,6 @@ class Unread:
         pytest.fail("the form was read")
 
 
-async def put(client: httpx.AsyncClient) -> httpx.Response:
-    return await client.put("/api/v1/voices", content=Unread(), headers=FORM)
-
-
-async def delete(client: httpx.AsyncClient) -> httpx.Response:
-    return await client.delete(f"/api/v1/voices/{new_voice_id()}")
-
-
-async def wait(client: httpx.AsyncClient) -> httpx.Response:
-    return await client.get(f"/api/v1/conversion/{new_voice_id()}")
-
-
-async def verify(client: httpx.AsyncClient) -> httpx.Response:
-    return await client.post("/api/v1/verifications", content=b"x")
-
-
 class TestRequestsPerMinute:
     async def test_who_asks_too_often_costs_nothing_and_is_told_when_to_come_back(
         self, stage: ApiStage, clock: Clock
@@ -327,10 +298,17 @@ class TestRequestsPerMinute:
     ) -> None:
         stage.limits = limits(clock)
         for _ in range(BURST):
-            await delete(stage.http)
+            await stage.http.delete(f"/api/v1/voices/{new_voice_id()}")
 
-        for ask in (post, put, delete, wait, verify):
-            problem(await ask(stage.http), 429, "rate_limited")
+        for method, path, options in (
+            ("POST", "voices", {}),
+            ("PUT", "voices", {"content": Unread(), "headers": FORM}),
+            ("DELETE", f"voices/{new_voice_id()}", {}),
+            ("GET", f"conversion/{new_voice_id()}", {}),
+            ("POST", "verifications", {"content": Unread()}),
+        ):
+            refused = await stage.http.request(method, f"/api/v1/{path}", **options)
+            problem(refused, 429, "rate_limited")
 
 
 class TestWaitingAtTheSameTime:
