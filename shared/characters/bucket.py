@@ -123,7 +123,7 @@ class CharacterBucket:
         manifests = [
             each
             for each in objects
-            if (character_id := _id_of(each.name)) is not None
+            if (character_id := id_of_manifest(each.name)) is not None
             and (not is_own_character(character_id) or character_id in with_own)
         ]
         by_name = {each.name: each for each in objects}
@@ -158,7 +158,9 @@ class CharacterBucket:
         try:
             return _published(found, await self._known_manifest(found), objects)
         except (ManifestError, IncompleteCharacterError) as error:
-            self._log_once(found.name, f"character {_id_of(found.name)} is not listed: {error}")
+            self._log_once(
+                found.name, f"character {id_of_manifest(found.name)} is not listed: {error}"
+            )
             return None
 
     def _log_once(self, name: str, problem: str) -> None:
@@ -166,7 +168,7 @@ class CharacterBucket:
         if self._logged.get(name) == problem:
             return
         self._logged[name] = problem
-        extra = {"event": "character_not_listed", "character": _id_of(name)}
+        extra = {"event": "character_not_listed", "character": id_of_manifest(name)}
         _LOG.warning("%s", problem, extra=extra)
 
     async def _known_manifest(self, found: ObjectFacts) -> CharacterManifest:
@@ -215,7 +217,7 @@ def shared_graph_name(graph: GraphFile) -> str:
     return f"{ENCODERS}/{graph.sha256}.onnx"
 
 
-def _id_of(name: str) -> str | None:
+def id_of_manifest(name: str) -> str | None:
     """Return the id of the character whose manifest has this name; None for any other object."""
     folder, _, file = name.rpartition("/")
     is_manifest = file == MANIFEST and ID.fullmatch(folder) is not None and folder != ENCODERS

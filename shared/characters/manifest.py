@@ -244,10 +244,6 @@ class TextSpeech(_Strict):
     """The styles that can be asked for; the first is used where none is."""
 
 
-def _empty_for_null(value: object) -> object:
-    return {} if value is None else value
-
-
 def _with_japanese(languages: tuple[str, ...]) -> tuple[str, ...]:
     if languages and ("ja" not in languages or len(set(languages)) < len(languages)):
         raise ValueError
@@ -311,7 +307,10 @@ class Manifest(_Strict):
     settings: Annotated[
         Mapping[str, Setting],
         AfterValidator(MappingProxyType),
-        BeforeValidator(_empty_for_null, json_schema_input_type=Mapping[str, Setting] | None),
+        BeforeValidator(
+            lambda value: {} if value is None else value,
+            json_schema_input_type=Mapping[str, Setting] | None,
+        ),
     ] = Field(default_factory=lambda: MappingProxyType({}))
     """Settings of the engine: one value for each name."""
     options: Annotated[Mapping[str, JsonValue], AfterValidator(MappingProxyType)] = Field(

@@ -116,7 +116,7 @@ class FirestoreOwnCharacters:
             document = await self._call(self._reference(character_id).get)
         if not document.exists:
             raise UnknownOwnCharacterError(character_id)
-        return _snapshot(document)
+        return snapshot_of(document)
 
     async def replace(
         self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
@@ -163,7 +163,7 @@ class FirestoreOwnCharacters:
         )
         with passing_errors(), missing_index(f"owner and created_at of {COLLECTION}"):
             found = await self._call(query.get)
-        return [_snapshot(document).character for document in found]
+        return [snapshot_of(document).character for document in found]
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -177,7 +177,7 @@ class FirestoreOwnCharacters:
             .limit(limit)
         )
         with passing_errors():
-            return [_snapshot(document) for document in await self._call(query.get)]
+            return [snapshot_of(document) for document in await self._call(query.get)]
 
     def _reference(self, character_id: str) -> AsyncDocumentReference:
         return self._client.document(document_path(character_id))
@@ -186,6 +186,6 @@ class FirestoreOwnCharacters:
         return self._client.document(state_path(character_id))
 
 
-def _snapshot(document: DocumentSnapshot[Any]) -> OwnCharacterSnapshot:
+def snapshot_of(document: DocumentSnapshot[Any]) -> OwnCharacterSnapshot:
     character = from_document(document.id, document.to_dict() or {})
     return OwnCharacterSnapshot(character, document.update_time, moment_of(document.read_time))

@@ -122,7 +122,7 @@ class CloudStorageBucket:
     async def connect(self) -> None:
         ask = self._bucket.blob("nothing").exists
         # The connection is open whatever the answer is.
-        with _storage_errors(self.name), suppress(google_errors.ClientError):
+        with storage_errors(self.name), suppress(google_errors.ClientError):
             await self._call(ask, timeout=CONNECT_SECONDS, retry=None)
 
     async def sign_upload(
@@ -148,7 +148,7 @@ class CloudStorageBucket:
 
     async def read(self, name: str, generation: int, *, max_bytes: int) -> bytes:
         blob = self._bucket.blob(name, generation=generation)
-        with _storage_errors(f"{self.name}/{name}#{generation}"):
+        with storage_errors(f"{self.name}/{name}#{generation}"):
             try:
                 return await self._call(
                     blob.download_as_bytes,
@@ -183,7 +183,7 @@ class CloudStorageBucket:
         blob = self._bucket.blob(name)
         if metadata:
             blob.metadata = dict(metadata)
-        with _storage_errors(f"{self.name}/{name}"):
+        with storage_errors(f"{self.name}/{name}"):
             await uninterrupted(
                 self._call(
                     blob.upload_from_file,
@@ -194,22 +194,22 @@ class CloudStorageBucket:
                     **self._retrying,
                 )
             )
-        return _facts(blob)
+        return facts_of(blob)
 
     async def find(self, name: str) -> ObjectFacts:
         blob = self._bucket.blob(name)
-        with _storage_errors(f"{self.name}/{name}"):
+        with storage_errors(f"{self.name}/{name}"):
             await self._call(blob.reload, **self._retrying)
-        return _facts(blob)
+        return facts_of(blob)
 
     async def list(self, prefix: str = "", *, most: int | None = None) -> Sequence[ObjectFacts]:
         def facts() -> Sequence[ObjectFacts]:
             # One after the other, because the library's objects are ten times as large.
             listed = self._bucket.list_blobs(prefix=prefix, max_results=most, **self._retrying)
-            return [_facts(blob) for blob in listed]
+            return [facts_of(blob) for blob in listed]
 
         try:
-            with _storage_errors(f"{self.name}/{prefix}"):
+            with storage_errors(f"{self.name}/{prefix}"):
                 return await self._call(facts)
         except ObjectMissingError as error:
             raise StorageUnavailableError(f"there is no bucket {self.name}") from error
@@ -217,7 +217,7 @@ class CloudStorageBucket:
     async def delete(self, name: str, generation: int | None = None) -> None:
         blob = self._bucket.blob(name, generation=generation)
         try:
-            with _storage_errors(f"{self.name}/{name}"):
+            with storage_errors(f"{self.name}/{name}"):
                 await self._call(blob.delete, **self._retrying)
         except ObjectMissingError:
             return
@@ -226,7 +226,7 @@ class CloudStorageBucket:
         blob = self._bucket.blob(name)
         with (
             suppress(ObjectExistsError, ObjectMissingError),
-            _storage_errors(f"{self.name}/{name}"),
+            storage_errors(f"{self.name}/{name}"),
         ):
             await self._call(
                 blob.upload_from_string,
@@ -246,16 +246,16 @@ class CloudStorageBucket:
             raise RuntimeError(f"bucket {self.name} was opened without a Signer and cannot sign")
         sign = partial(self._signer.sign_url, self._bucket.blob(name), method, expires_at, **more)
         # In a thread, because signing through IAM makes a request.
-        with _storage_errors(f"{self.name}/{name}"):
+        with storage_errors(f"{self.name}/{name}"):
             async with asyncio.timeout(SIGN_SECONDS):
-                return await _in_thread(self._signers, sign)
+                return await in_thread(self._signers, sign)
 
     async def _call(self, work: Callable[..., _Answer], **arguments: Any) -> _Answer:
         async with asyncio.timeout(CALL_SECONDS):
-            return await _in_thread(self._callers, partial(work, **arguments))
+            return await in_thread(self._callers, partial(work, **arguments))
 
 
-async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], _Answer]) -> _Answer:
+async def in_thread(threads: ThreadPoolExecutor, work: Callable[[], _Answer]) -> _Answer:
     # In a copy of the context, which holds the voice_id for log entries.
     run = copy_context().run
     return await asyncio.get_running_loop().run_in_executor(threads, run, work)
@@ -271,7 +271,7 @@ async def uninterrupted(work: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-def _facts(blob: Blob) -> ObjectFacts:
+def facts_of(blob: Blob) -> ObjectFacts:
     return ObjectFacts(
         bucket=blob.bucket.name,
         name=blob.name,
@@ -282,7 +282,7 @@ def _facts(blob: Blob) -> ObjectFacts:
 
 
 @contextmanager
-def _storage_errors(what: str) -> Iterator[None]:
+def storage_errors(what: str) -> Iterator[None]:
     try:
         yield
     except google_errors.NotFound as error:

@@ -138,7 +138,7 @@ class GoogleTokenVerifier:
     signature_may_be_removed: bool = False
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
-        token = _token(authorization)
+        token = bearer_token(authorization)
         if self.signature_may_be_removed and token.endswith(f".{REMOVED_SIGNATURE}"):
             claims = unexpired_claims(token, self.audience)
         else:
@@ -159,7 +159,7 @@ class FirebaseTokenVerifier:
     project_id: str
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
-        token = _token(authorization)
+        token = bearer_token(authorization)
         claims = await verified_claims(token, self.certificates, self.project_id)
         if claims.get("iss") != f"https://securetoken.google.com/{self.project_id}":
             raise TokenRefusedError(f"the token was not issued for project {self.project_id}")
@@ -181,7 +181,7 @@ def unexpired_claims(token: str, audience: str) -> Mapping[str, Any]:
     return claims
 
 
-def _token(authorization: str | None) -> str:
+def bearer_token(authorization: str | None) -> str:
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise TokenRefusedError("the request has no header `Authorization: Bearer TOKEN`")

@@ -68,7 +68,7 @@ class FirestoreVoices:
             document = await self._call(self._reference(voice_id).get)
         if not document.exists:
             raise UnknownVoiceError(voice_id)
-        return _snapshot(document)
+        return snapshot_of(document)
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         option = self._client.write_option(last_update_time=snapshot.revision)
@@ -113,7 +113,7 @@ class FirestoreVoices:
         snapshots, unreadable = [], []
         for document in documents:
             try:
-                snapshots.append(_snapshot(document))
+                snapshots.append(snapshot_of(document))
             except UnreadableVoiceError as error:
                 unreadable.append(error)
         # A page that is not full is the last one.
@@ -136,7 +136,7 @@ class FirestoreVoices:
         return self._client.document(document_path(voice_id))
 
 
-def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
+def snapshot_of(document: DocumentSnapshot[Any]) -> Snapshot:
     try:
         voice = from_document(document.id, document.to_dict() or {})
     except (KeyError, TypeError, ValueError) as error:

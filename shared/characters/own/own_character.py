@@ -204,7 +204,7 @@ def report(
     now: datetime, seconds: float,
 ) -> OwnCharacter:  # fmt: skip
     """Record the progress of an attempt, and extend its lease."""
-    _require_attempt(character, attempt)
+    require_attempt(character, attempt)
     return replace(
         character,
         stage=stage,
@@ -215,7 +215,7 @@ def report(
 
 
 def finish(character: OwnCharacter, attempt: int, now: datetime) -> OwnCharacter:
-    _require_attempt(character, attempt)
+    require_attempt(character, attempt)
     return _end(character, OwnCharacterStatus.READY, now, expire_at=None, has_bundle=True)
 
 
@@ -239,7 +239,7 @@ def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
 def fail(
     character: OwnCharacter, attempt: int, failure: TrainingFailure, now: datetime
 ) -> OwnCharacter:
-    _require_attempt(character, attempt)
+    require_attempt(character, attempt)
     return _end(character, OwnCharacterStatus.FAILED, now, error=failure)
 
 
@@ -247,7 +247,7 @@ def give_back(
     character: OwnCharacter, now: datetime, *, attempt: int, counts: bool
 ) -> OwnCharacter:
     """End an attempt, so that the next one can begin at once."""
-    _require_attempt(character, attempt)
+    require_attempt(character, attempt)
     return replace(
         character,
         status=OwnCharacterStatus.QUEUED,
@@ -271,7 +271,7 @@ def _end(
     )
 
 
-def _require_attempt(character: OwnCharacter, attempt: int) -> None:
+def require_attempt(character: OwnCharacter, attempt: int) -> None:
     if character.status is not OwnCharacterStatus.TRAINING or character.attempt != attempt:
         raise TakenOverError(
             f"attempt {attempt} is over: {character.character_id} is {character.status.value},"
