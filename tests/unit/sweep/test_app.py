@@ -69,7 +69,7 @@ async def test_only_the_scheduler_starts_a_sweep_and_gets_its_counts() -> None:
     assert len(topic.published) == 1
 
 
-class FailingVoices(MemoryVoices):
+class UnsearchableVoices(MemoryVoices):
     """Cannot be searched."""
 
     def __init__(self, error: Exception) -> None:
@@ -94,7 +94,7 @@ async def test_a_sweep_without_its_index_says_why_and_keeps_running(
     error: Exception, status: int, event: str
 ) -> None:
     with log_book() as book:
-        async with client(RecordingPublisher(), FailingVoices(error)) as http:
+        async with client(RecordingPublisher(), UnsearchableVoices(error)) as http:
             answer = await http.post("/", headers=TIMER)
             probe = await http.get("/healthz")
 
