@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
@@ -41,17 +42,13 @@ _STRINGS = re.compile(
 Ask = Callable[[str], str]
 
 
-def _text(most: int) -> Any:
-    return StringConstraints(strip_whitespace=True, min_length=1, max_length=most)
-
-
-Text = Annotated[str, _text(300)]
+_text = partial(StringConstraints, strip_whitespace=True, min_length=1)
+Text = Annotated[str, _text(max_length=300)]
 _HTTPS = r"https://[^\s/]+(/\S*)?"
 _EMAIL = r"[^\s@:/]+@[^\s@]+"
 
 
-def _with_scheme(answer: object) -> object:
-    """Write a plain e-mail address as manifests do."""
+def with_scheme(answer: object) -> object:
     if isinstance(answer, str) and re.fullmatch(_EMAIL, answer.strip()):
         return f"mailto:{answer.strip()}"
     return answer
@@ -61,7 +58,7 @@ Https = Annotated[str, StringConstraints(pattern=rf"^{_HTTPS}$", max_length=300)
 Contact = Annotated[
     str,
     StringConstraints(pattern=rf"^({_HTTPS}|mailto:[^\s@]+@[^\s@]+)$", max_length=300),
-    BeforeValidator(_with_scheme),
+    BeforeValidator(with_scheme),
 ]
 PRIVATE = "private"
 """The licence of a voice that nobody but its owner may use; it needs no terms."""
@@ -71,7 +68,7 @@ _REFUSED = "a voice of a minor, or of a public figure without their consent, is 
 
 
 class Consent(BaseModel):
-    """The statement of a voice's owner; nothing in it may be left empty.
+    """The answers of a voice's owner to `QUESTIONS`; none may be left empty.
 
     The licence is an SPDX identifier whose text stands at `terms_url`, or has its whole text here,
     or is `private`.
@@ -80,30 +77,21 @@ class Consent(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     owner: Text
-    """Who owns the voice: oneself, a named person, or a character and who holds its rights."""
-    consent: Annotated[str, _text(1_500)]
-    """The owner's agreement to training, to a conversion service and to this use, and where it is
-    kept."""
+    consent: Annotated[str, _text(max_length=1_500)]
     licence: Text
-    """The licence's name, or its SPDX identifier."""
-    licence_text: Annotated[str, _text(30_000)] | None = None
+    licence_text: Annotated[str, _text(max_length=30_000)] | None = None
     """The whole text of a licence without an SPDX identifier."""
     terms_url: Https | None = Field(default=None, validate_default=True)
     """Where the terms stand; None only for a private voice."""
     credit: Text
-    """The line that must be shown wherever the voice is used."""
     source: Text
-    """Where the file comes from: an address, or who has made it."""
-    author: Annotated[str, _text(200)] | None = None
+    author: Annotated[str, _text(max_length=200)] | None = None
     contact: Contact
-    """Where a use of the voice is objected to."""
     commercial: bool
     redistribution: bool
     adult: bool
     politics: bool
-    no_public_figure_no_minor: bool = Field(
-        description="The voice is that of no public figure without their consent, and of no minor."
-    )
+    no_public_figure_no_minor: bool
 
     @field_validator("terms_url")
     @classmethod
@@ -164,14 +152,10 @@ _MOST_TRIES = 5
 
 
 def read_consent(path: Path) -> Consent:
-    """Read the answers from a JSON or TOML file with the fields of `Consent`.
-
-    Raises:
-        VoiceFileError: it cannot be read, or an answer is missing, empty or wrong.
-    """
+    """Read the answers from a JSON or TOML file with the fields of `Consent`."""
     try:
         text = read_file(path, MAX_CONSENT_BYTES).decode("utf-8")
-        answers = json.loads(text) if path.suffix == ".json" else _read_toml(text)
+        answers = json.loads(text) if path.suffix == ".json" else read_toml(text)
     except VoiceFileError as error:
         raise VoiceFileError(f"{printable(path.name)}: {error}") from error
     except (ValueError, RecursionError) as error:
@@ -181,7 +165,7 @@ def read_consent(path: Path) -> Consent:
     return _checked(answers, path.name)
 
 
-def _read_toml(text: str) -> dict[str, Any]:
+def read_toml(text: str) -> dict[str, Any]:
     """Read TOML; its time grows with the square of a key's parts, so that they are limited."""
     if _STRINGS.sub("", text).count(".") > _MOST_DOTS:
         raise ValueError("keys of very many parts")
@@ -204,25 +188,22 @@ def ask_consent(ask: Ask, draft: Path | None = None) -> Consent:
     Args:
         draft: keeps the answers until all are there, so that whoever stops goes on with them; None
             keeps none.
-
-    Raises:
-        VoiceFileError: nobody answers, or the answers stay wrong.
     """
-    answers = _read_draft(draft)
+    answers = read_draft(draft)
     for name, question in QUESTIONS.items():
         if answers.get("licence") == PRIVATE:
             # Nobody else may use it, so there is nothing to allow.
             answers |= {"terms_url": None, **dict.fromkeys(_USES, False)}
         if name not in answers:
-            answers[name] = _ask_one(ask, name, question)
-            _write_draft(draft, answers)
+            answers[name] = ask_one(ask, name, question)
+            write_draft(draft, answers)
     consent = _checked(answers, "consent")
     if draft is not None:
         draft.unlink(missing_ok=True)
     return consent
 
 
-def _ask_one(ask: Ask, name: str, question: str) -> object:
+def ask_one(ask: Ask, name: str, question: str) -> object:
     complaint = ""
     for _ in range(_MOST_TRIES):
         text = ask(complaint + question).strip()
@@ -243,7 +224,7 @@ def _ask_one(ask: Ask, name: str, question: str) -> object:
     raise VoiceFileError(f"consent: field {quoted(name)}: expected an answer to: {question}")
 
 
-def _read_draft(draft: Path | None) -> dict[str, object]:
+def read_draft(draft: Path | None) -> dict[str, object]:
     if draft is None or not draft.is_file():
         return {}
     try:
@@ -259,7 +240,7 @@ def _read_draft(draft: Path | None) -> dict[str, object]:
     return answers
 
 
-def _write_draft(draft: Path | None, answers: dict[str, object]) -> None:
+def write_draft(draft: Path | None, answers: dict[str, object]) -> None:
     if draft is None:
         return
     draft.parent.mkdir(parents=True, exist_ok=True)
@@ -268,11 +249,6 @@ def _write_draft(draft: Path | None, answers: dict[str, object]) -> None:
 
 
 def ask_at_terminal(question: str) -> str:
-    """Show a question and read the answer.
-
-    Raises:
-        VoiceFileError: nobody answers.
-    """
     try:
         return input(f"{question}\n> ")
     except EOFError as error:

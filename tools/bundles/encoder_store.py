@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from shared.characters.manifest import ENCODERS
@@ -45,33 +45,33 @@ class FeatureOutput:
 
 @dataclass(frozen=True)
 class StoredEncoder:
-    """An encoder that is kept."""
-
     sha256: str
     bytes: int
     origin: str
     outputs: Sequence[FeatureOutput] = ()
 
     def output_for(self, width: int) -> FeatureOutput | None:
-        """Return the output whose features a voice takes, if there is one."""
         return next((output for output in self.outputs if output.width == width), None)
 
 
 class EncoderStore:
-    """The encoders beside the characters."""
-
     def __init__(self, characters: Path) -> None:
         self._folder = characters / ENCODERS
 
     def add(
         self, content: bytes, origin: str, outputs: Sequence[FeatureOutput] = ()
     ) -> StoredEncoder:
-        """Keep an encoder; the same one again is kept once."""
         sha256 = hashlib.sha256(content).hexdigest()
         stored = StoredEncoder(sha256, len(content), origin, outputs)
         self._folder.mkdir(parents=True, exist_ok=True)
         write_whole(self._folder / f"{sha256}.onnx", content)
-        write_whole(self._folder / f"{sha256}.json", _as_json(stored))
+        said = {
+            "bytes": stored.bytes,
+            "origin": origin,
+            "outputs": [asdict(each) for each in outputs],
+        }
+        facts = json.dumps(said, indent=2) + "\n"
+        write_whole(self._folder / f"{sha256}.json", facts.encode())
         return stored
 
     def choose(self, width: int, prefix: str | None) -> StoredEncoder:
@@ -79,33 +79,20 @@ class EncoderStore:
 
         Args:
             prefix: how the encoder's SHA-256 begins, or None if there is but one that fits.
-
-        Raises:
-            VoiceFileError: none fits, or several do.
         """
         fitting = [each for each in self._all() if each.output_for(width) is not None]
-        return _only(fitting, prefix, f"encoder of {width} features", "--encoder")
+        return only(fitting, prefix, f"encoder of {width} features", "--encoder")
 
     def choose_pitch_model(self, prefix: str) -> StoredEncoder:
-        """Choose a pitch model.
-
-        Args:
-            prefix: how its SHA-256 begins.
-
-        Raises:
-            VoiceFileError: there is none, or there are several.
-        """
         models = [each for each in self._all() if not each.outputs]
-        return _only(models, prefix, "pitch model", "--pitch-model")
+        return only(models, prefix, "pitch model", "--pitch-model")
 
     def _all(self) -> list[StoredEncoder]:
         paths = sorted(self._folder.glob("*.json"))
-        return [_read(path) for path in paths if path.with_suffix(".onnx").is_file()]
+        return [read(path) for path in paths if path.with_suffix(".onnx").is_file()]
 
 
-def _only(
-    fitting: list[StoredEncoder], prefix: str | None, what: str, option: str
-) -> StoredEncoder:
+def only(fitting: list[StoredEncoder], prefix: str | None, what: str, option: str) -> StoredEncoder:
     if prefix is not None:
         if len(prefix) < _SHORTEST_PREFIX:
             raise VoiceFileError(
@@ -123,22 +110,10 @@ def _only(
     return fitting[0]
 
 
-def _as_json(stored: StoredEncoder) -> bytes:
-    outputs = [
-        {"name": each.name, "width": each.width, "channels_first": each.channels_first}
-        for each in stored.outputs
-    ]
-    said = {"bytes": stored.bytes, "origin": stored.origin, "outputs": outputs}
-    return (json.dumps(said, indent=2) + "\n").encode()
-
-
-def _read(path: Path) -> StoredEncoder:
+def read(path: Path) -> StoredEncoder:
     try:
         said = json.loads(read_at_most(path, _MOST_FACTS_BYTES))
-        outputs = [
-            FeatureOutput(str(each["name"]), int(each["width"]), bool(each["channels_first"]))
-            for each in said["outputs"]
-        ]
+        outputs = [FeatureOutput(**each) for each in said["outputs"]]
         return StoredEncoder(path.stem, int(said["bytes"]), str(said["origin"]), outputs)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise VoiceFileError(

@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 
 
 class VoiceFileError(ValueError):
-    """A file that cannot become part of a character; the message is one sentence that says why."""
+    """A file that cannot become part of a character; the message is one sentence that says why.
+
+    All that reads a foreign file in the tools raises it.
+    """
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """Read a file of at most so many bytes.
-
-    Raises:
-        VoiceFileError: it cannot be read, or is larger.
-    """
+    """Read a file of at most so many bytes."""
     require_file(path)
     try:
         with path.open("rb") as file:
@@ -39,11 +38,7 @@ def read_file(path: Path, most: int) -> bytes:
 
 
 def require_file(path: Path) -> None:
-    """Refuse a pipe, a device and a folder, of which some would be waited for without an end.
-
-    Raises:
-        VoiceFileError: it is one of them.
-    """
+    """Refuse a pipe, a device and a folder, of which some would be waited for without an end."""
     if path.exists() and not path.is_file():
         raise VoiceFileError("expected a file, found something else.")
 
@@ -55,11 +50,7 @@ _PARTS_OF_VOICES = (".pth", ".pt", ".onnx", ".aivmx", ".index")
 
 
 def require_download(path: Path) -> None:
-    """Refuse what is left of a failed download, and an archive that must be unpacked first.
-
-    Raises:
-        VoiceFileError: it is one of them; the message says what to do.
-    """
+    """Refuse what is left of a failed download, and an archive that must be unpacked first."""
     if not path.is_file():
         return  # the importer says what is wrong with it
     with path.open("rb") as file:
@@ -76,11 +67,11 @@ def require_download(path: Path) -> None:
             "expected a voice, found a web page; the download failed, perhaps for want of signing"
             " in; download the file itself."
         )
-    if head.startswith(_ARCHIVES) or (head.startswith(b"PK") and _holds_voice(path)):
+    if head.startswith(_ARCHIVES) or (head.startswith(b"PK") and holds_voice(path)):
         raise VoiceFileError("expected a voice, found an archive of one; unpack it first.")
 
 
-def _holds_voice(path: Path) -> bool:
+def holds_voice(path: Path) -> bool:
     # PyTorch's own files are archives, too, but hold no file of a voice.
     try:
         with zipfile.ZipFile(path) as archive:
@@ -120,7 +111,7 @@ def run_apart(
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
-        1, context, _begin, (seconds, memory_bytes, seconds + WAITING_SECONDS)
+        1, context, begin, (seconds, memory_bytes, seconds + WAITING_SECONDS)
     ) as processes:
         try:
             # The new process imports the script that is running before it does anything.
@@ -145,7 +136,7 @@ def run_apart(
             ) from error
 
 
-def _begin(seconds: int, memory_bytes: int, wall_seconds: int) -> None:
+def begin(seconds: int, memory_bytes: int, wall_seconds: int) -> None:
     # By a thread of the interpreter's own, so that it also ends a process that holds the lock.
     faulthandler.dump_traceback_later(wall_seconds, exit=True)
     limit(seconds, memory_bytes)

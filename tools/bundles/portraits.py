@@ -35,24 +35,17 @@ def draw_portrait(picture: bytes, colour: str) -> bytes:
 
     Args:
         colour: `#rrggbb`, behind what is transparent.
-
-    Raises:
-        VoiceFileError: it is no such picture, or too large.
     """
     square = ImageOps.fit(_opened(picture), (_PIXELS, _PIXELS))
     ground = Image.new("RGBA", square.size, colour)
     ground.alpha_composite(square)
     flat = ground.convert("RGB")
-    drawings = (_svg(flat, quality) for quality in _QUALITIES)
+    drawings = (svg(flat, quality) for quality in _QUALITIES)
     return next(drawing for drawing in drawings if len(drawing) <= MAX_PORTRAIT_BYTES)
 
 
 def read_portrait(path: Path, colour: str) -> bytes:
-    """Make a portrait of a picture that a person names, in a process of its own.
-
-    Raises:
-        VoiceFileError: the file cannot be read, or is no such picture; the message names it.
-    """
+    """Make a portrait of a picture that a person names, in a process of its own."""
     try:
         picture = read_file(path, MAX_PICTURE_BYTES)
         return run_apart(partial(draw_portrait, colour=colour), picture)
@@ -71,7 +64,7 @@ def _opened(picture: bytes) -> Image.Image:
     )
 
 
-def _svg(picture: Image.Image, quality: int) -> bytes:
+def svg(picture: Image.Image, quality: int) -> bytes:
     content = io.BytesIO()
     picture.save(content, "JPEG", quality=quality)
     return _SVG.format(_PIXELS, base64.b64encode(content.getvalue()).decode()).encode()

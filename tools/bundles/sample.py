@@ -94,8 +94,6 @@ Sound = tuple["Samples", int]
 
 @dataclass(frozen=True)
 class Sample:
-    """The files that show what a voice sounds like."""
-
     sound: Path
     picture: Path
 
@@ -106,9 +104,6 @@ def make_sample(folder: Path, recording: Path, into: Path) -> Sample:
     Args:
         recording: of a voice, at most 20 s.
         into: folder of the sample.
-
-    Raises:
-        VoiceFileError: the bundle or the recording does not work; in one sentence, why.
     """
     run_module("tools.bundles.sample", str(folder), str(recording), str(into))
     return _files(into, folder.name)
@@ -124,7 +119,7 @@ def write_sample(folder: Path, recording: Path, into: Path) -> None:
     """
     character = load_character(folder, ENGINES)
     manifest = character.manifest
-    sounds = _converted(character, recording) if manifest.takes_speech else _spoken(character)
+    sounds = converted(character, recording) if manifest.takes_speech else _spoken(character)
     (samples, rate) = list(sounds.values())[-1]
     files = _files(into, manifest.id)
     draw_spectrograms(files.picture, sounds)
@@ -136,7 +131,7 @@ def _files(into: Path, character: str) -> Sample:
     return Sample(into / f"{character}.wav", into / f"{character}.png")
 
 
-def _converted(character: CharacterBundle, recording: Path) -> dict[str, Sound]:
+def converted(character: CharacterBundle, recording: Path) -> dict[str, Sound]:
     before = asyncio.run(_decoded(read_at_most(recording, DecodeLimits().max_bytes)))
     engine = build_engine(character, SessionSettings())
     after = engine.convert(*before, ConversionOptions())
@@ -160,7 +155,6 @@ def _spoken(character: CharacterBundle) -> dict[str, Sound]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write a sample."""
     folder, recording, into = map(Path, arguments)
     try:
         write_sample(folder, recording, into)

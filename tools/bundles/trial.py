@@ -67,7 +67,6 @@ class TrialReport:
 
     @property
     def memory(self) -> str:
-        """Describe the memory that was added."""
         if self.peak_megabytes is None:
             return "an amount of memory that this system does not measure"
         return f"{self.peak_megabytes:.0f} MB of memory"
@@ -81,28 +80,25 @@ def try_bundle(
 ) -> TrialReport:
     """Load a bundle and convert a speech-like recording with it, or speak a text.
 
-    Args:
-        max_bytes: how many bytes its graphs may have together.
-
     Raises:
         BundleError: it does not load, or what it says is silence.
     """
     recording = speech_like(SECONDS, SAMPLE_RATE)
-    _forget_peak_memory()
-    memory_before = _peak_memory()
+    forget_peak_memory()
+    memory_before = peak_memory()
     begin = time.perf_counter()
     character = load_character(folder, engines, max_bytes)
     engine = engines[character.manifest.engine].build(character, settings)
     speaker = build_text_engine(character, engine, settings)
     loaded = time.perf_counter()
     if character.manifest.takes_speech or speaker is None:
-        factor = min(_measured(lambda: _convert(engine, recording)))
+        factor = min(measured(lambda: _convert(engine, recording)))
     else:
-        factor = min(_measured(lambda: _speak(speaker)))
+        factor = min(measured(lambda: _speak(speaker)))
     graphs = character.manifest.graphs.values()
-    memory = _peak_memory()
+    memory = peak_memory()
     if character.manifest.takes_speech:
-        _hear(engine, recording)
+        hear(engine, recording)
     return TrialReport(
         name=character.manifest.name.en,
         engine=character.manifest.engine,
@@ -137,7 +133,7 @@ def speech_like(seconds: float, sample_rate: int) -> Samples:
     return scaled
 
 
-def _measured(work: Callable[[], tuple[float, float]]) -> list[float]:
+def measured(work: Callable[[], tuple[float, float]]) -> list[float]:
     """Do some work several times, but slow work only twice; return its real-time factors."""
     factors: list[float] = []
     total = 0.0
@@ -153,16 +149,16 @@ def _convert(engine: Engine, recording: Samples) -> tuple[float, float]:
     begin = time.perf_counter()
     converted = engine.convert(recording, SAMPLE_RATE, ConversionOptions())
     elapsed = time.perf_counter() - begin
-    _require_sound(converted, "a recording")
+    require_sound(converted, "a recording")
     return elapsed, SECONDS
 
 
-def _hear(engine: Engine, recording: Samples) -> None:
+def hear(engine: Engine, recording: Samples) -> None:
     """Convert a recording while it goes on, if the engine can."""
     stream = engine.open_stream(SAMPLE_RATE, ConversionOptions())
     if stream is not None:
         heard = np.concatenate([stream.push(recording), stream.finish()])
-        _require_sound(heard, "a recording that goes on")
+        require_sound(heard, "a recording that goes on")
 
 
 def _speak(engine: TextEngine) -> tuple[float, float]:
@@ -170,22 +166,22 @@ def _speak(engine: TextEngine) -> tuple[float, float]:
     begin = time.perf_counter()
     spoken = np.concatenate(list(engine.speak(TEXT, SpeechOptions())))
     elapsed = time.perf_counter() - begin
-    _require_sound(spoken, "a text")
+    require_sound(spoken, "a text")
     return elapsed, len(spoken) / engine.sample_rate
 
 
-def _require_sound(samples: Samples, source: str) -> None:
+def require_sound(samples: Samples, source: str) -> None:
     if float(np.sqrt(np.mean(samples**2))) < _AUDIBLE:
         raise BundleError(f"The graphs run: expected speech from {source}, found silence.")
 
 
-def _forget_peak_memory() -> None:
+def forget_peak_memory() -> None:
     """Let the kernel count the peak from now on, where it can (proc_pid_clear_refs(5), value 5)."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", "ascii")
 
 
-def _peak_memory() -> int | None:
+def peak_memory() -> int | None:
     """Return the most memory in bytes that this program has used so far; None on Windows."""
     # The kernel's other figure also counts what the process used before it began this program.
     with suppress(OSError):
@@ -203,21 +199,12 @@ _SECONDS = 600
 
 
 def measure(folder: Path, threads: int) -> TrialReport:
-    """Convert a speech-like recording with a bundle.
-
-    Raises:
-        VoiceFileError: the bundle does not work; in one sentence, why.
-    """
     told = run_module("tools.bundles.trial", str(folder), str(threads))
     return TrialReport(**json.loads(told))
 
 
 def run_module(module: str, *arguments: str) -> str:
-    """Run a module that tries a bundle, in a process of its own; return what it wrote.
-
-    Raises:
-        VoiceFileError: it failed; in one sentence, why.
-    """
+    """Run a module that tries a bundle, in a process of its own; return what it wrote."""
     try:
         ended = subprocess.run(  # noqa: S603 - a module of this package
             [sys.executable, "-m", module, *arguments],
@@ -237,7 +224,6 @@ def run_module(module: str, *arguments: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, and write the report as JSON."""
     folder, threads = arguments
     try:
         report = try_bundle(Path(folder), ENGINES, SessionSettings(threads=int(threads)))

@@ -30,14 +30,7 @@ def write_files(
     graphs: Mapping[str, bytes],
     portrait: bytes | None = None,
 ) -> None:
-    """Write a bundle into a new folder.
-
-    Args:
-        portrait: an SVG, or None; see preview.
-
-    Raises:
-        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
-    """
+    """Write a bundle into a new folder."""
     if target.exists():
         raise VoiceFileError(
             f"--as {target.name}: expected a new id, found {target}; remove it or choose another."
@@ -49,10 +42,10 @@ def write_files(
         raise VoiceFileError(str(error)) from error
     files = {f"{role}.onnx": graph for role, graph in graphs.items()}
     drawing = {} if portrait is None else {PORTRAIT: portrait}
-    _put(target, files | drawing | {MANIFEST: content.encode()})
+    put(target, files | drawing | {MANIFEST: content.encode()})
 
 
-def _put(target: Path, files: dict[str, bytes]) -> None:
+def put(target: Path, files: dict[str, bytes]) -> None:
     """Make a folder whole before it is where characters are looked for."""
     # A name of its own: another import may be writing its bundle now.
     staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=target.parent))
@@ -84,18 +77,15 @@ def owner_fields(consent: Consent) -> dict[str, Any]:
 
 
 def preview(portrait: bytes | None, colour: str = COLOUR) -> dict[str, Any]:
-    """Write the preview of a character that has been imported, or trained."""
     return {"colour": colour, "portrait": None if portrait is None else PORTRAIT}
 
 
 def entry(role: str, content: bytes) -> dict[str, Any]:
-    """Describe a graph in the bundle's folder, as manifests do."""
     digest = hashlib.sha256(content).hexdigest()
     return {"file": f"{role}.onnx", "sha256": digest, "bytes": len(content)}
 
 
 def shared_entry(role: str, stored: StoredEncoder) -> dict[str, Any]:
-    """Describe a graph that characters share, as manifests do."""
     return {"file": f"{role}.onnx", "sha256": stored.sha256, "bytes": stored.bytes}
 
 

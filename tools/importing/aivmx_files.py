@@ -55,20 +55,16 @@ _RANDOM = frozenset(
 _PREFIX = "noise_input"
 
 
-class RandomGraphError(ValueError):
-    """A graph whose chance cannot be taken out of it; one sentence."""
-
-
 def take_noise_as_input(model: ModelProto) -> int:
     """Rewrite a graph in place so that it takes its noise as the input `noise`, float32 [N].
 
     Raises:
-        RandomGraphError: the graph draws in a way that is not known, or has such an input already.
+        AivmxError: the graph draws in a way that is not known, or has such an input already.
     """
     graph = model.graph
-    _refuse_nested(graph.node)
+    refuse_nested(graph.node)
     if NOISE in {value.name for value in graph.input}:
-        raise RandomGraphError(f"input {quoted(NOISE)}: expected a graph without it, found one.")
+        raise AivmxError(f"AIVMX: input {quoted(NOISE)}: expected a graph without it, found one.")
     nodes: list[NodeProto] = []
     start = f"{_PREFIX}/zero"
     count = 0
@@ -77,12 +73,12 @@ def take_noise_as_input(model: ModelProto) -> int:
             nodes.append(node)
             continue
         if node.op_type != _NORMAL_LIKE:
-            raise RandomGraphError(
-                f"operator {quoted(node.op_type)}: expected chance from {_NORMAL_LIKE} alone,"
-                " found this."
+            raise AivmxError(
+                f"AIVMX: operator {quoted(node.op_type)}: expected chance from {_NORMAL_LIKE}"
+                " alone, found this."
             )
         count += 1
-        replacement, start = _reading(node, start, count)
+        replacement, start = reading(node, start, count)
         nodes += replacement
     if count == 0:
         return 0
@@ -96,35 +92,35 @@ def take_noise_as_input(model: ModelProto) -> int:
     return count
 
 
-def _refuse_nested(nodes: Iterable[NodeProto]) -> None:
+def refuse_nested(nodes: Iterable[NodeProto]) -> None:
     for node in nodes:
         for attribute in node.attribute:
             graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
             for graph in graphs:
                 for inner in graph.node:
                     if inner.op_type in _RANDOM:
-                        raise RandomGraphError(
-                            f"operator {quoted(inner.op_type)}: expected it outside of"
+                        raise AivmxError(
+                            f"AIVMX: operator {quoted(inner.op_type)}: expected it outside of"
                             f" {quoted(node.op_type)}, found it inside."
                         )
-                _refuse_nested(graph.node)
+                refuse_nested(graph.node)
 
 
-def _reading(node: NodeProto, start: str, number: int) -> tuple[list[NodeProto], str]:
+def reading(node: NodeProto, start: str, number: int) -> tuple[list[NodeProto], str]:
     """Make what reads the noise instead of a RandomNormalLike, and say where it stops."""
     name = f"{_PREFIX}/{number}"
     attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
     if attributes.get("dtype", TensorProto.FLOAT) != TensorProto.FLOAT:
-        raise RandomGraphError(
-            f"operator {quoted(_NORMAL_LIKE)}: expected float32, found another type."
+        raise AivmxError(
+            f"AIVMX: operator {quoted(_NORMAL_LIKE)}: expected float32, found another type."
         )
     if (attributes.get("mean", 0.0), attributes.get("scale", 1.0)) != (0.0, 1.0):
-        raise RandomGraphError(
-            f"operator {quoted(_NORMAL_LIKE)}: expected mean 0 and scale 1, found others."
+        raise AivmxError(
+            f"AIVMX: operator {quoted(_NORMAL_LIKE)}: expected mean 0 and scale 1, found others."
         )
     if (len(node.input), len(node.output)) != (1, 1):
-        raise RandomGraphError(
-            f"operator {quoted(_NORMAL_LIKE)}: expected one input and one output, found"
+        raise AivmxError(
+            f"AIVMX: operator {quoted(_NORMAL_LIKE)}: expected one input and one output, found"
             f" {len(node.input)} and {len(node.output)}."
         )
     like, output = node.input[0], node.output[0]
@@ -146,23 +142,8 @@ MAX_FILE_BYTES = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class AivmxVoice:
-    """A voice as an AIVMX file has it."""
-
     facts: AivmxFacts
     graph: bytes
-
-
-def read_aivmx(path: Path) -> AivmxVoice:
-    """Read a voice from an AIVMX file.
-
-    Raises:
-        AivmxError: see parse_aivmx; or the file cannot be read, or is too large.
-    """
-    try:
-        content = read_file(path, MAX_FILE_BYTES)
-    except VoiceFileError as error:
-        raise AivmxError(str(error)) from error
-    return parse_aivmx(content)
 
 
 def parse_aivmx(content: bytes) -> AivmxVoice:
@@ -172,12 +153,12 @@ def parse_aivmx(content: bytes) -> AivmxVoice:
         AivmxError: the file is no ONNX model or an unsafe one, an entry of its metadata is missing,
             malformed or too large, or the voice is of an architecture that is not supported.
     """
-    model = _load_model(content)
+    model = load_model(content)
     metadata = _metadata(model)
-    return AivmxVoice(read_facts(metadata), _runnable(model))
+    return AivmxVoice(read_facts(metadata), runnable(model))
 
 
-def _load_model(content: bytes) -> ModelProto:
+def load_model(content: bytes) -> ModelProto:
     try:
         inspect_model(content)
         return onnx.load_model_from_string(content)
@@ -200,14 +181,14 @@ def _metadata(model: ModelProto) -> dict[str, str]:
     return dict(entries)
 
 
-def _runnable(model: ModelProto) -> bytes:
+def runnable(model: ModelProto) -> bytes:
     """Make the graph's noise an input, leave out what no engine asks for, and speed it up."""
     del model.graph.output[1:]
     try:
         take_noise_as_input(model)
         widen_convolutions(model)
-    except RandomGraphError as error:
-        raise AivmxError(f"AIVMX: {error}") from error
+    except AivmxError:
+        raise
     except ValueError as error:  # names that are not UTF-8, attributes of a wrong type
         raise AivmxError(
             f"AIVMX: expected a well-formed graph, found {printable(str(error))}."
@@ -238,14 +219,10 @@ class ImportedTextVoice:
 
 
 def read_text_voice(path: Path) -> ImportedTextVoice:
-    """Read an AIVMX file in a process of its own.
-
-    Raises:
-        VoiceFileError: it cannot be read, or is no usable voice; the message begins with its name.
-    """
+    """Read an AIVMX file in a process of its own."""
     try:
         require_file(path)
-        voice, portrait = run_apart(_read_with_portrait, path)
+        voice, portrait = run_apart(read_with_portrait, path)
         # Afterwards: a file that is too large was refused.
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -258,8 +235,8 @@ def read_text_voice(path: Path) -> ImportedTextVoice:
         raise VoiceFileError(f"{printable(path.name)}: {error}") from error
 
 
-def _read_with_portrait(path: Path) -> tuple[AivmxVoice, bytes | None]:
-    voice = read_aivmx(path)
+def read_with_portrait(path: Path) -> tuple[AivmxVoice, bytes | None]:
+    voice = parse_aivmx(read_file(path, MAX_FILE_BYTES))
     icon = voice.facts.icons[voice.facts.voice.speakers[0].uuid]
     try:
         return voice, draw_portrait(icon.content, COLOUR)
@@ -269,22 +246,19 @@ def _read_with_portrait(path: Path) -> tuple[AivmxVoice, bytes | None]:
 
 
 def write_text_bundle(
-    target: Path,
+    characters: Path,
+    character: str,
     names: tuple[str, str],
     voice: ImportedTextVoice,
+    *,
     encoder: StoredEncoder,
     consent: Consent,
 ) -> None:
-    """Write the bundle of an AIVMX voice.
-
-    Raises:
-        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
-    """
     read, (ja, en) = voice.read, names
     graphs = {"synthesis": read.graph}
     manifest = {
         "schema_version": SCHEMA_VERSION,
-        "id": target.name,
+        "id": character,
         "name": {"ja": ja, "en": en},
         "engine": ENGINE,
         "sample_rate": read.facts.voice.sample_rate,
@@ -303,7 +277,7 @@ def write_text_bundle(
     licence = read.facts.licence
     if licence and not consent.licence_text:
         manifest["licence"] = {**manifest["licence"], "text": licence[:_LONGEST_LICENCE]}
-    write_files(target, manifest, graphs, voice.portrait)
+    write_files(characters / character, manifest, graphs, voice.portrait)
 
 
 def _styles(facts: AivmxFacts) -> list[dict[str, Any]]:

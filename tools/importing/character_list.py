@@ -26,7 +26,6 @@ from shared.characters.manifest import (
     BUILT_IN,
     ENCODERS,
     MANIFEST,
-    CharacterManifest,
     ManifestError,
     bundle_folders,
     parse_manifest,
@@ -53,7 +52,6 @@ class PlainTable(Table):
         style: StyleType | None = None,
         end_section: bool = False,
     ) -> None:
-        """Add a row; see Table."""
         shown = [
             Text(plain_text(cell).replace("\n", " ")) if isinstance(cell, str) else cell
             for cell in cells
@@ -67,7 +65,6 @@ _MEGABYTE: Final = 1_000_000
 
 
 def main(arguments: Sequence[str], ask: Callable[[str], str]) -> int:
-    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     options = _parser().parse_args(arguments)
     try:
         if options.command == "list":
@@ -107,27 +104,26 @@ def _table(folder: Path) -> Table:
     table = PlainTable("id", "name", "engine", "takes", "MB", "from")
     for each in bundle_folders(folder):
         try:
-            table.add_row(*_row(read_manifest(each)))
+            manifest = read_manifest(each)
         except ManifestError as error:
             table.add_row(each.name, f"does not load: {error}", "", "", "", "")
+            continue
+        size = sum(graph.bytes for graph in manifest.graphs.values()) / _MEGABYTE
+        origin = "the service" if manifest.id in BUILT_IN else "you"
+        name, engine, takes = manifest.name.en, manifest.engine, manifest.takes
+        table.add_row(manifest.id, name, engine, takes, f"{size:.1f}", origin)
     return table
 
 
-def _row(manifest: CharacterManifest) -> tuple[str, ...]:
-    size = sum(graph.bytes for graph in manifest.graphs.values()) / _MEGABYTE
-    origin = "the service" if manifest.id in BUILT_IN else "you"
-    return manifest.id, manifest.name.en, manifest.engine, manifest.takes, f"{size:.1f}", origin
-
-
 def _set(options: argparse.Namespace) -> None:
-    folder = _own_folder(options.into, options.character)
-    said = _read(folder)
+    folder = own_folder(options.into, options.character)
+    said = read(folder)
     names = {"en": options.name, "ja": options.name_ja}
     said["name"] |= {language: name for language, name in names.items() if name is not None}
     if options.portrait is not None:
         said["preview"] = {**said["preview"], "portrait": PORTRAIT}
         drawing = read_portrait(options.portrait, said["preview"]["colour"])
-    _checked(said, folder)
+    checked(said, folder)
     if options.portrait is not None:
         write_whole(folder / PORTRAIT, drawing)
     _write(folder, said)
@@ -135,12 +131,12 @@ def _set(options: argparse.Namespace) -> None:
 
 
 def _rename(options: argparse.Namespace) -> None:
-    folder = _own_folder(options.into, options.character)
+    folder = own_folder(options.into, options.character)
     new: Path = options.into / options.new
     if new.exists() or options.new == ENCODERS:
         raise ManifestError(f"{options.new}: expected an id that is free, found {new}.")
-    said = _read(folder) | {"id": options.new}
-    _checked(said, folder)
+    said = read(folder) | {"id": options.new}
+    checked(said, folder)
     # The folder first: a bundle whose folder is not named by its id is refused, not served.
     folder.rename(new)
     _write(new, said)
@@ -148,7 +144,7 @@ def _rename(options: argparse.Namespace) -> None:
 
 
 def _delete(options: argparse.Namespace, ask: Callable[[str], str]) -> None:
-    folder = _own_folder(options.into, options.character)
+    folder = own_folder(options.into, options.character)
     question = f"Delete {folder} for good? [y/N] "
     try:
         is_wanted = options.yes or ask(question).strip().lower() in {"y", "yes"}
@@ -163,7 +159,7 @@ def _delete(options: argparse.Namespace, ask: Callable[[str], str]) -> None:
     _say(f"{options.character} is deleted. Encoders that voices share stay in {ENCODERS}/.")
 
 
-def _own_folder(characters: Path, character: str) -> Path:
+def own_folder(characters: Path, character: str) -> Path:
     folder = characters / character
     if character in BUILT_IN and (folder / MANIFEST).is_file():
         raise ManifestError(f"{character}: comes with the service and stays as it is.")
@@ -173,21 +169,21 @@ def _own_folder(characters: Path, character: str) -> Path:
     return folder
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def read(folder: Path) -> dict[str, Any]:
     content = read_content(folder / MANIFEST)
     parse_manifest(content, folder)
     said: dict[str, Any] = json.loads(content)
     return said
 
 
-def _checked(said: dict[str, Any], folder: Path) -> bytes:
+def checked(said: dict[str, Any], folder: Path) -> bytes:
     content = (json.dumps(said, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
     parse_manifest(content, folder)
     return content
 
 
 def _write(folder: Path, said: dict[str, Any]) -> None:
-    write_whole(folder / MANIFEST, _checked(said, folder))
+    write_whole(folder / MANIFEST, checked(said, folder))
 
 
 def _say(sentence: str) -> None:

@@ -68,11 +68,6 @@ class InspectedEncoder:
     real_time_factor: float
 
     def output_for(self, width: int) -> FeatureOutput:
-        """Return the output whose features a voice takes.
-
-        Raises:
-            VoiceFileError: there is none.
-        """
         for output in self.outputs:
             if output.width == width:
                 return output
@@ -98,24 +93,20 @@ class Quantisation:
 
 
 def inspect_encoder(content: bytes) -> InspectedEncoder:
-    """Find out what an encoder takes and gives.
-
-    Raises:
-        VoiceFileError: it is no content encoder for RVC voices; in one sentence, why.
-    """
+    """Find out what an encoder takes and gives."""
     if len(content) > MAX_ENCODER_BYTES:
         raise VoiceFileError(f"expected at most {MAX_ENCODER_BYTES} bytes, found {len(content)}.")
     try:
         facts = inspect_model(content)
     except UnsafeModelError as error:
         raise VoiceFileError(str(error)) from error
-    name, rank = _audio_input(facts)
+    name, rank = audio_input(facts)
     session = open_session(content)
     trials = [_run(session, name, rank, _wave(samples)) for samples in _TRIAL_SAMPLES]
     outputs = [
         output
         for each in trials[0]
-        if (output := _as_features(each, [trial[each] for trial in trials])) is not None
+        if (output := as_features(each, [trial[each] for trial in trials])) is not None
     ]
     if not outputs:
         shapes = ", ".join(
@@ -134,11 +125,7 @@ def frame_count(samples: int) -> int:
 
 
 def quantise(encoder: InspectedEncoder) -> Quantisation:
-    """Store the weights of an encoder's matrix products in 8 bits, and measure what that changes.
-
-    Raises:
-        VoiceFileError: it has no such weights, or does not run afterwards.
-    """
+    """Store the weights of the matrix products in 8 bits, and measure what that changes."""
     smaller = inspect_encoder(_quantised(encoder.content))
     wave = speech_like(_SECONDS, SAMPLE_RATE)
     output = encoder.outputs[0]
@@ -153,7 +140,7 @@ def quantise(encoder: InspectedEncoder) -> Quantisation:
     return Quantisation(smaller, float(distance), float(cosines.min(initial=1.0)))
 
 
-def _audio_input(facts: ModelFacts) -> tuple[str, int]:
+def audio_input(facts: ModelFacts) -> tuple[str, int]:
     inputs = list(facts.inputs.values())
     fits = len(inputs) == 1 and inputs[0].element_type == "float32"
     shape = inputs[0].shape if inputs else None
@@ -181,7 +168,7 @@ def _run(session: Any, name: str, rank: int, wave: NDArray[np.float32]) -> dict[
     return dict(zip(names, map(np.asarray, values), strict=True))
 
 
-def _as_features(name: str, trials: Sequence[NDArray[Any]]) -> FeatureOutput | None:
+def as_features(name: str, trials: Sequence[NDArray[Any]]) -> FeatureOutput | None:
     """Tell whether an output has features, and along which axis, by trials of two lengths."""
     shapes = [trial.shape for trial in trials]
     if any(len(shape) != _BATCH_TIME_CHANNELS or shape[0] != 1 for shape in shapes):
@@ -273,11 +260,7 @@ def is_bert(content: bytes) -> bool:
 
 
 def read_tokens(path: Path) -> str:
-    """Read a `vocab.txt`: one token in each line.
-
-    Raises:
-        VoiceFileError: it cannot be read, or is no vocabulary.
-    """
+    """Read a `vocab.txt`: one token in each line."""
     try:
         Vocabulary.read(path)
         return read_at_most(path, MAX_VOCABULARY_BYTES).decode("utf-8").removesuffix("\n")
@@ -291,13 +274,10 @@ def inspect_bert(given: tuple[bytes, str | None]) -> BertReport:
     Args:
         given: the ONNX file, and its vocabulary with one token in each line, or None if the file
             carries it already.
-
-    Raises:
-        VoiceFileError: it is not the BERT that voices need, or has no vocabulary.
     """
     content, tokens = given
     if tokens is not None:
-        content += _as_metadata(tokens)
+        content += as_metadata(tokens)
     try:
         graph = Graph("encoder", content, inspect_model(content))
         BERT_CONTRACT.check(graph)
@@ -316,7 +296,7 @@ def inspect_bert(given: tuple[bytes, str | None]) -> BertReport:
     return BertReport(content, session.metadata[VOCABULARY].count("\n") + 1, milliseconds)
 
 
-def _as_metadata(tokens: str) -> bytes:
+def as_metadata(tokens: str) -> bytes:
     """Build the bytes that add a vocabulary to a model's file when they are appended.
 
     A message of protocol buffers may be followed by more of its repeated fields
@@ -328,8 +308,6 @@ def _as_metadata(tokens: str) -> bytes:
 
 
 TONE_HZ = 220.0
-_SAMPLE_RATE = 16_000
-_PITCH_MODELS_SECONDS = 3
 _HARMONICS = 12
 _FILE = "model"
 
@@ -351,7 +329,6 @@ class InspectedPitchModel:
 
 
 def is_pitch_model(content: bytes) -> bool:
-    """Return whether a graph has the inputs of a pitch model."""
     try:
         PitchModelContract().check(_graph(content))
     except (BundleError, UnsafeModelError):
@@ -360,11 +337,6 @@ def is_pitch_model(content: bytes) -> bool:
 
 
 def inspect_pitch_model(content: bytes) -> InspectedPitchModel:
-    """Try a pitch model.
-
-    Raises:
-        VoiceFileError: it is none, or does not run; in one sentence, why.
-    """
     try:
         graph = _graph(content)
         PitchModelContract().check(graph)
@@ -376,7 +348,7 @@ def inspect_pitch_model(content: bytes) -> InspectedPitchModel:
     hertz = model.track(tone)
     elapsed = time.perf_counter() - begin
     return InspectedPitchModel(
-        content, float(np.median(hertz)), model.hears_voicing, elapsed / _PITCH_MODELS_SECONDS
+        content, float(np.median(hertz)), model.hears_voicing, elapsed / _SECONDS
     )
 
 
@@ -385,7 +357,7 @@ def _graph(content: bytes) -> Graph:
 
 
 def _tone() -> Samples:
-    at = np.arange(_PITCH_MODELS_SECONDS * _SAMPLE_RATE) / _SAMPLE_RATE
+    at = np.arange(round(_SECONDS * SAMPLE_RATE)) / SAMPLE_RATE
     overtones = (np.sin(2 * np.pi * TONE_HZ * n * at) / n for n in range(1, _HARMONICS + 1))
     tone: Samples = (0.2 * np.sum(list(overtones), axis=0)).astype(np.float32)
     return tone

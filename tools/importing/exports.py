@@ -20,7 +20,6 @@ from tools.bundles.files import VoiceFileError
 from tools.importing import synthesizer_trial
 from tools.importing.graph_builder import FLOAT, INT64
 from tools.importing.graph_edits import (
-    DrawnNoise,
     EditedGraph,
     random_outputs,
     repair_phase,
@@ -54,7 +53,6 @@ class Family:
 
     @property
     def known(self) -> frozenset[str]:
-        """Every input that it may have."""
         return frozenset(self.inputs.values()) | self.zeros | self.lengths
 
 
@@ -95,11 +93,6 @@ FAMILIES = (
 
 
 def recognise(inputs: frozenset[str]) -> Family:
-    """Tell the family of a graph.
-
-    Raises:
-        VoiceFileError: it is of none of them.
-    """
     for family in FAMILIES:
         if family.marks <= inputs <= family.known:
             if ("pitch" in inputs) != ("pitchf" in inputs):
@@ -129,69 +122,6 @@ _RANK = 3
 _PASSING = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
-@dataclass(frozen=True)
-class FittedVoice:
-    """An exported voice that fits the contract.
-
-    Attributes:
-        features: per frame.
-        hop: samples per frame.
-        had_wrong_phase: whether its phase was repaired.
-    """
-
-    content: bytes = field(repr=False)
-    family: str
-    features: int
-    has_pitch: bool
-    hop: int
-    speakers: int
-    had_random_nodes: bool
-    had_wrong_phase: bool
-
-
-def fit_to_contract(model: onnx.ModelProto) -> FittedVoice:
-    """Make a voice fit the contract, and try it.
-
-    Raises:
-        VoiceFileError: it is no RVC voice, or none that can be made to work.
-    """
-    constants = {each.name for each in model.graph.initializer}
-    names = frozenset(each.name for each in model.graph.input) - constants
-    family = recognise(names)
-    graph = EditedGraph(model)
-    speakers = _count_speakers(graph, family.inputs["ds"])
-    inputs = synthesizer_trial.Inputs(
-        features=_features(graph, family.inputs["phone"]),
-        noise_channels=_size(graph, "rnd", 1) or _NOISE_CHANNELS,
-        has_pitch=family.inputs["pitch"] in names,
-        harmonics=_harmonics(graph, family.inputs.get("noise", "")),
-    )
-    _take_contract_inputs(graph, family, names)
-    _give_contract_output(graph)
-    _declare(graph, inputs)
-    had_random_nodes = bool(random_outputs(graph))
-    drawn, hop = _replace_random_nodes(model, graph, inputs)
-    inputs = replace(
-        inputs,
-        noise_channels=drawn.channels or inputs.noise_channels,
-        harmonics=drawn.harmonics or inputs.harmonics,
-    )
-    _declare(graph, inputs)
-    had_wrong_phase = repair_phase(graph)
-    content: bytes = model.SerializeToString()
-    synthesizer_trial.check_lengths(content, inputs, hop)
-    return FittedVoice(
-        content=content,
-        family=family.name,
-        features=inputs.features,
-        has_pitch=inputs.has_pitch,
-        hop=hop,
-        speakers=speakers,
-        had_random_nodes=had_random_nodes,
-        had_wrong_phase=had_wrong_phase,
-    )
-
-
 def _sizes(value: onnx.ValueInfoProto | None) -> list[int | None]:
     if value is None:
         return []
@@ -199,7 +129,6 @@ def _sizes(value: onnx.ValueInfoProto | None) -> list[int | None]:
 
 
 def _size(graph: EditedGraph, name: str, axis: int) -> int | None:
-    """Return a fixed size of an input of three axes."""
     sizes = _sizes(graph.input(name))
     return sizes[axis] if len(sizes) == _RANK else None
 
@@ -218,7 +147,7 @@ def _harmonics(graph: EditedGraph, name: str) -> int:
     return 0 if graph.input(name) is None else _size(graph, name, 2) or 1
 
 
-def _count_speakers(graph: EditedGraph, name: str) -> int:
+def count_speakers(graph: EditedGraph, name: str) -> int:
     """Count the rows of the table that the speaker's number is looked up in."""
     tensors = [name]
     for tensor in tensors:
@@ -232,7 +161,7 @@ def _count_speakers(graph: EditedGraph, name: str) -> int:
     return 1
 
 
-def _take_contract_inputs(graph: EditedGraph, family: Family, names: frozenset[str]) -> None:
+def take_contract_inputs(graph: EditedGraph, family: Family, names: frozenset[str]) -> None:
     """Let the graph take the contract's inputs, and constants or lengths for the others."""
     for name in frozenset(_INPUT_TYPES) - names:
         graph.free(name)
@@ -240,12 +169,12 @@ def _take_contract_inputs(graph: EditedGraph, family: Family, names: frozenset[s
         value = graph.input(name)
         if value is not None:
             is_length = name in family.lengths
-            tensor = _length(graph, family, value) if is_length else _zeros(graph, value)
+            tensor = length(graph, family, value) if is_length else _zeros(graph, value)
             graph.redirect(name, tensor)
     for name, own in family.inputs.items():
         value = graph.input(own)
         if value is not None:
-            _take_input(graph, value, name)
+            take_input(graph, value, name)
 
 
 def _zeros(graph: EditedGraph, value: onnx.ValueInfoProto) -> str:
@@ -253,14 +182,13 @@ def _zeros(graph: EditedGraph, value: onnx.ValueInfoProto) -> str:
     return graph.constant(np.zeros([size or 1 for size in _sizes(value)], kind))
 
 
-def _length(graph: EditedGraph, family: Family, value: onnx.ValueInfoProto) -> str:
-    """Return the number of frames in the shape of an input."""
+def length(graph: EditedGraph, family: Family, value: onnx.ValueInfoProto) -> str:
     shape = graph.prepend("Shape", family.inputs["phone"])
     axis = np.array(1, np.int64) if not _sizes(value) else np.array([1], np.int64)
     return graph.prepend("Gather", shape, graph.constant(axis), axis=0)
 
 
-def _take_input(graph: EditedGraph, value: onnx.ValueInfoProto, name: str) -> None:
+def take_input(graph: EditedGraph, value: onnx.ValueInfoProto, name: str) -> None:
     """Let nodes that take an input take the contract's one, converted if need be."""
     kind = value.type.tensor_type.elem_type
     if kind == _INPUT_TYPES[name]:
@@ -271,7 +199,7 @@ def _take_input(graph: EditedGraph, value: onnx.ValueInfoProto, name: str) -> No
     graph.prepend("Cast", name, output=converted, to=kind)
 
 
-def _give_contract_output(graph: EditedGraph) -> None:
+def give_contract_output(graph: EditedGraph) -> None:
     """Let the graph give [1, 1, N] whatever the shape of its audio was."""
     names = [each.name for each in graph.outputs()]
     if not names:
@@ -288,7 +216,7 @@ def _give_contract_output(graph: EditedGraph) -> None:
     graph.append("audio", "Reshape", inner, shape)
 
 
-def _declare(graph: EditedGraph, inputs: synthesizer_trial.Inputs) -> None:
+def declare(graph: EditedGraph, inputs: synthesizer_trial.Inputs) -> None:
     shapes: dict[str, Sequence[int | str]] = {
         "phone": (1, "T", inputs.features),
         "phone_lengths": (1,),
@@ -310,7 +238,7 @@ def _declare(graph: EditedGraph, inputs: synthesizer_trial.Inputs) -> None:
 
 def _replace_random_nodes(
     model: onnx.ModelProto, graph: EditedGraph, inputs: synthesizer_trial.Inputs
-) -> tuple[DrawnNoise, int]:
+) -> tuple[tuple[int, int], int]:
     """Replace what draws random numbers, by what a trial run shows of their shapes.
 
     Returns:
@@ -323,7 +251,7 @@ def _replace_random_nodes(
     observed.graph.output.extend(helper.make_tensor_value_info(name, FLOAT, None) for name in drawn)
     content: bytes = observed.SerializeToString()
     values = synthesizer_trial.feeds(
-        inputs, frames, _strides_product(graph) if inputs.harmonics else 0
+        inputs, frames, strides_product(graph) if inputs.harmonics else 0
     )
     audio, *noises = synthesizer_trial.run(
         synthesizer_trial.open_session(content), values, ["audio", *drawn]
@@ -333,7 +261,7 @@ def _replace_random_nodes(
     return replace_random_nodes(graph, shapes, frames, audio.size), hop
 
 
-def _strides_product(graph: EditedGraph) -> int:
+def strides_product(graph: EditedGraph) -> int:
     """Return by how much the transposed convolutions lengthen, which is the hop."""
     strides = [
         max(attribute.ints)
@@ -378,38 +306,55 @@ class ExportedVoice:
 
 
 def read_export(content: bytes) -> ExportedVoice:
-    """Read an exported voice.
-
-    Raises:
-        VoiceFileError: it is no RVC voice, or none that can be made to work; in one sentence, why.
-    """
-    model = _load(content)
+    """Make an exported voice fit the contract, and try it."""
+    model = load(content)
     metadata = _metadata(model)
     repairs = []
     if widen_half_precision(model):
         repairs.append("Half precision was widened to single precision.")
-    fitted = fit_to_contract(model)
-    if fitted.had_random_nodes:
+    constants = {each.name for each in model.graph.initializer}
+    names = frozenset(each.name for each in model.graph.input) - constants
+    family, graph = recognise(names), EditedGraph(model)
+    speakers = count_speakers(graph, family.inputs["ds"])
+    inputs = synthesizer_trial.Inputs(
+        features=_features(graph, family.inputs["phone"]),
+        noise_channels=_size(graph, "rnd", 1) or _NOISE_CHANNELS,
+        has_pitch=family.inputs["pitch"] in names,
+        harmonics=_harmonics(graph, family.inputs.get("noise", "")),
+    )
+    take_contract_inputs(graph, family, names)
+    give_contract_output(graph)
+    declare(graph, inputs)
+    if random_outputs(graph):
         repairs.append("Random numbers inside of the graph became inputs.")
-    if fitted.had_wrong_phase:
+    (channels, harmonics), hop = _replace_random_nodes(model, graph, inputs)
+    inputs = replace(
+        inputs,
+        noise_channels=channels or inputs.noise_channels,
+        harmonics=harmonics or inputs.harmonics,
+    )
+    declare(graph, inputs)
+    if repair_phase(graph):
         repairs.append("The phase, which was wrong where nothing is voiced, was repaired.")
-    sample_rate = fitted.hop * FRAMES_PER_SECOND
+    fitted: bytes = model.SerializeToString()
+    synthesizer_trial.check_lengths(fitted, inputs, hop)
+    sample_rate = hop * FRAMES_PER_SECOND
     declared = sample_rate_of(metadata.get("samplingRate"))
     if declared not in {None, sample_rate}:
         repairs.append(f"The file says {declared} Hz, but its network makes {sample_rate} Hz.")
     return ExportedVoice(
-        graph=fitted.content,
-        family=fitted.family,
-        version=next(key for key, size in FEATURE_SIZES.items() if size == fitted.features),
-        has_pitch=fitted.has_pitch,
+        graph=fitted,
+        family=family.name,
+        version=next(key for key, size in FEATURE_SIZES.items() if size == inputs.features),
+        has_pitch=inputs.has_pitch,
         sample_rate=sample_rate,
-        speakers=fitted.speakers,
+        speakers=speakers,
         facts=_facts(metadata),
         repairs=repairs,
     )
 
 
-def _load(content: bytes) -> onnx.ModelProto:
+def load(content: bytes) -> onnx.ModelProto:
     if len(content) > MAX_EXPORT_BYTES:
         raise VoiceFileError(f"expected at most {MAX_EXPORT_BYTES} bytes, found {len(content)}.")
     try:

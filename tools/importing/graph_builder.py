@@ -35,12 +35,10 @@ class GraphBuilder:
         self._outputs: list[onnx.ValueInfoProto] = []
 
     def input(self, name: str, kind: int, shape: Sequence[int | str | None]) -> str:
-        """Declare an input of the graph."""
         self._inputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
         return name
 
     def output(self, tensor: str, name: str, kind: int, shape: Sequence[int | str]) -> None:
-        """Declare a tensor to be an output of the graph, under a name."""
         self._nodes.append(helper.make_node("Identity", [tensor], [name]))
         self._outputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
 
@@ -56,7 +54,6 @@ class GraphBuilder:
         return self._known[key]
 
     def number(self, value: float) -> str:
-        """Add a float32 scalar."""
         return self.constant(np.array(value, np.float32))
 
     def sizes(self, *values: int) -> str:
@@ -64,11 +61,9 @@ class GraphBuilder:
         return self.constant(np.array(values, np.int64))
 
     def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node with one output."""
         return self.nodes(kind, inputs, 1, **attributes)[0]
 
     def nodes(self, kind: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
-        """Add a node with several outputs."""
         names = [f"t{len(self._nodes)}_{number}" for number in range(outputs)]
         self._nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
         return names
@@ -91,9 +86,6 @@ def build_retrieval(index: RetrievalIndex) -> bytes:
 
     Its outputs are `vectors`, float16 [N, F]; `centroids`, float32 [M, F]; and `cells`, int64 [N].
     Half precision moves a vector by less than a thousandth of its length and halves the file.
-
-    Raises:
-        VoiceFileError: a number of the vectors is too large for half precision.
     """
     with np.errstate(over="ignore"):
         vectors = index.vectors.astype(np.float16)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 
 class EditedGraph:
-    """A graph that is being changed."""
-
     def __init__(self, model: onnx.ModelProto) -> None:
         self._graph = model.graph
         self._added = 0
@@ -31,19 +28,15 @@ class EditedGraph:
 
     @property
     def nodes(self) -> Sequence[onnx.NodeProto]:
-        """The nodes of the main graph, in order."""
         return self._graph.node
 
     def input(self, name: str) -> onnx.ValueInfoProto | None:
-        """Return an input."""
         return next((each for each in self._graph.input if each.name == name), None)
 
     def outputs(self) -> Sequence[onnx.ValueInfoProto]:
-        """Return the outputs."""
         return self._graph.output
 
     def producer(self, tensor: str) -> onnx.NodeProto | None:
-        """Return the node that makes a tensor."""
         return next((node for node in self._graph.node if tensor in node.output), None)
 
     def consumers(self, tensor: str) -> list[onnx.NodeProto]:
@@ -51,7 +44,6 @@ class EditedGraph:
         return [node for node in self._graph.node if tensor in node.input]
 
     def value(self, tensor: str) -> NDArray[Any] | None:
-        """Return a constant tensor's value."""
         for initializer in self._graph.initializer:
             if initializer.name == tensor:
                 return numpy_helper.to_array(initializer)
@@ -63,26 +55,23 @@ class EditedGraph:
         return None
 
     def constant(self, value: NDArray[Any]) -> str:
-        """Add a constant."""
         name = self.reserve()
         self._graph.initializer.append(numpy_helper.from_array(value, name))
         return name
 
     def insert(self, before: onnx.NodeProto, kind: str, *inputs: str, **options: Any) -> str:
-        """Add a node with one output in front of another one."""
         at = next(number for number, node in enumerate(self._graph.node) if node is before)
-        return self._add(at, self.reserve(), kind, inputs, options)
+        return self.add(at, self.reserve(), kind, inputs, options)
 
     def prepend(self, kind: str, *inputs: str, output: str | None = None, **options: Any) -> str:
         """Add a node with one output in front of all but those that were added like this."""
         self._first += 1
-        return self._add(self._first - 1, output or self.reserve(), kind, inputs, options)
+        return self.add(self._first - 1, output or self.reserve(), kind, inputs, options)
 
     def append(self, output: str, kind: str, *inputs: str, **options: Any) -> str:
-        """Add a node with one output behind all others."""
-        return self._add(len(self._graph.node), output, kind, inputs, options)
+        return self.add(len(self._graph.node), output, kind, inputs, options)
 
-    def _add(
+    def add(
         self, at: int, output: str, kind: str, inputs: Sequence[str], options: dict[str, Any]
     ) -> str:
         name = f"{output}_node"
@@ -98,7 +87,7 @@ class EditedGraph:
     def free(self, name: str) -> None:
         """Give a tensor inside of the graph another name, if it has this one."""
         initializers = [each for each in self._graph.initializer if each.name == name]
-        nodes = [node for node in _all_nodes(self._graph) if name in node.output]
+        nodes = [node for node in all_nodes(self._graph) if name in node.output]
         if initializers or nodes:
             other = self.reserve()
             self.redirect(name, other)
@@ -108,44 +97,41 @@ class EditedGraph:
                 node.output[list(node.output).index(name)] = other
 
     def remove(self, node: onnx.NodeProto) -> None:
-        """Take a node away."""
         self._graph.node.remove(node)
 
     def redirect(self, old: str, new: str) -> None:
         """Let every node that takes a tensor take another one, in inner graphs, too."""
-        for node in _all_nodes(self._graph):
+        for node in all_nodes(self._graph):
             for at, name in enumerate(node.input):
                 if name == old:
                     node.input[at] = new
-        for graph in _all_graphs(self._graph):
+        for graph in all_graphs(self._graph):
             if graph is not self._graph:
                 for output in graph.output:
                     output.name = new if output.name == old else output.name
 
     def replace_inputs(self, inputs: Sequence[onnx.ValueInfoProto]) -> None:
-        """Declare other inputs than before."""
         del self._graph.input[:]
         self._graph.input.extend(inputs)
 
     def replace_outputs(self, outputs: Sequence[onnx.ValueInfoProto]) -> None:
-        """Declare other outputs than before."""
         del self._graph.output[:]
         self._graph.output.extend(outputs)
 
 
-def _all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """Yield a graph and those inside of its nodes."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.GRAPH:
-                yield from _all_graphs(attribute.g)
+                yield from all_graphs(attribute.g)
             for inner in attribute.graphs:
-                yield from _all_graphs(inner)
+                yield from all_graphs(inner)
 
 
-def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for each in _all_graphs(graph):
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for each in all_graphs(graph):
         yield from each.node
 
 
@@ -155,25 +141,25 @@ def widen_half_precision(model: onnx.ModelProto) -> bool:
     Processors compute in single precision anyway, and the runtime would convert to and fro.
     """
     count = 0
-    for graph in _all_graphs(model.graph):
+    for graph in all_graphs(model.graph):
         for tensor in graph.initializer:
-            count += _widen_tensor(tensor)
+            count += widen_tensor(tensor)
         for value in (*graph.input, *graph.output, *graph.value_info):
             kind = value.type.tensor_type
             count += kind.elem_type == onnx.TensorProto.FLOAT16
-            kind.elem_type = _widened(kind.elem_type)
+            kind.elem_type = widened(kind.elem_type)
         for node in graph.node:
-            count += sum(_widen_attribute(node, attribute) for attribute in node.attribute)
+            count += sum(widen_attribute(node, attribute) for attribute in node.attribute)
     return count > 0
 
 
-def _widened(kind: int) -> int:
+def widened(kind: int) -> int:
     return onnx.TensorProto.FLOAT if kind == onnx.TensorProto.FLOAT16 else kind
 
 
-def _widen_attribute(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> int:
+def widen_attribute(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> int:
     if attribute.type == AttributeProto.TENSOR:
-        return _widen_tensor(attribute.t)
+        return widen_tensor(attribute.t)
     is_type = attribute.name == "dtype" or (node.op_type == "Cast" and attribute.name == "to")
     if is_type and attribute.i == onnx.TensorProto.FLOAT16:
         attribute.i = onnx.TensorProto.FLOAT
@@ -181,7 +167,7 @@ def _widen_attribute(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> in
     return 0
 
 
-def _widen_tensor(tensor: onnx.TensorProto) -> int:
+def widen_tensor(tensor: onnx.TensorProto) -> int:
     if tensor.data_type != onnx.TensorProto.FLOAT16:
         return 0
     value = numpy_helper.to_array(tensor).astype(np.float32)
@@ -199,7 +185,7 @@ def repair_phase(graph: EditedGraph) -> bool:
         if node.op_type == "CumSum":
             increments = _increments(graph, node)
             if increments is not None:
-                _replace(graph, node, increments)
+                replace(graph, node, increments)
                 repaired = True
     return repaired
 
@@ -209,10 +195,10 @@ def _increments(graph: EditedGraph, running_sum: onnx.NodeProto) -> str | None:
     summed = graph.producer(running_sum.input[0])
     if summed is None or summed.op_type != "Add":
         return None
-    return next((name for name in summed.input if _is_enlarged(graph, name)), None)
+    return next((name for name in summed.input if is_enlarged(graph, name)), None)
 
 
-def _is_enlarged(graph: EditedGraph, tensor: str) -> bool:
+def is_enlarged(graph: EditedGraph, tensor: str) -> bool:
     """Return whether a tensor repeats frames for every sample."""
     for _ in range(_FARTHEST):
         node = graph.producer(tensor)
@@ -227,7 +213,7 @@ def _is_enlarged(graph: EditedGraph, tensor: str) -> bool:
     return False
 
 
-def _replace(graph: EditedGraph, running_sum: onnx.NodeProto, increments: str) -> None:
+def replace(graph: EditedGraph, running_sum: onnx.NodeProto, increments: str) -> None:
     exact = graph.insert(running_sum, "Cast", increments, to=DOUBLE)
     total = graph.insert(running_sum, "CumSum", exact, running_sum.input[1])
     one = graph.constant(np.array(1.0, np.float64))
@@ -241,31 +227,16 @@ _NORMAL = frozenset({"RandomNormal", "RandomNormalLike"})
 _UNIFORM = frozenset({"RandomUniform", "RandomUniformLike"})
 
 
-@dataclass(frozen=True)
-class DrawnNoise:
-    """The noise that a graph drew itself, which is an input now.
-
-    Attributes:
-        channels: of the prior's noise; 0 if it drew none.
-        harmonics: of the source's noise; 0 if it drew none.
-    """
-
-    channels: int
-    harmonics: int
-
-
 def random_outputs(graph: EditedGraph) -> list[str]:
-    """Return the tensors of random numbers."""
     return [node.output[0] for node in graph.nodes if node.op_type in _NORMAL | _UNIFORM]
 
 
 def replace_random_nodes(
     graph: EditedGraph, shapes: Mapping[str, Sequence[int]], frames: int, samples: int
-) -> DrawnNoise:
+) -> tuple[int, int]:
     """Let the graph take `rnd` and `noise` where it draws numbers itself.
 
-    Raises:
-        VoiceFileError: a tensor is neither the prior's nor the source's noise nor initial phases.
+    Return the channels of the prior's noise and the harmonics of the source's; 0 if it drew none.
     """
     channels, harmonics = 0, 0
     for node in list(graph.nodes):
@@ -273,27 +244,27 @@ def replace_random_nodes(
             continue
         shape = tuple(shapes[node.output[0]])
         if node.op_type in _UNIFORM and np.prod(shape, dtype=np.int64) < frames:
-            _random_nodes_replace(graph, node, graph.constant(np.zeros(shape, np.float32)))
+            random_nodes_replace(graph, node, graph.constant(np.zeros(shape, np.float32)))
         elif node.op_type in _NORMAL and shape[:1] + shape[2:] == (1, frames) and not channels:
-            _random_nodes_replace(graph, node, _unscaled(graph, node))
+            random_nodes_replace(graph, node, unscaled(graph, node))
             channels = shape[-2]
         elif node.op_type in _NORMAL and shape[:2] == (1, samples) and not harmonics:
-            _random_nodes_replace(graph, node, "noise")
+            random_nodes_replace(graph, node, "noise")
             harmonics = shape[2] if len(shape) > 2 else 1  # noqa: PLR2004 - beyond [1, N]
         else:
             raise VoiceFileError(
                 f"expected the random numbers of an RVC voice, found {quoted(node.op_type)}"
                 f" of the shape {quoted(str(list(shape)))}."
             )
-    return DrawnNoise(channels, harmonics)
+    return channels, harmonics
 
 
-def _random_nodes_replace(graph: EditedGraph, node: onnx.NodeProto, tensor: str) -> None:
+def random_nodes_replace(graph: EditedGraph, node: onnx.NodeProto, tensor: str) -> None:
     graph.redirect(node.output[0], tensor)
     graph.remove(node)
 
 
-def _unscaled(graph: EditedGraph, node: onnx.NodeProto) -> str:
+def unscaled(graph: EditedGraph, node: onnx.NodeProto) -> str:
     """Return the input `rnd`, of which the graph's own factor is taken away again.
 
     The contract's noise comes scaled; an export that draws it scales it, too.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -77,17 +78,14 @@ def hubert_as_onnx(content: bytes) -> bytes:
     Its input is `audio`, float32 [1, N] at 16 kHz; its outputs are `units9`, float32 [1, T, 256],
     which RVC voices of version 1 take, where the file has the projection for it, and `unit12`,
     float32 [1, T, 768], for version 2. T is (N - 400) // 320 + 1.
-
-    Raises:
-        VoiceFileError: it is damaged, or no HuBERT of the base form; in one sentence, why.
     """
-    with TorchArchive(io.BytesIO(content)) as archive:
-        places = _tensor_places(read_pickle(archive.pickle(), passed_over=_OWN_OBJECTS))
+    with closing(TorchArchive(io.BytesIO(content))) as archive:
+        places = tensor_places(read_pickle(archive.pickle(), passed_over=_OWN_OBJECTS))
         weights = read_tensors(archive, places)
     return _Encoder(weights).model()
 
 
-def _tensor_places(content: object) -> dict[str, TensorPlace]:
+def tensor_places(content: object) -> dict[str, TensorPlace]:
     """Find the network's tensors, by fairseq's names."""
     if isinstance(content, dict) and isinstance(content.get("model"), dict):
         content = content["model"]
@@ -109,27 +107,25 @@ def _tensor_places(content: object) -> dict[str, TensorPlace]:
 
 
 class _Encoder:
-    """Writes the network as a graph."""
-
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
         self._graph = GraphBuilder()
 
     def model(self) -> bytes:
         graph = self._graph
-        self._check()
-        x = self._transformer_input(graph.input("audio", FLOAT, [1, "samples"]))
-        width = len(self._take("encoder.layer_norm.weight"))
+        self.check()
+        x = self.transformer_input(graph.input("audio", FLOAT, [1, "samples"]))
+        width = len(self.take("encoder.layer_norm.weight"))
         for layer in range(_LAYER_OF_V2):
-            x = self._block(f"encoder.layers.{layer}", x, width)
+            x = self.block(f"encoder.layers.{layer}", x, width)
             if layer + 1 == _LAYER_OF_V1 and "final_proj.weight" in self._weights:
-                units = self._linear("final_proj", x)
-                size = len(self._take("final_proj.bias"))
+                units = self.linear("final_proj", x)
+                size = len(self.take("final_proj.bias"))
                 graph.output(units, "units9", FLOAT, [1, "frames", size])
         graph.output(x, "unit12", FLOAT, [1, "frames", width])
         return graph.model("hubert", {"made_of": "a PyTorch file of HuBERT"})
 
-    def _check(self) -> None:
+    def check(self) -> None:
         layers = {
             int(found[1])
             for name in self._weights
@@ -139,11 +135,11 @@ class _Encoder:
             raise VoiceFileError(
                 f"expected HuBERT in its base form with {_LAYER_OF_V2} layers, found {len(layers)}."
             )
-        width = len(self._take("encoder.layer_norm.weight"))
+        width = len(self.take("encoder.layer_norm.weight"))
         if width % _HEAD:
             raise VoiceFileError(f"expected heads of {_HEAD} numbers each, found {width} in all.")
 
-    def _take(self, name: str) -> NDArray[np.float32]:
+    def take(self, name: str) -> NDArray[np.float32]:
         if name not in self._weights:
             raise VoiceFileError(
                 f"tensor {quoted(name)}: expected one of HuBERT in its base form, found none."
@@ -151,9 +147,9 @@ class _Encoder:
         return self._weights[name]
 
     def _constant(self, name: str) -> str:
-        return self._graph.constant(self._take(name))
+        return self._graph.constant(self.take(name))
 
-    def _transformer_input(self, audio: str) -> str:
+    def transformer_input(self, audio: str) -> str:
         """[1, N] -> [1, T, W]."""
         graph = self._graph
         x = graph.node("Unsqueeze", audio, graph.sizes(1))
@@ -164,15 +160,15 @@ class _Encoder:
                 # One group for each channel.
                 scale, shift = self._constant(f"{name}.2.weight"), self._constant(f"{name}.2.bias")
                 x = graph.node("InstanceNormalization", x, scale, shift, epsilon=_EPSILON)
-            x = self._gelu(x)
+            x = self.gelu(x)
         x = graph.node("Transpose", x, perm=[0, 2, 1])
-        x = self._linear("post_extract_proj", self._normalised("layer_norm", x))
-        x = graph.node("Add", x, self._positions(x))
-        return self._normalised("encoder.layer_norm", x)
+        x = self.linear("post_extract_proj", self.normalised("layer_norm", x))
+        x = graph.node("Add", x, self.positions(x))
+        return self.normalised("encoder.layer_norm", x)
 
-    def _positions(self, x: str) -> str:
+    def positions(self, x: str) -> str:
         graph, name = self._graph, "encoder.pos_conv.0"
-        direction, length = self._take(f"{name}.weight_v"), self._take(f"{name}.weight_g")
+        direction, length = self.take(f"{name}.weight_v"), self.take(f"{name}.weight_g")
         norm = np.sqrt(np.sum(direction.astype(np.float64) ** 2, axis=(0, 1), keepdims=True))
         if not norm.all():
             raise VoiceFileError(f"tensor '{name}.weight_v': expected no column of zeros.")
@@ -183,21 +179,21 @@ class _Encoder:
         y = graph.node("Transpose", x, perm=[0, 2, 1])
         kernels, bias = graph.constant(weight), self._constant(f"{name}.bias")
         y = graph.node("Conv", y, kernels, bias, group=_POSITION_GROUPS, pads=pads)
-        return graph.node("Transpose", self._gelu(y), perm=[0, 2, 1])
+        return graph.node("Transpose", self.gelu(y), perm=[0, 2, 1])
 
-    def _block(self, name: str, x: str, width: int) -> str:
+    def block(self, name: str, x: str, width: int) -> str:
         graph = self._graph
-        attended = graph.node("Add", x, self._attention(f"{name}.self_attn", x, width))
-        x = self._normalised(f"{name}.self_attn_layer_norm", attended)
-        forwarded = self._linear(f"{name}.fc2", self._gelu(self._linear(f"{name}.fc1", x)))
-        return self._normalised(f"{name}.final_layer_norm", graph.node("Add", x, forwarded))
+        attended = graph.node("Add", x, self.attention(f"{name}.self_attn", x, width))
+        x = self.normalised(f"{name}.self_attn_layer_norm", attended)
+        forwarded = self.linear(f"{name}.fc2", self.gelu(self.linear(f"{name}.fc1", x)))
+        return self.normalised(f"{name}.final_layer_norm", graph.node("Add", x, forwarded))
 
-    def _attention(self, name: str, x: str, width: int) -> str:
+    def attention(self, name: str, x: str, width: int) -> str:
         """[1, T, W] -> [1, T, W]."""
         graph = self._graph
         shape = graph.sizes(1, -1, width // _HEAD, _HEAD)
         query, key, value = (
-            graph.node("Reshape", self._linear(f"{name}.{part}_proj", x), shape) for part in "qkv"
+            graph.node("Reshape", self.linear(f"{name}.{part}_proj", x), shape) for part in "qkv"
         )
         query = graph.node("Mul", query, graph.number(1.0 / math.sqrt(_HEAD)))
         query = graph.node("Transpose", query, perm=[0, 2, 1, 3])
@@ -206,19 +202,19 @@ class _Encoder:
         heard = graph.node("MatMul", weights, graph.node("Transpose", value, perm=[0, 2, 1, 3]))
         heard = graph.node("Transpose", heard, perm=[0, 2, 1, 3])
         together = graph.node("Reshape", heard, graph.sizes(1, -1, width))
-        return self._linear(f"{name}.out_proj", together)
+        return self.linear(f"{name}.out_proj", together)
 
-    def _linear(self, name: str, x: str) -> str:
+    def linear(self, name: str, x: str) -> str:
         graph = self._graph
-        weight = np.ascontiguousarray(self._take(f"{name}.weight").T)
+        weight = np.ascontiguousarray(self.take(f"{name}.weight").T)
         product = graph.node("MatMul", x, graph.constant(weight))
         return graph.node("Add", product, self._constant(f"{name}.bias"))
 
-    def _normalised(self, name: str, x: str) -> str:
+    def normalised(self, name: str, x: str) -> str:
         scale, shift = self._constant(f"{name}.weight"), self._constant(f"{name}.bias")
         return self._graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=_EPSILON)
 
-    def _gelu(self, x: str) -> str:
+    def gelu(self, x: str) -> str:
         graph = self._graph
         bent = graph.node("Erf", graph.node("Mul", x, graph.number(1.0 / math.sqrt(2.0))))
         share = graph.node("Mul", graph.node("Add", bent, graph.number(1.0)), graph.number(0.5))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,11 +52,11 @@ from tools.importing.report import (
     text_voice_table,
     unmet_needs,
 )
-from tools.importing.retrieval_index import MAX_INDEX_BYTES, RetrievalIndex, read_index
-from tools.importing.rvc_voice import BundleParts, ImportOptions, import_voice, write_bundle
+from tools.importing.retrieval_index import MAX_INDEX_BYTES, read_index
+from tools.importing.rvc_voice import import_voice, write_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tools.bundles.consent import Ask, Consent
     from tools.bundles.sample import Sample
@@ -70,23 +71,20 @@ THREADS = (1, 2)
 
 @dataclass(frozen=True)
 class Trials:
-    """Settings of the trial of a new bundle."""
-
     measure: Callable[[Path, int], TrialReport]
     sample: Callable[[Path, Path, Path], Sample]
 
 
 def import_command(arguments: Sequence[str], ask: Ask, trials: Trials) -> int:
-    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
     options = _parser().parse_args(arguments)
+    is_encoder = options.command == "encoder"
     try:
-        for path in [options.file] if options.command == "encoder" else options.files:
-            try:
+        for path in [options.file] if is_encoder else options.files:
+            with naming(path):
                 require_download(path)
-            except VoiceFileError as error:
-                raise _named(path, error) from error
-        if options.command == "encoder":
-            table = _add_encoder(options)
+        if is_encoder:
+            with naming(options.file):
+                table = add_encoder(options)
         else:
             table = _import(options, ask, trials)
     except VoiceFileError as error:
@@ -96,111 +94,82 @@ def import_command(arguments: Sequence[str], ask: Ask, trials: Trials) -> int:
     return 0
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let errors begin with the name of a file."""
+    try:
+        yield
+    except VoiceFileError as error:
+        raise VoiceFileError(f"{printable(path.name)}: {error}") from error
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="character", description=(__doc__ or "").split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     voice = commands.add_parser("import", help="make a character of a voice that you have")
-    voice.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="one .pth or .onnx, perhaps an .index; or one .aivmx",
-    )
-    voice.add_argument("--as", dest="character", required=True, metavar="ID", help="its id")
-    voice.add_argument("--name", help="shown to visitors (default: the id)")
-    voice.add_argument("--name-ja", help="the same in Japanese (default: the name)")
-    voice.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
-    voice.add_argument(
-        "--portrait",
-        type=Path,
-        metavar="FILE",
-        help="a picture, PNG or JPEG (default: the icon of an .aivmx)",
-    )
-    voice.add_argument("--encoder", metavar="SHA256", help="which encoder, if there are several")
-    voice.add_argument(
-        "--pitch-model", metavar="SHA256", help="of those added (default: the engine's own tracker)"
-    )
-    voice.add_argument("--speaker", type=int, default=0, help="of a voice with several")
-    voice.add_argument(
-        "--median-hz", type=float, help="how high the character speaks; visitors are moved to it"
-    )
-    voice.add_argument(
-        "--unvoiced",
-        choices=("zero", "fill"),
-        default="zero",
-        help="what the voice was trained with; RVC of July 2026 and newer: fill",
-    )
-    voice.add_argument(
-        "--recording",
-        type=Path,
-        default=RECORDING,
-        metavar="FILE",
-        help="of a voice, converted at the end (default: the demo's)",
-    )
-    voice.add_argument(
-        "--samples-into",
-        type=Path,
-        default=SAMPLES,
-        metavar="FOLDER",
-        help=f"of the converted sample and its picture (default: {SAMPLES})",
-    )
+    add = voice.add_argument
+    text = "one .pth or .onnx, perhaps an .index; or one .aivmx"
+    add("files", nargs="+", type=Path, metavar="FILE", help=text)
+    add("--as", dest="character", required=True, metavar="ID", help="its id")
+    add("--name", help="shown to visitors (default: the id)")
+    add("--name-ja", help="the same in Japanese (default: the name)")
+    add("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
+    text = "a picture, PNG or JPEG (default: the icon of an .aivmx)"
+    add("--portrait", type=Path, metavar="FILE", help=text)
+    add("--encoder", metavar="SHA256", help="which encoder, if there are several")
+    text = "of those added (default: the engine's own tracker)"
+    add("--pitch-model", metavar="SHA256", help=text)
+    add("--speaker", type=int, default=0, help="of a voice with several")
+    text = "how high the character speaks; visitors are moved to it"
+    add("--median-hz", type=float, help=text)
+    text = "what the voice was trained with; RVC of July 2026 and newer: fill"
+    add("--unvoiced", choices=("zero", "fill"), default="zero", help=text)
+    text = "of a voice, converted at the end (default: the demo's)"
+    add("--recording", type=Path, default=RECORDING, metavar="FILE", help=text)
+    text = f"of the converted sample and its picture (default: {SAMPLES})"
+    add("--samples-into", type=Path, default=SAMPLES, metavar="FOLDER", help=text)
     encoder = commands.add_parser("encoder", help="add an encoder that voices share")
-    encoder.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help="hubert_base.pt (ContentVec) out of RVC's folder, or ContentVec, HuBERT, RMVPE, FCPE"
-        " or the BERT of Style-Bert-VITS2 as .onnx",
+    add = encoder.add_argument
+    text = (
+        "hubert_base.pt (ContentVec) out of RVC's folder, or ContentVec, HuBERT, RMVPE, FCPE or the"
+        " BERT of Style-Bert-VITS2 as .onnx"
     )
-    encoder.add_argument(
-        "--vocabulary", type=Path, metavar="FILE", help="vocab.txt of a BERT, one token in a line"
-    )
-    encoder.add_argument(
-        "--int8", action="store_true", help="store the weights of a content encoder in 8 bits"
-    )
+    add("file", type=Path, metavar="FILE", help=text)
+    text = "vocab.txt of a BERT, one token in a line"
+    add("--vocabulary", type=Path, metavar="FILE", help=text)
+    text = "store the weights of a content encoder in 8 bits"
+    add("--int8", action="store_true", help=text)
     for each in (voice, encoder):
         each.add_argument("--into", type=Path, default=CHARACTERS, help="folder of the characters")
     return parser
 
 
-def _add_encoder(options: argparse.Namespace) -> object:
-    path: Path = options.file
-    store = EncoderStore(options.into)
-    try:
-        content = read_file(path, MAX_ENCODER_BYTES)
-        origin = path.name
-        if is_torch_file(content):
-            content, origin = run_apart(hubert_as_onnx, content), f"{path.name}, made into ONNX"
-        if is_pitch_model(content):
-            return _add_pitch_model(store, content, options)
-        if is_bert(content):
-            return _add_bert(store, content, options)
-        encoder = run_apart(inspect_encoder, content)
-        smaller = run_apart(quantise, encoder) if options.int8 else None
-    except VoiceFileError as error:
-        raise _named(path, error) from error
-    kept = encoder if smaller is None else smaller.encoder
-    origin = origin if smaller is None else f"{origin}, 8 bits"
-    return encoder_table(encoder, store.add(kept.content, origin, kept.outputs), smaller)
+def add_encoder(options: argparse.Namespace) -> object:
+    path, store = options.file, EncoderStore(options.into)
+    content, origin = read_file(path, MAX_ENCODER_BYTES), path.name
+    if is_torch_file(content):
+        content, origin = run_apart(hubert_as_onnx, content), f"{path.name}, made into ONNX"
+    other = "pitch model" if is_pitch_model(content) else "BERT" if is_bert(content) else None
+    if other and options.int8:
+        raise VoiceFileError(f"expected a content encoder for --int8, found a {other}.")
+    if other == "pitch model":
+        model = run_apart(inspect_pitch_model, content)
+        return pitch_model_table(model, store.add(content, path.name))
+    if other == "BERT":
+        tokens = None if options.vocabulary is None else read_tokens(options.vocabulary)
+        report = run_apart(inspect_bert, (content, tokens))
+        return bert_table(report, store.add(report.content, path.name, OUTPUTS))
+    encoder = run_apart(inspect_encoder, content)
+    if not options.int8:
+        return encoder_table(encoder, store.add(content, origin, encoder.outputs), None)
+    smaller = run_apart(quantise, encoder)
+    kept = smaller.encoder
+    return encoder_table(
+        encoder, store.add(kept.content, f"{origin}, 8 bits", kept.outputs), smaller
+    )
 
 
-def _add_pitch_model(store: EncoderStore, content: bytes, options: argparse.Namespace) -> object:
-    if options.int8:
-        raise VoiceFileError("expected a content encoder for --int8, found a pitch model.")
-    model = run_apart(inspect_pitch_model, content)
-    return pitch_model_table(model, store.add(content, options.file.name))
-
-
-def _add_bert(store: EncoderStore, content: bytes, options: argparse.Namespace) -> object:
-    if options.int8:
-        raise VoiceFileError("expected a content encoder for --int8, found a BERT.")
-    tokens = None if options.vocabulary is None else read_tokens(options.vocabulary)
-    report = run_apart(inspect_bert, (content, tokens))
-    return bert_table(report, store.add(report.content, options.file.name, OUTPUTS))
-
-
-def _import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
+def import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
     voice = read_text_voice(options.files[0])
     if options.portrait is not None:
         voice = replace(voice, portrait=read_portrait(options.portrait, COLOUR))
@@ -209,7 +178,9 @@ def _import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) ->
     name = options.name or voice.read.facts.name
     folder = options.into / options.character
     names = (options.name_ja or name, name)
-    write_text_bundle(folder, names, voice, encoder, consent)
+    write_text_bundle(
+        options.into, options.character, names, voice, encoder=encoder, consent=consent
+    )
     return text_voice_table(voice, encoder, _try(folder, options, trials))
 
 
@@ -232,15 +203,18 @@ def _consent(options: argparse.Namespace, ask: Ask) -> Consent:
 
 def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
     if [path.suffix.lower() for path in options.files] == [SUFFIX]:
-        return _import_text_voice(options, ask, trials)
-    voice_path, index_path = _sort_files(options.files)
+        return import_text_voice(options, ask, trials)
+    voice_path, index_path = sort_files(options.files)
     voice = import_voice(voice_path)
     if not 0 <= options.speaker < voice.speakers:
         raise VoiceFileError(
             f"--speaker {options.speaker}: expected 0 to {voice.speakers - 1}, as many as the voice"
             " has."
         )
-    index = None if index_path is None else _read_index(index_path, voice.features)
+    index = None
+    if index_path is not None:
+        with naming(index_path):
+            index = read_index(read_file(index_path, MAX_INDEX_BYTES), voice.features)
     retrieval = None if index is None else build_retrieval(index)
     store, model = EncoderStore(options.into), options.pitch_model
     encoder = store.choose(voice.features, options.encoder)
@@ -249,21 +223,23 @@ def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
     pitch_model = None if model is None else store.choose_pitch_model(model)
     consent = _consent(options, ask)
     name = options.name or options.character
-    wishes = ImportOptions(
-        character=options.character,
-        name=name,
-        name_ja=options.name_ja or name,
+    folder = options.into / options.character
+    write_bundle(
+        options.into,
+        options.character,
+        (options.name_ja or name, name),
+        voice,
+        consent,
+        shared={"content": encoder} | ({} if pitch_model is None else {"pitch": pitch_model}),
+        retrieval=retrieval,
         median_hz=options.median_hz,
         settings={"speaker": options.speaker, "unvoiced": options.unvoiced},
         portrait=None if options.portrait is None else read_portrait(options.portrait, COLOUR),
     )
-    parts = BundleParts(voice, encoder, retrieval, pitch_model)
-    folder = write_bundle(options.into, wishes, parts, consent)
     return import_table(voice, encoder, index, _try(folder, options, trials))
 
 
-def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
-    """Tell the voice from its index."""
+def sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
     indexes = [path for path in paths if path.suffix.lower() == ".index"]
     voices = [path for path in paths if path not in indexes]
     if len(voices) != 1 or len(indexes) > 1:
@@ -274,19 +250,7 @@ def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
     return voices[0], indexes[0] if indexes else None
 
 
-def _read_index(path: Path, width: int) -> RetrievalIndex:
-    try:
-        return read_index(read_file(path, MAX_INDEX_BYTES), width)
-    except VoiceFileError as error:
-        raise _named(path, error) from error
-
-
-def _named(path: Path, error: VoiceFileError) -> VoiceFileError:
-    return VoiceFileError(f"{printable(path.name)}: {error}")
-
-
 def run(arguments: Sequence[str]) -> int:
-    """Do what is asked for at a terminal, with real trials."""
     return import_command(arguments, ask_at_terminal, Trials(measure, make_sample))
 
 

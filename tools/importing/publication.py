@@ -40,7 +40,6 @@ _MEGABYTE: Final = 1_000_000
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Put or remove a character; exit with 0 if it was done, otherwise 1."""
     options = _parser().parse_args(arguments)
     try:
         if options.command == "put":

@@ -34,8 +34,6 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class TrialResult:
-    """Measurements of a finished bundle."""
-
     reports: Mapping[int, TrialReport]
     sample: Sample
 
@@ -46,11 +44,6 @@ def import_table(
     index: RetrievalIndex | None,
     tried: TrialResult,
 ) -> Table:
-    """Make the table of an imported voice.
-
-    Args:
-        index: its index, or None.
-    """
     table = _table("imported")
     pitch = "with pitch" if voice.has_pitch else "without pitch"
     speakers = "1 speaker" if voice.speakers == 1 else f"{voice.speakers} speakers"
@@ -63,8 +56,8 @@ def import_table(
     table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
     for warning in unmet_needs(voice, encoder.origin):
         table.add_row("warning", warning)
-    table.add_row("index", "none" if index is None else _about(index))
-    _add_trials(table, tried, "recording")
+    table.add_row("index", "none" if index is None else about(index))
+    add_trials(table, tried, "recording")
     return table
 
 
@@ -74,11 +67,7 @@ _LAYERS = {"v1": "9", "v2": "12"}
 
 
 def unmet_needs(voice: ImportedVoice, origin: str) -> Iterator[str]:
-    """Yield a sentence for each need of a voice, as its file says it, that it does not get.
-
-    Args:
-        origin: of the encoder that it gets: the name of its file.
-    """
+    """Yield a sentence for each need of a voice, as its file says it, that it does not get."""
     facts = {name.lower(): value for name, value in voice.facts.items()}
     needed = facts.get("encoder") or facts.get("embedder") or ""
     layer = facts.get("encoder layer") or facts.get("emboutputlayer") or ""
@@ -109,7 +98,6 @@ def _family(name: str) -> str:
 
 
 def text_voice_table(voice: ImportedTextVoice, encoder: StoredEncoder, tried: TrialResult) -> Table:
-    """Make the table of an imported AIVMX voice."""
     table, facts = _table("imported"), voice.read.facts
     table.add_row("found", f"AIVMX voice {facts.name} {facts.version}")
     table.add_row("creators", ", ".join(facts.creators) or "not said")
@@ -125,12 +113,11 @@ def text_voice_table(voice: ImportedTextVoice, encoder: StoredEncoder, tried: Tr
     table.add_row("portrait", without if voice.portrait is None else "made of the picture")
     table.add_row("sample rate", f"{facts.voice.sample_rate} Hz")
     table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
-    _add_trials(table, tried, "speech")
+    add_trials(table, tried, "speech")
     return table
 
 
 def bert_table(report: BertReport, stored: StoredEncoder) -> Table:
-    """Make the table of a BERT that was added."""
     table = _table("encoder added")
     table.add_row("SHA-256", stored.sha256)
     table.add_row("found", f"a BERT with {report.tokens} tokens, for voices of Style-Bert-VITS2")
@@ -139,7 +126,7 @@ def bert_table(report: BertReport, stored: StoredEncoder) -> Table:
     return table
 
 
-def _add_trials(table: Table, tried: TrialResult, source: str) -> None:
+def add_trials(table: Table, tried: TrialResult, source: str) -> None:
     for threads, report in tried.reports.items():
         name = f"{threads} thread" if threads == 1 else f"{threads} threads"
         seconds = report.real_time_factor * SECONDS
@@ -155,11 +142,6 @@ def _add_trials(table: Table, tried: TrialResult, source: str) -> None:
 def encoder_table(
     encoder: InspectedEncoder, stored: StoredEncoder, smaller: Quantisation | None
 ) -> Table:
-    """Make the table of an encoder that was added.
-
-    Args:
-        smaller: what it became with weights of 8 bits, or None.
-    """
     table = _table("encoder added")
     table.add_row("SHA-256", stored.sha256)
     table.add_row("input", f"{quoted(encoder.input)}, {encoder.rank} axes, 16 kHz")
@@ -183,7 +165,6 @@ def encoder_table(
 
 
 def pitch_model_table(model: InspectedPitchModel, stored: StoredEncoder) -> Table:
-    """Make the table of a pitch model that was added."""
     table = _table("pitch model added")
     table.add_row("SHA-256", stored.sha256)
     table.add_row(f"a tone of {TONE_HZ:g} Hz", f"is heard as {model.tone_hz:.1f} Hz")
@@ -194,7 +175,7 @@ def pitch_model_table(model: InspectedPitchModel, stored: StoredEncoder) -> Tabl
     return table
 
 
-def _about(index: RetrievalIndex) -> str:
+def about(index: RetrievalIndex) -> str:
     return (
         f"{len(index.vectors)} vectors of {index.vectors.shape[1]} in {len(index.centroids)} cells"
     )

@@ -53,85 +53,71 @@ class RetrievalIndex:
     probes: int
 
 
-@dataclass(frozen=True)
-class _Header:
-    width: int
-    vectors: int
-
-
 def read_index(content: bytes, width: int | None = None) -> RetrievalIndex:
-    """Read an index.
-
-    Raises:
-        VoiceFileError: it is no such index, has no vectors, or belongs to another kind of voice.
-    """
     if len(content) > MAX_INDEX_BYTES:
         raise VoiceFileError(f"expected at most {MAX_INDEX_BYTES} bytes, found {len(content)}.")
     reader = _Reader(memoryview(content))
     reader.expect(_INVERTED_FILE, "an index of the kind IVF,Flat")
-    header = reader.header("index")
-    if width is not None and header.width != width:
+    found, count = reader.header("index")
+    if width is not None and found != width:
         raise VoiceFileError(
-            f"expected vectors of {width} numbers as the voice takes them, found {header.width}:"
+            f"expected vectors of {width} numbers as the voice takes them, found {found}:"
             " the index belongs to a voice of another version."
         )
-    if header.vectors == 0:
+    if count == 0:
         raise VoiceFileError(
             "expected an index with vectors, found none: this is a 'trained_*.index'; bring the"
             " 'added_*.index' beside it."
         )
     cell_count = reader.count("cells", 1, MAX_CELLS)
     probes = reader.count("cells to search", 1, cell_count)
-    centroids = _read_centroids(reader, header.width, cell_count)
-    _skip_direct_map(reader)
-    vectors, order, sizes = _read_lists(reader, header, cell_count)
+    centroids = read_centroids(reader, found, cell_count)
+    skip_direct_map(reader)
+    vectors, order, sizes = read_lists(reader, found, count, cell_count)
     reader.finish()
-    return _in_order(centroids, vectors, order, sizes, probes)
+    return in_order(centroids, vectors, order, sizes, probes)
 
 
-def _read_centroids(reader: _Reader, width: int, cells: int) -> NDArray[np.float32]:
+def read_centroids(reader: _Reader, width: int, cells: int) -> NDArray[np.float32]:
     reader.expect(_FLAT, "plain centroids")
-    header = reader.header("centroids")
-    if (header.width, header.vectors) != (width, cells):
+    found, count = reader.header("centroids")
+    if (found, count) != (width, cells):
         raise VoiceFileError(
-            f"centroids: expected {cells} of {width} numbers, found {header.vectors} of"
-            f" {header.width}."
+            f"centroids: expected {cells} of {width} numbers, found {count} of {found}."
         )
     reader.count("numbers of the centroids", width * cells, width * cells)
-    return _finite("centroids", reader.numbers(width * cells)).reshape(cells, width)
+    return finite("centroids", reader.numbers(width * cells)).reshape(cells, width)
 
 
-def _skip_direct_map(reader: _Reader) -> None:
+def skip_direct_map(reader: _Reader) -> None:
     kind = reader.byte()
     if kind not in {_NO_DIRECT_MAP, _ARRAY}:
         raise VoiceFileError(f"direct map: expected none or a list, found the kind {kind}.")
     reader.whole_numbers(reader.count("entries of the direct map", 0, MAX_VECTORS))
 
 
-def _read_lists(
-    reader: _Reader, header: _Header, cells: int
+def read_lists(
+    reader: _Reader, width: int, count: int, cells: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], list[int]]:
     """Return the vectors, their numbers, and how many every cell has."""
     reader.expect(_LISTS, "lists of vectors")
     reader.count("lists", cells, cells)
-    reader.count("bytes per vector", 4 * header.width, 4 * header.width)
-    sizes = _read_sizes(reader, cells)
-    if sum(sizes) != header.vectors:
-        raise VoiceFileError(
-            f"lists: expected {header.vectors} vectors together, found {sum(sizes)}."
-        )
+    reader.count("bytes per vector", 4 * width, 4 * width)
+    sizes = read_sizes(reader, cells)
+    if sum(sizes) != count:
+        raise VoiceFileError(f"lists: expected {count} vectors together, found {sum(sizes)}.")
     vectors, numbers = [], []
     for size in sizes:
-        vectors.append(reader.numbers(size * header.width).reshape(size, header.width))
+        vectors.append(reader.numbers(size * width).reshape(size, width))
         numbers.append(reader.whole_numbers(size))
-    return _finite("vectors", np.concatenate(vectors)), np.concatenate(numbers), sizes
+    return finite("vectors", np.concatenate(vectors)), np.concatenate(numbers), sizes
 
 
-def _read_sizes(reader: _Reader, cells: int) -> list[int]:
+def read_sizes(reader: _Reader, cells: int) -> list[int]:
     kind = reader.take(4)
     if kind == _ALL_SIZES:
         reader.count("sizes of lists", cells, cells)
-        return [_bounded(size) for size in reader.whole_numbers(cells).tolist()]
+        return [bounded(size) for size in reader.whole_numbers(cells).tolist()]
     if kind != _SOME_SIZES:
         raise VoiceFileError(f"lists: expected their sizes, found {quoted(bytes(kind))}.")
     count = reader.count("sizes of lists", 0, 2 * cells)
@@ -140,24 +126,23 @@ def _read_sizes(reader: _Reader, cells: int) -> list[int]:
     for cell, size in zip(pairs[::2], pairs[1::2], strict=False):
         if not 0 <= cell < cells:
             raise VoiceFileError(f"lists: expected a cell below {cells}, found {cell}.")
-        sizes[cell] = _bounded(size)
+        sizes[cell] = bounded(size)
     return sizes
 
 
-def _bounded(size: int) -> int:
+def bounded(size: int) -> int:
     if not 0 <= size <= MAX_VECTORS:
         raise VoiceFileError(f"lists: expected 0 to {MAX_VECTORS} vectors, found {size}.")
     return size
 
 
-def _in_order(
+def in_order(
     centroids: NDArray[np.float32],
     vectors: NDArray[np.float32],
     order: NDArray[np.int64],
     sizes: list[int],
     probes: int,
 ) -> RetrievalIndex:
-    """Sort the vectors by their numbers."""
     count = len(vectors)
     if not np.array_equal(np.sort(order), np.arange(count)):
         raise VoiceFileError(f"lists: expected every number below {count} once, found others.")
@@ -168,7 +153,7 @@ def _in_order(
     return RetrievalIndex(by_number, centroids, cells, probes)
 
 
-def _finite(what: str, values: NDArray[np.float32]) -> NDArray[np.float32]:
+def finite(what: str, values: NDArray[np.float32]) -> NDArray[np.float32]:
     if not np.isfinite(values).all():
         raise VoiceFileError(f"{what}: expected finite numbers, found others.")
     return values
@@ -208,7 +193,8 @@ class _Reader:
             raise VoiceFileError(f"{what}: expected {expected}, found {value}.")
         return int(value)
 
-    def header(self, what: str) -> _Header:
+    def header(self, what: str) -> tuple[int, int]:
+        """Return the width and the number of vectors."""
         width, vectors, _, _, _, metric = _HEADER.unpack(self.take(_HEADER.size))
         if not 1 <= width <= MAX_WIDTH or not 0 <= vectors <= MAX_VECTORS:
             raise VoiceFileError(
@@ -219,7 +205,7 @@ class _Reader:
             raise VoiceFileError(
                 f"{what}: expected the Euclidean distance (1), found the metric {metric}."
             )
-        return _Header(width, vectors)
+        return width, vectors
 
     def numbers(self, count: int) -> NDArray[np.float32]:
         return np.frombuffer(self.take(4 * count), "<f4")

@@ -48,26 +48,17 @@ class ImportedVoice:
 
     @property
     def features(self) -> int:
-        """The numbers of each frame that it takes."""
         return FEATURE_SIZES[self.version]
 
 
 def import_voice(path: Path) -> ImportedVoice:
-    """Read a voice.
-
-    Args:
-        path: a `.pth` or an `.onnx`.
-
-    Raises:
-        VoiceFileError: it cannot be read, or is no voice; the message begins with its name.
-    """
     if path.suffix.lower() not in _SUFFIXES:
         raise VoiceFileError(
             f"{printable(path.name)}: expected a .pth or an .onnx, found another kind."
         )
     try:
         require_file(path)
-        return _from_export(path) if path.suffix.lower() == ".onnx" else _from_checkpoint(path)
+        return from_export(path) if path.suffix.lower() == ".onnx" else from_checkpoint(path)
     except VoiceFileError as error:
         raise VoiceFileError(f"{printable(path.name)}: {error}") from error
     except OSError as error:
@@ -76,7 +67,7 @@ def import_voice(path: Path) -> ImportedVoice:
         ) from error
 
 
-def _from_checkpoint(path: Path) -> ImportedVoice:
+def from_checkpoint(path: Path) -> ImportedVoice:
     with path.open("rb") as file:
         voice = read_voice(file)
         file.seek(0)
@@ -94,7 +85,7 @@ def _from_checkpoint(path: Path) -> ImportedVoice:
     )
 
 
-def _from_export(path: Path) -> ImportedVoice:
+def from_export(path: Path) -> ImportedVoice:
     if path.stat().st_size > MAX_EXPORT_BYTES:
         raise VoiceFileError(f"expected at most {MAX_EXPORT_BYTES} bytes, found more.")
     content = path.read_bytes()
@@ -119,87 +110,54 @@ _USUAL_LOG_STD = 0.2
 _OCTAVE = 2.0
 
 
-@dataclass(frozen=True)
-class ImportOptions:
-    """Options of an import.
-
-    Attributes:
-        median_hz: of the character's speech, to which visitors are moved; None moves nobody.
-        portrait: an SVG, or None.
-    """
-
-    character: str
-    name: str
-    name_ja: str
-    median_hz: float | None
-    settings: dict[str, Any]
-    portrait: bytes | None = None
-
-
-@dataclass(frozen=True)
-class BundleParts:
-    """Parts of a bundle.
-
-    Attributes:
-        retrieval: the graph with the vectors of the voice's recordings, or None.
-        pitch_model: that follows the visitor's pitch, or None for the engine's own tracker.
-    """
-
-    voice: ImportedVoice
-    encoder: StoredEncoder
-    retrieval: bytes | None
-    pitch_model: StoredEncoder | None = None
-
-    @property
-    def shared(self) -> dict[str, StoredEncoder]:
-        """The graphs that characters share, by role."""
-        optional = {} if self.pitch_model is None else {"pitch": self.pitch_model}
-        return {"content": self.encoder} | optional
-
-    @property
-    def graphs(self) -> dict[str, bytes]:
-        """The graphs that lie in the bundle's own folder, by role."""
-        optional = {} if self.retrieval is None else {"retrieval": self.retrieval}
-        return {"synthesizer": self.voice.synthesizer} | optional
-
-
 def write_bundle(
-    characters: Path, wishes: ImportOptions, parts: BundleParts, consent: Consent
-) -> Path:
+    characters: Path,
+    character: str,
+    names: tuple[str, str],
+    voice: ImportedVoice,
+    consent: Consent,
+    *,
+    shared: Mapping[str, StoredEncoder],
+    retrieval: bytes | None = None,
+    median_hz: float | None = None,
+    settings: Mapping[str, Any],
+    portrait: bytes | None = None,
+) -> None:
     """Write a bundle into the folder of characters.
 
-    Raises:
-        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
+    Args:
+        names: in Japanese and in English.
+        shared: the content encoder, and perhaps a pitch model, by role.
+        retrieval: the graph with the vectors of the voice's recordings.
+        median_hz: of the character's speech, to which visitors are moved; None moves nobody.
+        portrait: an SVG.
     """
-    target = characters / wishes.character
-    write_files(target, _manifest(wishes, parts, consent), parts.graphs, wishes.portrait)
-    return target
-
-
-def _manifest(wishes: ImportOptions, parts: BundleParts, consent: Consent) -> dict[str, Any]:
-    voice, encoder = parts.voice, parts.encoder
-    output = encoder.output_for(voice.features)
-    settings = {"content_output": output.name} if output is not None else {}
-    return {
+    graphs = {"synthesizer": voice.synthesizer}
+    if retrieval is not None:
+        graphs["retrieval"] = retrieval
+    output = shared["content"].output_for(voice.features)
+    chosen = {"content_output": output.name} if output is not None else {}
+    manifest = {
         "schema_version": SCHEMA_VERSION,
-        "id": wishes.character,
-        "name": {"ja": wishes.name_ja, "en": wishes.name},
+        "id": character,
+        "name": {"ja": names[0], "en": names[1]},
         "engine": ENGINE,
         "sample_rate": voice.sample_rate,
         "graphs": {
-            **{role: shared_entry(role, stored) for role, stored in parts.shared.items()},
-            **{role: entry(role, content) for role, content in parts.graphs.items()},
+            **{role: shared_entry(role, stored) for role, stored in shared.items()},
+            **{role: entry(role, content) for role, content in graphs.items()},
         },
-        "pitch": _pitch(wishes.median_hz),
+        "pitch": pitch(median_hz),
         "limits": LIMITS,
         **owner_fields(consent),
-        "preview": preview(wishes.portrait),
+        "preview": preview(portrait),
         "origin": _origin(voice, consent),
-        "settings": settings | wishes.settings,
+        "settings": {**chosen, **settings},
     }
+    write_files(characters / character, manifest, graphs, portrait)
 
 
-def _pitch(median_hz: float | None) -> dict[str, Any] | None:
+def pitch(median_hz: float | None) -> dict[str, Any] | None:
     if median_hz is None:
         return None
     return {

@@ -15,18 +15,8 @@ Inputs, for T frames of 10 ms, F features and `hop` samples per frame:
 The output is `audio`, float32 [1, 1, T * hop]. A voice without pitch has no `pitch`, `pitchf` and
 `noise`. Nothing in the graph is random, and every length works.
 
-Measured with a full-size v2 voice of 40 kHz (27.5 million random weights, 200 frames, 1 thread,
-ONNX Runtime 1.31, a busy machine with AVX-512; processor seconds per second of audio, the best of
-three runs in turn):
-
-| form | seconds | loading | file | against the first |
-|---|---|---|---|---|
-| convolutions over [1, C, 1, T], float32 | 1.01 | 0.65 s | 107 MB | - |
-| convolutions over [1, C, T], float32 | 1.14 | 0.40 s | 107 MB | 2e-6 |
-| weights stored as float16, over [1, C, 1, T] | 1.04 | 0.56 s | 54 MB | 8e-4 |
-
-Hence four axes, which are a ninth faster, and float32: half precision of the weights, of which the
-normalisation is worked in, is no faster, and its error is above what two exports of a voice differ.
+Signals have four axes, which is a ninth faster than three, and weights are float32: float16 is no
+faster, and its error is above what two exports of a voice differ (docs/architecture.md, 22).
 """
 
 from __future__ import annotations
@@ -66,8 +56,6 @@ _KERNEL = 7
 
 @dataclass(frozen=True)
 class LayerNames:
-    """Names of a decoder's layers."""
-
     upsample: str
     block: str
     first: str
@@ -85,22 +73,13 @@ MRF_NAMES = LayerNames(
 )
 
 
+@dataclass(frozen=True)
 class HifiGanDecoder:
-    """Adds the decoder to a graph."""
-
-    def __init__(
-        self,
-        graph: GraphBuilder,
-        weights: LayerWeights,
-        sizes: NetworkSizes,
-        names: LayerNames,
-        speakers: Speakers,
-    ) -> None:
-        self._graph = graph
-        self._weights = weights
-        self._sizes = sizes
-        self._names = names
-        self._speakers = speakers
+    graph: GraphBuilder
+    weights: LayerWeights
+    sizes: NetworkSizes
+    names: LayerNames
+    speakers: Speakers
 
     def add(self, signal: str, source: str | None) -> str:
         """Add all of it.
@@ -112,17 +91,15 @@ class HifiGanDecoder:
         Returns:
             The audio, [1, 1, T * hop].
         """
-        graph, weights, sizes = self._graph, self._weights, self._sizes
+        graph, weights, sizes = self.graph, self.weights, self.sizes
         channels = sizes.upsample_channels
-        weight = weights.take("dec.conv_pre.weight", channels, sizes.inter_channels, _KERNEL)
-        bias = weights.take("dec.conv_pre.bias", channels)
-        x = convolution(graph, signal, weight, bias, padding=centred(_KERNEL))
-        weight = weights.take("dec.cond.weight", channels, sizes.speaker_channels, 1)
-        speaker = self._speakers.vector(weight, weights.take("dec.cond.bias", channels))
-        x = graph.node("Add", x, speaker)
+        first = weights.pair("dec.conv_pre", channels, sizes.inter_channels, _KERNEL)
+        x = convolution(graph, signal, *first, padding=centred(_KERNEL))
+        condition = weights.pair("dec.cond", channels, sizes.speaker_channels, 1)
+        x = graph.node("Add", x, self.speakers.vector(*condition))
         gain = 1.0
         for stage in range(len(sizes.upsample_rates)):
-            x = self._upsampled(stage, leaky(graph, x, _SLOPE), gain)
+            x = self.upsampled(stage, leaky(graph, x, _SLOPE), gain)
             if source is not None:
                 x = graph.node("Add", x, self._noise(stage, source))
             blocks = [self._block(stage, block, x) for block in range(len(sizes.resblock_kernels))]
@@ -131,8 +108,8 @@ class HifiGanDecoder:
         return self._audio(x, gain)
 
     def _audio(self, x: str, gain: float) -> str:
-        graph, weights = self._graph, self._weights
-        channels = self._channels(len(self._sizes.upsample_rates) - 1)
+        graph, weights = self.graph, self.weights
+        channels = self._channels(len(self.sizes.upsample_rates) - 1)
         weight = weights.take("dec.conv_post.weight", 1, channels, _KERNEL) * np.float32(gain)
         has_bias = "dec.conv_post.bias" in weights
         bias = weights.take("dec.conv_post.bias", 1) if has_bias else None
@@ -141,14 +118,14 @@ class HifiGanDecoder:
         return graph.node("Reshape", audio, graph.sizes(1, 1, -1))
 
     def _channels(self, stage: int) -> int:
-        return self._sizes.upsample_channels >> (stage + 1)
+        return self.sizes.upsample_channels >> (stage + 1)
 
-    def _upsampled(self, stage: int, x: str, gain: float) -> str:
-        graph, sizes = self._graph, self._sizes
+    def upsampled(self, stage: int, x: str, gain: float) -> str:
+        graph, sizes = self.graph, self.sizes
         rate, kernel = sizes.upsample_rates[stage], sizes.upsample_kernels[stage]
-        name, channels = self._names.upsample.format(stage=stage), self._channels(stage)
-        weight = self._weights.take(f"{name}.weight", 2 * channels, channels, kernel)
-        bias = self._weights.take(f"{name}.bias", channels)
+        name, channels = self.names.upsample.format(stage=stage), self._channels(stage)
+        weight = self.weights.take(f"{name}.weight", 2 * channels, channels, kernel)
+        bias = self.weights.take(f"{name}.bias", channels)
         # An odd surplus is cut off in front, with what Applio calls the output padding.
         before = (kernel - rate + 1) // 2
         return graph.node(
@@ -163,42 +140,40 @@ class HifiGanDecoder:
 
     def _noise(self, stage: int, source: str) -> str:
         """Shorten the source to the length that the signal has after a stage."""
-        graph, channels = self._graph, self._channels(stage)
-        stride = math.prod(self._sizes.upsample_rates[stage + 1 :])
+        graph, channels = self.graph, self._channels(stage)
+        stride = math.prod(self.sizes.upsample_rates[stage + 1 :])
         name = f"dec.noise_convs.{stage}"
         kernel = 1 if stride == 1 else 2 * stride - stride % 2
-        weight = self._weights.take(f"{name}.weight", channels, 1, kernel)
-        bias = self._weights.take(f"{name}.bias", channels)
+        layer = self.weights.pair(name, channels, 1, kernel)
         before = (kernel - stride) // 2
         padding = (before, kernel - stride - before)
-        return convolution(graph, source, weight, bias, stride=stride, padding=padding)
+        return convolution(graph, source, *layer, stride=stride, padding=padding)
 
     def _block(self, stage: int, block: int, x: str) -> str:
-        sizes = self._sizes
+        sizes = self.sizes
         number = stage * len(sizes.resblock_kernels) + block
-        name = self._names.block.format(stage=stage, block=block, number=number)
+        name = self.names.block.format(stage=stage, block=block, number=number)
         kernel, dilations = sizes.resblock_kernels[block], sizes.resblock_dilations[block]
         for layer, dilation in enumerate(dilations):
-            if f"{name}.convs.{layer}.weight" in self._weights:
+            if f"{name}.convs.{layer}.weight" in self.weights:
                 names = [f"{name}.convs.{layer}"]
             else:
                 names = [
                     f"{name}.{each.format(layer=layer)}"
-                    for each in (self._names.first, self._names.second)
+                    for each in (self.names.first, self.names.second)
                 ]
-            change = self._convolved(names[0], x, stage, kernel, dilation)
+            change = self.convolved(names[0], x, stage, kernel, dilation)
             for other in names[1:]:
-                change = self._convolved(other, change, stage, kernel, 1)
-            x = self._graph.node("Add", change, x)
+                change = self.convolved(other, change, stage, kernel, 1)
+            x = self.graph.node("Add", change, x)
         return x
 
-    def _convolved(self, name: str, x: str, stage: int, kernel: int, dilation: int) -> str:
+    def convolved(self, name: str, x: str, stage: int, kernel: int, dilation: int) -> str:
         channels = self._channels(stage)
         return convolution(
-            self._graph,
-            leaky(self._graph, x, _SLOPE),
-            self._weights.take(f"{name}.weight", channels, channels, kernel),
-            self._weights.take(f"{name}.bias", channels),
+            self.graph,
+            leaky(self.graph, x, _SLOPE),
+            *self.weights.pair(name, channels, channels, kernel),
             dilation=dilation,
             padding=centred(kernel, dilation),
         )
@@ -209,30 +184,22 @@ _VOICED_NOISE = 0.003
 _UNVOICED_NOISE = _SINE_AMPLITUDE / 3
 
 
+@dataclass(frozen=True)
 class PitchSource:
     """Adds the source to a graph.
 
-    Args:
+    Attributes:
         hop: samples per frame.
         sample_rate: in Hz.
         weight: [1, H], how the H harmonics are mixed.
         bias: [1].
     """
 
-    def __init__(
-        self,
-        graph: GraphBuilder,
-        hop: int,
-        sample_rate: int,
-        weight: NDArray[np.float32],
-        bias: NDArray[np.float32],
-    ) -> None:
-        self._graph = graph
-        self._hop = hop
-        self._sample_rate = sample_rate
-        self._weight = weight
-        self._bias = bias
-        self._harmonics = weight.shape[1]
+    graph: GraphBuilder
+    hop: int
+    sample_rate: int
+    weight: NDArray[np.float32]
+    bias: NDArray[np.float32]
 
     def add(self, hertz: str, noise: str) -> str:
         """Add all of it.
@@ -244,52 +211,47 @@ class PitchSource:
         Returns:
             [1, 1, 1, T * hop].
         """
-        graph = self._graph
+        graph = self.graph
         frames = graph.node("Unsqueeze", hertz, graph.sizes(2))
         is_voiced = graph.node("Greater", frames, graph.number(0.0))
-        sine = graph.node("Mul", self._sines(frames), self._per_sample(is_voiced, _SINE_AMPLITUDE))
-        level = self._per_sample(is_voiced, _VOICED_NOISE, _UNVOICED_NOISE)
+        sine = graph.node("Mul", self.sines(frames), self.per_sample(is_voiced, _SINE_AMPLITUDE))
+        level = self.per_sample(is_voiced, _VOICED_NOISE, _UNVOICED_NOISE)
         waves = graph.node("Add", sine, graph.node("Mul", level, noise))
-        mixed = graph.node("MatMul", waves, graph.constant(np.ascontiguousarray(self._weight.T)))
-        mixed = graph.node("Tanh", graph.node("Add", mixed, graph.constant(self._bias)))
+        mixed = graph.node("MatMul", waves, graph.constant(np.ascontiguousarray(self.weight.T)))
+        mixed = graph.node("Tanh", graph.node("Add", mixed, graph.constant(self.bias)))
         return graph.node("Reshape", mixed, graph.sizes(1, 1, 1, -1))
 
-    def _sines(self, frames: str) -> str:
+    def sines(self, frames: str) -> str:
         """[1, T, 1] in Hz -> [1, T * hop, H]."""
-        graph = self._graph
-        turns = graph.node("Div", frames, graph.number(self._sample_rate))
+        graph = self.graph
+        turns = graph.node("Div", frames, graph.number(self.sample_rate))
         turns = graph.node("Cast", turns, to=DOUBLE)
-        ramp = graph.constant(np.arange(1, self._hop + 1, dtype=np.float64).reshape(1, 1, -1))
+        ramp = graph.constant(np.arange(1, self.hop + 1, dtype=np.float64).reshape(1, 1, -1))
         within = graph.node("Mul", turns, ramp)
-        whole = graph.node("Mul", turns, graph.constant(np.array(self._hop, np.float64)))
+        whole = graph.node("Mul", turns, graph.constant(np.array(self.hop, np.float64)))
         axis = graph.constant(np.array(1, np.int64))
-        before = graph.node("CumSum", self._fraction(whole), axis, exclusive=1)
+        before = graph.node("CumSum", self.fraction(whole), axis, exclusive=1)
         phase = graph.node("Add", within, before)
         phase = graph.node("Reshape", phase, graph.sizes(1, -1, 1))
-        orders = np.arange(1, self._harmonics + 1, dtype=np.float64).reshape(1, 1, -1)
-        if self._harmonics > 1:
-            phase = graph.node("Mul", self._fraction(phase), graph.constant(orders))
-        phase = graph.node("Cast", self._fraction(phase), to=FLOAT)
+        harmonics = self.weight.shape[1]
+        orders = np.arange(1, harmonics + 1, dtype=np.float64).reshape(1, 1, -1)
+        if harmonics > 1:
+            phase = graph.node("Mul", self.fraction(phase), graph.constant(orders))
+        phase = graph.node("Cast", self.fraction(phase), to=FLOAT)
         return graph.node("Sin", graph.node("Mul", phase, graph.number(2 * np.pi)))
 
-    def _fraction(self, turns: str) -> str:
-        return self._graph.node("Sub", turns, self._graph.node("Floor", turns))
+    def fraction(self, turns: str) -> str:
+        return self.graph.node("Sub", turns, self.graph.node("Floor", turns))
 
-    def _per_sample(self, is_voiced: str, voiced: float, unvoiced: float = 0.0) -> str:
+    def per_sample(self, is_voiced: str, voiced: float, unvoiced: float = 0.0) -> str:
         """Return one value for voiced and one for unvoiced frames, at every sample."""
-        graph = self._graph
+        graph = self.graph
         values = graph.node("Where", is_voiced, graph.number(voiced), graph.number(unvoiced))
-        spread = graph.node("Tile", values, graph.sizes(1, 1, self._hop))
+        spread = graph.node("Tile", values, graph.sizes(1, 1, self.hop))
         return graph.node("Reshape", spread, graph.sizes(1, -1, 1))
 
 
 def build_synthesizer(voice: VoiceFile) -> bytes:
-    """Write a voice's synthesizer.
-
-    Raises:
-        VoiceFileError: a weight is missing, is not of the shape that the sizes ask for, or belongs
-            to no part of such a network.
-    """
     graph, weights = GraphBuilder(), LayerWeights(voice.weights)
     features = FEATURE_SIZES[voice.version]
     phone = graph.input("phone", FLOAT, (1, "T", features))
@@ -300,7 +262,7 @@ def build_synthesizer(voice: VoiceFile) -> bytes:
     random = graph.input("rnd", FLOAT, (1, voice.sizes.inter_channels, "T"))
     embeddings = weights.take("emb_g.weight", voice.speakers, voice.sizes.speaker_channels)
     speakers = Speakers(graph, embeddings, speaker)
-    mask, mask_signal = _masks(graph, phone, lengths)
+    mask, mask_signal = masks(graph, phone, lengths)
     encoder = TextEncoder(graph, weights, voice.sizes, mask, mask_signal)
     sample = _sample(graph, encoder.add(phone, pitch, features), random, mask_signal)
     signal = Flow(graph, weights, voice.sizes, mask_signal, speakers).add(sample)
@@ -309,10 +271,10 @@ def build_synthesizer(voice: VoiceFile) -> bytes:
     audio = HifiGanDecoder(graph, weights, voice.sizes, names, speakers).add(signal, source)
     graph.output(audio, "audio", FLOAT, (1, 1, "N"))
     weights.finish()
-    return graph.model("rvc", {"metadata": json.dumps(_metadata(voice), sort_keys=True)})
+    return graph.model("rvc", {"metadata": json.dumps(metadata(voice), sort_keys=True)})
 
 
-def _metadata(voice: VoiceFile) -> dict[str, object]:
+def metadata(voice: VoiceFile) -> dict[str, object]:
     """Write the metadata that voice-changer looks for in a file."""
     return {
         "f0": voice.has_pitch,
@@ -321,7 +283,7 @@ def _metadata(voice: VoiceFile) -> dict[str, object]:
     }
 
 
-def _masks(graph: GraphBuilder, phone: str, lengths: str) -> tuple[str, str]:
+def masks(graph: GraphBuilder, phone: str, lengths: str) -> tuple[str, str]:
     """Return 1 for frames that count and 0 for others, as [1, 1, T, 1] and as [1, 1, 1, T]."""
     count = graph.node("Squeeze", graph.node("Shape", phone, start=1, end=2))
     zero, one = (graph.constant(np.array(value, np.int64)) for value in (0, 1))
@@ -334,7 +296,6 @@ def _masks(graph: GraphBuilder, phone: str, lengths: str) -> tuple[str, str]:
 
 
 def _sample(graph: GraphBuilder, prior: Prior, random: str, mask: str) -> str:
-    """Draw from the prior with the given noise."""
     noise = graph.node("Unsqueeze", random, graph.sizes(2))
     spread = graph.node("Exp", prior.log_spread)
     drawn = graph.node("Add", prior.mean, graph.node("Mul", spread, noise))
@@ -342,8 +303,7 @@ def _sample(graph: GraphBuilder, prior: Prior, random: str, mask: str) -> str:
 
 
 def _source(graph: GraphBuilder, weights: LayerWeights, voice: VoiceFile, hertz: str) -> str:
-    weight = weights.take("dec.m_source.l_linear.weight", 1, None)
-    bias = weights.take("dec.m_source.l_linear.bias", 1)
+    weight, bias = weights.pair("dec.m_source.l_linear", 1, None)
     noise = graph.input("noise", FLOAT, (1, "N", weight.shape[1]))
     sizes = voice.sizes
     return PitchSource(graph, sizes.hop, sizes.sample_rate, weight, bias).add(hertz, noise)

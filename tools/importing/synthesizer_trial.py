@@ -41,11 +41,6 @@ class Inputs:
 
 
 def open_session(content: bytes) -> Any:
-    """Load a graph.
-
-    Raises:
-        VoiceFileError: the runtime refuses it.
-    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _FATAL_ONLY
     options.add_session_config_entry("session.load_model_format", "ONNX")
@@ -70,11 +65,7 @@ def reason(error: Exception) -> str:
 
 
 def feeds(inputs: Inputs, frames: int, hop: int) -> dict[str, NDArray[Any]]:
-    """Make inputs of the contract: voiced and unvoiced frames in turn, with noise.
-
-    Args:
-        hop: samples per frame.
-    """
+    """Make inputs of the contract: voiced and unvoiced frames in turn, with noise."""
     random = np.random.default_rng(_SEED)
     voiced = np.arange(frames) // 10 % 3 > 0
     hertz = np.where(voiced, _HERTZ + 40 * np.sin(np.arange(frames) / 9), 0.0)
@@ -96,11 +87,6 @@ def feeds(inputs: Inputs, frames: int, hop: int) -> dict[str, NDArray[Any]]:
 def run(
     session: Any, values: dict[str, NDArray[Any]], outputs: Sequence[str]
 ) -> list[NDArray[Any]]:
-    """Run a graph once.
-
-    Raises:
-        VoiceFileError: it fails.
-    """
     names = {each.name for each in session.get_inputs()}
     given = {name: value for name, value in values.items() if name in names}
     try:
@@ -110,12 +96,7 @@ def run(
 
 
 def check_lengths(content: bytes, inputs: Inputs, hop: int) -> None:
-    """Run a graph at two lengths, and twice at one of them.
-
-    Raises:
-        VoiceFileError: it takes one length only, does not give `hop` samples per frame, draws
-            random numbers, or gives what is no audio.
-    """
+    """Run a graph at two lengths, and twice at one of them."""
     session = open_session(content)
     _audio(session, inputs, LENGTHS[0], hop)
     try:
@@ -146,11 +127,6 @@ def _audio(session: Any, inputs: Inputs, frames: int, hop: int) -> NDArray[Any]:
 
 
 def hop_of(samples: int, frames: int) -> int:
-    """Tell the samples per frame.
-
-    Raises:
-        VoiceFileError: they make no sample rate of speech.
-    """
     hop, rest = divmod(samples, frames)
     if rest or not 8_000 <= hop * FRAMES_PER_SECOND <= 192_000:  # noqa: PLR2004 - any of speech
         raise VoiceFileError(

@@ -18,8 +18,7 @@ from tools.bundles.files import VoiceFileError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
-    from typing import BinaryIO, Self
+    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
@@ -44,14 +43,10 @@ _LARGEST_ENTRY = 512  # of the central directory, by far
 
 
 class TorchArchive:
-    """One archive of `torch.save`, open for reading.
-
-    Raises:
-        VoiceFileError: it is no such archive, or larger than any voice.
-    """
+    """One archive of `torch.save`, open for reading."""
 
     def __init__(self, file: BinaryIO) -> None:
-        size = _checked_size(file)
+        size = checked_size(file)
         try:
             self._zip = zipfile.ZipFile(file)
             members = self._zip.infolist()
@@ -63,42 +58,22 @@ class TorchArchive:
             struct.error,
         ) as error:
             raise VoiceFileError(
-                f"expected a ZIP archive as PyTorch writes it, found a damaged one ({_of(error)})."
+                f"expected a ZIP archive as PyTorch writes it, found a damaged one ({of(error)})."
             ) from error
-        self._members = _checked_members(members, size)
-        self._folder = _folder_of(self._members)
+        self._members = checked_members(members, size)
+        self._folder = folder_of(self._members)
         name = f"{self._folder}byteorder"
         if name in self._members and self._read(name, 16) != b"little":
             raise VoiceFileError("expected numbers in little-endian order, found another order.")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._zip.close()
 
     def pickle(self) -> bytes:
-        """Return the pickle that describes the objects.
-
-        Raises:
-            VoiceFileError: it is damaged.
-        """
         return self._read(f"{self._folder}data.pkl", MAX_PICKLE_BYTES)
 
     def storage(self, key: str, size: int) -> bytes:
-        """Return the bytes of a storage.
-
-        Args:
-            size: how many bytes the pickle says it has.
-
-        Raises:
-            VoiceFileError: it is missing, damaged or of another size.
-        """
+        """Return the bytes of a storage."""
         name = f"{self._folder}data/{key}"
         member = self._members.get(name)
         if member is None:
@@ -128,7 +103,7 @@ class TorchArchive:
             RuntimeError,
         ) as error:
             raise VoiceFileError(
-                f"part {quoted(name)}: expected readable bytes, found damage ({_of(error)})."
+                f"part {quoted(name)}: expected readable bytes, found damage ({of(error)})."
             ) from error
         if len(content) != member.file_size:
             raise VoiceFileError(
@@ -137,7 +112,7 @@ class TorchArchive:
         return content
 
 
-def _checked_size(file: BinaryIO) -> int:
+def checked_size(file: BinaryIO) -> int:
     """Return the file's size, once it is known that its table of contents fits into memory."""
     head = file.read(len(_ZIP_MAGIC))
     if head != _ZIP_MAGIC:
@@ -167,7 +142,7 @@ def _checked_size(file: BinaryIO) -> int:
     return size
 
 
-def _checked_members(members: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
+def checked_members(members: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
     by_name = {member.filename: member for member in members}
     if len(by_name) < len(members):
         raise VoiceFileError("expected every part of the archive once, found one of them twice.")
@@ -183,7 +158,7 @@ def _checked_members(members: list[zipfile.ZipInfo], size: int) -> dict[str, zip
     return by_name
 
 
-def _folder_of(members: dict[str, zipfile.ZipInfo]) -> str:
+def folder_of(members: dict[str, zipfile.ZipInfo]) -> str:
     pickles = [name for name in members if name.count("/") == 1 and name.endswith("/data.pkl")]
     if len(pickles) != 1:
         raise VoiceFileError(
@@ -192,7 +167,7 @@ def _folder_of(members: dict[str, zipfile.ZipInfo]) -> str:
     return pickles[0].removesuffix("data.pkl")
 
 
-def _of(error: Exception) -> str:
+def of(error: Exception) -> str:
     return quoted(str(error)).strip("'\"").rstrip(".") or type(error).__name__
 
 
@@ -207,25 +182,20 @@ _BYTES_PER_ELEMENT = {"bfloat16": 2}
 def read_tensors(
     archive: TorchArchive, places: Mapping[str, TensorPlace]
 ) -> dict[str, NDArray[np.float32]]:
-    """Read floating-point tensors, in float32.
-
-    Raises:
-        VoiceFileError: a tensor does not fit into its storage, is not of floating point, or they
-            are larger than those of any voice.
-    """
+    """Read floating-point tensors, in float32."""
     if len(places) > MAX_TENSORS:
         raise VoiceFileError(f"expected at most {MAX_TENSORS} tensors, found {len(places)}.")
     for name, place in places.items():
-        _check_place(name, place)
+        check_place(name, place)
     together = 4 * sum(math.prod(place.shape) for place in places.values())
     if together > MAX_TENSOR_BYTES:
         raise VoiceFileError(
             f"expected tensors of at most {MAX_TENSOR_BYTES} bytes together, found {together}."
         )
-    return {name: _read_tensor(archive, name, place) for name, place in places.items()}
+    return {name: read_tensor(archive, name, place) for name, place in places.items()}
 
 
-def _check_place(name: str, place: TensorPlace) -> None:
+def check_place(name: str, place: TensorPlace) -> None:
     """Refuse a tensor that reaches beyond its storage or has more elements than it."""
     if place.storage.element_type not in {"<f2", "<f4", "<f8", "bfloat16"}:
         raise VoiceFileError(
@@ -247,12 +217,12 @@ def _check_place(name: str, place: TensorPlace) -> None:
         )
 
 
-def _read_tensor(archive: TorchArchive, name: str, place: TensorPlace) -> NDArray[np.float32]:
+def read_tensor(archive: TorchArchive, name: str, place: TensorPlace) -> NDArray[np.float32]:
     storage = place.storage
     element = storage.element_type
     width = _BYTES_PER_ELEMENT.get(element) or np.dtype(element).itemsize
     content = archive.storage(storage.key, storage.count * width)
-    elements = _from_bfloat16(content) if element == "bfloat16" else np.frombuffer(content, element)
+    elements = from_bfloat16(content) if element == "bfloat16" else np.frombuffer(content, element)
     view = np.lib.stride_tricks.as_strided(
         elements[place.offset :],
         place.shape,
@@ -269,8 +239,7 @@ def _read_tensor(archive: TorchArchive, name: str, place: TensorPlace) -> NDArra
     return tensor
 
 
-def _from_bfloat16(content: bytes) -> NDArray[np.float32]:
-    """Widen bfloat16, which is the upper half of float32."""
+def from_bfloat16(content: bytes) -> NDArray[np.float32]:
     upper = np.left_shift(np.frombuffer(content, "<u2"), 16, dtype=np.uint32)
     widened: NDArray[np.float32] = upper.view(np.float32)
     return widened

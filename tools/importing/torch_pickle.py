@@ -61,8 +61,6 @@ class TensorStorage:
 
 @dataclass(frozen=True)
 class TensorPlace:
-    """A tensor: which elements of a storage it has."""
-
     storage: TensorStorage
     offset: int
     shape: tuple[int, ...]
@@ -90,10 +88,6 @@ def read_pickle(content: bytes, *, passed_over: re.Pattern[str] | None = None) -
 
     Returns:
         Dictionaries, lists, tuples, texts, bytes, numbers, None, and `TensorPlace`.
-
-    Raises:
-        VoiceFileError: it is malformed, or says more than data; a name in it that is not one of the
-            six is named in the message.
     """
     machine = _Machine(passed_over)
     try:
@@ -114,39 +108,38 @@ def read_pickle(content: bytes, *, passed_over: re.Pattern[str] | None = None) -
 
 
 class _Machine:
-    """The stack and the memory of one pickle."""
-
     def __init__(self, passed_over: re.Pattern[str] | None) -> None:
         self._passed_over = passed_over
         self._stack: list[Any] = []
         self._memory: dict[int, Any] = {}
+        push = self._stack.append
         self._handlers: dict[str, Callable[[Any], None]] = {
-            **dict.fromkeys(("PROTO", "FRAME"), self._pass_over),
-            **dict.fromkeys(_PUSHING, self._stack.append),
-            **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), self._put),
-            **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), self._get),
-            "MEMOIZE": lambda _: self._put(len(self._memory)),
-            "NONE": lambda _: self._stack.append(None),
-            "NEWTRUE": lambda _: self._stack.append(True),
-            "NEWFALSE": lambda _: self._stack.append(False),
-            "MARK": lambda _: self._stack.append(_Mark()),
-            "EMPTY_DICT": lambda _: self._stack.append({}),
-            "EMPTY_LIST": lambda _: self._stack.append([]),
-            "EMPTY_TUPLE": lambda _: self._stack.append(()),
-            "TUPLE": lambda _: self._stack.append(tuple(self._since_mark())),
-            "TUPLE1": lambda _: self._stack.append(tuple(self._take(1))),
-            "TUPLE2": lambda _: self._stack.append(tuple(self._take(2))),
-            "TUPLE3": lambda _: self._stack.append(tuple(self._take(3))),
-            "APPEND": lambda _: self._extend(self._take(1)),
-            "APPENDS": lambda _: self._extend(self._since_mark()),
-            "SETITEM": lambda _: self._update(self._take(2)),
-            "SETITEMS": lambda _: self._update(self._since_mark()),
-            "BUILD": self._build,
+            **dict.fromkeys(("PROTO", "FRAME"), lambda _: None),
+            **dict.fromkeys(_PUSHING, push),
+            **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), self.put),
+            **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda at: push(self._memory[at])),
+            "MEMOIZE": lambda _: self.put(len(self._memory)),
+            "NONE": lambda _: push(None),
+            "NEWTRUE": lambda _: push(True),
+            "NEWFALSE": lambda _: push(False),
+            "MARK": lambda _: push(_Mark()),
+            "EMPTY_DICT": lambda _: push({}),
+            "EMPTY_LIST": lambda _: push([]),
+            "EMPTY_TUPLE": lambda _: push(()),
+            "TUPLE": lambda _: push(tuple(self.since_mark())),
+            "TUPLE1": lambda _: push(tuple(self.take(1))),
+            "TUPLE2": lambda _: push(tuple(self.take(2))),
+            "TUPLE3": lambda _: push(tuple(self.take(3))),
+            "APPEND": lambda _: self._extend(self.take(1)),
+            "APPENDS": lambda _: self._extend(self.since_mark()),
+            "SETITEM": lambda _: self._update(self.take(2)),
+            "SETITEMS": lambda _: self._update(self.since_mark()),
+            "BUILD": self.build,
             "GLOBAL": self._name,
-            "STACK_GLOBAL": lambda _: self._name(" ".join(self._texts(2))),
-            "REDUCE": lambda _: self._stack.append(_rebuilt(*self._take(2))),
-            "NEWOBJ": lambda _: self._stack.append(_passed_over(*self._take(2))),
-            "BINPERSID": lambda _: self._stack.append(_storage(*self._take(1))),
+            "STACK_GLOBAL": lambda _: self._name(" ".join(self.take(2))),
+            "REDUCE": lambda _: push(rebuilt(*self.take(2))),
+            "NEWOBJ": lambda _: push(_passed_over(*self.take(2))),
+            "BINPERSID": lambda _: push(_storage(*self.take(1))),
         }
 
     def follow(self, name: str, argument: Any) -> None:
@@ -162,17 +155,14 @@ class _Machine:
         (value,) = self._stack
         return value
 
-    def _pass_over(self, _argument: Any) -> None:
-        pass
-
-    def _take(self, count: int) -> list[Any]:
+    def take(self, count: int) -> list[Any]:
         values = self._stack[-count:]
         if len(values) < count or any(isinstance(value, _Mark) for value in values):
             raise ValueError
         del self._stack[-count:]
         return values
 
-    def _since_mark(self) -> list[Any]:
+    def since_mark(self) -> list[Any]:
         at = len(self._stack) - 1
         while not isinstance(self._stack[at], _Mark):
             at -= 1
@@ -182,17 +172,8 @@ class _Machine:
         del self._stack[at:]
         return values
 
-    def _texts(self, count: int) -> list[str]:
-        values = self._take(count)
-        if not all(isinstance(value, str) for value in values):
-            raise ValueError
-        return values
-
-    def _put(self, place: int) -> None:
+    def put(self, place: int) -> None:
         self._memory[place] = self._stack[-1]
-
-    def _get(self, place: int) -> None:
-        self._stack.append(self._memory[place])
 
     def _extend(self, values: list[Any]) -> None:
         target = self._stack[-1]
@@ -208,9 +189,9 @@ class _Machine:
             raise TypeError
         target.update(zip(keys, values[1::2], strict=True))
 
-    def _build(self, _argument: Any) -> None:
+    def build(self, _argument: Any) -> None:
         """Pass over the attributes of a dictionary, which PyTorch's state dictionaries have."""
-        self._take(1)
+        self.take(1)
         if not isinstance(self._stack[-1], dict):
             raise TypeError
 
@@ -233,8 +214,7 @@ _PUSHING = (
 )
 
 
-def _rebuilt(name: object, arguments: object) -> object:
-    """Build the object that a call in the pickle stands for."""
+def rebuilt(name: object, arguments: object) -> object:
     if not isinstance(name, _Name) or not isinstance(arguments, tuple):
         raise TypeError
     if name.is_passed_over:
@@ -242,7 +222,7 @@ def _rebuilt(name: object, arguments: object) -> object:
     if name.text == _ORDERED_DICT:
         return dict(_pairs(*arguments))
     if name.text == _SIZE:
-        return _whole_numbers(*arguments)
+        return whole_numbers(*arguments)
     if name.text == _PARAMETER:
         tensor, *_ = arguments
         if not isinstance(tensor, TensorPlace):
@@ -273,9 +253,9 @@ def _pairs(pairs: object = ()) -> list[tuple[str | int, Any]]:
 def _tensor(
     storage: object, offset: object, shape: object, strides: object, *_flags: object
 ) -> TensorPlace:
-    if not isinstance(storage, TensorStorage) or not _is_count(offset):
+    if not isinstance(storage, TensorStorage) or not is_count(offset):
         raise TypeError
-    sizes, steps = _whole_numbers(shape), _whole_numbers(strides)
+    sizes, steps = whole_numbers(shape), whole_numbers(strides)
     if len(sizes) != len(steps):
         raise ValueError
     return TensorPlace(storage, int(offset), sizes, steps)  # type: ignore[call-overload]
@@ -285,16 +265,16 @@ def _storage(description: object) -> TensorStorage:
     kind, name, key, _location, count = description  # type: ignore[misc]
     if kind != "storage" or not isinstance(name, _Name) or not isinstance(key, str):  # type: ignore[has-type]
         raise TypeError
-    if name.text not in STORAGES or not _is_count(count):  # type: ignore[has-type]
+    if name.text not in STORAGES or not is_count(count):  # type: ignore[has-type]
         raise TypeError
     return TensorStorage(key, STORAGES[name.text], count)  # type: ignore[has-type]
 
 
-def _whole_numbers(values: object) -> tuple[int, ...]:
-    if not isinstance(values, list | tuple) or not all(_is_count(value) for value in values):
+def whole_numbers(values: object) -> tuple[int, ...]:
+    if not isinstance(values, list | tuple) or not all(is_count(value) for value in values):
         raise TypeError
     return tuple(values)
 
 
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62

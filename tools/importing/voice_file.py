@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Never
 
@@ -69,31 +70,37 @@ def read_sizes(config: object) -> NetworkSizes:
 
     It has 18 entries (RVC, train/process_ckpt.py), or 19 where a fork puts the size of the features
     before the sample rate.
-
-    Raises:
-        VoiceFileError: an entry is missing or is not what it must be.
     """
     if not isinstance(config, list | tuple) or len(config) not in {_ENTRIES, _ENTRIES + 1}:
         found = f"{len(config)}" if isinstance(config, list | tuple) else quoted(config)
         raise VoiceFileError(f"'config': expected a list of 18 or 19 entries, found {found}.")
-    entries = _Entries(config)
+    dilations, resblock = config[11], str(config[9])
+    if resblock not in {"1", "2"}:
+        refuse("resblock", "'1' or '2'", config[9])
+    if not isinstance(dilations, list | tuple) or not 1 <= len(dilations) <= _MOST_STAGES:
+        refuse("resblock_dilation_sizes", f"1 to {_MOST_STAGES} lists", dilations)
+    rate = sample_rate_of(config[-1])
+    if rate is None or not _LOWEST_RATE <= rate <= FRAMES_PER_SECOND * _MOST_SAMPLES_PER_FRAME:
+        refuse("sr", "a sample rate", config[-1])
     sizes = NetworkSizes(
-        inter_channels=entries.count(2, "inter_channels", _MOST_CHANNELS),
-        hidden_channels=entries.count(3, "hidden_channels", _MOST_CHANNELS),
-        filter_channels=entries.count(4, "filter_channels", _MOST_CHANNELS),
-        heads=entries.count(5, "n_heads", _MOST_LAYERS),
-        layers=entries.count(6, "n_layers", _MOST_LAYERS),
-        kernel_size=entries.count(7, "kernel_size", _MOST_LAYERS),
-        resblock=entries.resblock(9),
-        resblock_kernels=entries.counts(10, "resblock_kernel_sizes", _MOST_LAYERS),
-        resblock_dilations=entries.lists(11, "resblock_dilation_sizes", _MOST_LAYERS),
-        upsample_rates=entries.counts(12, "upsample_rates", _MOST_SAMPLES_PER_FRAME),
-        upsample_channels=entries.count(13, "upsample_initial_channel", _MOST_CHANNELS),
-        upsample_kernels=entries.counts(14, "upsample_kernel_sizes", _MOST_SAMPLES_PER_FRAME),
-        speaker_channels=entries.count(16, "gin_channels", _MOST_CHANNELS),
-        sample_rate=entries.rate(len(config) - 1),
+        inter_channels=count_of(config[2], "inter_channels", _MOST_CHANNELS),
+        hidden_channels=count_of(config[3], "hidden_channels", _MOST_CHANNELS),
+        filter_channels=count_of(config[4], "filter_channels", _MOST_CHANNELS),
+        heads=count_of(config[5], "n_heads", _MOST_LAYERS),
+        layers=count_of(config[6], "n_layers", _MOST_LAYERS),
+        kernel_size=count_of(config[7], "kernel_size", _MOST_LAYERS),
+        resblock=resblock,
+        resblock_kernels=counts_of(config[10], "resblock_kernel_sizes", _MOST_LAYERS),
+        resblock_dilations=tuple(
+            counts_of(each, "resblock_dilation_sizes", _MOST_LAYERS) for each in dilations
+        ),
+        upsample_rates=counts_of(config[12], "upsample_rates", _MOST_SAMPLES_PER_FRAME),
+        upsample_channels=count_of(config[13], "upsample_initial_channel", _MOST_CHANNELS),
+        upsample_kernels=counts_of(config[14], "upsample_kernel_sizes", _MOST_SAMPLES_PER_FRAME),
+        speaker_channels=count_of(config[16], "gin_channels", _MOST_CHANNELS),
+        sample_rate=rate,
     )
-    _check_sizes(sizes)
+    check_sizes(sizes)
     return sizes
 
 
@@ -104,83 +111,47 @@ def sample_rate_of(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-@dataclass(frozen=True)
-class _Entries:
-    """The entries of `config`, read one after the other."""
-
-    values: Sequence[object]
-
-    def count(self, at: int, name: str, most: int) -> int:
-        return _count(self.values[at], name, most)
-
-    def counts(self, at: int, name: str, most: int) -> tuple[int, ...]:
-        return _counts(self.values[at], name, most)
-
-    def lists(self, at: int, name: str, most: int) -> tuple[tuple[int, ...], ...]:
-        values = self.values[at]
-        if not isinstance(values, list | tuple) or not 1 <= len(values) <= _MOST_STAGES:
-            _refuse(name, f"1 to {_MOST_STAGES} lists", values)
-        return tuple(_counts(value, name, most) for value in values)
-
-    def resblock(self, at: int) -> str:
-        value = str(self.values[at]) if isinstance(self.values[at], str | int) else ""
-        if value not in {"1", "2"}:
-            _refuse("resblock", "'1' or '2'", self.values[at])
-        return value
-
-    def rate(self, at: int) -> int:
-        value = sample_rate_of(self.values[at])
-        if (
-            value is None
-            or not _LOWEST_RATE <= value <= FRAMES_PER_SECOND * _MOST_SAMPLES_PER_FRAME
-        ):
-            _refuse("sr", "a sample rate", self.values[at])
-        return value
-
-
-def _count(value: object, name: str, most: int) -> int:
+def count_of(value: object, name: str, most: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        _refuse(name, f"a whole number from 1 to {most}", value)
+        refuse(name, f"a whole number from 1 to {most}", value)
     return value
 
 
-def _counts(value: object, name: str, most: int) -> tuple[int, ...]:
+def counts_of(value: object, name: str, most: int) -> tuple[int, ...]:
     if not isinstance(value, list | tuple) or not 1 <= len(value) <= _MOST_STAGES:
-        _refuse(name, f"1 to {_MOST_STAGES} numbers", value)
-    return tuple(_count(each, name, most) for each in value)
+        refuse(name, f"1 to {_MOST_STAGES} numbers", value)
+    return tuple(count_of(each, name, most) for each in value)
 
 
-def _check_sizes(sizes: NetworkSizes) -> None:
+def check_sizes(sizes: NetworkSizes) -> None:
     stages = len(sizes.upsample_rates)
     if len(sizes.upsample_kernels) != stages:
-        _refuse("upsample_kernel_sizes", f"{stages} numbers", sizes.upsample_kernels)
+        refuse("upsample_kernel_sizes", f"{stages} numbers", sizes.upsample_kernels)
     if len(sizes.resblock_dilations) != len(sizes.resblock_kernels):
         expected = f"{len(sizes.resblock_kernels)} lists"
-        _refuse("resblock_dilation_sizes", expected, sizes.resblock_dilations)
+        refuse("resblock_dilation_sizes", expected, sizes.resblock_dilations)
     if sizes.upsample_channels % (1 << stages):
-        _refuse("upsample_initial_channel", f"a multiple of {1 << stages}", sizes.upsample_channels)
+        refuse("upsample_initial_channel", f"a multiple of {1 << stages}", sizes.upsample_channels)
     if sizes.inter_channels % 2:
-        _refuse("inter_channels", "an even number", sizes.inter_channels)
+        refuse("inter_channels", "an even number", sizes.inter_channels)
     if sizes.hidden_channels % sizes.heads:
-        _refuse("hidden_channels", f"a multiple of {sizes.heads}", sizes.hidden_channels)
+        refuse("hidden_channels", f"a multiple of {sizes.heads}", sizes.hidden_channels)
     if sizes.hop * FRAMES_PER_SECOND != sizes.sample_rate:
         expected = f"numbers whose product is {sizes.sample_rate} / {FRAMES_PER_SECOND}"
-        _refuse("upsample_rates", expected, list(sizes.upsample_rates))
+        refuse("upsample_rates", expected, list(sizes.upsample_rates))
     for rate, kernel in zip(sizes.upsample_rates, sizes.upsample_kernels, strict=True):
         if kernel < rate or ((kernel - rate) % 2 and kernel != 2 * rate):
-            _refuse("upsample_kernel_sizes", f"a kernel for the rate {rate}", kernel)
+            refuse("upsample_kernel_sizes", f"a kernel for the rate {rate}", kernel)
     if any(kernel % 2 == 0 for kernel in sizes.resblock_kernels):
-        _refuse("resblock_kernel_sizes", "odd numbers", list(sizes.resblock_kernels))
+        refuse("resblock_kernel_sizes", "odd numbers", list(sizes.resblock_kernels))
 
 
-def _refuse(name: str, expected: str, found: object) -> Never:
-    text = (
-        str(found)[:80] if isinstance(found, list | tuple) and _is_plain(found) else quoted(found)
-    )
+def refuse(name: str, expected: str, found: object) -> Never:
+    text = str(found)[:80] if isinstance(found, list | tuple) and is_plain(found) else quoted(found)
     raise VoiceFileError(f"'config', entry {name}: expected {expected}, found {text}.")
 
 
-def _is_plain(values: Sequence[object]) -> bool:
+def is_plain(values: Sequence[object]) -> bool:
     return len(values) <= _MOST_STAGES and all(type(value) is int for value in values)
 
 
@@ -217,26 +188,21 @@ class VoiceFile:
 
 
 def read_voice(file: BinaryIO) -> VoiceFile:
-    """Read a voice.
-
-    Raises:
-        VoiceFileError: it is no voice, or none that can be converted; in one sentence, why.
-    """
-    with TorchArchive(file) as archive:
+    with closing(TorchArchive(file)) as archive:
         content = read_pickle(archive.pickle())
         if not isinstance(content, dict):
             raise VoiceFileError("expected a dictionary with 'weight' and 'config', found none.")
-        places = _tensor_places(content)
-        version = _declared_version(content)
+        places = tensor_places(content)
+        version = declared_version(content)
         vocoder = _vocoder(content, places)
         sizes = read_sizes(content.get("config"))
-        weights = _without_weight_norm(read_tensors(archive, places))
+        weights = without_weight_norm(read_tensors(archive, places))
     repairs = []
-    found, has_pitch = _version_of(weights), _has_pitch(weights)
+    found, has_pitch = version_of(weights), _has_pitch(weights)
     if version != found:
         repairs.append(f"The file says {version}, but its weights are {found}: taken as {found}.")
     if "f0" in content and bool(content["f0"]) != has_pitch:
-        repairs.append(f"The file says otherwise, but its weights {_take_pitch(has_pitch)}.")
+        repairs.append(f"The file says otherwise, but its weights {take_pitch(has_pitch)}.")
     if sample_rate_of(content.get("sr", sizes.sample_rate)) != sizes.sample_rate:
         repairs.append(
             f"The file says {quoted(content['sr'])}, but its network makes {sizes.sample_rate} Hz."
@@ -248,18 +214,18 @@ def read_voice(file: BinaryIO) -> VoiceFile:
         version=found,
         has_pitch=has_pitch,
         vocoder=vocoder,
-        speakers=_row_count(weights),
+        speakers=rowcount_of(weights),
         weights=weights,
         facts=_facts(content),
         repairs=repairs,
     )
 
 
-def _take_pitch(has_pitch: bool) -> str:  # noqa: FBT001
+def take_pitch(has_pitch: bool) -> str:  # noqa: FBT001
     return "take a pitch" if has_pitch else "take no pitch"
 
 
-def _tensor_places(content: Mapping[object, object]) -> dict[str, TensorPlace]:
+def tensor_places(content: Mapping[object, object]) -> dict[str, TensorPlace]:
     """Find the synthesizer's tensors, or say what the file is instead of a voice."""
     if "weight" not in content and _TRAINING_KEYS & {
         key for key in content if isinstance(key, str)
@@ -285,7 +251,7 @@ def _tensor_places(content: Mapping[object, object]) -> dict[str, TensorPlace]:
     return places
 
 
-def _declared_version(content: Mapping[object, object]) -> str:
+def declared_version(content: Mapping[object, object]) -> str:
     version = content.get("version", "v1")
     if not isinstance(version, str) or version not in FEATURE_SIZES:
         raise VoiceFileError(
@@ -321,7 +287,7 @@ def _vocoder(content: Mapping[object, object], places: Mapping[str, object]) -> 
 _MARKS = (("dec.mrfs.", MRF_HIFI_GAN), ("dec.resblocks.", HIFI_GAN))
 
 
-def _without_weight_norm(
+def without_weight_norm(
     tensors: Mapping[str, NDArray[np.float32]],
 ) -> dict[str, NDArray[np.float32]]:
     """Work the weight normalisation in: weight = g * v / |v|.
@@ -329,7 +295,7 @@ def _without_weight_norm(
     The norm is taken over all axes but the first (Salimans and Kingma, "Weight Normalization",
     2016; PyTorch's `weight_norm` with its default axis).
     """
-    named = {_plain_name(name): tensor for name, tensor in tensors.items()}
+    named = {plain_name(name): tensor for name, tensor in tensors.items()}
     folded = {
         name: tensor
         for name, tensor in named.items()
@@ -342,7 +308,7 @@ def _without_weight_norm(
     return folded
 
 
-def _plain_name(name: str) -> str:
+def plain_name(name: str) -> str:
     return name.replace(".parametrizations.weight.original0", ".weight_g").replace(
         ".parametrizations.weight.original1", ".weight_v"
     )
@@ -366,7 +332,7 @@ def _folded(
     return np.asarray(gain * exact / norm, np.float32)
 
 
-def _version_of(weights: Mapping[str, NDArray[np.float32]]) -> str:
+def version_of(weights: Mapping[str, NDArray[np.float32]]) -> str:
     """Tell the version by how many features the first layer takes."""
     layer = weights.get("enc_p.emb_phone.weight")
     size = layer.shape[-1] if layer is not None and layer.ndim else None
@@ -389,7 +355,7 @@ def _has_pitch(weights: Mapping[str, object]) -> bool:
     return encoder
 
 
-def _row_count(weights: Mapping[str, NDArray[np.float32]]) -> int:
+def rowcount_of(weights: Mapping[str, NDArray[np.float32]]) -> int:
     table = weights.get("emb_g.weight")
     if table is None or not table.size:
         raise VoiceFileError("tensor 'emb_g.weight': expected a row per speaker, found none.")
@@ -398,7 +364,7 @@ def _row_count(weights: Mapping[str, NDArray[np.float32]]) -> int:
 
 def _facts(content: Mapping[object, object]) -> dict[str, str]:
     """Return the file's description of itself, as text that is safe to show."""
-    facts = {"tool": _tool(content)}
+    facts = {"tool": tool(content)}
     for name, keys in _FACTS.items():
         values = (content.get(key) for key in keys)
         value = next((each for each in values if isinstance(each, str | int) and each != ""), None)
@@ -418,7 +384,7 @@ _FACTS = {
 }
 
 
-def _tool(content: Mapping[object, object]) -> str:
+def tool(content: Mapping[object, object]) -> str:
     if "model_hash" in content or "vocoder" in content:
         return "Applio"
     return "rvc-webui" if "embedder_name" in content else "RVC"

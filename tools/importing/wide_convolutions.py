@@ -53,8 +53,8 @@ class _Region:
     def __init__(self, graph: GraphProto) -> None:
         self._graph = graph
         self._weights = {each.name: each for each in graph.initializer}
-        self._numbers = self._find_numbers()
-        self.nodes = self._before_the_output(self._able())
+        self._numbers = self.find_numbers()
+        self.nodes = self.before_the_output(self._able())
         self._made = {node.output[0] for node in self.nodes}
 
     def rewrite(self) -> None:
@@ -72,32 +72,32 @@ class _Region:
             for name in dict.fromkeys(signals):
                 if name not in self._made and name not in entered:
                     entered.add(name)
-                    nodes.append(helper.make_node("Unsqueeze", [name, _AXIS], [_wide(name)]))
+                    nodes.append(helper.make_node("Unsqueeze", [name, _AXIS], [wide(name)]))
             name = node.output[0]
-            self._widen(node, signals)
+            self.widen(node, signals)
             nodes.append(node)
             if name in needed:
-                nodes.append(helper.make_node("Squeeze", [_wide(name), _AXIS], [name]))
+                nodes.append(helper.make_node("Squeeze", [wide(name), _AXIS], [name]))
         del self._graph.node[:]
         self._graph.node.extend(nodes)
         # What the exporter knew of shapes is not true any more.
         del self._graph.value_info[:]
         self._graph.initializer.append(numpy_helper.from_array(np.array([2], np.int64), _AXIS))
-        self._drop_unused()
+        self.drop_unused()
 
     def _able(self) -> dict[str, NodeProto]:
         """Return the nodes that could be rewritten, by their output."""
         able: dict[str, NodeProto] = {}
         for node in self._graph.node:
-            if self._is_able(node, able):
+            if self.is_able(node, able):
                 able[node.output[0]] = node
         return able
 
-    def _is_able(self, node: NodeProto, able: Mapping[str, NodeProto]) -> bool:
+    def is_able(self, node: NodeProto, able: Mapping[str, NodeProto]) -> bool:
         if node.domain or len(node.output) != 1 or not node.input:
             return False
         if node.op_type in _CONVOLUTIONS:
-            return self._is_plain_convolution(node)
+            return self.is_plain_convolution(node)
         if node.op_type in _OF_EACH_VALUE:
             return node.input[0] in able
         if node.op_type == "Add":
@@ -106,7 +106,7 @@ class _Region:
             return node.input[0] in able and node.input[-1] in self._numbers
         return False
 
-    def _is_plain_convolution(self, node: NodeProto) -> bool:
+    def is_plain_convolution(self, node: NodeProto) -> bool:
         weight = self._weights.get(node.input[1]) if len(node.input) > 1 else None
         names = {attribute.name for attribute in node.attribute}
         return (
@@ -118,7 +118,7 @@ class _Region:
             and names <= {*_LISTS, "pads", "group"}
         )
 
-    def _find_numbers(self) -> set[str]:
+    def find_numbers(self) -> set[str]:
         """Return the names of the constants without any axis."""
         weights = {name for name, weight in self._weights.items() if not weight.dims}
         constants = {
@@ -128,7 +128,7 @@ class _Region:
         }
         return weights | constants
 
-    def _before_the_output(self, able: Mapping[str, NodeProto]) -> list[NodeProto]:
+    def before_the_output(self, able: Mapping[str, NodeProto]) -> list[NodeProto]:
         found: dict[int, NodeProto] = {}
         ahead = [each.name for each in self._graph.output]
         while ahead:
@@ -144,31 +144,31 @@ class _Region:
             return [node.input[0]]
         return list(node.input)
 
-    def _widen(self, node: NodeProto, signals: Iterable[str]) -> None:
+    def widen(self, node: NodeProto, signals: Iterable[str]) -> None:
         if node.op_type in _CONVOLUTIONS:
             weight = self._weights[node.input[1]]
-            node.input[1] = self._wide_weight(weight)
-            _widen_attributes(node)
+            node.input[1] = self.wide_weight(weight)
+            widen_attributes(node)
         for index, name in enumerate(signals):
-            node.input[index] = _wide(name)
-        node.output[0] = _wide(node.output[0])
+            node.input[index] = wide(name)
+        node.output[0] = wide(node.output[0])
 
-    def _wide_weight(self, weight: TensorProto) -> str:
-        name = _wide(weight.name)
+    def wide_weight(self, weight: TensorProto) -> str:
+        name = wide(weight.name)
         if name not in self._weights:
             value = np.expand_dims(numpy_helper.to_array(weight), 2)
             self._weights[name] = numpy_helper.from_array(value, name)
             self._graph.initializer.append(self._weights[name])
         return name
 
-    def _drop_unused(self) -> None:
+    def drop_unused(self) -> None:
         used = Counter(name for node in self._graph.node for name in node.input)
         kept = [each for each in self._graph.initializer if used[each.name]]
         del self._graph.initializer[:]
         self._graph.initializer.extend(kept)
 
 
-def _widen_attributes(node: NodeProto) -> None:
+def widen_attributes(node: NodeProto) -> None:
     for attribute in node.attribute:
         if attribute.name in _LISTS:
             attribute.ints.insert(0, _LISTS[attribute.name])
@@ -177,5 +177,5 @@ def _widen_attributes(node: NodeProto) -> None:
             attribute.ints[:] = [0, first, 0, last]
 
 
-def _wide(name: str) -> str:
+def wide(name: str) -> str:
     return f"wide/{name}"

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.pipes import a_pipe
 from tools.bundles.consent import QUESTIONS, ask_consent, read_consent
 from tools.bundles.files import VoiceFileError
 
@@ -34,13 +33,9 @@ def written(folder: Path, answers: object) -> Path:
     return path
 
 
-def test_answers_are_read_from_json(tmp_path: Path) -> None:
+def test_answers_are_read_from_json_and_toml(tmp_path: Path) -> None:
     consent = read_consent(written(tmp_path, ANSWERS))
-
     assert (consent.owner, consent.spdx, consent.commercial) == ("Ada Example", "CC-BY-4.0", True)
-
-
-def test_answers_are_read_from_toml(tmp_path: Path) -> None:
     path = tmp_path / "consent.toml"
     lines = (f"{name} = {json.dumps(value)}" for name, value in ANSWERS.items())
     path.write_text("\n".join(lines), "utf-8")
@@ -62,8 +57,7 @@ def test_no_answer_may_be_missing(tmp_path: Path, name: str) -> None:
         read_consent(written(tmp_path, answers))
 
 
-@pytest.mark.parametrize("name", ["owner", "consent", "licence", "credit", "source", "contact"])
-@pytest.mark.parametrize("empty", ["", "   ", None])
+@pytest.mark.parametrize(("name", "empty"), [("owner", ""), ("credit", "   "), ("contact", None)])
 def test_no_answer_may_be_empty(tmp_path: Path, name: str, empty: str | None) -> None:
     with pytest.raises(VoiceFileError, match=f"field '{name}'"):
         read_consent(written(tmp_path, ANSWERS | {name: empty}))
@@ -83,8 +77,9 @@ def test_a_file_that_is_no_answer_is_refused(tmp_path: Path, content: bytes) -> 
         read_consent(path)
 
 
-@pytest.mark.parametrize("key", ["a." * 50_000 + "a", "'a' . " * 40_000 + "a"])
-@pytest.mark.parametrize("line", ["{} = 1", "[{}]", "[[{}]]", "x = {{ {} = 1 }}"])
+@pytest.mark.parametrize(
+    ("key", "line"), [("a." * 50_000 + "a", "{} = 1"), ("'a' . " * 40_000 + "a", "[[{}]]")]
+)
 def test_a_key_of_very_many_parts_is_not_parsed(
     tmp_path: Path, key: str, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,18 +102,6 @@ def test_a_text_may_have_as_many_dots_as_it_likes(tmp_path: Path, quotes: str) -
     assert read_consent(path).licence_text == text.strip()
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(VoiceFileError, match=r"consent\.json: expected a readable file"):
-        read_consent(tmp_path / "consent.json")
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "consent.json"
-
-    with a_pipe(path), pytest.raises(VoiceFileError, match=r"consent\.json: expected a file"):
-        read_consent(path)
-
-
 def test_every_answer_is_asked_for() -> None:
     asked = []
 
@@ -130,12 +113,6 @@ def test_every_answer_is_asked_for() -> None:
 
     assert asked == list(QUESTIONS.values())
     assert consent.model_dump(exclude_none=True) == ANSWERS
-
-
-@pytest.mark.parametrize("answer", ["", "perhaps"])
-def test_an_answer_that_says_nothing_is_refused(answer: str) -> None:
-    with pytest.raises(VoiceFileError):
-        ask_consent(lambda _question: answer)
 
 
 def test_a_wrong_answer_is_asked_for_again_with_an_example() -> None:

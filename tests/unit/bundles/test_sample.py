@@ -46,7 +46,7 @@ def test_a_recording_that_cannot_be_decoded_leaves_no_sample(tmp_path: Path) -> 
     assert not list(tmp_path.glob("mei.*"))
 
 
-@pytest.mark.parametrize("hertz", [500.0, 2_000.0, 6_000.0])
+@pytest.mark.parametrize("hertz", [500.0, 6_000.0])
 def test_a_tone_is_dark_at_its_frequency_counted_from_the_bottom(hertz: float) -> None:
     pixels = spectrogram(tone(hertz))
     darkest = len(pixels) - 1 - int(pixels.mean(axis=1).argmin())

@@ -122,17 +122,6 @@ def test_surplus_instances_end_after_a_quarter_of_an_hour_but_the_minimum_stays(
     assert simulation.api.samples[int(1100 / tick)] == 0
 
 
-def test_the_autoscaler_keeps_three_fifths_of_the_slots_busy() -> None:
-    settings = Settings(api_min_instances=1, lifted=frozenset(Quota))
-    parameters = exact_parameters()
-    arrivals = CrowdForecast(peak=8.0, minutes=5).arrivals(parameters, np.random.default_rng(0))
-    simulation = simulated(parameters, settings, arrivals)
-    samples = simulation.convert.samples[30:60]
-    # Little: a converter's slot is busy for the length of its request.
-    slots = 8.0 * (waits(simulation).mean() - 0.3)
-    assert min(samples) >= 0.7 * slots / (settings.slots * 0.6)
-
-
 def test_a_full_service_refuses_after_ten_seconds_and_its_message_comes_again() -> None:
     parameters = exact_parameters().replaced({"processor.conversion": Duration(30.0)})
     settings = Settings(
@@ -193,20 +182,6 @@ def test_writes_above_the_pace_wait_and_the_pace_grows_with_what_was_used() -> N
     assert found[-50:].max() < found[:400].max()
 
 
-def test_a_window_of_pushes_opens_with_success() -> None:
-    parameters = exact_parameters(pubsub__first_window=1.0)
-    settings = replace(WARM, min_instances=16)
-    arrivals = Arrivals(np.zeros(60), np.full(60, 3.0), 60.0)
-    conversions = simulated(parameters, settings, arrivals).conversions
-    assert conversions.flow.window == pytest.approx(61.0)
-
-
-def test_the_same_seed_gives_the_same_day() -> None:
-    arrivals = evenly(100, 0.5)
-    one, two = (simulated(PARAMETERS, WARM, arrivals) for _ in range(2))
-    assert one.visits == two.visits
-
-
 def test_some_visitors_stand_for_all() -> None:
     arrivals = CrowdForecast(peak=20.0, minutes=0.5).arrivals(PARAMETERS, np.random.default_rng(3))
     warm = Settings(api_min_instances=5, on_upload_min_instances=5, min_instances=15)
@@ -250,14 +225,6 @@ def test_a_crowd_wakes_more_than_one_converter_before_it_has_spoken() -> None:
 
     assert converters(1) == 1
     assert converters(40) >= 4
-
-
-def test_more_buckets_take_more_recordings() -> None:
-    parameters = exact_parameters(quota__storage_writes=4.0, line__patience=0.0)
-    one = summary_of(parameters, WARM, evenly(400, 0.1))
-    four = summary_of(parameters, replace(WARM, upload_shards=4), evenly(400, 0.1))
-    assert Quota.UPLOADS_WRITES in one.quotas
-    assert one.counts[VoiceEnd.REFUSED] > four.counts[VoiceEnd.REFUSED] == 0
 
 
 def test_visitors_leave_type_or_speak_live_by_their_shares() -> None:

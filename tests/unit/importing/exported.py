@@ -31,18 +31,15 @@ class Export:
         self._graph = self.model.graph
 
     def content(self) -> bytes:
-        """Return the ONNX file."""
         onnx.checker.check_model(self.model)
         content: bytes = self.model.SerializeToString()
         return content
 
     def say(self, **metadata: Any) -> Export:
-        """Write the metadata of voice-changer into it."""
         helper.set_model_props(self.model, {"metadata": json.dumps(metadata)})
         return self
 
     def rename(self, names: Mapping[str, str]) -> Export:
-        """Give inputs other names."""
         for value in self._graph.input:
             if value.name in names:
                 self._redirect(value.name, names[value.name])
@@ -59,12 +56,10 @@ class Export:
         return self
 
     def add_input(self, name: str, kind: int, shape: Sequence[int | str]) -> Export:
-        """Add an input."""
         self._graph.input.append(helper.make_tensor_value_info(name, kind, list(shape)))
         return self
 
     def constant(self, name: str, value: Any) -> Export:
-        """Add a constant."""
         self._graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         return self
 

@@ -27,16 +27,13 @@ class Index:
 
     @property
     def count(self) -> int:
-        """How many vectors there are."""
         return sum(self.sizes)
 
     def vectors(self) -> np.ndarray:
-        """Return the vectors by number."""
         random = np.random.default_rng(self.width)
         return random.standard_normal((self.count, self.width)).astype("<f4")
 
     def centroids(self) -> np.ndarray:
-        """Return the cells' centroids."""
         return np.arange(len(self.sizes) * self.width, dtype="<f4").reshape(-1, self.width)
 
     def numbers(self) -> np.ndarray:
@@ -44,11 +41,9 @@ class Index:
         return np.arange(self.count)[::-1].astype("<i8")
 
     def cells(self) -> list[int]:
-        """Return the cell of every vector, by number."""
         return [cell for cell, size in enumerate(self.sizes) for _ in range(size)][::-1]
 
     def content(self) -> bytes:
-        """Return the file."""
         cells = len(self.sizes)
         centroids = self.centroids().tobytes()
         parts = {

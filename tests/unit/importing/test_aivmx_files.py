@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from shared.speech.engines.aivmx import AivmxError, style_id
+from shared.speech.engines.aivmx import AivmxError
 from shared.speech.engines.style_bert_graphs import SYNTHESIS_CONTRACT
 from shared.speech.graphs.bundle import Graph
 from shared.speech.graphs.onnx_files import inspect_model
@@ -22,7 +22,7 @@ from tests.support.golden_speech import FOLDER
 from tests.support.pipes import a_pipe
 from tests.unit.graphs import small_graphs
 from tools.bundles.files import VoiceFileError
-from tools.importing.aivmx_files import parse_aivmx, read_aivmx, read_text_voice
+from tools.importing.aivmx_files import parse_aivmx, read_text_voice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,16 +116,7 @@ def test_a_voice_is_read_completely() -> None:
     assert imported.facts.voice.sample_rate == 44_100
     assert imported.facts.voice.style_vectors.shape == (3, 256)
     assert imported.facts.icons[UUID].content_type == "image/png"
-
-
-def test_the_graph_keeps_its_contract_with_the_engine() -> None:
-    graph = parse_aivmx(CONTENT).graph
-
-    SYNTHESIS_CONTRACT.check(Graph("voice.onnx", graph, inspect_model(graph)))
-
-
-def test_a_style_has_the_number_that_clients_of_aivisspeech_know() -> None:
-    assert (style_id(UUID, 0), style_id(UUID, 1)) == (456334080, 456334081)
+    SYNTHESIS_CONTRACT.check(Graph("voice.onnx", imported.graph, inspect_model(imported.graph)))
 
 
 def test_icons_and_samples_are_read_from_the_file() -> None:
@@ -175,10 +166,6 @@ def huge_array() -> str:
     return base64.b64encode(header.getvalue()).decode()
 
 
-def unfinished_array() -> str:
-    return base64.b64encode(b"\x93NUMPY\x01\x00\x02\x00{ ").decode()
-
-
 def endless_array() -> str:
     header = ("{'descr': '<f4', 'shape': " + "-" * 9_000 + "1}").encode()
     return base64.b64encode(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header).decode()
@@ -188,24 +175,17 @@ def endless_array() -> str:
     ("make", "sentence"),
     [
         (lambda: b"no model", "expected an ONNX model"),
-        (lambda: CONTENT[:-1000], "expected an ONNX model"),
         (lambda: file(aivm_manifest=None), "expected 'aivm_manifest' in the model's metadata"),
         (lambda: file(aivm_manifest="{"), "aivm_manifest: Invalid JSON"),
-        (lambda: file(aivm_manifest="[]"), "aivm_manifest: Input should be an object"),
         (lambda: file(aivm_manifest="[" * 100_000), "aivm_manifest: Invalid JSON"),
         (of_manifest(name=""), "field 'name': String should have at least 1 character"),
-        (of_manifest(name="x" * 81), "field 'name': String should have at most 80"),
         (of_manifest(uuid="no"), "field 'uuid': Input should be a valid UUID"),
-        (of_manifest(version="1"), "field 'version': String should match pattern"),
-        (of_manifest(manifest_version="2.0"), "field 'manifest_version': Input should be '1.0'"),
-        (of_manifest(model_format="Safetensors"), "field 'model_format': Input should be 'ONNX'"),
         (of_manifest(model_architecture="Style-Bert-VITS2"), "field 'model_architecture'"),
         (of_manifest(speakers=[]), "field 'speakers': List should have at least 1 item"),
         (of_manifest(speakers=[speaker(), speaker()]), "each local_id of speakers once"),
         (of_manifest(speakers=[speaker(), speaker(local_id=1)]), "each uuid of speakers once"),
         (of_manifest(speakers=[speaker(local_id=1)]), "expected a local_id below 1, found 1"),
         (of_manifest(speakers=[speaker(icon="https://x/")]), "icon of 'Anna': expected a data URL"),
-        (of_manifest(speakers=[speaker(icon=WAV)]), "icon of 'Anna': expected a data URL"),
         (of_manifest(speakers=[speaker(icon=PNG + "!")]), "found one that is not base64"),
         (
             of_manifest(speakers=[speaker(icon="data:image/jpeg;base64,AAAA")]),
@@ -217,7 +197,6 @@ def endless_array() -> str:
         ),
         (of_style(local_id=32), "local_id': Input should be less than 32"),
         (of_style(local_id=2), "expected a local_id below 2, the number of style vectors"),
-        (of_style(local_id=True), "local_id': Input should be a valid integer"),
         (of_manifest(speakers=[speaker(styles=[style(), style()])]), "local_id of styles once"),
         (
             lambda: file(aivm_hyper_parameters=json.dumps(parameters(version="2.7.0"))),
@@ -228,14 +207,11 @@ def endless_array() -> str:
             "field 'data.sampling_rate': Input should be greater than or equal to 8000",
         ),
         (lambda: file(aivm_style_vectors="%"), "in base64, found no array"),
-        (lambda: file(aivm_style_vectors=unfinished_array()), "in base64, found no array"),
         (lambda: file(aivm_style_vectors="AAAA"), "in base64, found no array"),
         (lambda: file(aivm_style_vectors=endless_array()), "in base64, found no array"),
         (of_vectors(np.zeros((2, 255), np.float32)), r"found float32 \[2, 255\]"),
-        (of_vectors(np.zeros((2, 256))), r"found float64 \[2, 256\]"),
         (of_vectors(np.array([[None] * 256])), r"found object \[1, 256\]"),
         (of_vectors(np.full((1, 256), np.nan, np.float32)), "values that are not finite"),
-        (of_vectors(np.zeros((0, 256), np.float32)), "found 0 bytes"),
         (lambda: file(aivm_style_vectors=huge_array()), "found 0 bytes for"),
     ],
 )
@@ -261,11 +237,6 @@ def test_chance_that_cannot_be_taken_out_is_refused(graph: onnx.GraphProto, sent
 
     with pytest.raises(AivmxError, match=sentence):
         parse_aivmx(small_graphs.serialized(model))
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AivmxError, match=r"^expected a readable file"):
-        read_aivmx(tmp_path / "voice.aivmx")
 
 
 @example(place=3820, byte=9)  # a name in the graph with a line break
@@ -295,8 +266,6 @@ HOSTILE = "a\n\u2028\u202e\x1b[2J"
         of_manifest(model_architecture="x" * 1_000_000),
         of_manifest(uuid="\x7f"),
         of_manifest(speakers=[speaker(name=HOSTILE, icon="no")]),
-        of_manifest(speakers=[speaker(name=HOSTILE, local_id=1)]),
-        of_style(name=HOSTILE, local_id=2),
         of_style(name=HOSTILE, icon="no"),
         lambda: file(aivm_hyper_parameters=json.dumps(parameters(version=HOSTILE))),
     ],

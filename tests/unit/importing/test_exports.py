@@ -45,13 +45,11 @@ def inputs_for(kind: Kind, frames: int) -> dict[str, Any]:
     [
         (Export, "Voice Avatar", PLAIN),
         (exported.official, "RVC", PLAIN),
-        (exported.official, "RVC", replace(PLAIN, version="v2", sample_rate=48_000)),
-        (exported.official, "RVC", replace(PLAIN, is_mrf=True)),
+        (exported.official, "RVC", replace(PLAIN, version="v2", sample_rate=48_000, is_mrf=True)),
         (exported.official, "RVC", SILENT),
         (exported.voice_changer, "voice-changer", replace(PLAIN, sample_rate=32_000)),
         (exported.voice_changer, "voice-changer", SILENT),
         (exported.fork, "voice-changer fork", PLAIN),
-        (exported.fork, "voice-changer fork", SILENT),
         (exported.streaming, "streaming export", PLAIN),
     ],
 )

@@ -112,7 +112,6 @@ def test_nothing_that_a_file_names_is_called() -> None:
     [
         ("encoder.layers.11.", "expected HuBERT in its base form with 12 layers, found 11"),
         ("encoder.layers.3.fc1.bias", "tensor 'encoder.layers.3.fc1.bias': expected one of HuBERT"),
-        ("", "expected HuBERT in its base form with 12 layers, found 0"),
     ],
 )
 def test_a_file_without_a_part_is_refused_for_it(without: str, message: str) -> None:

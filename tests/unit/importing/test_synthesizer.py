@@ -50,7 +50,7 @@ def test_a_voice_of_every_kind_sounds_as_its_formulas_say(name: str) -> None:
     assert np.abs(audio - expected).max() < 2e-6
 
 
-@pytest.mark.parametrize("frames", [1, 2, 9, 10, 11, 40])
+@pytest.mark.parametrize("frames", [1, 10, 11])
 def test_a_recording_may_be_shorter_or_longer_than_the_window_of_the_attention(frames: int) -> None:
     voice = a_voice(Kind())
     inputs = inputs_for(voice, frames)

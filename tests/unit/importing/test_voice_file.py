@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.pipes import a_pipe
 from tests.unit.importing.torch_files import Raw, Stored, archive
 from tests.unit.importing.voices import Kind, checkpoint, voice_bytes, weights_of
 from tools.bundles.files import VoiceFileError
-from tools.importing.rvc_voice import import_voice
 from tools.importing.torch_archive import MAX_MEMBERS
 from tools.importing.voice_file import HIFI_GAN, MRF_HIFI_GAN, VoiceFile, read_voice
 
@@ -46,79 +44,65 @@ def test_a_voice_that_pytorch_has_saved_is_read() -> None:
     assert all(weight.dtype == np.float32 for weight in voice.weights.values())
 
 
-def test_the_weight_normalisation_is_worked_in() -> None:
+def test_the_weight_normalisation_is_worked_in_whatever_its_spelling() -> None:
     weights = weights_of(Kind())
     gain = weights["dec.ups.0.weight_g"].astype(np.float64)
     direction = weights["dec.ups.0.weight_v"].astype(np.float64)
-
-    voice = read(voice_bytes(weights=weights))
-
-    for row in range(len(gain)):
-        expected = gain[row] * direction[row] / np.linalg.norm(direction[row])
-        assert np.abs(voice.weights["dec.ups.0.weight"][row] - expected).max() < 1e-6
-    assert not any(name.endswith((".weight_g", ".weight_v")) for name in voice.weights)
-
-
-def test_the_other_spelling_of_weight_normalisation_means_the_same() -> None:
-    weights = weights_of(Kind())
     spelled = {
         name.replace(".weight_g", ".parametrizations.weight.original0").replace(
             ".weight_v", ".parametrizations.weight.original1"
-        ): value
+        ): value.astype(np.float64)
         for name, value in weights.items()
     }
 
     voice, other = read(voice_bytes(weights=weights)), read(voice_bytes(weights=spelled))
 
+    for row in range(len(gain)):
+        expected = gain[row] * direction[row] / np.linalg.norm(direction[row])
+        assert np.abs(voice.weights["dec.ups.0.weight"][row] - expected).max() < 1e-6
     assert voice.weights.keys() == other.weights.keys()
     for name, value in voice.weights.items():
         assert np.array_equal(value, other.weights[name])
 
 
-def test_a_voice_of_applio_is_read() -> None:
-    voice = read(
-        voice_bytes(
+APPLIO = {"epoch": 120, "author": "Ada", "model_name": "ada\n", "model_hash": "1f"}
+WEBUI = {"embedder_name": "hubert_base", "embedder_output_layer": 9, "params": {"channels": 256}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "facts"),
+    [
+        (
             Kind(is_mrf=True),
-            info=None,
-            epoch=120,
-            step=9_000,
-            sr=40_000,
-            f0=True,
-            author="Ada",
-            model_name="ada\n",
-            model_hash="1f",
-            embedder_model="contentvec",
-            dataset_length=None,
-        )
-    )
+            {**APPLIO, "info": None, "embedder_model": "contentvec"},
+            {
+                "tool": "Applio",
+                "epoch": "120",
+                "author": "Ada",
+                "name": "ada",
+                "encoder": "contentvec",
+            },
+        ),
+        (
+            Kind(),
+            {**WEBUI, "config": [*Kind().config[:17], 256, Kind().config[17]]},
+            {
+                "tool": "rvc-webui",
+                "epoch": "12epoch",
+                "encoder": "hubert_base",
+                "encoder layer": "9",
+            },
+        ),
+    ],
+)
+def test_a_voice_of_other_tools_is_read(
+    kind: Kind, changes: dict[str, Any], facts: dict[str, str]
+) -> None:
+    voice = read(voice_bytes(kind, **changes))
 
-    assert voice.vocoder == MRF_HIFI_GAN
-    assert voice.facts == {
-        "tool": "Applio",
-        "epoch": "120",
-        "author": "Ada",
-        "name": "ada",
-        "encoder": "contentvec",
-    }
-    assert voice.repairs == []
-
-
-def test_a_voice_of_rvc_webui_with_one_entry_more_is_read() -> None:
-    config = Kind().config
-
-    voice = read(
-        voice_bytes(
-            config=[*config[:17], 256, config[17]],
-            params={"emb_channels": 256},
-            embedder_name="hubert_base",
-            embedder_output_layer=9,
-            speaker_info=None,
-        )
-    )
-
+    assert voice.vocoder == (MRF_HIFI_GAN if kind.is_mrf else HIFI_GAN)
+    assert (voice.facts, voice.repairs) == (facts, [])
     assert voice.sizes.sample_rate == 40_000
-    assert voice.facts["tool"] == "rvc-webui"
-    assert (voice.facts["encoder"], voice.facts["encoder layer"]) == ("hubert_base", "9")
 
 
 @pytest.mark.parametrize(
@@ -134,15 +118,6 @@ def test_what_the_file_says_wrongly_is_told_by_the_weights(
     kind: Kind, changes: dict[str, Any], repair: str
 ) -> None:
     assert read(voice_bytes(kind, **changes)).repairs == [repair]
-
-
-@pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_weights_of_other_precisions_are_read(kind: str) -> None:
-    weights = {name: value.astype(kind) for name, value in weights_of(Kind()).items()}
-
-    voice, other = read(voice_bytes(weights=weights)), read(voice_bytes())
-
-    assert np.array_equal(voice.weights["dec.cond.weight"], other.weights["dec.cond.weight"])
 
 
 def test_attributes_of_a_state_dictionary_are_passed_over() -> None:
@@ -181,11 +156,8 @@ def test_a_tensor_may_be_a_transposed_part_of_a_storage() -> None:
     ("call", "name"),
     [
         (b"cposix\nsystem\n(X\x04\x00\x00\x00truetR", "posix.system"),
-        (b"cbuiltins\neval\n(X\x01\x00\x00\x001tR", "builtins.eval"),
         (b"\x8c\x02os\x8c\x06system\x93(X\x04\x00\x00\x00truetR", "os.system"),
         (b"ctorch.serialization\nload\n(tR", "torch.serialization.load"),
-        (b"cfunctools\npartial\n(tR", "functools.partial"),
-        (b"cnumpy.core.multiarray\nscalar\n(tR", "numpy.core.multiarray.scalar"),
     ],
 )
 def test_a_pickle_that_calls_something_is_refused_by_its_name(call: bytes, name: str) -> None:
@@ -200,14 +172,6 @@ SPRINGS = b"import os; os.environ['SPRUNG'] = '1'"
 PAYLOAD = b"cbuiltins\nexec\n(X" + struct.pack("<i", len(SPRINGS)) + SPRINGS + b"tR"
 
 
-def test_the_payload_runs_where_a_pickle_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPRUNG", "0")
-
-    pickle.loads(b"\x80\x02" + PAYLOAD + b".")  # noqa: S301 - to see that it would run
-
-    assert os.environ["SPRUNG"] == "1"
-
-
 @pytest.mark.parametrize("place", ["weight", "config", "info"])
 def test_a_payload_is_not_run_wherever_it_stands(
     place: str, monkeypatch: pytest.MonkeyPatch
@@ -220,7 +184,7 @@ def test_a_payload_is_not_run_wherever_it_stands(
     assert os.environ["SPRUNG"] == "0"
 
 
-@pytest.mark.parametrize("instruction", [b"i", b"o", b"\x81", b"\x92", b"P", b"\x82", b"\x98"])
+@pytest.mark.parametrize("instruction", [b"i", b"\x81", b"P", b"\x82"])
 def test_an_instruction_that_makes_objects_is_refused(instruction: bytes) -> None:
     content = b"(cposix\nsystem\n" + instruction + b"posix\nsystem\n"
 
@@ -338,8 +302,7 @@ def test_a_table_of_contents_without_end_is_refused_unread() -> None:
     assert "found a larger table of contents" in refusal(bytes(content))
 
 
-@pytest.mark.parametrize("comment", [0, 0xFFFF])
-@pytest.mark.parametrize("wrong", ["count", "directory"])
+@pytest.mark.parametrize(("wrong", "comment"), [("count", 0), ("directory", 0xFFFF)])
 def test_zip64_hides_no_table_of_contents_without_end(wrong: str, comment: int) -> None:
     content = archive(checkpoint(Kind()))
     begin, end = content.index(b"PK\x01\x02"), content.rindex(b"PK\x05\x06")
@@ -378,13 +341,6 @@ def test_a_part_that_is_there_twice_is_refused() -> None:
             (
                 "tensor 'emb_g.weight': expected a shape that fits into its storage of 12 elements,"
                 " found 3 x 4 from element 1."
-            ),
-        ),
-        (
-            Stored(np.ones(12, np.float16), shape=(3, 4), strides=(4, 5)),
-            (
-                "tensor 'emb_g.weight': expected a shape that fits into its storage of 12 elements,"
-                " found 3 x 4 from element 0."
             ),
         ),
         (
@@ -450,10 +406,8 @@ def _shared(number: int, count: int) -> bytes:
     [
         b"r\xff\xff\xff\x7f",  # a place in memory far away
         b"h\x05",  # one that holds nothing
-        b"((((" * 1000,
         b"t" * 10,
         b"}" + b"(" + b"}}" + b"u",  # a dictionary as a key
-        b"](" + b"K\x01" * 3 + b"u",
         b"\x8b\xff\xff\xff\x7f" + b"\x01" * 255,
     ],
 )
@@ -467,9 +421,3 @@ def test_tuples_in_tuples_are_never_hashed() -> None:
     message = refusal(archive(checkpoint(Kind()) | {"info": Raw(b"}(" + doubled + b"K\x01u")}))
 
     assert "expected a well-formed pickle" in message
-
-
-@pytest.mark.parametrize("name", ["voice.pth", "voice.onnx"])
-def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
-    with a_pipe(tmp_path / name), pytest.raises(VoiceFileError, match=f"{name}: expected a file"):
-        import_voice(tmp_path / name)

@@ -44,17 +44,14 @@ class Kind:
 
     @property
     def features(self) -> int:
-        """Of every frame."""
         return 768 if self.version == "v2" else 256
 
     @property
     def harmonics(self) -> int:
-        """Of the source."""
         return 9 if self.is_mrf else 1
 
     @property
     def config(self) -> list[Any]:
-        """Return the list that the file has."""
         rates, kernels = UPSAMPLING[self.sample_rate]
         dilations = [1, 3, 5] if self.resblock == "1" else [1, 3]
         return [
