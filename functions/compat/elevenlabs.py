@@ -328,11 +328,12 @@ class ElevenLabsRoutes:
 
     async def speak(self, request: Request) -> Response:
         name = request.path_params["voice_id"]
-        speaker, sound = self._speakers.find(name), find_format(request)
+        speaker = self._speakers.find(name)
         if speaker is None:
             raise UnknownElevenLabsVoiceError(
                 f"There is no voice {name!r} for texts; choose one of {self._speakers.ids}."
             )
+        sound = find_format(request)
         asked = TextToSpeechRequest.model_validate_json(await read_body(request, _LARGEST_BODY))
         options, text = asked.options(), asked.text
         speech = speech_of(speaker, text, options, spoken_format(request, sound))

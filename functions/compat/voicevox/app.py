@@ -214,8 +214,7 @@ def read_word(request: Request) -> DictionaryWord:
     )
 
 
-VERSION: Final = "0.24.1"
-"""The version of VOICEVOX with these routes; clients compare it."""
+VERSION: Final = "0.24.1"  # of VOICEVOX with these routes; clients compare it
 
 _LEFT_OUT = (
     "/cancellable_synthesis",
