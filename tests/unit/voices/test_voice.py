@@ -61,10 +61,15 @@ def queue_again(voice: Voice, now: datetime = AFTER_THE_LEASE) -> Voice:
     return voices_of.queue_again(voice, now, an_upload(voice.voice_id))
 
 
-def finish(voice: Voice) -> Voice:
-    result = a_result(voice.voice_id)
+def finish(voice: Voice, missing_seconds: float | None = None) -> Voice:
     return voices_of.finish(
-        voice, LATER, voice.attempt, result, seconds=2.5, timings={"decode": 1.0}
+        voice,
+        LATER,
+        voice.attempt,
+        a_result(voice.voice_id),
+        seconds=2.5,
+        timings={"decode": 1.0},
+        missing_seconds=missing_seconds,
     )
 
 
@@ -228,6 +233,9 @@ def test_a_finished_voice_has_its_result_and_no_lease() -> None:
     assert done.input == replace(an_upload(voice.voice_id), seconds=2.5)
     assert (done.lease_expires_at, done.stage, done.error) == (None, None, None)
     assert (done.timings, done.updated_at) == ({"decode": 1.0}, LATER)
+    damaged = finish(voice, missing_seconds=0.5).input
+    assert damaged is not None
+    assert (damaged.damaged, damaged.missing_seconds) == (True, 0.5)
 
 
 @pytest.mark.parametrize("act", [finish, fail])
