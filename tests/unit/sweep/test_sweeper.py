@@ -90,6 +90,7 @@ async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_or_text
     house: House, options: dict[str, Any], content_type: str
 ) -> None:
     voice = await house.add(a_waiting(**options))
+    too_young = await house.add(a_waiting(now=NOW + timedelta(minutes=2)))
     generation = house.uploads.put(voice.voice_id, b"recording", content_type)
     house.later(minutes=6)
 
@@ -104,6 +105,7 @@ async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_or_text
     assert attributes["voice_id"] == voice.voice_id
     message = parse_conversion_message(PushMessage(data))
     assert message == ConversionMessage(voice.voice_id, expected, CLIENT)
+    assert await house.voice(too_young) == too_young
     (entry,) = book.of("swept")
     assert (entry["looked_at"], entry["put_back"], entry["expire"]) == (1, 1, 0)
     assert entry["failures"] == 0
@@ -142,7 +144,7 @@ async def test_a_voice_that_was_never_uploaded_fails_visibly(house: House) -> No
 async def test_what_fails_is_tried_at_the_next_sweep_and_an_unreachable_bucket_expires_no_voice(
     house: House,
 ) -> None:
-    voices = [a_queued(), a_queued(), a_waiting()]
+    voices = [a_queued(), a_queued(), a_waiting(now=NOW - timedelta(minutes=30))]
     for voice in voices:
         await house.voices.create(voice)
     house.later(minutes=6)
@@ -154,7 +156,7 @@ async def test_what_fails_is_tried_at_the_next_sweep_and_an_unreachable_bucket_e
     assert (len(house.topic.published), await house.voice(voices[2])) == (1, voices[2])
 
     house.uploads.is_out_of_reach = False
-    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 1}
     assert {attributes["voice_id"] for _, attributes in house.topic.published} == {
         voice.voice_id for voice in voices[:2]
     }
