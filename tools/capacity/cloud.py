@@ -35,11 +35,7 @@ class RefusedError(Exception):
 
 @dataclass(slots=True)
 class World:
-    """The clock, chance and CPUs that all services share.
-
-    Attributes:
-        weight: the visitors that each simulated one stands for.
-    """
+    """The clock, chance and CPUs that all services share."""
 
     parameters: Parameters
     weight: int
@@ -67,11 +63,7 @@ def recent(moments: deque[float], since: float) -> int:
 
 
 class ServiceInstance:
-    """An instance of a service, whose jobs take its processors in the order in which they come.
-
-    Attributes:
-        arrivals: the moments at which the instance created voices.
-    """
+    """An instance of a service, whose jobs take its processors in the order in which they come."""
 
     def __init__(self, env: simpy.Environment, cpus: int, turns: int) -> None:
         self.processors = simpy.Resource(env, cpus)
@@ -90,8 +82,6 @@ class Service:
 
     Attributes:
         minimum: warm instances by the second of the simulation.
-        patience: seconds that a request waits for a slot.
-        turns: conversions at once in an instance.
         active_area: seconds of instances that had a request or were starting.
         idle_area: seconds of minimum instances that had none.
     """
@@ -313,8 +303,6 @@ class RateLimit:
         limit: uses in a period, or a second where it grows.
         period: seconds.
         growth: of the pace from one period to the next; None refuses what exceeds the limit.
-        patience: seconds that a use may wait before it fails.
-        weight: uses that each one stands for.
         first_met: the moment at which it first bound, or None.
     """
 

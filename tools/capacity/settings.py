@@ -59,7 +59,6 @@ class Settings:
     """A deployment.
 
     Attributes:
-        max_instances: of each service.
         convert_concurrency: slots of a converter; twice its CPUs if None.
         warm_ups_at_once: the most warm-ups that one instance of the api has under way.
         upload_shards: the number of buckets for recordings, and for results.

@@ -67,16 +67,6 @@ class InspectedEncoder:
     outputs: Sequence[FeatureOutput]
     real_time_factor: float
 
-    def output_for(self, width: int) -> FeatureOutput:
-        for output in self.outputs:
-            if output.width == width:
-                return output
-        found = ", ".join(f"{quoted(output.name)} with {output.width}" for output in self.outputs)
-        raise VoiceFileError(
-            f"expected an encoder that gives {width} features as the voice takes them, found"
-            f" {found}."
-        )
-
 
 @dataclass(frozen=True)
 class Quantisation:

@@ -11,15 +11,6 @@ from tools.bundles.files import VoiceFileError
 from tools.importing.encoders import inspect_encoder, quantise
 
 
-def test_an_encoder_gives_the_output_that_a_voice_takes() -> None:
-    found = inspect_encoder(encoder((256, 512)))
-
-    assert [each.version for each in found.outputs] == ["v1"]
-    assert found.output_for(256).name == "embed0"
-    with pytest.raises(VoiceFileError, match=r"768 features .* found 'embed0'"):
-        found.output_for(768)
-
-
 @pytest.mark.parametrize(("rank", "channels_first"), [(2, False), (3, True)])
 def test_the_axis_of_the_features_is_read_from_a_trial(rank: int, *, channels_first: bool) -> None:
     found = inspect_encoder(encoder(rank=rank, channels_first=channels_first))
