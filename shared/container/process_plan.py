@@ -9,7 +9,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from pydantic import Field
 
@@ -48,14 +48,12 @@ WORN_AFTER_SECONDS: Final = 3600.0
 _UNLIMITED: Final = 1 << 60
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(NamedTuple):
     cpus: float
     memory_bytes: int | None  # None without a limit
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessPlan:
+class ProcessPlan(NamedTuple):
     workers: int
     concurrency: int
 

@@ -1,9 +1,9 @@
 """Hypercorn's HTTP/2, HTTP/1 and WebSockets, bounded in the work that one connection can cause.
 
-Hypercorn handles all frames that have arrived before anything else runs, and h2 answers every
-SETTINGS and PING frame. 2 MB of such frames, which are small, kept the probe of liveness waiting
-for seconds. Here a connection's bytes are handled in small pieces, between which others have their
-turn, and a connection with many frames that belong to no request is closed.
+Hypercorn handles all frames that have arrived before anything else runs: 2 MB of SETTINGS and PING
+frames kept the probe of liveness waiting for seconds. Here bytes are handled in small pieces,
+between which others have their turn, and a connection with many frames that belong to no request
+is closed.
 
 A client that begins requests and takes them back at once makes the application do all its work for
 nothing (CVE-2023-44487); here its connection is closed after some hundred.

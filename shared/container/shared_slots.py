@@ -37,11 +37,10 @@ class SharedSlots:
     looking again. With one pipe for all, a process in which nobody may take the slot would keep
     the sign from the others.
 
-    Clients share the slots, whatever the process: one that has a slot takes no other while another
-    client waits. Of one client it is the turn of the text that has had least, as in `FairQueue`:
-    one file contains the least time of the texts that wait in a process, another the time of the
-    text that was served last. Work under way is not stopped, so while one client has all slots,
-    each other one may take a spare slot.
+    A client that has a slot takes no other while another one waits. Of one client it is the turn of
+    the text that has had least, as in `FairQueue`: one file contains the least time of the texts
+    that wait in a process, another the time of the text that was served last. While one client has
+    all slots, each other one may take a spare slot.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class SharedSlots:
         self, client: str | None = None, text: Share | None = None
     ) -> AsyncIterator[None]:
         """Wait for a slot, and have it inside the context; None is a client, too."""
-        name, text = _name_of(client), text or Share()
+        name, text = client_name(client), text or Share()
         queue = self._queues.setdefault(name, _Queue(self._folder, name, self._name))
         text.come(queue.served())
         descriptor = None if queue.is_before(text) else self._take(name, text)
@@ -98,7 +97,7 @@ class SharedSlots:
     def should_pass_on(self, client: str | None, text: Share | None = None) -> bool:
         """Return whether another one waits that has had less; without a text, another client."""
         waiting = self._waiting_clients()
-        least = waiting.pop(_name_of(client), math.inf)
+        least = waiting.pop(client_name(client), math.inf)
         if text is not None:
             self._count(text)
         return bool(waiting) or (text is not None and least < text.seconds)
@@ -113,7 +112,7 @@ class SharedSlots:
         waiting = self._waiting_clients()
         if waiting.get(name, math.inf) < text.seconds:
             return None
-        locked = {file: _lock(file) for file in self._files}
+        locked = {file: lock_file(file) for file in self._files}
         holders = {file.read_text() for file, descriptor in locked.items() if descriptor is None}
         free = [each for each in locked.values() if each is not None]
         if free and name in holders and waiting.keys() - holders:
@@ -124,7 +123,7 @@ class SharedSlots:
             # A slot that was locked at this moment has no name yet.
             has_one_all = len(holders) == 1 and not holders & {name, ""}
             spare = self._spare if has_one_all else []
-            taken = next((each for each in map(_lock, spare) if each is not None), None)
+            taken = next((each for each in map(lock_file, spare) if each is not None), None)
         for descriptor in free:
             os.close(descriptor)
         if taken is not None:
@@ -136,10 +135,10 @@ class SharedSlots:
         """Find the clients that wait, and the least time of each one's texts."""
         found: dict[str, float] = {}
         for file in self._folder.glob("waits-*"):
-            descriptor = _lock(file)
+            descriptor = lock_file(file)
             if descriptor is None:
                 name = file.name.split("-")[1]
-                found[name] = min(found.get(name, math.inf), _read(file, math.inf))
+                found[name] = min(found.get(name, math.inf), read_number(file, math.inf))
             else:  # of a process that was killed
                 file.unlink(missing_ok=True)
                 os.close(descriptor)
@@ -189,15 +188,15 @@ class _Queue:
 
     @contextmanager
     def waiting(self, text: Share) -> Iterator[None]:
-        descriptor = _share(self._file)
+        descriptor = share_file(self._file)
         self._texts.append(text)
-        _write(self._file, self.next_text().seconds)
+        write_number(self._file, self.next_text().seconds)
         try:
             yield
         finally:
             self._texts.remove(text)
             if self._texts:
-                _write(self._file, self.next_text().seconds)
+                write_number(self._file, self.next_text().seconds)
             else:
                 self._file.unlink(missing_ok=True)
             os.close(descriptor)
@@ -210,13 +209,13 @@ class _Queue:
         return min(self._texts, key=lambda each: each.seconds)
 
     def served(self) -> float:
-        return _read(self._served, 0.0)
+        return read_number(self._served, 0.0)
 
     def serve(self, text: Share) -> None:
-        _write(self._served, max(self.served(), text.seconds))
+        write_number(self._served, max(self.served(), text.seconds))
 
 
-def _share(file: Path) -> int:
+def share_file(file: Path) -> int:
     """Lock a file together with others; return its descriptor."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -228,7 +227,7 @@ def _share(file: Path) -> int:
         os.close(descriptor)
 
 
-def _read(file: Path, usual: float) -> float:
+def read_number(file: Path, usual: float) -> float:
     """Read a number that another process may be writing for the first time."""
     try:
         (number,) = struct.unpack("d", file.read_bytes())
@@ -237,18 +236,18 @@ def _read(file: Path, usual: float) -> float:
     return float(number)
 
 
-def _write(file: Path, number: float) -> None:
+def write_number(file: Path, number: float) -> None:
     """Write a number in one piece, so that nobody reads half of it."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
     os.pwrite(descriptor, struct.pack("d", number), 0)
     os.close(descriptor)
 
 
-def _name_of(client: str | None) -> str:
+def client_name(client: str | None) -> str:
     return sha256(repr(client).encode()).hexdigest()
 
 
-def _lock(file: Path) -> int | None:
+def lock_file(file: Path) -> int | None:
     """Lock a file; None if it is locked."""
     # Opened anew: locks of one opened file do not exclude each other.
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)

@@ -101,17 +101,17 @@ class _Application(BaseApplication):
         config: ServingSettings,
         serve: Callable[[Any, Supervision], Coroutine[Any, Any, None]],
     ) -> None:
-        self._config = config
+        self.config = config
         self._serve = serve
         super().__init__()  # type: ignore[no-untyped-call] # Gunicorn is not typed
 
     def load_config(self) -> None:
         chosen: dict[str, Any] = {
-            "bind": f"{self._config.host}:{self._config.port}",
-            "workers": self._config.processes,
+            "bind": f"{self.config.host}:{self.config.port}",
+            "workers": self.config.processes,
             "worker_class": ConvertWorker,
-            "timeout": self._config.timeout,
-            "graceful_timeout": self._config.graceful_timeout,
+            "timeout": self.config.timeout,
+            "graceful_timeout": self.config.graceful_timeout,
             "logger_class": "shared.container.supervision.GunicornLog",
             # Heartbeats are files. They should be on no disk, and the image may be read-only.
             "worker_tmp_dir": "/dev/shm" if os.path.isdir("/dev/shm") else None,  # noqa: PTH112, S108
@@ -122,12 +122,8 @@ class _Application(BaseApplication):
         for name, value in chosen.items():
             settings.set(name, value)  # type: ignore[no-untyped-call] # likewise
 
-    @property
-    def load_timeout(self) -> int:
-        return self._config.load_timeout
-
     def load(self) -> Callable[[Supervision], Coroutine[Any, Any, None]]:
-        return lambda supervision: self._serve(self._config, supervision)
+        return lambda supervision: self._serve(self.config, supervision)
 
 
 class ConvertWorker(Worker):
@@ -135,17 +131,13 @@ class ConvertWorker(Worker):
         super().__init__(*given)  # type: ignore[no-untyped-call] # Gunicorn is not typed
         # Made before the fork: both processes have it.
         self._condition = mmap.mmap(-1, 1)
-        self._made_at = time.monotonic()
+        self.made_at = time.monotonic()
         # Gunicorn never times out a worker without a heartbeat, and it may hang at once.
         self.notify()  # type: ignore[no-untyped-call] # likewise
 
     @property
     def condition(self) -> Condition:
         return Condition(self._condition[0])
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._made_at
 
     def init_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
@@ -175,7 +167,7 @@ class _Supervisor(Arbiter):
 
     def __init__(self, application: _Application) -> None:
         super().__init__(application)  # type: ignore[no-untyped-call] # Gunicorn is not typed
-        self._load_timeout = application.load_timeout
+        self._load_timeout = application.config.load_timeout
         self._worn: ConvertWorker | None = None
         self._is_retiring = False
 
@@ -188,7 +180,7 @@ class _Supervisor(Arbiter):
         for worker in workers:
             if worker.condition is not Condition.STARTING or worker.aborted:
                 continue
-            if worker.seconds < self._load_timeout:
+            if time.monotonic() - worker.made_at < self._load_timeout:
                 worker.notify()  # type: ignore[no-untyped-call] # likewise
             else:
                 logging.getLogger("gunicorn").critical(

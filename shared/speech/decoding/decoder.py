@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _TRIES: Final = 2
-_MEMORY_OF_PROCESS: Final = Path("/proc/self/statm")
 
 
-def missing_protection(statm: Path = _MEMORY_OF_PROCESS) -> tuple[str, ...]:
+def missing_protection(statm: Path = Path("/proc/self/statm")) -> tuple[str, ...]:
     """Name the protections of forked processes that this system lacks; Linux has all."""
     means = {
         "fork": hasattr(os, "fork"),

@@ -59,16 +59,16 @@ def _find_begins(data: bytes, container: Container) -> Iterator[int]:
     yield first
     if (pattern := _BEGINNINGS.get(container)) is None:
         return
-    count, joined_at = 1, _end_of_beginning(data, first, container)
+    count, joined_at = 1, end_of_beginning(data, first, container)
     for match in pattern.finditer(data, joined_at):
         begin = match.start()
         if begin < joined_at:
             continue
-        if container is Container.MP4 and not _is_box_of_file(data, first, begin):
+        if container is Container.MP4 and not is_box_of_file(data, first, begin):
             continue
         # Several tags may stand before one file, and several streams begin together.
         is_new = begin > joined_at or container not in _PLAIN_FRAMES | {Container.OGG}
-        joined_at = _end_of_beginning(data, begin, container)
+        joined_at = end_of_beginning(data, begin, container)
         if is_new:
             count += 1
             if count > _MOST_LINKS and container in _PLAIN_FRAMES:
@@ -81,7 +81,7 @@ def _find_begins(data: bytes, container: Container) -> Iterator[int]:
             yield begin
 
 
-def _end_of_beginning(data: bytes, begin: int, container: Container) -> int:
+def end_of_beginning(data: bytes, begin: int, container: Container) -> int:
     """Return the place up to which everything belongs to a file that begins here."""
     if container is Container.OGG:
         # The first pages of streams that are played together follow each other.
@@ -100,7 +100,7 @@ def _end_of_beginning(data: bytes, begin: int, container: Container) -> int:
     return begin if container in _PLAIN_FRAMES else begin + 8
 
 
-def _is_box_of_file(data: bytes, begin: int, place: int) -> bool:
+def is_box_of_file(data: bytes, begin: int, place: int) -> bool:
     """Return whether a box of an MP4 file begins at a place, and is not in another box."""
     while begin < place:
         size = int.from_bytes(data[begin : begin + 4], "big")
@@ -164,11 +164,11 @@ def mend_matroska(data: bytes) -> tuple[bytes, bool]:
     begin = place = first
     is_damaged = False
     while place < len(data):
-        element = _read_element(data, place)
+        element = read_element(data, place)
         if element is None or element.end > len(data):
             is_damaged = True
             pieces.append(view[begin:place])
-            begin = place = _next_chain(data, place + 1)
+            begin = place = next_chain(data, place + 1)
         elif element.name == _CLUSTER:
             pieces += [view[begin:place], _CLUSTER, _UNKNOWN_SIZE]
             begin = place = element.content
@@ -177,7 +177,7 @@ def mend_matroska(data: bytes) -> tuple[bytes, bool]:
     return (b"".join([*pieces, view[begin:place]]), True) if is_damaged else (data, False)
 
 
-def _read_element(data: bytes, place: int) -> _Element | None:
+def read_element(data: bytes, place: int) -> _Element | None:
     lead = data[place]
     width = 1 if lead & 0x80 else 2 if lead & 0x40 else 4 if lead & 0xF0 == 0x10 else 0  # noqa: PLR2004
     name = data[place : place + width]
@@ -193,11 +193,11 @@ def _read_element(data: bytes, place: int) -> _Element | None:
     return _Element(name, content, content if is_unknown or name == _CLUSTER else content + size)
 
 
-def _next_chain(data: bytes, place: int) -> int:
+def next_chain(data: bytes, place: int) -> int:
     for match in _MAYBE_BLOCK.finditer(data, place):
         at = match.start()
         for _ in range(_CHAIN):
-            element = _read_element(data, at) if at < len(data) else None
+            element = read_element(data, at) if at < len(data) else None
             if element is None or element.end > len(data):
                 break
             at = element.end

@@ -39,19 +39,14 @@ _OTHER_WEIGHT: Final = 0.5
 
 @dataclass(frozen=True)
 class Format:
-    """The recording's format, from the first decoded frame.
-
-    Attributes:
-        frame_format: FFmpeg's name of the sample type and layout.
-        sent: the channels whose samples are passed on; `weights` are theirs in the mix.
-    """
+    """The recording's format, from the first decoded frame."""
 
     codec: str
-    frame_format: str
+    frame_format: str  # FFmpeg's name of the sample type and layout
     sample_rate: int
     channels: int
-    sent: tuple[int, ...]
-    weights: tuple[float, ...]
+    sent: tuple[int, ...]  # the channels whose samples are passed on
+    weights: tuple[float, ...]  # theirs in the mix
 
     @cached_property
     def sample_type(self) -> str:

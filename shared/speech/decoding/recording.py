@@ -87,24 +87,15 @@ class DecodeLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """A decoded recording.
-
-    Attributes:
-        samples: float32 [N], one channel, full scale is 1.0.
-        sample_rate: in Hz, the recording's own.
-        damaged: a part of the recording could not be decoded and is missing in `samples`.
-        missing_seconds: the length of that part, as far as the file tells.
-    """
-
-    samples: npt.NDArray[np.float32]
-    sample_rate: int
+    samples: npt.NDArray[np.float32]  # [N], one channel, full scale is 1.0
+    sample_rate: int  # in Hz, the recording's own
     container: Container
     codec: str
     channels: int
-    damaged: bool
+    damaged: bool  # a part could not be decoded and is missing in the samples
     cpu_seconds: float
     confined: bool
-    missing_seconds: float = 0.0
+    missing_seconds: float = 0.0  # the length of that part, as far as the file tells
 
     @property
     def seconds(self) -> float:

@@ -228,7 +228,7 @@ class Zygote:
         except OSError:
             child = -1
         if child == 0:
-            _become_decoder(
+            become_decoder(
                 data, answer, status if sends_id else None, self._number, self._confinement
             )
         os.close(data)
@@ -275,7 +275,7 @@ def _report(status: int, report: bytes) -> None:
     os.close(status)
 
 
-def _become_decoder(
+def become_decoder(
     data: int, answer: int, id_listener: int | None, zygote: int, confinement: Confinement
 ) -> NoReturn:
     """Decode the recording from `data` into the file `answer`, and end this process."""

@@ -1,7 +1,6 @@
 """Results as files that are marked as synthetic speech: WAV as 16-bit PCM, others by FFmpeg.
 
-FFmpeg's libraries are loaded when they are first needed: that takes as long as a conversion, and
-WAV does not need them.
+Its libraries are loaded when they are needed: that takes as long as a conversion.
 """
 
 from __future__ import annotations

@@ -53,21 +53,14 @@ _ABOVE_FLOOR: Final = (-2.0, 9.0, 3.0)
 
 
 class DecisionWeights(NamedTuple):
-    """The weights of the network; float32. The last dimension is the channels that come out.
+    """The weights of the network; float32. The last dimension is the channels that come out."""
 
-    Attributes:
-        chips: [3 CHIP_FRAMES, 5, 2, H]: a chip and its neighbours, in five bands.
-        bands: [BANDS, H]: added in each band.
-        around: [3, 3, H, H]: of the chips and bands around; `around_bias` is [H].
-        decision: [H], and `decision_bias` is [].
-    """
-
-    chips: Floats
-    bands: Floats
-    around: Floats
-    around_bias: Floats
-    decision: Floats
-    decision_bias: Floats
+    chips: Floats  # [3 CHIP_FRAMES, 5, 2, H]: a chip and its neighbours, in five bands
+    bands: Floats  # [BANDS, H]: added in each band
+    around: Floats  # [3, 3, H, H]: of the chips and bands around
+    around_bias: Floats  # [H]
+    decision: Floats  # [H]
+    decision_bias: Floats  # []
 
 
 @cache

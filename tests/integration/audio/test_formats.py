@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import struct
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import av
 import numpy as np
 import pytest
 
+from shared.speech.decoding.demuxing import Demuxer
 from shared.speech.decoding.recording import DecodeLimits, loudness_dbfs
+from shared.voices.media import Container
 from tests.integration.audio.recordings import (
     FLAVOURS,
     raw_wav,
@@ -158,3 +163,34 @@ async def test_a_long_recording_needs_no_more_memory_than_a_short_one(
     limits = DecodeLimits(max_seconds=120, memory_bytes=12 << 20)
     decoded = await decoder.decode(recording(name, 90, 16_000), limits=limits)
     assert decoded.seconds == pytest.approx(90, abs=0.2)
+
+
+def samples_by_ffmpeg(data: bytes) -> int:
+    """How many samples FFmpeg returns if it removes the hidden ones."""
+    with av.open(io.BytesIO(data), mode="r") as source:
+        return sum(frame.samples for frame in source.decode(source.streams.audio[0]))
+
+
+def samples_by_us(data: bytes, container: Container) -> int:
+    demuxer = Demuxer(data, container)
+    for _ in demuxer.chunks(10.0, 1 << 24):
+        pass
+    return demuxer.samples
+
+
+@pytest.mark.parametrize("name", FLAVOURS)
+async def test_every_container_has_the_same_samples_hidden(name: str) -> None:
+    data = recording(name, 1.5, 44_100)
+
+    assert samples_by_us(data, FLAVOURS[name].container) == samples_by_ffmpeg(data)
+
+
+@pytest.mark.parametrize(
+    ("begin", "milliseconds"), [(0, 2_000), (1_024, 500), (5_000, 1_000), (48_000, 2_000)]
+)
+async def test_an_edit_list_hides_the_same_samples(begin: int, milliseconds: int) -> None:
+    data = bytearray(recording("m4a file"))
+    struct.pack_into(">Ii", data, data.index(b"elst") + 12, milliseconds, begin)
+    edited = bytes(data)
+
+    assert samples_by_us(edited, Container.MP4) == samples_by_ffmpeg(edited)

@@ -79,9 +79,3 @@ def test_an_input_that_fails_is_found_and_minimised(
 
     assert {each.partition(" ")[0] for each in tally.failures} == {kind}
     assert set(tally.failures.values()) == {b"X"}
-
-
-def test_an_input_that_failed_fails_again_when_it_is_replayed() -> None:
-    with pytest.raises(UncleanError, match="answered 500"):
-        try_one(brittle(raise_unclean), b"aXa")
-    assert try_one(brittle(raise_unclean), b"aa") == "fine"
