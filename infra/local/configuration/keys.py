@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 KEY_ID: Final = "local"
 KEY_FILE: Final = "signing-key.json"
+_PRIVATE_FORM: Final = (
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.PKCS8,
+    serialization.NoEncryption(),
+)
 SECONDS_OF_AN_HOUR: Final = 3_600
 SECONDS_OF_A_DAY: Final = 86_400
 
@@ -57,11 +62,7 @@ class SigningKey:
 
     def write(self, path: Path) -> None:
         """Write it as a service account's key file that only its owner can read."""
-        pem = self.private_key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        pem = self.private_key.private_bytes(*_PRIVATE_FORM)
         fields = {
             "type": "service_account",
             "project_id": names.PROJECT_ID,
@@ -150,11 +151,7 @@ def make_provenance_keys() -> dict[str, str]:
         each.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
         for each in (root, leaf)
     )
-    private = signer.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
+    private = signer.private_bytes(*_PRIVATE_FORM)
     return {
         WATERMARK_KEY: secrets.token_hex(32),
         AUTHORITY: root_pem,

@@ -23,15 +23,7 @@ if TYPE_CHECKING:
 
 # They describe one connection, not the message (RFC 9110, 7.6.1).
 _CONNECTION_HEADERS: Final = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
+    b"connection keep-alive proxy-connection te trailer transfer-encoding upgrade".split()
 )
 
 
