@@ -33,11 +33,7 @@ class CharacterFolder:
         self._say = say or print
 
     def put(self, manifest: CharacterManifest) -> None:
-        """Upload a checked bundle: the graphs first, the manifest last.
-
-        Graphs are named by their SHA-256. So a bundle that is replaced stays whole until the new
-        manifest is there; objects that only the old one needed are deleted then.
-        """
+        """Upload a checked bundle: its graphs, named by their SHA-256, first; the manifest last."""
         files = graph_files(manifest)
         for name, path in files.items():
             try:
@@ -53,10 +49,7 @@ class CharacterFolder:
         self._delete(manifest.id, keep=names)
 
     def remove(self, character_id: str) -> Sequence[str]:
-        """Delete a character, and return the encoders that no other one needs.
-
-        The manifest goes first, so that nobody begins to use the character.
-        """
+        """Delete a character, its manifest first; return the encoders that no other one needs."""
         # A manifest among the shared encoders would make this delete those of all characters.
         is_id = ID.fullmatch(character_id) is not None and character_id != ENCODERS
         manifest = self._bucket.get_blob(manifest_name(character_id)) if is_id else None

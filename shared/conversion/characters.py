@@ -114,10 +114,7 @@ def unknown_character(character_id: str) -> VoiceError:
 
 
 class CharacterLoader:
-    """A loader of characters from the bucket into memory; no file of them is written.
-
-    A graph that a loaded character runs already is not read again.
-    """
+    """A loader of characters from the bucket; a graph that runs already is not read again."""
 
     def __init__(
         self,
@@ -134,10 +131,7 @@ class CharacterLoader:
         self._marker = marker
 
     def hold_shared(self, character: PublishedCharacter) -> Mapping[str, GraphSession]:
-        """Return the sessions of loaded characters that this one shares, by SHA-256.
-
-        They stay open while the result lives.
-        """
+        """Return the open sessions of a character's networks by SHA-256; the result holds them."""
         found = {
             graph.sha256: find_session(graph.sha256, self._settings)
             for graph in character.manifest.graphs.values()
@@ -271,10 +265,7 @@ def make_hum() -> Samples:
 
 
 async def connect(voices: VoiceStore, uploads: Bucket, results: Bucket) -> None:
-    """Open all connections by reading a voice that does not exist and signing an address.
-
-    A failure is only logged: the first conversion tries again.
-    """
+    """Open all connections, by requests about a voice that does not exist; log a failure."""
     nobody = new_voice_id()
     answers = await asyncio.gather(
         voices.read(nobody),

@@ -68,10 +68,7 @@ class ConversionServices:
 
 
 class ConvertingApp(Starlette):
-    """An application with the probes of start and of life; its server awaits `drain` at the end.
-
-    `others` serve every other route.
-    """
+    """An application with probes, whose server awaits `drain`; `others` serve other routes."""
 
     def __init__(
         self,

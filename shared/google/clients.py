@@ -71,10 +71,7 @@ def open_single_bucket(
 
 
 def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | None:
-    """Return the opener of the characters' bucket, or None if there is no such bucket.
-
-    Most voices need nothing from it, so it is opened when it is first used.
-    """
+    """Return a function that opens the characters' bucket when it is needed; None without one."""
     name = settings.characters_bucket
     return None if name is None else partial(open_single_bucket, settings, name)
 

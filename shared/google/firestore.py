@@ -118,10 +118,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Calls:
-    """Calls methods of the client until Firestore answers.
-
-    The library's own retry would stay on the connection of the first try.
-    """
+    """Calls methods of the client until Firestore answers, each try over the newest connection."""
 
     def __init__(self, client: RenewableClient) -> None:
         def take_new_connection(error: Exception) -> None:

@@ -91,10 +91,7 @@ class ShardedBucket:
         await asyncio.gather(*(shard.delete(name, generation) for shard in self._shards))
 
     async def empty(self, name: str, generation: int | None = None) -> None:
-        """Empty the object in its own bucket; without a generation, in all buckets.
-
-        Only the erasure of a voice names no generation.
-        """
+        """Empty an object in its bucket; without a generation, for an erasure, in all buckets."""
         await self._own(name).empty(name, generation)
         if generation is None:
             for shard in list(self._everywhere(name))[1:]:

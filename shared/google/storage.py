@@ -91,12 +91,7 @@ UrlSigner: TypeAlias = "Signer | HmacSigner"
 
 
 class CloudStorageBucket:
-    """A `Bucket` in Cloud Storage.
-
-    Args:
-        client: a client of `open_storage_client`.
-        signer: signs addresses; None where none are needed.
-    """
+    """A `Bucket` in Cloud Storage; without a signer it signs no addresses."""
 
     def __init__(
         self,

@@ -191,12 +191,7 @@ def bearer_token(authorization: str | None) -> str:
 async def verified_claims(
     token: str, certificates: CertificateCache, audience: str | None
 ) -> Mapping[str, Any]:
-    """Return the claims of a token after checking its signature, times and audience.
-
-    Args:
-        token: without any scheme before it.
-        audience: None if the caller checks it.
-    """
+    """Check a token's signature, times and audience, unless that is None; return its claims."""
     key_id = str(read_token(lambda: jwt.decode_header(token).get("kid", "")))
     known = await certificates.for_key(key_id)
     if key_id not in known:

@@ -93,10 +93,7 @@ class FirestoreVoices:
     async def find_unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> FoundVoices:
-        """Query the composite index of the collection group; see `VoiceStore`.
-
-        It has `sweep_shard`, `status` and `updated_at`, all ascending.
-        """
+        """Query the index of `sweep_shard`, `status` and `updated_at`, all ascending."""
         query = (
             self._client.collection_group(COLLECTION)
             .where(filter=FieldFilter("sweep_shard", "in", list(range(SHARDS))))

@@ -39,10 +39,7 @@ def recordings_prefix(character_id: str, kind: Kind | None = None) -> str:
 
 
 def progress_prefix(character_id: str) -> str:
-    """Return the prefix of the names under which a training saves its progress.
-
-    They lie among the character's recordings, of which they have parts, and are deleted with them.
-    """
+    """Return the prefix of a training's progress, which is deleted with the recordings."""
     return f"{character_id}/kept/"
 
 
